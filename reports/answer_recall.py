@@ -23,14 +23,20 @@ _SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "}
 
 
 def shown_text(shown: Sequence[StoredPiece], rows: Rows) -> str:
-    """The pieces of a record's `shown`, spans and what a model wrote, as one text with a blank line
-    between."""
+    """The pieces that a record's reader was shown as one text, with a blank line between two of
+    them; a piece whose text is not at hand is empty."""
     return GAP.join(rows.text(piece) or "" for piece in shown)
 
 
 def has_answer(text: str, answers: Sequence[str]) -> bool | None:
-    """Whether any of the answers stands in `text` in whole words, both normalised; None where none
-    can."""
+    """Whether any of the answers stands in `text` in whole words, both normalised.
+
+        ("He came to the party.", ["Party"])    -> True
+        ("He came to the party.", ["art"])      -> False
+        ("He came to the party.", ["yes"])      -> None
+
+    None where every answer is one like "yes", which says nothing.
+    """
     checkable = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
     if not checkable:
         return None
@@ -39,8 +45,9 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
 
 
 def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | None:
-    """Whether an answer stands in what the reader of a question was shown; None where none can. A
-    question that failed was shown nothing.
+    """Whether an answer stands in what the reader of a question was shown, in whole words.
+
+    A question that failed was shown nothing. None where no answer is one that can be looked for.
 
     Args:
         record: The record of the question.
@@ -54,8 +61,10 @@ def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | N
 
 
 def answer_shown_as_substring(record: StoredRecord, example: Example, rows: Rows) -> bool:
-    """FlashRAG's retrieval recall: whether a shown piece contains an answer as a substring, both
-    normalised; a question that failed was shown nothing.
+    """FlashRAG's retrieval recall: whether a shown piece contains an answer as a part of its text,
+    both normalised.
+
+    A question that failed was shown nothing.
 
     Args:
         record: The record of the question.

@@ -24,7 +24,9 @@ from reports.table_row import TableRow
 
 
 def application_sentences(rows: Sequence[TableRow]) -> list[str]:
-    """A paragraph for each application; [] without one, or without another method.
+    """A paragraph for each application on how it differs from the best of the other methods.
+
+    [] where there is no application or no other method, and where the runs must not be compared.
 
     Args:
         rows: The rows of one data set, best first.
@@ -57,8 +59,8 @@ class _Pairs:
 
     Args:
         group: The ranked runs.
-        runs: By name.
-        beside: By name of a run, how it differs from the best one.
+        runs: Name of a run -> the run.
+        beside: Name of a run -> how it differs from the best one.
     """
 
     group: Group
@@ -66,8 +68,11 @@ class _Pairs:
     beside: dict[str, FromBest]
 
     def sentences_on(self, application: Ranked) -> str:
-        """An application minus the best other method, whether the data separate the two, and if
-        not, how many more questions would (an example is at the head of this module)."""
+        """The sentences on one application: its difference to the best other method, whether the
+        data separate the two, and if not, how many more questions would.
+
+            -> "wiki minus bm25: 11.1 points (95 % interval -24.5 to 44.7, p 0.500). The data ..."
+        """
         other = self._best_other(application)
         test = self._test(application, other)
         pair = f"{application.method} minus {other.method}"
@@ -81,19 +86,19 @@ class _Pairs:
         return f"{finding} The data cannot separate the two. {needed}"
 
     def _best_other(self, application: Ranked) -> Ranked:
-        """The best of the methods but the application itself."""
+        """The best of the methods other than the application."""
         if self.group.best == application:
             return self.group.methods[1]
         return self.group.best
 
     def _test(self, application: Ranked, other: Ranked) -> FromBest:
-        """The application minus the other method, one of which is the best of all."""
+        """The test of the application minus the other method; one of the two is the best of all."""
         if self.group.best == other:
             return self.beside[application.run]
         return self.beside[other.run].reversed()
 
     def _interval(self, test: FromBest) -> str:
-        """ "95 % interval -24.5 to 44.7, p 0.500" """
+        """Interval and p of a difference in words: "95 % interval -24.5 to 44.7, p 0.500"."""
         p = f"p {probability(test.p)}"
         if test.low is None or test.high is None:
             return f"too few questions for an interval, {p}"
@@ -103,7 +108,8 @@ class _Pairs:
         return f"{kind} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
 
     def _needed_questions(self, application: Ranked, other: Ranked) -> str:
-        """How many more questions would show the difference, if it is as large as it seems."""
+        """The sentence on how many more questions would show the difference, if it is as large as
+        it seems."""
         pair = [self.runs[application.run], self.runs[other.run]]
         scores, clusters = common_scores(pair, self.group.score)
         ours = scores[application.run]
@@ -120,6 +126,6 @@ class _Pairs:
 
 
 def _rounded(number: int) -> int:
-    """A number with two digits: 1,234 as 1,200."""
+    """A number rounded to two digits: 1234 -> 1200."""
     unit = int(10 ** max(len(str(number)) - 2, 0))
     return round(number / unit) * unit

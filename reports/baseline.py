@@ -25,10 +25,10 @@ class BesideBaseline:
         difference: Mean of run minus baseline, in [-1, 1].
         low: Lower end of its 95 % interval; None: too few documents.
         high: Upper end, or None.
-        questions: Questions that are compared.
-        documents: Their clusters.
+        questions: The number of questions that are compared.
+        documents: The number of their clusters.
         asks_whole_folder: Whether all are about all pages of a folder; then clusters are questions.
-        left_out: Questions that the baseline has a score for and the run has not.
+        left_out: The number of questions that the baseline has a score for and the run has not.
         objections: What would have stopped `harness compare`, a sentence each.
     """
 
@@ -46,7 +46,9 @@ class BesideBaseline:
 def compare_with_baseline(
     run: StoredRun, base: StoredRun, score: str | None = None, allow_left_out: bool = False
 ) -> BesideBaseline:
-    """The paired difference of two runs, also where they have one name, or models that differ.
+    """A run's score minus that of an earlier run, with its interval.
+
+    Two runs are compared also where both have one name, or where their models differ.
 
     Args:
         run: The run that is judged.

@@ -27,8 +27,9 @@ def beside_best(runs: Sequence[StoredRun], score: str, best: str | None = None) 
 
 
 def too_high_by(runs: Sequence[StoredRun], score: str) -> float:
-    """By how much the highest score of these runs is too high, as it was chosen by the same
-    questions.
+    """By how much the highest score of these runs is too high by chance, in [0, 1].
+
+    The run was chosen by the same questions that give its score.
 
     Args:
         runs: Two or more of one data set.
@@ -44,8 +45,21 @@ def too_high_by(runs: Sequence[StoredRun], score: str) -> float:
 def common_scores(
     runs: Sequence[StoredRun], score: str
 ) -> tuple[dict[str, list[float]], list[int]]:
-    """Name of each run -> its scores of the questions that all of them have one for, and the
-    clusters of these. Raises UserError, UnknownName."""
+    """The scores of runs on the questions that all of them have one for, and the clusters of these.
+
+        -> {"bm25--0a": [1.0, 0.0], "sbert--1b": [1.0, 1.0]}, [0, 0]
+
+    Args:
+        runs: Runs of one data set.
+        score: Name of the score.
+
+    Returns:
+        Name of each run -> its scores, and the cluster of each question, in one order.
+
+    Raises:
+        UserError: They have no scored question in common.
+        UnknownName: A run does not have the score.
+    """
     columns = [facts.scored(run, score) for run in runs]
     first = columns[0]
     shared = set(first.ids)

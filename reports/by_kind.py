@@ -24,7 +24,14 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
-    """The kind of a record's question by "hops", "length", ...; None if not known."""
+    """The kind of a record's question by a criterion; None where the record does not tell.
+
+        by "hops" -> "2", by "length" -> "2k to 4k", by "answer" -> "yes/no"
+
+    Args:
+        record: The record.
+        criterion: One of BY, or a column that the rows carry.
+    """
     if criterion == "length":
         return _length_of(record)
     gold = record.gold
@@ -40,8 +47,11 @@ def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
 
 
 def _length_of(record: StoredRecord) -> str | None:
-    """The range of the length of a question's documents; of an imported run in words, which rows of
-    LongBench bring."""
+    """The range of the length of a question's documents: "2k to 4k" tokens.
+
+    For an imported run "2k to 4k words", which rows of LongBench bring; None where neither is
+    known.
+    """
     characters = record.document_characters
     if characters:
         return _range_of_two(sum(characters) / _CHARACTERS_PER_TOKEN)
@@ -52,7 +62,8 @@ def _length_of(record: StoredRecord) -> str | None:
 
 
 def _range_of_two(tokens: float) -> str:
-    """The range between powers of two that holds a number of tokens: "2k to 4k"."""
+    """The range between powers of two that holds a number of tokens: 2500 -> "2k to 4k", 800 ->
+    "below 1k"."""
     thousands = int(tokens / 1000)
     if not thousands:
         return "below 1k"
@@ -61,8 +72,10 @@ def _range_of_two(tokens: float) -> str:
 
 
 def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
-    """Criterion ("hops", "length", ...) -> the kind of each of the run's questions, in the order of
-    its records."""
+    """Criterion -> the kind of each of the run's questions, in the order of its records.
+
+    -> {"hops": ["2", "3", None], "length": ["2k to 4k", ...], ...}
+    """
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     for record in run.whole_records:
         for criterion in criteria:
@@ -82,7 +95,7 @@ def split_by_kind(
     Args:
         runs: Stored runs.
         by: One of BY, or a column of the rows.
-        known: `kinds_of` each run, where it is known already.
+        known: The result of `kinds_of` for each run, where the caller has it already.
 
     Raises:
         UnknownName: There is no such way to divide questions.
@@ -114,12 +127,14 @@ def _check_column(runs: Sequence[StoredRun], by: str) -> None:
 
 
 def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[StoredRun]:
-    """A run for each kind of its questions.
+    """A run for each kind of the run's questions, named as a data set "musique, hops 2".
+
+    A note of each says how many questions tell no kind.
 
     Args:
         run: The run.
         by: The criterion.
-        labels: The kind of each question.
+        labels: The kind of each question, in the order of the records.
     """
     groups: dict[str, list[StoredRecord]] = {}
     for record, label in zip(run.records, labels, strict=True):
@@ -131,7 +146,7 @@ def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[Sto
         total = len(run.records)
         notes = (*notes, f"{n_unknown} of {total} questions tell no {by} and are in no table")
     parts = []
-    for label in sorted(groups, key=lambda label: (len(label), label)):
+    for label in sorted(groups, key=_shortest_first):
         name = f"{run.config.dataset.name}, {by} {label}"
         part = replace(
             run,
@@ -146,11 +161,18 @@ def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[Sto
     return parts
 
 
+def _shortest_first(label: str) -> tuple[int, str]:
+    """A sort key that puts "2" before "10": by length, then by text."""
+    return len(label), label
+
+
 def _known_kinds(runs: Sequence[StoredRun]) -> list[str]:
-    """The criteria by which a question of the runs has a kind."""
+    """The criteria of BY by which at least one question of the runs has a kind."""
     known = []
     for criterion in BY:
-        kinds_of_runs = [kinds_of(run, [criterion])[criterion] for run in runs]
-        if any(any(labels) for labels in kinds_of_runs):
+        labels: set[str | None] = set()
+        for run in runs:
+            labels.update(kinds_of(run, [criterion])[criterion])
+        if labels - {None}:
             known.append(criterion)
     return known

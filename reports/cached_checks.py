@@ -58,9 +58,9 @@ class Checked:
     """What was found in a run's records.
 
     Args:
-        examined: By the pass over their texts.
-        misfits: What does not fit between them and the other files.
-        scores: By name of those that were computed again.
+        examined: What the pass over their texts found.
+        misfits: What does not fit between them and the other files, a sentence each.
+        scores: Name of each score that was computed again -> what that has found.
     """
 
     examined: Examined
@@ -69,10 +69,13 @@ class Checked:
 
 
 def read_numbers(folder: Path) -> StoredRun:
-    """Read a run with the numbers of its records, as read_run(folder, hold="numbers") does.
+    """Read a run with the numbers of its records, without their texts.
 
     They come from the cache where it has them. Otherwise the records are read and checked in one
-    pass, and numbers and checks are cached. Raises as read_run.
+    pass, and numbers and checks are written to the cache.
+
+    Raises:
+        UserError: It is no run folder, or a file in it is damaged.
     """
     run = read_without_records(folder)
     if not _is_worth_caching(run):
@@ -88,8 +91,11 @@ def read_numbers(folder: Path) -> StoredRun:
 
 
 def checked(run: StoredRun) -> Checked:
-    """Check the records of a whole stored run, or read what an earlier check of the same files
-    found."""
+    """What a check of the records of a whole stored run finds.
+
+    The result of an earlier check of the same files is read from the cache; a new one is written to
+    it, unless the records are too few to be worth a file.
+    """
     if not run.is_in_file or not _is_worth_caching(run):
         return _check(run)
     path = _path(run)
@@ -109,7 +115,7 @@ def _is_worth_caching(run: StoredRun) -> bool:
 
 
 def _check(run: StoredRun) -> Checked:
-    """Examine each record of the run."""
+    """Examine each record of the run, and return what was found."""
     examination = _examination(run)
     for record in run.whole_records:
         examination.add(record)
@@ -117,12 +123,16 @@ def _check(run: StoredRun) -> Checked:
 
 
 def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
-    """The run with its records, and what was found in them. Raises DataError."""
+    """The run with its records, and what was found in them, in one pass over the file.
+
+    Raises:
+        DataError: A file of the run is damaged.
+    """
     reading = RecordPass(run)
     examination = _examination(run)
 
     def examined(records: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
-        """Yield the records, each after it was examined. A second pass begins anew."""
+        """Yield the records, each after it was examined; a second pass starts a new examination."""
         nonlocal examination
         examination = _examination(run)
         for record in records:
@@ -136,29 +146,35 @@ def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
 
 
 def _examination(run: StoredRun) -> Examination:
-    """An examination that computes again what can be computed again."""
+    """A new examination of the run, which also computes scores again that can be."""
     return Examination(run, [Rescoring(run, name) for name in _rescored_names(run)])
 
 
 def _finished(run: StoredRun, examination: Examination) -> Checked:
-    """What was found, all records being examined."""
+    """What was found in the records and between them and the other files, once all are examined."""
     found = examination.finished()
     return Checked(found, record_misfits(run, found), examination.scores())
 
 
 def _rescored_names(run: StoredRun) -> list[str]:
-    """The scores that tables show and that can be computed again: a judge's cannot."""
+    """The scores that tables show and that may be computed again, sorted: the first score of the
+    data set and evidence recall."""
     return sorted({facts.first_score(run), _RECALL})
 
 
 def _path(run: StoredRun) -> Path:
-    """The cached file of a run."""
+    """The file in the cache that holds, or will hold, the checks of a run."""
     key = _key(run, _rescored_names(run))
     return user_home() / _FOLDER / key[:2] / f"{key}.npz"
 
 
 def _key(run: StoredRun, names: Sequence[str]) -> str:
-    """The sha256 of all that the checks read."""
+    """The sha256 of all that the checks read: files, settings, scorers and code.
+
+    Args:
+        run: The run.
+        names: The scores that are computed again.
+    """
     says = declared(run)
     declares = None
     if says is not None:
@@ -182,7 +198,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """A hash of the code that checks and scores, and of what reads it."""
+    """A hash of the code of reports and harness, and of the versions of Python and numpy."""
     whole = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
     reports = Path(__file__).parent
     harness = Path(scorers.__file__).parents[1]
@@ -197,10 +213,10 @@ class _Header:
     """What a cached file holds beside arrays.
 
     Args:
-        notes: Of the run, on what could not be read.
+        notes: Sentences of the run on what could not be read.
         problems: What does not fit in records -> number of records.
         misfits: What does not fit between the records and the other files.
-        scores: By name of those that were computed again.
+        scores: Name of each score that was computed again -> what that has found.
     """
 
     notes: Sequence[str]
@@ -210,7 +226,12 @@ class _Header:
 
     @classmethod
     def parse(cls, array: NDArray[np.uint8]) -> "_Header":
-        """The header in an array of `as_bytes`. Raises KeyError, ValueError for another array."""
+        """The header in an array of `as_bytes`.
+
+        Raises:
+            KeyError: The array holds another value.
+            ValueError: It holds none.
+        """
         values = from_bytes(array)
         scores = {}
         for name, (problem, all_checked) in values["scores"].items():
@@ -219,7 +240,7 @@ class _Header:
 
 
 def _write(path: Path, run: StoredRun, found: Checked) -> None:
-    """Write the columns of a run and what was found in its records.
+    """Write the columns of a run and what was found in its records to the cache.
 
     Args:
         path: The cached file, which is replaced.
@@ -227,7 +248,7 @@ def _write(path: Path, run: StoredRun, found: Checked) -> None:
         found: What was found in its records.
 
     Raises:
-        SaveError: It cannot be written.
+        SaveError: The file cannot be written.
     """
     problems = dict(found.examined.problems)
     header = _Header(run.notes, problems, found.misfits, found.scores)
@@ -242,8 +263,13 @@ def _write(path: Path, run: StoredRun, found: Checked) -> None:
 
 
 def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
-    """A run that was read without its records, with the columns in the cached file `path`; None as of
-    `_read_checked`."""
+    """A run with its records' numbers from the cached file; None where there is none, or a torn
+    one.
+
+    Args:
+        run: The run as it was read without its records.
+        path: The cached file.
+    """
     try:
         with np.load(path, allow_pickle=False) as cached:
             arrays = {}
@@ -258,8 +284,8 @@ def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
 
 
 def _read_checked(path: Path) -> Checked | None:
-    """What was found in the records, by the cached file `path`; None where there is none, or a torn
-    one."""
+    """What an earlier check found in the records, from the cached file `path`; None where there is
+    none, or a torn one."""
     try:
         with np.load(path, allow_pickle=False) as cached:
             header = _Header.parse(cached["header"])

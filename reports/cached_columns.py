@@ -21,7 +21,11 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
-    """The columns as arrays by name."""
+    """The columns of a run's records as arrays by name, for np.savez.
+
+    Names and other values that are no numbers are JSON in arrays of bytes. The columns of scores,
+    phases and costs are stacked, and "names" holds what each row of the stack is.
+    """
     names = {
         "scores": list(columns.scores),
         "phases": list(columns.phases),
@@ -47,7 +51,12 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Arrays) -> RecordColumns:
-    """The columns that `to_arrays` made arrays of. Raises KeyError, ValueError for other arrays."""
+    """The columns that `to_arrays` made arrays of.
+
+    Raises:
+        KeyError: An array is missing.
+        ValueError: An array holds something else.
+    """
     names = from_bytes(arrays["names"])
     documents = list(map(tuple, from_bytes(arrays["documents"])))
     searches = list(map(_parse_search, from_bytes(arrays["searches"])))
@@ -68,17 +77,22 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
 
 
 def as_bytes(value: object) -> NDArray[np.uint8]:
-    """A value as JSON in an array of bytes."""
+    """A JSON value as an array of the bytes of its text, for an .npz file."""
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
 
 def from_bytes(array: NDArray[Any]) -> Any:
-    """The value of an array of `as_bytes`."""
+    """The JSON value in an array that `as_bytes` made."""
     return json.loads(array.tobytes())
 
 
 def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
-    """The columns as rows of one array, (columns, records)."""
+    """The columns as the rows of one array of floats, of the shape (columns, records).
+
+    Args:
+        columns: Arrays of one number a record.
+        size: The number of records, also where there is no column.
+    """
     rows = list(columns)
     if not rows:
         return np.zeros((0, size))
@@ -86,14 +100,14 @@ def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
 
 
 def _search_values(search: SearchSummary | None) -> dict[str, object] | None:
-    """A summary as JSON values; None for a question without a search."""
+    """A summary of a search as JSON values; None for a question without a search."""
     if search is None:
         return None
     return asdict(search)
 
 
 def _parse_search(values: dict[str, Any] | None) -> SearchSummary | None:
-    """The summary that `_search_values` made JSON values of."""
+    """The summary of a search from its JSON values; None for a question without a search."""
     if values is None:
         return None
     return SearchSummary(**values)
@@ -101,5 +115,5 @@ def _parse_search(values: dict[str, Any] | None) -> SearchSummary | None:
 
 @functools.lru_cache(maxsize=256)
 def _shared_ids(text: bytes) -> tuple[str, ...]:
-    """The question ids of a JSON text; runs with equal ids get one tuple."""
+    """The question ids in a JSON text; the same tuple for the same text, so that runs share it."""
     return tuple(json.loads(text))

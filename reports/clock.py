@@ -24,15 +24,21 @@ _WORKERS = re.compile(r"--engine[ =]ray")  # whose number is not recorded
 
 @dataclass(frozen=True)
 class _Start:
-    """A stretch of a run. lasted: its seconds, None without an end; in_flight: most questions at a
-    time, infinite where that is not known."""
+    """A stretch of a run between its start and its end.
+
+    Args:
+        lasted: Its seconds; None where its end is not recorded.
+        in_flight: The most questions at a time; infinite where that is not known.
+    """
 
     lasted: float | None
     in_flight: float
 
 
 def clock_misfits(run: StoredRun, longest: float, total: float) -> Iterator[str]:
-    """What does not fit between the starts of a whole run and its records, a sentence.
+    """Yield a sentence where the records of a whole run took longer than its starts lasted.
+
+    Nothing for an imported run, and where a start has no end.
 
     Args:
         run: The run.
@@ -41,27 +47,28 @@ def clock_misfits(run: StoredRun, longest: float, total: float) -> Iterator[str]
     """
     if run.manifest.imported is not None:
         return
-    longest_start = room = 0.0
+    longest_start = 0.0
+    question_seconds = 0.0  # that all starts together had, for all questions in flight
     for start in map(_start, run.manifest.starts):
         if start.lasted is None:
             return
         longest_start = max(longest_start, start.lasted)
-        room += start.lasted * start.in_flight
+        question_seconds += start.lasted * start.in_flight
     if longest > longest_start > 0:
         yield f"a record took {longest:.1f} s, and no start of the run lasted as long"
-    elif total > room > 0:
-        yield f"its records took {total:.1f} s, and its starts had room for {room:.1f}"
+    elif total > question_seconds > 0:
+        yield f"its records took {total:.1f} s, and its starts had room for {question_seconds:.1f}"
 
 
 def date_misfits(manifest: RunManifest) -> Iterator[str]:
-    """What does not fit between the dates of a whole run and its starts, a sentence each."""
+    """Yield what does not fit between the dates of a whole run and its starts, a sentence each."""
     yield from _order_misfits(manifest)
     if manifest.imported is None:
         yield from _end_misfits(manifest)
 
 
 def _order_misfits(manifest: RunManifest) -> Iterator[str]:
-    """Times in the future, and ends before their begin."""
+    """Yield a sentence on the first time that is in the future, or end that is before its start."""
     latest = datetime.now(UTC) + _AHEAD
     for start in manifest.run_and_starts:
         began = _time(start.started)
@@ -76,7 +83,7 @@ def _order_misfits(manifest: RunManifest) -> Iterator[str]:
 
 
 def _end_misfits(manifest: RunManifest) -> Iterator[str]:
-    """Times of the run that are those of none of its starts."""
+    """Yield a sentence where the start or end of the run is that of none of its starts."""
     started = set()
     finished = set()
     for start in manifest.starts:
@@ -89,8 +96,11 @@ def _end_misfits(manifest: RunManifest) -> Iterator[str]:
 
 
 def _start(start: Start) -> _Start:
-    """How long a start of the run lasted and how many questions it had in flight. Several worker
-    processes may have any number."""
+    """How long a start of the run lasted, and how many questions it had in flight.
+
+    The seconds are at most what the recorded times allow. Worker processes may have any number of
+    questions.
+    """
     began = _time(start.started)
     ended = _time(start.finished)
     lasted = None
@@ -103,7 +113,7 @@ def _start(start: Start) -> _Start:
 
 
 def _time(text: object) -> datetime | None:
-    """A time of the manifest, in UTC where it names no zone; None for what is no time."""
+    """A time of the manifest, in UTC where it names no zone; None for a value that is no time."""
     try:
         time = datetime.fromisoformat(str(text))
     except ValueError:

@@ -195,7 +195,7 @@ def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
     named: Sequence[str] = columns or ()
     if columns is not None and not columns:
         named = list(map(str, shown.columns))
-    return Section(" · ".join(titles), shown, asked=named)
+    return Section(" · ".join(titles), shown, named_columns=named)
 
 
 def _with_own_notes(table: pd.DataFrame) -> pd.DataFrame:

@@ -482,7 +482,7 @@ def _section(pairs: Sequence[PairedRow], legend: str, below: set[str]) -> Sectio
         f"{first.pair.dataset}: {first.score} minus that of {first.pair.base_label}, "
         "on the same questions"
     )
-    return Section(title, table[chosen], asked=())
+    return Section(title, table[chosen], named_columns=())
 
 
 def _changed_note(pair: RunPair) -> tuple[str, ...]:

@@ -12,34 +12,39 @@ _ZLIB_LEVEL = 6  # 9 takes three times as long for 1 % less
 
 
 def compress_json(value: object) -> str:
-    """`value` as JSON, compressed, in base64. Raises ValueError for NaN, which JSON does not
-    have."""
+    """A value as JSON, compressed with zlib, in base64.
+
+    Raises:
+        ValueError: It holds NaN, which JSON does not have.
+    """
     return compress_bytes(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
 
 def compress_bytes(content: bytes) -> str:
-    """`content` compressed, in base64."""
+    """Bytes compressed with zlib, in base64."""
     return base64.b64encode(zlib.compress(content, _ZLIB_LEVEL)).decode()
 
 
 def without_empty(**values: object) -> dict[str, object]:
-    """The arguments that are not empty, as a mapping; 0 is not empty: it is a number of a node or
-    of tokens.
+    """The arguments that are not empty, as a mapping; 0 is kept, as a number of a node or of
+    tokens.
 
-    >>> without_empty(node=0, note="", steps=[])
-    {'node': 0}
+        >>> without_empty(node=0, note="", steps=[])
+        {'node': 0}
     """
     return {name: value for name, value in values.items() if not _is_empty(value)}
 
 
 def _is_empty(value: object) -> bool:
-    """Whether a value is None, False, or nothing of a text, list or mapping."""
+    """Whether a value is None, False, or an empty text, list or mapping; 0 is not empty."""
     # Not `value in (None, "", False, {})`: 0 is equal to False.
     return value is None or value is False or value in ("", {}, [])
 
 
 def cut_text(text: str, longest: int, whole: int | None = None) -> str:
-    """A text cut to `longest` characters; a cut one is followed by its length.
+    """A text cut to `longest` characters, followed by its length where it was cut.
+
+        ("abcdef", 3)       -> "abc … (6 characters)"
 
     Args:
         text: The text, or the start of it.

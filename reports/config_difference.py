@@ -27,10 +27,11 @@ _PLACES = re.compile(
 
 
 def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """Settings and versions in which two runs differ, "method.params.k: 5, reference 10", or the
-    hash of own code.
+    """The settings, versions and own code in which two runs differ, a line each.
 
-    Of an imported run only settings that both have.
+        -> ["method.params.k: 5, reference 10", "made with torch: 2.4.0, reference 2.3.1"]
+
+    Where one of the runs is an imported one, only settings that both have are compared.
     """
     ours = _compared_settings(run.config)
     theirs = _compared_settings(base.config)
@@ -47,10 +48,11 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
-    """`config_difference` in short: of two methods without parameters, and an encoder or reranker
-    that only one has.
+    """The settings in which two runs differ, in short.
 
-    For two runs of one method, its name is left out if anything else differs.
+    For two different methods their parameters are left out, and so is an encoder or reranker that
+    only one run has. For two runs of one method, the method's name is left out if anything else
+    differs.
     """
     differences = config_difference(run, base)
     # Runs of the first edition hold the name of the class; it counts as today's name.
@@ -68,9 +70,9 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
 
 def _compared_settings(config: StoredConfig) -> dict[str, object]:
-    """Dotted setting -> value, of those that are compared: no paths, devices or limits.
+    """The settings of a run that are compared, without places of files, devices and limits.
 
-    {"method.name": "bm25", "method.params.k": 5, "dataset.name": "musique", ...}
+    -> {"method.name": "bm25", "method.params.k": 5, "dataset.name": "musique", ...}
     """
     values = config.to_json()
     for name in _NOT_COMPARED:
@@ -87,8 +89,14 @@ def _compared_settings(config: StoredConfig) -> dict[str, object]:
 def _with_system_prompt(
     settings: Mapping[str, object], system: StoredSystemPrompt
 ) -> dict[str, object]:
-    """The settings with a run's system prompt once, in place of every prompt that has it as its
-    system turn."""
+    """The settings with a run's system prompt once, under "system prompt".
+
+    It is taken out of every prompt that has it as its system turn.
+
+    Args:
+        settings: The settings, by keys with dots.
+        system: The run's system prompt.
+    """
     found: dict[str, object] = {"system prompt": f"{system.name}: {system.text}"}
     for key, value in settings.items():
         is_turn = key.startswith("method.params.prompts.") and key.endswith(".system")
@@ -99,8 +107,8 @@ def _with_system_prompt(
 
 
 def _versions(run: StoredRun, base: StoredRun) -> dict[str, str]:
-    """What the run was made with ("made with torch"), without the weights of a model that only one
-    of the two has."""
+    """What the run was made with, {"made with torch": "2.4.0"}, without its rows and without the
+    weights of a model that only this run has."""
     versions = made_with(run)
     others = made_with(base)
     found = {}
@@ -116,11 +124,11 @@ def _versions(run: StoredRun, base: StoredRun) -> dict[str, str]:
 def _differing(
     ours: Mapping[str, object], theirs: Mapping[str, object], keys: Iterable[str]
 ) -> list[str]:
-    """A line for each setting that differs or that one of the two lacks.
+    """A line for each of these settings that differs or that one of the two runs lacks.
 
     Args:
-        ours: Dotted setting -> value, of the run.
-        theirs: Of the run that it is compared with.
+        ours: Key with dots -> value, of the run.
+        theirs: The same of the run that it is compared with.
         keys: The settings to compare.
     """
     lines = []

@@ -24,12 +24,12 @@ class Declared:
     """What a method's class says of every run of it.
 
     Args:
-        one_request: It asks a model once a question, and not for an index.
-        reads_documents: It reads documents.
-        indexes: It builds an index.
-        floor: It only marks what others must beat.
+        one_request: Whether it asks a model once a question, and not for an index.
+        reads_documents: Whether it reads documents.
+        indexes: Whether it builds an index.
+        floor: Whether it only marks what others must beat.
         scoring_roles: Roles whose model scores plain texts, which are no prompts.
-        asks_application: Its reader is an application of the user's.
+        asks_application: Whether its reader is an application of the user's.
         most_shown: Most passages that an answer shows by the run's settings; None where they set no
             number or are not those of this version.
         most_tokens_shown: Most tokens of these passages together; None likewise.
@@ -49,7 +49,7 @@ class Declared:
     disjoint: bool
 
     def as_json(self) -> dict[str, object]:
-        """The values by name, equal for equal ones."""
+        """The values by name, with sets as sorted lists, so that equal ones give equal JSON."""
         roles = {
             "scoring_roles": sorted(self.scoring_roles),
             "index_models": sorted(self.index_models),
@@ -89,8 +89,10 @@ def declared(run: StoredRun) -> Declared | None:
 
 
 def shipped_method(run: StoredRun) -> Method | None:
-    """The method with the run's settings; None for one that is not shipped, and for settings that
-    are not those of this version."""
+    """The method of the run with the run's settings.
+
+    None for a method that is not shipped, and for settings that this version does not know.
+    """
     method = _shipped_class(run)
     if method is None:
         return None
@@ -104,7 +106,8 @@ def shipped_method(run: StoredRun) -> Method | None:
 
 
 def _shipped_class(run: StoredRun) -> type[Method] | None:
-    """The class of a shipped method; None for one of the user's own, or that cannot be imported."""
+    """The class of the run's method, if it is shipped; None for one of the user's own, or one that
+    cannot be imported."""
     name = short_name(str(run.config.method.implementation))
     if name not in registry.shipped("methods"):
         return None
@@ -116,5 +119,5 @@ def _shipped_class(run: StoredRun) -> type[Method] | None:
 
 
 def _scoring_roles(method: type[Method]) -> frozenset[str]:
-    """The roles whose model must be able to score a text."""
+    """The roles of a method whose model must be able to score a text."""
     return frozenset(role for role, needs in method.needs.items() if "score" in needs)

@@ -87,10 +87,10 @@ class Difference:
     """A key in which two runs differ.
 
     Args:
-        kind: What a difference in this key does.
-        key: As of `facts_of`.
+        kind: What a difference in this key does: "answers", "cost", ...
+        key: The key with dots, of run.yaml or, after "manifest.", of manifest.json.
         ours: Its value in the first run, None where it is not set.
-        theirs: In the second, likewise.
+        theirs: Its value in the second run, likewise.
     """
 
     kind: Kind
@@ -100,7 +100,7 @@ class Difference:
 
     @property
     def values(self) -> str:
-        """Both values, "32 and 64"; long ones shortened."""
+        """Both values as text, "32 and 64"; long ones are cut."""
         return f"{_shown(self.ours)} and {_shown(self.theirs)}"
 
     def __str__(self) -> str:
@@ -108,8 +108,15 @@ class Difference:
 
 
 def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
-    """All keys of run.yaml and manifest.json in which two runs differ, but those of one run alone
-    (shapes, prompts and models of roles that the other has not)."""
+    """All keys of run.yaml and manifest.json in which two runs differ, with what each difference
+    does.
+
+    Left out are keys about a role, prompt, scorer or package that only one of the runs has.
+
+    Args:
+        run: The run, whose values become `ours`.
+        base: The run that it is compared with.
+    """
     ours = facts_of(run)
     theirs = facts_of(base)
     reader_is_the_same = _have_one_reader(run, base)
@@ -129,19 +136,19 @@ def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
 
 
 def _is_listed(one: Difference, keys: Iterable[str]) -> bool:
-    """Whether the values of a difference are among these keys already."""
+    """Whether one of these keys lies below that of the difference, so that its values are
+    listed."""
     return any(key.startswith(f"{one.key}.") for key in keys)
 
 
 def weights_of(run: StoredRun, role: str) -> str | None:
-    """What identifies the weights of a role; None where they are not recorded."""
+    """A text that identifies the weights of a role's model; None where they are not recorded."""
     weights = run.manifest.identity(role).get("weights")
     return canonical(weights) if weights else None
 
 
 def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:
-    """The sizes of models that both runs use, in one role or several, where they are not the
-    same."""
+    """The differences in the sizes of models that both runs use, in any of their roles."""
     sizes_by_weights = {}
     for role, shape in base.manifest.shapes.items():
         weights = weights_of(base, role)
@@ -156,8 +163,10 @@ def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:
 
 
 def kind_of(key: str) -> Kind:
-    """What a difference in a key of `facts_of` does; "not checked" for one that nobody
-    classified."""
+    """What a difference in a key does: "dataset.chat" -> "answers", "model.price.input" -> "cost".
+
+    "not checked" for a key that nobody classified. The keys are those of `facts_of`.
+    """
     for pattern, kind in _PATTERNS:
         if pattern.fullmatch(key):
             return kind
@@ -165,10 +174,12 @@ def kind_of(key: str) -> Kind:
 
 
 def facts_of(run: StoredRun) -> dict[str, object]:
-    """Dotted key -> value of all that run.yaml and manifest.json hold; the latter's keys begin with
-    "manifest.". What is at its default is left out, as older runs do not list it.
+    """All values that run.yaml and manifest.json of a run hold, by a key with dots.
 
-    {"method.name": "bm25", "method.params.k": 5, "manifest.git.commit": "0a1b2c3", ...}
+        {"method.name": "bm25", "method.params.k": 5, "manifest.git.commit": "0a1b2c3", ...}
+
+    The keys of manifest.json begin with "manifest.". A value at its default is left out, as older
+    runs do not list it.
     """
     config = without_home(run.config.to_json())
     facts = flatten({key: value for key, value in config.items() if key != "origins"})
@@ -228,8 +239,10 @@ def _is_place(key: str, ours: object, theirs: object) -> bool:
 
 
 def _is_of_one_run(key: str, ours: Collection[str], theirs: Collection[str]) -> bool:
-    """Whether a key of the manifest is about a role, a prompt, a scorer or a package that one of
-    the two runs does not have.
+    """Whether a key of the manifest is about something that one of the two runs does not have.
+
+    That is a package, or a model, shape, prompt or scorer, as "builder" in
+    "manifest.models.builder.weights".
 
     Args:
         key: A key of `facts_of`.

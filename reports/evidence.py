@@ -15,12 +15,15 @@ UNKNOWN = "-"
 
 
 def evidence(shown: StoredPiece | None, example: Example | None) -> str:
-    """Classify what a step showed.
+    """Whether what a step showed was evidence: text that the data set marks as supporting.
+
+    Args:
+        shown: What the step showed, as a record holds it; None for nothing.
+        example: The question with its supporting passages; None where it is not at hand.
 
     Returns:
         "yes": A span that overlaps supporting text. "source": Text that was written from such a
-            span.
-        "no": Neither. UNKNOWN: The data set marks no supporting text. "": The step shows nothing.
+        span. "no": Neither. "-": The data set marks no supporting text. "": The step shows nothing.
     """
     if not shown:
         return ""
@@ -49,10 +52,11 @@ def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -
 def overlapping_spans(
     spans: Sequence[tuple[int, int] | None], run: StoredRun, record: StoredRecord, rows: Rows
 ) -> frozenset[int]:
-    """Numbers of the spans that overlap a supporting part; none where the rows are not at hand.
+    """The places in `spans` of those that overlap a supporting passage of the question.
 
-    Spans of an index are those of what the method was handed: cut or joined documents are mapped
-    back.
+    Spans are places in the one document that the method was handed; where that was cut or joined
+    from several, they are mapped back to the data set's documents. Empty where the rows are not at
+    hand.
 
     Args:
         spans: (start, end) of each node's text in the index; None for a node without one.
@@ -83,13 +87,15 @@ def overlapping_spans(
 
 
 def _original_spans(view: View, start: int, end: int) -> list[tuple[str, int, int]]:
-    """(document, start, end) in the data set's documents of a span in the one document of a view;
-    [] for a span outside of it.
+    """The places in the data set's documents of a span in the one document of a view.
 
     Args:
         view: What the method was handed.
-        start: Of the span.
-        end: Of the span.
+        start: Start of the span.
+        end: End of the span.
+
+    Returns:
+        (document, start, end) of each; [] for a span outside of the view's document.
     """
     indexed = view.documents[0]
     if not 0 <= start <= end <= len(indexed.text):

@@ -60,20 +60,26 @@ def records(run: StoredRun) -> pd.DataFrame:
 
 
 def _is_known(run: StoredRun, by: str) -> bool:
-    """Whether a question of the run has a kind by this criterion."""
+    """Whether any question of the run has a kind by this criterion ("hops", "length", ...)."""
     return any(kind_of_question(record, by) is not None for record in run.records)
 
 
 def _error_text(error: Mapping[str, str] | None) -> str | None:
-    """ "TimeoutError: the server did not answer"; None for no error."""
+    """An error on one line, "TimeoutError: the server did not answer"; None for no error."""
     if error is None:
         return None
     return f"{error['type']}: {error['message']}"
 
 
 def documents(run: StoredRun) -> pd.DataFrame:
-    """A row an index: document_id, question_id (None where an index serves all questions), status,
-    and its costs."""
+    """A row an index, with these columns.
+
+    document_id                  as in the data set
+    question_id                  None where an index serves all questions
+    status                       "built", "hit" or "failed"
+    tokens tflops seconds queued costs of all phases together, and of each: "tokens.index"
+    money                        of its requests to servers; None without a price
+    """
     rows = []
     for line in run.documents:
         row: dict[str, Cell] = {
@@ -88,7 +94,8 @@ def documents(run: StoredRun) -> pd.DataFrame:
 
 
 def _usage_money(usage: Usage, run: StoredRun) -> float | None:
-    """What servers took for all phases of a usage; None in a run without prices."""
+    """The money that servers took for all phases of a usage; None where none did, or a price is not
+    known."""
     if not is_billed(run):
         return None
     return money(sum_phases([usage]), run.prices)
@@ -97,10 +104,11 @@ def _usage_money(usage: Usage, run: StoredRun) -> float | None:
 def _cost_columns(usage: Usage) -> dict[str, float | None]:
     """The costs of a record or index as columns; None for what is not known.
 
+        {"search": {"tokens_in": 90, "tokens_out": 10, ...}} -> {"tokens": 100, ...,
+            "tokens.search": 100}
+
     Columns without a phase ("tokens") are sums over all phases but "study": what a search did after
     its stop, only to be recorded, is no cost of the answer.
-
-    {"search": {"tokens_in": 90, "tokens_out": 10, ...}} -> {"tokens": 100, ..., "tokens.search": 100}
     """
     by_phase: dict[str, float | None] = {}
     for phase, spent in usage.items():
@@ -118,7 +126,7 @@ def _cost_columns(usage: Usage) -> dict[str, float | None]:
 
 
 def _tflops(spent: PhaseUsage) -> float | None:
-    """1e12 FLOPs of a phase; None where the shape of one of its models is unknown."""
+    """TFLOPs (1e12 FLOPs) of a phase; None where the shape of one of its models is unknown."""
     if spent.get("uncounted"):
         return None
     flops = spent.get("flops") or {}
@@ -126,14 +134,14 @@ def _tflops(spent: PhaseUsage) -> float | None:
 
 
 def _sum(total: float | None, value: float | None) -> float | None:
-    """The sum; None where one of both is not known."""
+    """The sum of both numbers; None where one of them is not known."""
     if total is None or value is None:
         return None
     return total + value
 
 
 def html(sections: Sequence[Section]) -> str:
-    """Titled tables with their footnotes below, escaped."""
+    """Titled tables with their footnotes below as HTML, in which text from data is escaped."""
     parts = []
     for section in sections:
         parts += [el("h4", section.title), table(section.frame)]

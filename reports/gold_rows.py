@@ -34,14 +34,14 @@ offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples by question id.
+    """The questions of a run with their gold answers, and texts of its documents.
 
     Args:
-        examples: There are none where `problem` says why.
-        documents: Whole, where the data set was read.
+        examples: Question id -> question and gold answers; {} where `problem` says why.
+        documents: Document id -> document, where the data set was read.
         problem: Why there are no examples, or None.
-        characters: The lengths of documents.
-        texts: What the run folder holds of texts that were shown, by checksum.
+        characters: Document id -> length in characters.
+        texts: Checksum -> text, of the long texts that the run folder holds.
     """
 
     examples: Mapping[str, Example] = field(default_factory=dict)
@@ -51,7 +51,8 @@ class Rows:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, piece: StoredPiece) -> str | None:
-        """The text of a piece of a record's `shown`; None where it is not at hand."""
+        """The text of a piece of a record's `shown`: the piece's own, a long text of the run
+        folder, or that part of its document; None where none of these is at hand."""
         if piece.get("text"):
             return str(piece["text"])
         key = piece.get(POINTER)
@@ -65,7 +66,7 @@ class Rows:
         return document.text[piece["start"] : piece["end"]]
 
     def sizes(self, document_ids: Sequence[str]) -> dict[str, int] | None:
-        """Lengths of documents in characters; None where one is not known."""
+        """Document id -> length in characters, of these documents; None where one is not known."""
         sizes = {}
         for name in document_ids:
             if name in self.documents:
@@ -78,27 +79,35 @@ class Rows:
 
 
 def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
-    """The run with its data set's rows at `data`; as it is for None."""
+    """The run with its data set's rows at `data`; the same run for None."""
     if data is None:
         return run
     return replace(run, config=run.config.with_dataset(data=data))
 
 
 def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
-    """The questions of a run without the texts shown (`Rows.texts`). Never raises for data that is
-    missing or has changed: see `problem`.
+    """The questions of a run, without long texts that were shown (`Rows.texts` is empty).
+
+    Does not raise for data that is missing or has changed: `Rows.problem` says so.
 
     Args:
         run: The run.
-        data: Where the rows are now, instead of what the run holds.
-        whole: With its documents, from the data set.
+        data: The file of the rows; None for the run's records, or the place that the run names.
+        whole: Read the documents, too, from the data set.
     """
     return rows_of([run], data=data, whole=whole)[0]
 
 
 def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
-    """The questions of a run with gold answers; `data` as in `read_rows`. Raises UserError where
-    there are none."""
+    """Question id -> question with gold answers, of a run.
+
+    Args:
+        run: The run.
+        data: The file of the rows; None for the run's records, or the place that the run names.
+
+    Raises:
+        UserError: Neither the run nor its data set has them.
+    """
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         lacks = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
@@ -109,11 +118,11 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
 def rows_of(
     runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False
 ) -> list[Rows]:
-    """`read_rows` of each run; a data set that several runs need is read once.
+    """The questions of each run, as `read_rows`; a data set that several runs need is read once.
 
     Args:
         runs: Stored runs.
-        data: The file of the rows; None for the place that each run names.
+        data: The file of the rows; None for each run's records, or the place that it names.
         whole: Read the documents, too, from the data set.
     """
     read: dict[str, Rows] = {}
@@ -169,10 +178,10 @@ def with_rows(
 
 
 class _Examples(Mapping[str, Example]):
-    """Question id -> the question and gold answers that its record holds."""
+    """A mapping from question id to question and gold answers, made of a record at each access."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
-        """records: All hold their questions and gold answers."""
+        """Take the records, which all hold their questions and gold answers."""
         self._records = RecordsByQuestion(records)
 
     def __getitem__(self, question_id: str) -> Example:
@@ -199,8 +208,8 @@ def _example_of(record: StoredRecord) -> Example:
 
 
 def _rows_in_records(run: StoredRun) -> Rows | None:
-    """The run's questions out of its records; None where a record lacks question, gold answers or
-    sizes."""
+    """The run's questions out of its records; None where a record lacks the question, gold answers
+    or the lengths of its documents."""
     characters: dict[str, int] = {}
     for record in run.whole_records:
         ids = record.document_ids
@@ -212,8 +221,10 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
 
 
 def _rows_of_data_set(run: StoredRun) -> Rows:
-    """The run's data set loaded again; `problem` where it is not here or not the one the run was
-    made with."""
+    """The run's questions and documents out of its data set, which is loaded again.
+
+    `problem` is set where it is not at hand, or not the one the run was made with.
+    """
     data = _load_data_set(run)
     if isinstance(data, str):
         return Rows(problem=data)
@@ -221,8 +232,11 @@ def _rows_of_data_set(run: StoredRun) -> Rows:
 
 
 def _load_data_set(run: StoredRun) -> Dataset | str:
-    """The run's data set loaded again; why not, where it is not here or not the one the run was
-    made with."""
+    """The run's data set, loaded again without a connection.
+
+    In place of it a text that says why not, where it is not at hand or not the one the run was made
+    with.
+    """
     name = run.config.dataset.name
     try:
         with offline():
@@ -235,8 +249,11 @@ def _load_data_set(run: StoredRun) -> Dataset | str:
 
 
 def known_golds(run: StoredRun) -> dict[str, Gold] | None:
-    """Question id -> gold answers by the data set; None where it is not at hand, as in
-    `data_misfits`, or not the one the run was made with."""
+    """Question id -> gold answers, by the run's data set.
+
+    None where this is a file of the user's own, is not at hand, or is not the one the run was made
+    with.
+    """
     if run.config.dataset.data:
         return None
     loaded = _load_data_set(run)
@@ -246,11 +263,13 @@ def known_golds(run: StoredRun) -> dict[str, Gold] | None:
 
 
 def data_misfits(run: StoredRun) -> list[str] | None:
-    """What a run holds otherwise than its data set, a sentence each: questions and gold answers,
-    passages shown, and which questions were asked; None if that is unknown.
+    """What a run holds otherwise than its data set, a sentence each; [] where nothing differs.
 
-    It is known of bundled data sets, and of those of the hub in the cache. A file of the user's
-    proves nothing.
+    Compared are questions and gold answers, the passages shown, and which questions were asked.
+
+    Returns:
+        The sentences; None where the data set is a file of the user's own, which proves nothing, or
+        is not at hand.
     """
     if run.config.dataset.data:
         return None
@@ -258,20 +277,24 @@ def data_misfits(run: StoredRun) -> list[str] | None:
     if isinstance(loaded, str):
         return None
     rows = Rows({example.question.id: example for example in loaded.examples}, loaded.documents)
-    others = moved = 0
+    n_other_questions = 0
+    n_other_texts = 0
     for record in run.whole_records:
         if record.gold and _differs(record, rows):
-            others += 1
+            n_other_questions += 1
         elif _shows_other_texts(record, rows):
-            moved += 1
+            n_other_texts += 1
     total = len(run.records)
     sentences = []
-    if others:
+    if n_other_questions:
         sentences.append(
-            f"{others} of {total} questions or gold answers are not those of the data set"
+            f"{n_other_questions} of {total} questions or gold answers are not those of the data "
+            "set"
         )
-    if moved:
-        sentences.append(f"{moved} of {total} records show texts that are not in their documents")
+    if n_other_texts:
+        sentences.append(
+            f"{n_other_texts} of {total} records show texts that are not in their documents"
+        )
     return [*sentences, *_selection_misfits(run, loaded)]
 
 
@@ -291,8 +314,8 @@ def _shows_other_texts(record: StoredRecord, rows: Rows) -> bool:
 
 
 def _selection_misfits(run: StoredRun, data: Dataset) -> Iterator[str]:
-    """Whether a finished run asked other questions than its settings say, or left out rows that its
-    data set has."""
+    """Yield a sentence where a run left out more rows than its data set does, and where a finished
+    run asked other questions than its settings choose."""
     skipped = run.manifest.dataset.skipped.values()
     if sum(skipped) > sum(data.skipped.values()):
         yield f"{sum(skipped)} rows are said to be left out, of the data set {sum(data.skipped.values())} are"
@@ -309,7 +332,10 @@ def _selection_misfits(run: StoredRun, data: Dataset) -> Iterator[str]:
 
 def _differs(record: StoredRecord, rows: Rows) -> bool:
     """Whether a record holds another question, gold answer, mark of it (as its kind) or length of a
-    text than its data set. A mark that one of them lacks may be of another version."""
+    document than its data set.
+
+    A mark that only one of them has may be of another version, and is not compared.
+    """
     example = rows.examples.get(record.question_id)
     if example is None:
         return True

@@ -2,6 +2,7 @@
 nothing."""
 
 from collections.abc import Collection, Sequence
+from itertools import compress
 
 import pandas as pd
 
@@ -13,9 +14,9 @@ def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFr
     """One HTML page that loads nothing: a drawing, and titled tables below it.
 
     Args:
-        title: Its title.
-        drawing: The drawing, if there is one.
-        tables: (title, table) each.
+        title: The title of the page.
+        drawing: The drawing; None for none.
+        tables: (title, table) of each table.
     """
     style = read_template("tables.css")
     policy = f"default-src 'none'; style-src '{sha256(style)}'"
@@ -26,13 +27,13 @@ def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFr
 
 
 def table(frame: pd.DataFrame, *, sortable: bool = False, gaps: Collection[str] = ()) -> Html:
-    """A frame as an HTML table with the cells of the text table; its footnotes below.
+    """A frame as an HTML table with the cells of the text table, and its footnotes below.
 
     Args:
         frame: The table.
-        sortable: With buttons as heads and each number in data-value, for templates/page.js;
-            intervals in small type.
-        gaps: Scores that stay without any value.
+        sortable: Whether a reader can sort it: heads are buttons then, each number is in data-value
+            for templates/page.js, and intervals are in small type.
+        gaps: Scores that are shown even without any value.
     """
     cells = Cells(frame, gaps)
     values: list[dict[str, object]] = [{} for _ in cells.rows]
@@ -42,8 +43,11 @@ def table(frame: pd.DataFrame, *, sortable: bool = False, gaps: Collection[str] 
 
 
 def _numbers(frame: pd.DataFrame, cells: Cells) -> list[dict[str, object]]:
-    """Head -> number, of each row, by which a script sorts."""
-    heads = [head for head, numeric in zip(cells.heads, cells.numeric, strict=True) if numeric]
+    """Of each row, head -> number in the columns of numbers: [{"n": 20, "f1": 0.413}, ...].
+
+    A script sorts by them; what is missing is left out.
+    """
+    heads = list(compress(cells.heads, cells.numeric))
     found = []
     for row in frame.to_dict("records"):
         numbers = {}

@@ -18,8 +18,8 @@ _MEANINGS = {
 
 
 def judge_notes(run: StoredRun) -> list[str]:
-    """A sentence for each judge by claims, citations or pairs, and one for answers that a judge
-    could not score."""
+    """A sentence for each judge by claims, citations or pairs on what its score is, and one for
+    answers that a judge could not score."""
     notes: list[str] = []
     for name, entry in run.manifest.judges.items():
         kind = entry.kind
@@ -35,7 +35,10 @@ def judge_notes(run: StoredRun) -> list[str]:
 
 
 def _unscored(run: StoredRun, judge: str) -> list[str]:
-    """The answers that a judge saw and gave no score, by verdict."""
+    """One sentence on the answers that a judge saw and gave no score, by verdict; [] for none.
+
+    -> ["judge.m: 3 answers have no score (2 unclear, 1 unread)"]
+    """
     verdicts: Counter[str] = Counter()
     columns = run.columns
     unscored = np.ones(len(columns), dtype=bool)

@@ -21,7 +21,13 @@ from reports.gold_rows import examples_of
 
 @dataclass(frozen=True)
 class JudgeWork:
-    """A run to judge. questions: by id."""
+    """A run to judge.
+
+    Args:
+        folder: The run folder.
+        questions: Question id -> question with gold answers.
+        judge: The judge, with the prompt that this run's questions need.
+    """
 
     folder: Path
     questions: dict[str, Example]
@@ -31,13 +37,15 @@ class JudgeWork:
 def runs_to_judge(
     judge: Judge, folders: Sequence[Path], data: str | None, request: JudgeRequest
 ) -> list[JudgeWork]:
-    """Each run with its judge; of two runs to compare the first, with a judge that shows it beside
-    the second.
+    """Each run with its judge and questions.
+
+    Of two runs whose answers are compared, only the first, with a judge that shows its answers
+    beside those of the second.
 
     Args:
         judge: What `make_judge` made of the request.
-        folders: Of the runs.
-        data: Where their rows are now.
+        folders: The run folders.
+        data: The file of the data set's rows; None for the place that each run names.
         request: What the user said of the judge.
 
     Raises:
@@ -57,12 +65,12 @@ def runs_to_judge(
 def _pair_to_judge(
     judge: StepwiseJudge, folders: Sequence[Path], data: str | None, *, named: bool
 ) -> list[JudgeWork]:
-    """The first of two runs, with a judge that shows it beside the second.
+    """The first of two runs, with a judge that shows its answers beside those of the second.
 
     Args:
         judge: A judge of pairs.
-        folders: Of the runs.
-        data: Where their rows are now.
+        folders: The two run folders.
+        data: The file of the data set's rows; None for the place that the run names.
         named: Whether the user named the judge.
 
     Raises:

@@ -27,12 +27,12 @@ class Agreement:
     """How far two raters agree.
 
     Args:
-        n: Items that both rated.
-        share: Of these, those that both rate alike; None without items.
-        kappa: J. Cohen's (1960), 1 for full agreement and 0 for that of chance,
-            (share - chance) / (1 - chance), where chance is the share expected of independent
-            raters who give each rating as often as these do. None where chance alone agrees always:
-            both gave every item one rating.
+        n: The number of items that both rated.
+        share: The share of these that both rate alike; None without items.
+        kappa: J. Cohen's (1960), 1 for full agreement and 0 for that of chance, (share - chance) /
+            (1 - chance), where chance is the share expected of independent raters who give each
+            rating as often as these do. None where chance alone agrees always: both gave every item
+            one rating.
         low: Lower end of the 95 % interval of kappa by document; None where none is shown.
         high: Its upper end.
     """
@@ -53,7 +53,8 @@ class Raters:
     agreement: Agreement
 
     def columns(self) -> Row:
-        """The two as a row of a table."""
+        """The two raters as a row of a table: {"a": "judge.m", "b": "f1", "n": 198, "share": 0.92,
+        ...}."""
         found = self.agreement
         return {
             "a": self.first,
@@ -67,14 +68,15 @@ class Raters:
 
 
 def correctness_judges(run: StoredRun) -> list[str]:
-    """The judges of a run that say whether an answer is right."""
+    """The names of the judges of a run that say whether an answer is right."""
     entries = run.manifest.judges
-    asked = [name for name in facts.judges(run) if name in entries]
-    return [name for name in asked if entries[name].kind == "correctness"]
+    recorded = [name for name in facts.judges(run) if name in entries]
+    return [name for name in recorded if entries[name].kind == "correctness"]
 
 
 def judge_agreements(run: StoredRun) -> list[Raters]:
-    """Each judge of correctness with the data set's first score, then each with each other."""
+    """How far each judge of correctness agrees with the data set's first score, then each with each
+    other."""
     judges = correctness_judges(run)
     first = facts.first_score(run)
     pairs = [*product(judges, [first]), *combinations(judges, 2)]
@@ -82,7 +84,8 @@ def judge_agreements(run: StoredRun) -> list[Raters]:
 
 
 def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
-    """How far two scores agree on which answers are right.
+    """How far two scores agree on which answers are right, over the answered questions that have
+    both.
 
     Args:
         run: The run.
@@ -101,13 +104,13 @@ def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
 
 @dataclass(frozen=True)
 class PairwiseResult:
-    """What a judge prefers, of a run and another one.
+    """Which answers a judge of pairs prefers, of a run and another one.
 
     Args:
         other_run: Name of the other run's folder.
-        wins: Questions on which the run's answer is preferred in both orders.
-        ties: Those on which neither is.
-        losses: Those on which the other is.
+        wins: Number of questions on which the run's answer is preferred in both orders.
+        ties: Number of questions on which neither answer is.
+        losses: Number of questions on which the other run's answer is.
         test: Wins less losses as a share of these questions; None without any.
     """
 
@@ -118,7 +121,8 @@ class PairwiseResult:
     test: PairedTest | None
 
     def columns(self) -> Row:
-        """The result as a row of a table."""
+        """The result as a row of a table: {"other_run": "...", "wins": 12, "ties": 5, "losses": 3,
+        ...}."""
         row: dict[str, Cell] = {
             "other_run": self.other_run,
             "wins": self.wins,
@@ -149,14 +153,14 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
 
 
 def agreement(pairs: Sequence[tuple[Hashable, Hashable]], clusters: Sequence[int]) -> Agreement:
-    """How far two raters agree.
+    """How far two raters agree on the items that both rated.
 
-    >>> agreement([(True, True), (True, False), (False, False), (False, False)], [0, 1, 2, 3])
-    Agreement(n=4, share=0.75, kappa=0.5, low=None, high=None)
+        >>> agreement([(True, True), (True, False), (False, False), (False, False)], [0, 1, 2, 3])
+        Agreement(n=4, share=0.75, kappa=0.5, low=None, high=None)
 
     Args:
-        pairs: What both say of each item.
-        clusters: The document of each item.
+        pairs: (rating of the first, rating of the second) of each item.
+        clusters: The cluster of each item, as its document.
     """
     n = len(pairs)
     if not n:
@@ -164,5 +168,7 @@ def agreement(pairs: Sequence[tuple[Hashable, Hashable]], clusters: Sequence[int
     alike = 0
     for one, other in pairs:
         alike += one == other
-    found = kappa([pair[0] for pair in pairs], [pair[1] for pair in pairs], clusters)
+    by_first = [one for one, _ in pairs]
+    by_second = [other for _, other in pairs]
+    found = kappa(by_first, by_second, clusters)
     return Agreement(n, alike / n, found.value, found.low, found.high)

@@ -45,14 +45,14 @@ _HOW = (
 
 
 def item_of(run: StoredRun, question_id: str) -> str:
-    """What a sheet calls the answer of a run to a question."""
+    """The name of an answer on a sheet: twelve digits of a hash of run and question."""
     digest = hashlib.sha256(f"{run.path.name}\n{question_id}".encode())
     return digest.hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a sheet, without its labels."""
+    """A row of a sheet, without its labels; the texts are not cut yet."""
 
     item: str
     question: str
@@ -63,18 +63,23 @@ class _Row:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet to label. content: the file; n_answers: its rows."""
+    """A sheet to label.
+
+    Args:
+        content: The bytes of the .xlsx file.
+        n_answers: The number of its rows.
+    """
 
     content: bytes
     n_answers: int
 
 
 def sheet(runs: Sequence[StoredRun], data: str | None = None) -> Sheet:
-    """The sheet of all answers of some runs; questions that failed have none.
+    """The sheet of all answers of some runs, in one random order; questions that failed have none.
 
     Args:
-        runs: Whose answers are labelled.
-        data: Where their rows are now.
+        runs: The runs whose answers are labelled.
+        data: The file of the data set's rows; None for the place that each run names.
 
     Raises:
         UserError: The questions of a run are not known any more, or there is no answer.
@@ -98,7 +103,12 @@ def sheet(runs: Sequence[StoredRun], data: str | None = None) -> Sheet:
 
 
 def _rows(run: StoredRun, examples: Mapping[str, Example]) -> list[_Row]:
-    """The rows of a run's answers."""
+    """The rows of all answers of a run.
+
+    Args:
+        run: The run.
+        examples: Question id -> question with gold answers.
+    """
     answered = [record for record in run.whole_records if record.has_answer]
     texts = run.texts(answered)
     rows = []
@@ -113,9 +123,9 @@ def _row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) 
 
     Args:
         run: The run.
-        record: Of the answer.
+        record: The record of the answer.
         example: Its question with gold answers.
-        contexts: The texts that were shown.
+        contexts: The texts that were shown, as one.
     """
     accepted = "\n".join(example.gold.answers)
     if not accepted and example.gold.extra.get("declined"):
@@ -126,7 +136,12 @@ def _row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) 
 
 
 def _fill(page: Worksheet, lines: Sequence[_Row]) -> None:
-    """Write the rows under bold heads, with a choice of yes and no for the labels."""
+    """Write the rows under bold heads into a page, with a choice of yes and no for the labels.
+
+    Args:
+        page: The page of the workbook, which is changed.
+        lines: The rows.
+    """
     page.title = "labels"
     for place, (head, width) in enumerate(zip(HEADS, _WIDTHS, strict=True), 1):
         page.cell(1, place, head).font = Font(bold=True)
@@ -142,10 +157,10 @@ def _fill(page: Worksheet, lines: Sequence[_Row]) -> None:
 
 
 def _write(page: Worksheet, number: int, place: int, text: str) -> None:
-    """Set a cell to a text, whatever it begins with; a long one is cut.
+    """Set a cell to a text, which stays a text whatever it begins with; a long one is cut.
 
     Args:
-        page: The sheet, which is changed.
+        page: The page, which is changed.
         number: The row, from 1.
         place: The column, from 1.
         text: The text.
@@ -159,10 +174,12 @@ def _write(page: Worksheet, number: int, place: int, text: str) -> None:
 
 
 def read_sheet(path: Path) -> dict[str, dict[str, str]]:
-    """The labels of a filled sheet: person -> item -> yes or no.
+    """The labels of a filled sheet: {"person 1": {"3f0c1d9a2b47": "yes"}, ...}, by item.
+
+    A person without a label is left out.
 
     Raises:
-        UserError: It cannot be read, lacks a column, or a label is neither yes nor no.
+        UserError: It cannot be read, lacks a column, has no label, or one is neither yes nor no.
     """
     try:
         book = load_workbook(path, read_only=True, data_only=True)
@@ -189,15 +206,17 @@ def read_sheet(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _label(value: object, path: Path, number: int) -> str:
-    """The label of a cell, "" for an empty one; a spreadsheet may have made TRUE of true.
+    """The label of a cell as "yes" or "no"; "" for an empty cell.
+
+    "y" and "n" count too, and TRUE and FALSE, which a spreadsheet may make of true and false.
 
     Args:
         value: What the cell holds.
         path: The file, for the message.
-        number: The row, likewise.
+        number: The row, for the message.
 
     Raises:
-        UserError: It is neither yes nor no.
+        UserError: The label is neither yes nor no.
     """
     if value is None:
         return ""

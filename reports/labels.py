@@ -33,18 +33,20 @@ _POINTS = {"yes": 1.0, "no": 0.0}
 
 @dataclass(frozen=True)
 class HandLabels:
-    """Labels by hand.
+    """Labels that people gave answers.
 
     Args:
-        raters: Name of a rater -> question id, or item of a sheet -> label.
-        by_item: Whether they are of a sheet, which asks whether an answer is right.
+        raters: Name of a rater -> question id, or item of a sheet -> label: "yes", "no", or the
+            number of a rubric.
+        by_item: Whether they are of a sheet, which asks whether an answer is right; the inner keys
+            are then items.
     """
 
     raters: Mapping[str, Mapping[str, str]]
     by_item: bool = False
 
     def of(self, run: StoredRun) -> dict[str, dict[str, str]]:
-        """The labels of a run's answers: rater -> question id -> label."""
+        """The labels of a run's answers: {"person 1": {"q1": "yes"}, ...}, by question id."""
         found: dict[str, dict[str, str]] = {}
         for rater, given in self.raters.items():
             own: dict[str, str] = {}
@@ -59,8 +61,11 @@ class HandLabels:
 
 
 def label_agreements(run: StoredRun, labels: HandLabels) -> list[Raters]:
-    """Each judge of the run beside each person, then the people beside each other; labels of other
-    questions do not count."""
+    """How far each judge of the run agrees with each person, then the people with each other.
+
+    Only questions that both of a pair rated count. Beside a sheet, only judges of correctness are
+    taken.
+    """
     raters = labels.of(run)
     judges = facts.judges(run)
     if labels.by_item:
@@ -83,14 +88,14 @@ def _raters(
     others: Mapping[str, str],
     clusters: Mapping[str, int],
 ) -> Raters:
-    """Two raters on the questions that both rated.
+    """Two raters and how far they agree on the questions that both rated.
 
     Args:
         one: Name of the first.
-        its: Question id -> what it says.
+        its: Question id -> what the first says.
         other: Name of the second.
-        others: Question id -> what that says.
-        clusters: Question id -> its document.
+        others: Question id -> what the second says.
+        clusters: Question id -> the cluster of the question, a number.
     """
     pairs = []
     places = []
@@ -102,13 +107,13 @@ def _raters(
 
 
 def _clusters(run: StoredRun) -> dict[str, int]:
-    """Question id -> the cluster of its document."""
+    """Question id -> the cluster of the question, a number."""
     names = [record.question_id for record in run.records]
     return dict(zip(names, facts.question_clusters(run).tolist(), strict=True))
 
 
 def _verdicts(run: StoredRun, judge: str) -> dict[str, str]:
-    """Question id -> verdict of a judge."""
+    """Question id -> the verdict of this judge, of the questions that it judged."""
     verdicts = {}
     for record in run.records:
         judged = record.judgements.get(judge)
@@ -119,13 +124,14 @@ def _verdicts(run: StoredRun, judge: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PeopleMean:
-    """The share of right answers among those that were answered.
+    """The share of right answers among those that were answered, by three ways to know it.
 
     Args:
-        judge: Name of its score.
-        by_judge: By the judge alone.
-        by_labels: By people's labels alone; where two people differ an answer is half right.
-        joined: By both, prediction-powered.
+        judge: Name of the judge's score.
+        by_judge: The share by the judge alone.
+        by_labels: The share by people's labels alone; where two people differ an answer is half
+            right.
+        joined: The share by both, prediction-powered.
     """
 
     judge: str
@@ -134,7 +140,8 @@ class PeopleMean:
     joined: Interval
 
     def columns(self) -> Row:
-        """The means as a row of a table."""
+        """The means as a row of a table: {"judge": "judge.m", "n": 200, "labelled": 30,
+        "judge.mean": 0.8, ...}."""
         return {
             "judge": self.judge,
             "n": self.by_judge.n,
@@ -151,8 +158,10 @@ def _mean_columns(name: str, found: Interval) -> dict[str, float | None]:
 
 
 def people_means(run: StoredRun, labels: HandLabels) -> list[PeopleMean]:
-    """What people would say of all answers, by each judge of correctness; [] where no answer has a
-    label of yes or no."""
+    """The share of answers that people would call right, by each judge of correctness.
+
+    [] where no answer has a label of yes or no.
+    """
     points = _points(labels.of(run))
     found = []
     for judge in correctness_judges(run):
@@ -163,12 +172,13 @@ def people_means(run: StoredRun, labels: HandLabels) -> list[PeopleMean]:
 
 
 def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> PeopleMean | None:
-    """What people would say of all answers, by one judge; None where no answer has a label.
+    """The share of answers that people would call right, by one judge; None where no answer that it
+    scored has a label.
 
     Args:
         run: The run.
         judge: Name of its score.
-        points: Question id -> what people say, from 0 to 1.
+        points: Question id -> the mean of people's labels, from 0 to 1.
     """
     scores: list[float] = []
     labels: list[float | None] = []
@@ -192,7 +202,8 @@ def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> Peo
 
 
 def _points(raters: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
-    """Question id -> the mean of its labels, of those that are yes or no."""
+    """Question id -> the mean of its labels, where yes is 1 and no is 0; other labels do not
+    count."""
     given: dict[str, list[float]] = {}
     for labels in raters.values():
         for question, label in labels.items():
@@ -231,7 +242,12 @@ def read_labels(path: Path, note: Callable[[str], None]) -> HandLabels:
 
 
 def _label_rows(path: Path, note: Callable[[str], None]) -> list[RawRow | BrokenRow]:
-    """The rows of a file of labels; arguments as of `read_labels`."""
+    """The rows of a file of labels, by column name; one that cannot be read is a BrokenRow.
+
+    Args:
+        path: A file of JSON lines or CSV.
+        note: Gets a sentence where a CSV file is not UTF-8 and its encoding was guessed.
+    """
     if path.suffix.lower() != ".csv":
         return [row for _, row in read_rows(path)]
     decoded = read_text_file(path)

@@ -58,14 +58,14 @@ class PaperTable:
 
     Args:
         title: What all rows share.
-        heads: Of the columns.
-        rows: Cells, as many as heads.
+        heads: The heads of the columns.
+        rows: The cells of each row, as many as heads.
         numeric: For each column, whether it holds numbers.
         ranks: (row, column) -> 1 for the best value of the column, 2 for the second.
-        common_notes: Of all rows.
-        footnotes: With a mark in the last column.
+        common_notes: Notes of all rows.
+        footnotes: Notes that the last column refers to by marks.
         names: Heads that stay as they are.
-        comments: Lines above the table.
+        comments: Lines above the table, which LaTeX does not print.
     """
 
     title: str
@@ -80,13 +80,13 @@ class PaperTable:
 
 
 def escape(text: str) -> str:
-    """Text of one line with LaTeX's special characters escaped."""
+    r"""A text of one line with LaTeX's special characters escaped: "50 %" -> "50 \%"."""
     escaped = text.translate(_ESCAPED)
     return escaped.replace("--", "-{}-").replace("–", "--")  # "--set" is no dash
 
 
 def table(paper: PaperTable) -> str:
-    """A LaTeX table with its caption, and with its notes below it."""
+    """A LaTeX table with its caption, and with its notes below it, as text."""
     notes, commands = _split_notes(paper.common_notes)
     lines = [
         r"% needs \usepackage{booktabs,graphicx} and \usepackage[T1]{fontenc}",
@@ -110,7 +110,8 @@ def table(paper: PaperTable) -> str:
 
 
 def _split_notes(notes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(what of the notes is text for a paper, what names a command or option)."""
+    """The notes split in two: their parts that are text for a paper, and their sentences that name
+    a command or option."""
     plain = []
     commands = []
     for note in notes:
@@ -123,7 +124,7 @@ def _split_notes(notes: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _caption(paper: PaperTable) -> str:
-    """The title and how values are marked, as sentences."""
+    """The caption: the title, and how the best values are marked; "" for neither."""
     sentences = []
     if paper.title:
         sentences.append(paper.title.replace(" · ", ", ").rstrip("."))
@@ -140,13 +141,13 @@ def _label(title: str) -> str:
 
 
 def _alignment(numeric: Sequence[bool]) -> str:
-    """A letter a column: numbers to the right, texts to the left."""
+    """A letter a column: "r" for numbers, "l" for texts; [False, True, True] -> "lrr"."""
     letters = {True: "r", False: "l"}
     return "".join(letters[number] for number in numeric)
 
 
 def _body(paper: PaperTable) -> list[str]:
-    """The rows of the table."""
+    """The rows of the table as lines of LaTeX."""
     lines = []
     for place, row in enumerate(paper.rows):
         cells = []
@@ -161,18 +162,22 @@ def _body(paper: PaperTable) -> list[str]:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """A row of a LaTeX table, with the end of its line."""
+    r"""Cells as a row of a LaTeX table with the end of its line: "bm25 & 41.3 \\"."""
     return " & ".join(cells) + r" \\"
 
 
 def _note_line(note: str) -> str:
-    """A note in small type below the table."""
+    """A note in small type below the table, as a line of LaTeX."""
     return rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}"
 
 
 def _without_commands(note: str) -> tuple[str, str]:
-    """(the note without the sentences and brackets that name a command or option, the sentences
-    that do)."""
+    """A note split in two: without the sentences and brackets that name a command or option, and
+    the sentences that do.
+
+        "2 failed (see harness trace). Run harness judge."
+            -> ("2 failed.", "2 failed (see harness trace). Run harness judge.")
+    """
     sentences = re.split(r"(?<=[.;]) ", note)
     plain = []
     commands = []
@@ -186,10 +191,14 @@ def _without_commands(note: str) -> tuple[str, str]:
 
 
 def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
-    """Heads as a paper has them: "TFLOPs search" for "tflops.search". A score keeps the name of its
-    scorer, as in captions: there are several F1. Two that would be the same stay as they are.
+    """Heads as a paper has them: "tflops.search" -> "TFLOPs search".
 
-    names: heads that are names, of data sets.
+    A score keeps the name of its scorer, as in captions: there are several F1. Two heads that would
+    be the same stay as they are.
+
+    Args:
+        heads: The heads of all columns.
+        names: Those of them that are names, of data sets, and stay as they are.
     """
     short = []
     for head in heads:
@@ -207,14 +216,16 @@ def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
 
 
 def _short_head(head: str) -> str:
-    """ "TFLOPs search" for "tflops.search", "Texts cut" for "texts_cut"."""
+    """A head as a paper has it: "tflops.search" -> "TFLOPs search", "texts_cut" -> "Texts cut"; a
+    score such as "flashrag.f1" stays as it is."""
     family, dot, part = head.partition(".")
     if dot and family in _COST_FAMILIES:
         return f"{_head_word(family)} {part}"
     if dot:
         return head
     first, *later = re.split("[_ ]", head)
-    return " ".join([_head_word(first), *(_WORDS.get(word, word) for word in later)])
+    later_words = [_WORDS.get(word, word) for word in later]
+    return " ".join([_head_word(first), *later_words])
 
 
 def _head_word(word: str) -> str:
@@ -223,7 +234,13 @@ def _head_word(word: str) -> str:
 
 
 def _number_cell(cell: str, rank: int | None) -> str:
-    """A number in LaTeX, its interval in small type."""
+    r"""A number with its interval in LaTeX, the interval in small type: "41.3 [36.0, 46.9]" ->
+    "41.3 {\scriptsize [36.0, 46.9]}".
+
+    Args:
+        cell: The number as text.
+        rank: 1 for the best value of its column, 2 for the second, None for any other.
+    """
     value, bracket, ends = cell.partition(" [")
     text = _ranked(_with_minus(escape(value)), rank)
     if not bracket:
@@ -232,7 +249,7 @@ def _number_cell(cell: str, rank: int | None) -> str:
 
 
 def _with_minus(text: str) -> str:
-    """The text with minus signs in place of hyphens before digits."""
+    """The text with minus signs in place of hyphens before numbers: "-7.1" -> "$-$7.1"."""
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
 
 
@@ -244,7 +261,10 @@ def _ranked(text: str, rank: int | None) -> str:
 
 
 def _guard_line_start(line: str) -> str:
-    """Guard a line that starts with "[" or "*"."""
+    """The line with "{}" in front where it starts with "[" or "*".
+
+    LaTeX would read these as an argument of the line break before them.
+    """
     if line.startswith(_LINE_START):
         return "{}" + line
     return line

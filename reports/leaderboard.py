@@ -38,8 +38,8 @@ class BoardRow:
         numbers: Column -> number, of those that are known.
         texts: Column -> number as it is written, with its interval; a column without one is a dash.
         headline: Name of the score.
-        upper_bound: Whether it was shown the evidence alone.
-        asked_otherwise: Whether it is ranked with none.
+        upper_bound: Whether the method was shown the supporting passages alone.
+        asked_otherwise: Whether it had other questions than most, and is not ranked.
     """
 
     words: Mapping[str, str]
@@ -51,7 +51,8 @@ class BoardRow:
 
     @property
     def attributes(self) -> dict[str, Html | float | str]:
-        """What the script groups and sorts by: attributes of the row."""
+        """The HTML attributes of the row by which the script groups and sorts: {"data-method":
+        "bm25", "data-score": 0.4, ...}."""
         data: dict[str, Html | float | str] = {}
         for name, word in self.words.items():
             data[_attribute(name)] = text(word)
@@ -63,16 +64,16 @@ class BoardRow:
 
 
 def _attribute(name: str) -> str:
-    """The attribute of a column: "data-left-out" for "left_out"."""
+    """The HTML attribute of a column: "left_out" -> "data-left-out"."""
     return f"data-{re.sub('[ _]', '-', name)}"
 
 
 def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
-    """The table of all runs.
+    """The table of all runs as HTML.
 
     Args:
         rows: The rows of the main table.
-        links: Data set -> the place of its section.
+        links: Data set -> link to its section of the page.
     """
     folders = sources([row.run for row in rows])
     board = [_board_row(row, folders[row.run.path]) for row in rows]
@@ -82,8 +83,8 @@ def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
 
 
 def _hidden_columns(board: Sequence[BoardRow]) -> set[str]:
-    """Columns that say nothing: one suite or folder for all, no question left out, costs that no
-    run has."""
+    """The columns that say nothing: one suite or folder for all runs, no question left out, costs
+    that no run has."""
     hidden = {_LEFT_OUT, *_COSTS}
     words: dict[str, set[str]] = {"suite": set(), "folder": set()}
     for row in board:
@@ -99,7 +100,12 @@ def _hidden_columns(board: Sequence[BoardRow]) -> set[str]:
 
 
 def _board_row(row: TableRow, folder: str) -> BoardRow:
-    """The row of a run; folder: its results folder."""
+    """The row of a run in the leaderboard.
+
+    Args:
+        row: The run's row of the main table.
+        folder: The name of its results folder.
+    """
     score = row.score(row.headline)
     columns = cells(row)
     shown = {**columns, "tflops": columns["tflops.total"], _SCORE: score.mean}
@@ -142,7 +148,10 @@ def _number_text(name: str, number: float, score: Interval) -> str:
 
 
 def sources(runs: Sequence[StoredRun]) -> dict[Path, str]:
-    """The results folder of each run by the run's path, without what all of them share."""
+    """Path of each run -> its results folder, without the part of the path that all folders share.
+
+    /data/a/musique/RUN, /data/b/musique/RUN     -> "a", "b"
+    """
     folders = {run.path: run.path.parent.parent.resolve() for run in runs}
     shared = os.path.commonpath(list(folders.values()))
     names = {}

@@ -22,23 +22,33 @@ _UNPRINTABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uf
 
 
 def printable(value: object) -> str:
-    """`value` as text without the characters that neither HTML nor XML may hold."""
+    """A value as text, with those characters replaced that neither HTML nor XML may hold."""
     return _UNPRINTABLE.sub("\ufffd", str(value))
 
 
 def text(value: object) -> Html:
-    """`value` as text for an element or a quoted attribute; markup stays as it is."""
+    """A value as escaped text for an element or a quoted attribute; Html stays as it is."""
     return value if isinstance(value, Html) else escape(printable(value))
 
 
 def joined(*children: object) -> Html:
-    """Children one after the other; those that are not Html are escaped, None is left out."""
+    """All children as one piece of HTML; those that are not Html are escaped, None is left out."""
     return Html("").join(text(child) for child in children if child is not None)
 
 
 def el(tag: str, *children: object, **attributes: object) -> Html:
-    """An element; `class_` is class and `data_x` is data-x; an attribute that is None is left
-    out."""
+    """An HTML element with escaped children and attributes.
+
+        el("td", "a < b", class_="who", data_value=3)
+            -> '<td class="who" data-value="3">a &lt; b</td>'
+
+    An attribute that is None is left out.
+
+    Args:
+        tag: Its name.
+        children: What stands in it, one after the other.
+        attributes: `class_` is class, and `data_x` is data-x.
+    """
     written = ""
     for name, value in attributes.items():
         if value is not None:
@@ -48,8 +58,8 @@ def el(tag: str, *children: object, **attributes: object) -> Html:
 
 @cache
 def _templates() -> Environment:
-    """The templates of reports/templates, which escape what is not Html and fail for a missing
-    value."""
+    """The templates of reports/templates, made once; they escape what is not Html, and fail for a
+    value that is missing."""
     made = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -65,12 +75,12 @@ def _templates() -> Environment:
 
 
 def filled(template: str, **values: object) -> Html:
-    """The text of a file of reports/templates with `values` in it."""
+    """A file of reports/templates with these values in it, as HTML."""
     return Html(_templates().get_template(template).render(values))
 
 
 def read_template(name: str) -> Html:
-    """The style or script in a file of reports/templates."""
+    """The style or script in a file of reports/templates, as it is."""
     return Html(resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8"))
 
 
@@ -80,12 +90,13 @@ def sha256(code: str) -> str:
 
 
 def breakable(name: str) -> Html:
-    """The name of a column, which may break after "_" and "."."""
+    """The name of a column as HTML, in which a line may break after "_" and "."."""
     return Html(re.sub(r"([_.])", r"\1<wbr>", str(text(name))))
 
 
 def small_interval(cell: str) -> Html:
-    """A cell with its interval, if it has one, in small type."""
+    """A cell as HTML, its interval in small type: "41.3 [36.0, 46.9]" -> "41.3<small> [36.0,
+    46.9]</small>"."""
     value, bracket, interval = cell.partition(" [")
     if not bracket or not interval.endswith("]"):
         return text(cell)

@@ -39,12 +39,12 @@ class MethodRow:
 
     Args:
         method: Its name, with the settings in which runs of it differ.
-        model: The reader.
-        by_dataset: Its row of the main table, by data set.
-        datasets: All data sets of the table.
+        model: The name of the reader.
+        by_dataset: Data set -> its row of the main table.
+        datasets: All data sets of the table, also those without a run of the method.
         score: The name of the score; None for the headline of each data set.
         legend: The first notes of every row.
-        p_values: By data set, those of the differences to a reference.
+        p_values: Data set -> p of the difference to a reference; {} where none were tested.
     """
 
     method: str
@@ -56,7 +56,8 @@ class MethodRow:
     p_values: Mapping[str, float | None]
 
     def estimate(self, dataset: str) -> Interval:
-        """The score on a data set; NOTHING where there is no run, or no such score."""
+        """The score on a data set with its interval; NOTHING where there is no run, or no such
+        score."""
         row = self.by_dataset.get(dataset)
         if row is None:
             return NOTHING
@@ -64,7 +65,10 @@ class MethodRow:
 
     @cached_property
     def mean(self) -> Interval:
-        """The mean over all data sets (see the module); NOTHING where one of them has no value."""
+        """The mean over all data sets, each weighing the same, with its interval.
+
+        NOTHING where a data set has no value.
+        """
         values = []
         ends = []
         for dataset in self.datasets:
@@ -79,23 +83,24 @@ class MethodRow:
 
     @property
     def is_upper_bound(self) -> bool:
-        """Whether one of its runs was shown the evidence alone."""
+        """Whether one of its runs was shown the supporting passages alone."""
         return any(row.is_upper_bound for row in self.by_dataset.values())
 
     @property
     def asked_otherwise(self) -> list[str]:
-        """The data sets on which it was asked otherwise than most."""
+        """The data sets on which it had other questions, or another task, than most runs."""
         return [name for name, row in self.by_dataset.items() if row.asked_otherwise]
 
-    def place(self) -> tuple[str, bool, float, str]:
-        """Sorts rows by model, then the best mean first."""
+    def sort_key(self) -> tuple[str, bool, float, str]:
+        """A key that sorts rows by model, then the best mean first, rows without one last, then by
+        name."""
         return self.model, self.mean.mean is None, -(self.mean.mean or 0.0), self.method
 
     def notes(self) -> list[str]:
-        """The legend, why there is no mean, and the notes of its runs.
+        """The notes of the row: the legend, why there is no mean, and the notes of its runs.
 
-        Notes of every run stand once, others with the data set; those on probes and shares of 0 %
-        stand in the table of the data set alone.
+        A note of every run stands as it is, one of some runs behind their data sets, "musique:
+        ...". Notes on probes and on shares of 0 % are left out; the table of the data set has them.
         """
         notes = [*self.legend, *self._missing()]
         texts: dict[str, None] = {}
@@ -111,7 +116,8 @@ class MethodRow:
         return notes
 
     def _missing(self) -> list[str]:
-        """A sentence on what the mean lacks; [] for nothing."""
+        """One sentence on why there is no mean, "no mean: no run on qasper"; [] where there is
+        one."""
         missing = []
         unscored = []
         for name in self.datasets:
@@ -131,11 +137,11 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class WideTable:
-    """The table: a row a method and model, a column a data set.
+    """A table of methods by data sets: a row a method and model, a column a data set.
 
     Args:
-        rows: Best mean first.
-        datasets: Names of the columns.
+        rows: The rows, by model and best mean first.
+        datasets: The names of the columns.
         intervals: Whether the columns of intervals are there.
         only_cells: Whether the mean and the notes are left out.
     """
@@ -146,11 +152,11 @@ class WideTable:
     only_cells: bool = False
 
     def frame(self) -> pd.DataFrame:
-        """The table as it is exported."""
+        """The table as a frame, with all columns that csv and json have."""
         return facts.as_floats(pd.DataFrame(list(map(self._cells, self.rows))))
 
     def sections(self, score: str | None = None) -> list[Section]:
-        """A table for each model, titled by it and the score."""
+        """A table for each model, titled by the model, and by the score where it is given."""
         table = self.frame()
         columns = [*self.datasets]
         if len(self.datasets) > 1 and not self.only_cells:
@@ -163,11 +169,13 @@ class WideTable:
             title = str(model)
             if score:
                 title = f"{score} · {model}"
-            tables.append(Section(title, shown, gaps=columns, names=self.datasets, asked=()))
+            section = Section(title, shown, gaps=columns, names=self.datasets, named_columns=())
+            tables.append(section)
         return tables
 
     def _cells(self, row: MethodRow) -> Row:
-        """A row as columns."""
+        """A row as cells by column name: {"method": "bm25", "model": "llama-8b", "musique": 0.4,
+        ...}."""
         cells: dict[str, Cell] = {"method": row.method, "model": row.model}
         for dataset in self.datasets:
             cells |= self._estimate_cells(dataset, row.estimate(dataset))
@@ -185,14 +193,15 @@ class WideTable:
         return cells
 
     def _estimate_cells(self, name: str, estimate: Interval) -> dict[str, float | None]:
-        """A mean as the column `name`; with `name`.low and `name`.high where intervals are shown."""
+        """The cells of a mean: {"musique": 0.4}, with "musique.low" and "musique.high" where
+        intervals are shown."""
         if self.intervals:
             return facts.interval_columns(name, estimate)
         return {name: estimate.mean}
 
 
 def _without_mean(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without the columns "mean", "mean.low", ..."""
+    """The table without the columns "mean", "mean.low" and so on."""
     return table.drop(columns=[name for name in table if str(name).partition(".")[0] == MEAN])
 
 
@@ -209,7 +218,8 @@ def wide_table(
         rows: The rows of the main table, by data set.
         score: The name of the score; by default each data set's headline.
         intervals: Whether to give the intervals too.
-        differences: To a reference; their p-values become the columns `musique.p`.
+        differences: Paired differences to a reference; their p-values become the columns
+            `musique.p`.
 
     Raises:
         UnknownName: No run has the score.
@@ -237,7 +247,7 @@ def wide_table(
             p_values=_p_values(own_rows, differences or ()),
         )
         method_rows.append(method_row)
-    method_rows.sort(key=MethodRow.place)
+    method_rows.sort(key=MethodRow.sort_key)
     return WideTable(method_rows, datasets, intervals)
 
 
@@ -246,7 +256,13 @@ def _legend(
     score: str | None,
     differences: Sequence[PairedRow] | None,
 ) -> list[str]:
-    """The first notes of every row; arguments as of `wide_table`, rows by data set."""
+    """The first notes of every row: on questions, on the mean, and on the test.
+
+    Args:
+        by_dataset: Data set -> its rows of the main table.
+        score: The name of the score; None for the headlines.
+        differences: The tested differences; None for none.
+    """
     legend = [_questions_sentence(by_dataset, score)]
     if len(by_dataset) > 1:
         legend.append(f"mean: over the {len(by_dataset)} data sets, each weighs the same")
@@ -256,7 +272,10 @@ def _legend(
 
 
 def _questions_sentence(by_dataset: Mapping[str, Sequence[TableRow]], score: str | None) -> str:
-    """The number of questions of each data set, and its headline where no score is named."""
+    """The number of questions of each data set, and its headline where no score is named.
+
+    -> "musique: f1, 200 questions; qasper: f1, 150 to 160 questions"
+    """
     parts = []
     for dataset, rows in by_dataset.items():
         numbers = set()
@@ -274,7 +293,7 @@ def _questions_sentence(by_dataset: Mapping[str, Sequence[TableRow]], score: str
 
 
 def _test_sentence(differences: Sequence[PairedRow]) -> str:
-    """What the dagger says."""
+    """The sentence on what the dagger says: which reference, which test, how many tests."""
     against = ", ".join(dict.fromkeys(row.pair.base_label for row in differences))
     test = f"paired sign flips by document, Holm over {len(differences)} tests"
     return f"†: differs from {against}, p < 0.05 ({test})"

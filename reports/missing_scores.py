@@ -11,12 +11,12 @@ from collections.abc import Collection, Sequence
 
 
 class MissingScores(str):
-    """The sentence, which knows its scores.
+    """A sentence on scores that some answers lack, which knows these scores.
 
     Attributes:
-        names: The scores.
-        n_lacking: Answered questions that lack them.
-        n_answered: Answered questions.
+        names: The names of the scores.
+        n_lacking: The number of answered questions that lack them.
+        n_answered: The number of all answered questions.
     """
 
     names: Sequence[str]
@@ -27,10 +27,12 @@ class MissingScores(str):
     def of(cls, names: Sequence[str], n_lacking: int, n_answered: int) -> MissingScores:
         """The sentence on scores that some of the answered questions lack.
 
+            (["right"], 2, 30)      -> "right: 28 of the 30 answered questions have a value"
+
         Args:
             names: The scores.
-            n_lacking: Answered questions that lack them.
-            n_answered: All answered questions.
+            n_lacking: The number of answered questions that lack them.
+            n_answered: The number of all answered questions.
         """
         have = f"{n_answered - n_lacking} of the {n_answered} answered questions have a value"
         note = cls(f"{', '.join(names)}: {have}")
@@ -41,7 +43,13 @@ class MissingScores(str):
 
 
 def notes_on(columns: Collection[str], notes: Sequence[str]) -> list[str]:
-    """The notes of a row, without what they say on scores that are no columns of the table."""
+    """The notes of a row; those on missing scores speak only of scores that are columns of the
+    table.
+
+    Args:
+        columns: The names of the table's columns.
+        notes: The notes, of which a MissingScores may become shorter or be left out.
+    """
     kept: list[str] = []
     for note in notes:
         if not isinstance(note, MissingScores):

@@ -19,41 +19,42 @@ def three_digits(value: float, least: float = 1e-4) -> str:
 
 
 def money(value: float) -> str:
-    """Three significant digits, without an exponent for small sums."""
+    """An amount of money with three significant digits, "0.000123", also for small sums without an
+    exponent."""
     return three_digits(value, least=1e-9)
 
 
 def percent(value: float) -> str:
-    """A share in [0, 1] in points of 100."""
+    """A share in [0, 1] in points of 100: 0.413 -> "41.3"."""
     return f"{100 * value:z.1f}"
 
 
 def whole(value: float) -> str:
-    """A number without decimals."""
+    """A number without decimals: 19.6 -> "20"."""
     return f"{value:.0f}"
 
 
 def times(value: float) -> str:
-    """A ratio: "0.24x"."""
+    """A ratio with two decimals: 0.24 -> "0.24x"."""
     return f"{value:.2f}x"
 
 
 def probability(value: float) -> str:
-    """A p value."""
+    """A p value with three decimals, "0.031", or "<0.001"."""
     if value < 0.001:
         return "<0.001"
     return f"{value:.3f}"
 
 
 def signed(value: float) -> str:
-    """Three significant digits with their sign."""
+    """A number with three significant digits and its sign: 4.56 -> "+4.56"."""
     if value > 0:
         return f"+{three_digits(value)}"
     return three_digits(value)
 
 
 def counted(number: int, noun: str) -> str:
-    """ "1 question", "3 questions" """
+    """A number with its noun: "1 question", "3 questions"."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}s"

@@ -26,14 +26,14 @@ PER_QUESTIONS = 1000
 
 @dataclass(frozen=True)
 class Decided:
-    """A run in the table that a page opens with.
+    """A run in the table that a page opens with; all values are texts.
 
     Args:
         method: Its name, with the model where runs have several.
         role: "floor", "upper bound", "other questions", "not finished", or "".
         quality: Its headline score in points of 100.
         interval: "[70.1, 93.2]"; "" where there is none.
-        money: Of 1,000 questions with their share of the indexes.
+        money: Money of 1,000 questions with their share of the indexes.
         seconds: Median and 95th percentile of a question, "0.8 / 1.9".
         failed: Questions that failed, that were left out, and all, "0 / 0 of 30".
     """
@@ -52,12 +52,12 @@ class Opening:
     """What a page opens with of a data set.
 
     Args:
-        asked: The question set, with its numbers of questions and documents.
-        methods: Their names.
+        asked: The question set: "wiki, 30 questions about 60 documents".
+        methods: The names of the methods, joined by commas.
         verdict: The sentences of finding.py.
-        applications: Each application beside the best of the other methods.
-        weak: Which rows say nothing of their methods, as an embedded model answered.
-        marks: What may make a row's numbers wrong or not comparable.
+        applications: Sentences on each application beside the best of the other methods.
+        weak: Sentences on rows that say nothing of their methods, as an embedded model answered.
+        marks: Sentences on what may make a row's numbers wrong or not comparable.
         score: The name of the score that is called quality.
         money: What the column of money is: per how many questions, in which currency.
         rows: A row a run, best first.
@@ -111,8 +111,12 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
 
 
 def _extent(rows: Sequence[TableRow]) -> str:
-    """ "30 questions about 60 documents"; of rows with other numbers, the largest. Where all pages of
-    a folder are one document, or each question has a document of its own, "30 questions"."""
+    """The numbers of questions and documents, "30 questions about 60 documents"; of rows with other
+    numbers, the largest.
+
+    "30 questions" where all pages of a folder are one document, or where there are as many
+    documents as questions.
+    """
     questions = max(map(attrgetter("n_questions"), rows))
     if rows[0].asks_whole_folder:
         return _number_of(questions, "question")
@@ -123,7 +127,8 @@ def _extent(rows: Sequence[TableRow]) -> str:
 
 
 def _weak_models(rows: Sequence[TableRow]) -> list[str]:
-    """Which rows were answered by an embedded model that is none for these questions."""
+    """Sentences on rows that were answered by an embedded model which is none for these questions,
+    "bm25, sbert: ..."."""
     methods: dict[str, list[str]] = {}
     for row in rows:
         model = row.run.config.model
@@ -145,7 +150,8 @@ def currency_of(rows: Sequence[TableRow]) -> str:
 
 
 def _money_unit(rows: Sequence[TableRow]) -> str:
-    """ "EUR per 1,000 questions", as far as the currency is known."""
+    """The unit of the column of money: "EUR per 1,000 questions", or "per 1,000 questions, currency
+    not named"."""
     unit = f"per {PER_QUESTIONS:,} questions"
     currency = currency_of(rows)
     if currency:
@@ -156,8 +162,10 @@ def _money_unit(rows: Sequence[TableRow]) -> str:
 
 
 def _unknown_money(rows: Sequence[TableRow]) -> list[str]:
-    """ "Money of hybrid-rerank is unknown: reranker.price of the reranker is not set.", for each
-    reason."""
+    """For each reason, a sentence on the rows whose money is unknown for it.
+
+    -> ["Money of hybrid-rerank is unknown: reranker.price of the reranker is not set."]
+    """
     labels: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.money is not None:
@@ -176,15 +184,19 @@ def money_of_many(row: TableRow) -> float | None:
 
 
 def _number_of(number: int, noun: str) -> str:
-    """ "1 question", "1,200 questions" """
+    """A number with its noun: "1 question", "1,200 questions"."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}s"
 
 
 def _opening_row(row: TableRow, several_models: bool) -> Decided:
-    """What the opening says of a row; several_models: whether rows have different models, so
-    that the method is named with its own."""
+    """What the opening says of a row.
+
+    Args:
+        row: The row.
+        several_models: Whether rows have different models, so that a method is named with its own.
+    """
     method = row.label
     if several_models:
         method = row.label_with_model
@@ -201,12 +213,13 @@ def _opening_row(row: TableRow, several_models: bool) -> Decided:
 
 
 def _all_questions(row: TableRow) -> int:
-    """Questions recorded and left out."""
+    """The number of questions of a row's run, with those that were left out."""
     return row.n_questions + facts.left_out(row.run)
 
 
 def _quality(row: TableRow) -> tuple[str, str]:
-    """(the headline score, its interval) as texts; a dash and "" without a score."""
+    """The headline score and its interval as two texts, ("85.0", "[70.1, 93.2]"); ("–", "") without
+    a score."""
     score = row.score(row.headline)
     if score.mean is None:
         return MISSING, ""
@@ -215,7 +228,7 @@ def _quality(row: TableRow) -> tuple[str, str]:
 
 
 def _money(row: TableRow) -> str:
-    """Money of 1,000 questions as a text; a dash where it is unknown."""
+    """Money of 1,000 questions as a text; "–" where it is unknown."""
     amount = money_of_many(row)
     if amount is None:
         return MISSING
@@ -223,7 +236,7 @@ def _money(row: TableRow) -> str:
 
 
 def _seconds(row: TableRow, share: int) -> str:
-    """Seconds that so many percent of the answers do not exceed, as a text; a dash if unknown."""
+    """Seconds that `share` percent of the answers do not exceed, as a text; "–" where unknown."""
     latency = row.numbers.latency(share)
     if latency is None:
         return MISSING
@@ -231,7 +244,7 @@ def _seconds(row: TableRow, share: int) -> str:
 
 
 def _role(row: TableRow) -> str:
-    """What keeps a row from being chosen; "" for a method like the others."""
+    """What keeps a row from being chosen, such as "floor"; "" for a method like the others."""
     if row.asked_otherwise:
         return "other questions"
     if row.is_floor:

@@ -42,7 +42,10 @@ def other_prices(runs: Sequence[StoredRun]) -> list[str | None]:
 
 
 def _prices(run: StoredRun) -> dict[str, str]:
-    """What takes money in a run -> its price; only what has one."""
+    """What takes money in a run -> its price in words; only what has a price.
+
+    -> {"money": "in EUR", "qwen": "0.15 in, 0.6 out", "encoder bge": "0.02"}
+    """
     config = run.config
     found = {}
     if config.currency:
@@ -62,15 +65,18 @@ def _prices(run: StoredRun) -> dict[str, str]:
 
 
 def _model_name(model: StoredModel) -> str:
-    """What a price belongs to: a model by the name that its server knows; applications all alike, as
-    nobody says which models theirs are."""
+    """The name that a price belongs to: a model as its server calls it.
+
+    All applications have one name, as nobody says which models theirs are.
+    """
     if model.backend == APPLICATION:
         return "an application"
     return model.source or model.name
 
 
 def _price_text(price: StoredPrice) -> str:
-    """ "0.15 in, 0.6 out", with cached tokens where they have a price of their own."""
+    """A price in words: "0.15 in, 0.6 out", and ", 0.1 cached" where cached tokens have their
+    own."""
     text = f"{price.input:g} in, {price.output:g} out"
     if price.cached is not None:
         text += f", {price.cached:g} cached"
@@ -78,7 +84,11 @@ def _price_text(price: StoredPrice) -> str:
 
 
 def _usual_prices(prices: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What takes money -> its commonest price; of several that of the first run."""
+    """What takes money -> its commonest price; of several as common, the one that comes first.
+
+    Args:
+        prices: Of each run, what takes money -> its price.
+    """
     counts: dict[str, Counter[str]] = {}
     for own in prices:
         for name, price in own.items():
@@ -87,7 +97,13 @@ def _usual_prices(prices: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _others(prices: Sequence[Mapping[str, str]], name: str) -> str:
-    """How the other runs with a price of this name are called in a sentence."""
+    """What a sentence calls the other runs with a price of this name: "the other run" or "most
+    runs".
+
+    Args:
+        prices: Of each run, what takes money -> its price.
+        name: What takes money.
+    """
     priced = sum(name in own for own in prices)
     if priced == 2:
         return "the other run"

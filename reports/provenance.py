@@ -21,15 +21,20 @@ _NOT_RECORDED = "not recorded"
 
 @dataclass(frozen=True)
 class Written:
-    """When the page was written, in UTC, and by which command."""
+    """When the page was written, in UTC, and the command that wrote it, as its words."""
 
     time: datetime
     command: Sequence[str]
 
 
 def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
-    """The section about the runs: facts that hold for all of them, and a table of the runs that can
-    be opened."""
+    """The section about the runs as HTML: facts that hold for all of them, and a table of the runs
+    that can be opened.
+
+    Args:
+        runs: The runs.
+        written: When and how the page was written; None for a page that does not say it.
+    """
     n_datasets = len(facts.by_dataset(runs))
     facts_of_all = {
         "Runs": f"{counted(len(runs), 'run')} over {counted(n_datasets, 'data set')}",
@@ -49,7 +54,7 @@ def header(runs: Sequence[StoredRun], written: Written | None = None) -> Html:
 
 
 def _distinct(texts: Iterable[str]) -> list[str]:
-    """The texts that are not empty, each once."""
+    """The texts that are not empty, in their order and each once."""
     return list(filter(None, dict.fromkeys(texts)))
 
 
@@ -62,7 +67,7 @@ def _models(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _shown_commands(commands: Sequence[str]) -> Html:
-    """The first commands, and how many more there are."""
+    """The first three commands as HTML, and how many more there are."""
     shown = [el("code", command) for command in commands[:_COMMANDS_SHOWN]]
     if len(commands) > _COMMANDS_SHOWN:
         shown.append(el("span", f"and {len(commands) - _COMMANDS_SHOWN} more, in the table below"))
@@ -70,7 +75,7 @@ def _shown_commands(commands: Sequence[str]) -> Html:
 
 
 def _row(run: StoredRun) -> Row:
-    """A run in the table of runs: column -> cell."""
+    """A run in the table of runs: {"run": "...", "data set": "musique", "started": "...", ...}."""
     return {
         "run": run.name,
         "data set": run.config.dataset.name,
@@ -119,7 +124,8 @@ def _dates(runs: Sequence[StoredRun]) -> str:
 
 
 def _utc_text(moment: datetime | str | None) -> str:
-    """A date in UTC, which is also the time zone of one that names none."""
+    """A time as text in UTC, "2026-01-02 03:04 UTC", also of one that names no time zone; "–" for
+    none."""
     if not moment:
         return "–"
     return f"{pd.to_datetime(moment, utc=True):%Y-%m-%d %H:%M} UTC"

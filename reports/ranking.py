@@ -18,7 +18,7 @@ from reports.table_row import TableRow
 
 
 def _tflops(row: TableRow) -> float | None:
-    """Mean TFLOPs of a question, indexes included."""
+    """Mean TFLOPs of a question with its share of the indexes; None where unknown."""
     return row.numbers.tflops_total.mean
 
 
@@ -32,7 +32,7 @@ _COSTS: Mapping[str, Callable[[TableRow], float | None]] = {
 
 @dataclass(frozen=True)
 class Ranked:
-    """A run in the opening sentences.
+    """A run as the opening sentences of a page see it.
 
     Args:
         method: Its name, with the model where the runs have several.
@@ -40,10 +40,11 @@ class Ranked:
         score: Mean in [0, 1].
         low: Lower end of its 95 % interval, or None.
         high: Upper end, or None.
-        questions: Questions that the mean is taken over.
-        clusters: Their clusters.
-        cluster: What one is: "document", or "question" where all pages of a folder are one document.
-        cost: In the unit of Group.cost, 0 where that is None.
+        questions: The number of questions that the mean is taken over.
+        clusters: The number of clusters of these questions.
+        cluster: What a cluster is: "document", or "question" where all pages of a folder are one
+            document.
+        cost: Its mean cost, of the kind Group.cost; 0 where that is None.
     """
 
     method: str
@@ -58,7 +59,8 @@ class Ranked:
 
     @property
     def points(self) -> str:
-        """The score as the tables write it; methods with the same text are called equal."""
+        """The score as the tables write it, 0.95 -> "95.0"; methods with the same text are called
+        equal."""
         return f"{100 * self.score:.1f}"
 
     @property
@@ -95,7 +97,8 @@ class BestMinusRun:
 
     @property
     def amount(self) -> str:
-        """ "5.0 points, 95 % interval -5.7 to 15.7", as far as there is one."""
+        """The difference in words, "5.0 points, 95 % interval -5.7 to 15.7"; without the interval
+        where there is none."""
         points = f"{100 * self.difference:.1f} points"
         if self.interval is None:
             return points
@@ -103,7 +106,7 @@ class BestMinusRun:
 
     @property
     def interval(self) -> str | None:
-        """ "95 % interval -5.7 to 15.7"; None where there is none."""
+        """The interval in words, "95 % interval -5.7 to 15.7"; None where there is none."""
         if self.low is None or self.high is None:
             return None
         kind = "95 % interval"
@@ -112,7 +115,8 @@ class BestMinusRun:
         return f"{kind} {100 * self.low:.1f} to {100 * self.high:.1f}"
 
     def leaves_half_of(self, best_score: float) -> bool:
-        """Whether even the upper end leaves the run at least half of the best score."""
+        """Whether the run keeps at least half of the best score even if it loses as much as the
+        interval allows; False without an interval."""
         return self.high is not None and best_score - self.high >= best_score / 2
 
 
@@ -145,7 +149,7 @@ class Group:
 
     @property
     def leaders(self) -> list[Ranked]:
-        """The methods with the highest score; several where the tables show one number."""
+        """The methods with the highest score, as the tables write it; the cheapest first."""
         return [each for each in self.methods if each.points == self.best.points]
 
     @property
@@ -155,7 +159,7 @@ class Group:
 
 
 def comparable_rows(rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows with the same questions; all rows where no two have the same."""
+    """The rows that were asked the same as most; all rows where each was asked something else."""
     comparable = [row for row in rows if not row.asked_otherwise]
     if not comparable:
         return list(rows)
@@ -163,9 +167,9 @@ def comparable_rows(rows: Sequence[TableRow]) -> list[TableRow]:
 
 
 def rank_runs(rows: Sequence[TableRow]) -> Group:
-    """Sort the rows of one data set into methods, floors and upper bounds.
+    """Sort the rows of one data set into methods (best first), floors and upper bounds.
 
-    Rows with other questions or without a score are left out.
+    Rows that were asked other questions than most, or have no score, are left out.
     """
     comparable = comparable_rows(rows)
     score = comparable[0].headline
@@ -197,7 +201,7 @@ def rank_runs(rows: Sequence[TableRow]) -> Group:
 
 
 def _best_then_cheapest(entry: Ranked) -> tuple[float, float]:
-    """A key that sorts the best method first, and the cheapest of equal ones."""
+    """A sort key of an entry: the highest score comes first, of equal ones the lowest cost."""
     return -float(entry.points), entry.cost
 
 
@@ -207,7 +211,7 @@ class _Entries:
 
     Args:
         score: Name of the score.
-        cost: A key of _COSTS, or None.
+        cost: The kind of cost ("money", "FLOPs", "tokens"), or None.
         with_model: Whether a name has the model too.
     """
 
@@ -220,18 +224,18 @@ class _Entries:
         return [self._entry(row) for row in rows]
 
     def without_flops(self, rows: Sequence[TableRow]) -> list[str]:
-        """Names of the rows whose FLOPs are unknown."""
+        """The names of the rows whose FLOPs are unknown."""
         return [self._name(row) for row in rows if _tflops(row) is None]
 
     def _name(self, row: TableRow) -> str:
-        """ "bm25", or "bm25 with llama-8b"."""
+        """The name of a row's method: "bm25", or "bm25 with llama-8b" where runs have several
+        models."""
         if self.with_model:
             return row.label_with_model
         return row.label
 
     def _entry(self, row: TableRow) -> Ranked:
-        """The entry of a row that has the score, with the questions and clusters that it is a
-        mean over."""
+        """The entry of a row, which must have the score."""
         estimate = row.score(self.score)
         assert estimate.mean is not None
         questions, clusters = _count_scored(row, self.score)
@@ -255,7 +259,7 @@ class _Entries:
 
 
 def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
-    """How many questions have a score, and how many clusters they are.
+    """The number of questions that have a score, and the number of their clusters.
 
     A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
     clusters of the run count.
@@ -267,7 +271,8 @@ def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
 
 
 def _known_cost(rows: Sequence[TableRow]) -> str | None:
-    """The first kind of cost that every method has; None where there is none."""
+    """The first of "money", "FLOPs" and "tokens" that is known for every row; None where none
+    is."""
     for name, cost_of in _COSTS.items():
         if all(map(_is_known, map(cost_of, rows))):
             return name
@@ -290,7 +295,7 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
         runs: All runs of the data set.
 
     Returns:
-        By name of the run's folder; None where the runs must not be compared.
+        Name of a run's folder -> its difference; None where the runs must not be compared.
     """
     names = {each.run: each.method for each in (*group.methods, *group.floors)}
     best, *others = names
@@ -314,7 +319,8 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
 
 
 def _negative(end: float | None) -> float | None:
-    """An end of the interval of run minus best, as one of best minus run."""
+    """An end with the other sign, which turns an interval of run minus best into one of best minus
+    run; None stays None."""
     if end is None:
         return None
     return -end

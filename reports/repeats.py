@@ -38,8 +38,8 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """One run for each group of runs whose settings differ in nothing but the seed, in the order of
     their first ones.
 
-    Only questions that every repeat has are in it. Records are those of the first repeat with the
-    mean scores and costs; a question that failed in a repeat counts 0 there.
+    Only questions that every repeat has are in it. Records are those of the repeat with the lowest
+    seed, with mean scores and costs; a question that failed in a repeat counts 0 there.
     """
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
@@ -64,8 +64,14 @@ def best_of(scores: Sequence[float], k: int) -> float:
 
 
 def _mean_run(group: Sequence[StoredRun]) -> StoredRun:
-    """The repeat with the lowest seed, with mean records of the questions that all have, and notes
-    on their spread; a run without repeats as it is."""
+    """One run for repeats: that with the lowest seed, with mean records of the questions that all
+    have.
+
+    Notes on the spread of the repeats are added. A run without repeats is returned as it is.
+
+    Args:
+        group: The repeats, whose settings differ in nothing but the seed.
+    """
     repeats = sorted(group, key=_seed)
     first = repeats[0]
     if len(repeats) == 1:
@@ -112,7 +118,9 @@ def _shared_questions(repeats: Sequence[StoredRun]) -> _SharedQuestions:
 
 
 def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) -> str:
-    """How many repeats there are, and the standard deviation of their means.
+    """One sentence on how many repeats there are, and the standard deviation of their means.
+
+        -> "mean of 3 repeats (seeds 0, 1, 2); standard deviation of their means, in points: f1 1.2"
 
     Args:
         repeats: The runs.
@@ -122,7 +130,7 @@ def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) ->
     for name in _score_names(questions):
         means = [_mean_points(repeat, name) for repeat in zip(*questions, strict=True)]
         deviations.append(f"{name} {statistics.stdev(means):.2f}")
-    seeds = ", ".join(map(str, map(_seed, repeats)))
+    seeds = ", ".join(str(run.config.seed) for run in repeats)
     note = f"mean of {len(repeats)} repeats (seeds {seeds})"
     if not deviations:
         return note
@@ -135,7 +143,7 @@ def _mean_points(records: Repeated, name: str) -> float:
 
 
 def _scores_or_zero(records: Repeated, name: str) -> list[float]:
-    """A score of each record; 0 where a record does not have it."""
+    """The score of this name of each record; 0 where a record does not have it."""
     return [record.scores.get(name, 0.0) for record in records]
 
 
@@ -149,7 +157,7 @@ def _score_names(questions: Sequence[Repeated]) -> list[str]:
 
 
 def _incomplete_notes(shared: _SharedQuestions) -> list[str]:
-    """Notes on questions that failed in some repeats, or are not in all of them."""
+    """Sentences on questions that failed in some repeats, or are not in all of them."""
     notes = []
     n_failed = sum(map(_failed_in_some, shared.questions))
     if n_failed:
@@ -173,7 +181,7 @@ def _count_failed(records: Repeated) -> int:
 
 
 def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
-    """Notes on repeats with other code, packages or prices than most."""
+    """Sentences on repeats with other code, packages or prices than most."""
     # Such a sentence is "RUN was made with ..."; which of the repeats it is does not matter.
     versions = filter(None, other_versions(repeats))
     prices = filter(None, other_prices(repeats))
@@ -185,11 +193,12 @@ def _version_notes(repeats: Sequence[StoredRun]) -> list[str]:
 def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
     """The records of one question as one, with mean scores and costs.
 
-    It has an error only where the question failed in every repeat.
+    A score is the mean over the repeats that have it. The record has an error only where the
+    question failed in every repeat.
 
     Args:
-        records: One a repeat.
-        drawn: Scores that also get a vote and pass@k.
+        records: The records of the question, one a repeat.
+        drawn: Scores that also get a vote and pass@k, as the reader drew its replies.
     """
     # A failed question has zeros; one that lacks a score was not scored by it.
     values: dict[str, list[float]] = {}
@@ -212,33 +221,37 @@ def _mean_record(records: Repeated, drawn: Sequence[str]) -> StoredRecord:
 
 
 def _vote_and_best(name: str, records: Repeated) -> dict[str, float]:
-    """The scores "NAME.vote" and "NAME.pass@k" of one question."""
+    """The scores of a question that several drawn replies give: {"f1.vote": 1.0, "f1.pass@2":
+    0.9}."""
     values = _scores_or_zero(records, name)
-    scores = {f"{name}.vote": values[_elected(records)]}
+    scores = {f"{name}.vote": values[_place_of_voted_answer(records)]}
     for k in _sizes(len(records)):
         scores[f"{name}.pass@{k}"] = best_of(values, k)
     return scores
 
 
-def _elected(records: Repeated) -> int:
-    """The place of the repeat whose answer most repeats gave, of tied answers the first one; failed
-    repeats have no vote where others answered."""
+def _place_of_voted_answer(records: Repeated) -> int:
+    """The place of the first repeat that gave the answer which most repeats gave.
+
+    Of answers with as many votes, the first one wins; failed repeats have no vote unless all
+    failed.
+    """
     answers = list(map(_scored_answer, records))
     votes = []
     for answer, record in zip(answers, records, strict=True):
         if record.error is None:
             votes.append(answer)
-    (winner, _), *_ = Counter(votes or answers).most_common(1)
+    [(winner, _)] = Counter(votes or answers).most_common(1)
     return answers.index(winner)
 
 
 def _scored_answer(record: StoredRecord) -> str:
-    """The answer that was scored, normalised."""
+    """The answer that was scored, normalised so that equal answers are equal texts."""
     return normalize_answer(record.scored_text)
 
 
 def _sizes(n: int) -> list[int]:
-    """2, 4, 8, ... below n, and n."""
+    """The numbers of repeats for pass@k: 2, 4, 8, ... below n, and n; 6 -> [2, 4, 6]."""
     sizes = []
     size = 2
     while size < n:
@@ -248,10 +261,11 @@ def _sizes(n: int) -> list[int]:
 
 
 def _mean_value(values: Sequence[object]) -> object:
-    """The mean of each number over the values that have it, key by key; anything else is that of
-    the first value.
+    """The mean of values of one key of several usages, for mappings key by key.
 
-    [{"tokens_in": 2, "why": "a"}, {"tokens_in": 4}] -> {"tokens_in": 3.0, "why": "a"}
+        [{"tokens_in": 2, "why": "a"}, {"tokens_in": 4}] -> {"tokens_in": 3.0, "why": "a"}
+
+    A number is averaged over the values that have it; anything else is taken from the first value.
     """
     first = values[0]
     if isinstance(first, dict):
@@ -262,7 +276,8 @@ def _mean_value(values: Sequence[object]) -> object:
 
 
 def _mean_table(tables: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The mean of each key of the first table over the tables that have it, as `_mean_value`."""
+    """The mean of each key of the first mapping over the mappings that have it, as
+    `_mean_value`."""
     means = {}
     for key in tables[0]:
         means[key] = _mean_value([table[key] for table in tables if key in table])

@@ -53,7 +53,8 @@ class Rescoring:
     """
 
     def __init__(self, run: StoredRun, name: str) -> None:
-        """Choose the scorer; no record is scored yet."""
+        """Choose the scorer; no record is scored yet, and gold answers are loaded when one needs
+        them."""
         self.name = name
         self._config = _config_of(run, name)
         self._all_checked = self._config is not None
@@ -64,11 +65,15 @@ class Rescoring:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the scorer can be used here."""
+        """Whether the scorer is installed here and can score the run's answers."""
         return self._config is not None
 
     def add(self, record: StoredRecord) -> None:
-        """Score a record again, and compare the score with the stored one."""
+        """Score a record again, and count whether the score is the stored one.
+
+        After a record that the scorer fails on, no further one is scored. Failed questions are left
+        out.
+        """
         if self._config is None or self._broken is not None or record.error is not None:
             return
         try:
@@ -92,18 +97,20 @@ class Rescoring:
             self._different += 1
 
     def _are_alike(self, record: StoredRecord, fresh: StoredRecord) -> bool:
-        """Whether the score, and the counts of a score of the corpus, are those that are stored."""
+        """Whether the new score, and for BLEU the counts that a score of the corpus sums, are those
+        stored."""
         if self._counts(record) != self._counts(fresh):
             return False
         return _is_same(fresh.scores.get(self.name), record.scores.get(self.name))
 
     def _counts(self, record: StoredRecord) -> list[float] | None:
-        """The counts of a score of the corpus; None for another score."""
+        """The counts of an answer that a score of the corpus sums (BLEU); None for another
+        score."""
         return counts_of(record.notes).get(self.name)
 
     @property
     def result(self) -> RescoredScore:
-        """What was found in the records so far."""
+        """What was found in the records that were added so far."""
         if self._broken is not None:
             return RescoredScore(self._broken, all_checked=False)
         if not self._different:
@@ -116,7 +123,7 @@ class Rescoring:
 
 
 def rescored(run: StoredRun, name: str) -> RescoredScore:
-    """Compute scores `name` of a run again.
+    """What computing the score `name` of a run again finds; its records are read for it.
 
     Args:
         run: A stored run, with or without the gold answers of its questions.
@@ -130,12 +137,13 @@ def rescored(run: StoredRun, name: str) -> RescoredScore:
 
 
 def _golds_of(run: StoredRun) -> Mapping[str, Gold]:
-    """Question id -> gold answers by the data set; {} where it is not at hand."""
+    """Question id -> gold answers by the run's data set; {} where that is not at hand."""
     return known_golds(run) or {}
 
 
 def _config_of(run: StoredRun, name: str) -> DatasetConfig | None:
-    """The run's data set with this scorer alone; None where it cannot be used here."""
+    """The run's data set with this scorer alone; None where the scorer or the data set cannot be
+    used here."""
     if name not in scorers.names() or scorers.problems([name]):
         return None
     try:
@@ -146,7 +154,7 @@ def _config_of(run: StoredRun, name: str) -> DatasetConfig | None:
 
 
 def _is_same(score: float | None, stored: float | None) -> bool:
-    """Whether a score is the stored one; where there is none, whether both say so."""
+    """Whether a score is the stored one; where one of the two is None, whether both are."""
     if score is None or stored is None:
         return score is stored
     return math.isclose(score, stored, abs_tol=_SAME)

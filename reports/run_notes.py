@@ -32,7 +32,7 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
 
     Args:
         run: The run.
-        clusters: `facts.question_clusters` of it, where they are known already.
+        clusters: The cluster of each record, where the caller has them already.
     """
     if clusters is None:
         clusters = facts.question_clusters(run)
@@ -55,8 +55,8 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
 
 
 def _source_notes(run: StoredRun) -> list[str]:
-    """Where the run's numbers come from: other runs, another tool, corrected gold answers, rows
-    that were left out."""
+    """Sentences on where the run's numbers come from: other runs, another tool, corrected gold
+    answers, rows that were left out."""
     notes = [amount.note for amount in run.manifest.amounts.values()]
     imported = run.manifest.imported
     if imported is not None:
@@ -71,7 +71,7 @@ def _source_notes(run: StoredRun) -> list[str]:
 
 
 def _correction_note(entry: Correction) -> str:
-    """A correction of gold answers, with the means before it."""
+    """The sentence on a correction of gold answers, with the means before it."""
     means = []
     for name, mean in entry.scores.items():
         if mean is not None:
@@ -83,7 +83,7 @@ def _correction_note(entry: Correction) -> str:
 
 
 def _state_notes(run: StoredRun) -> list[str]:
-    """Notes on a run that is not finished, or that a duel stopped early."""
+    """Sentences on a run that is not finished, or that a duel stopped early."""
     notes = []
     if facts.is_unfinished(run):
         notes.append(f"the run is {run.summary.state}, not finished: {_progress(run)}")
@@ -98,7 +98,8 @@ def _state_notes(run: StoredRun) -> list[str]:
 
 
 def _progress(run: StoredRun) -> str:
-    """How many questions an unfinished run has answered."""
+    """How far an unfinished run is: "12 of 20 questions have no record yet", or "8 questions so
+    far" where it is not recorded how many it was to ask."""
     n_asked = run.summary.n_asked
     if not n_asked:
         return f"{len(run.records)} questions so far"
@@ -108,7 +109,7 @@ def _progress(run: StoredRun) -> str:
 
 
 def _answer_notes(run: StoredRun) -> list[str]:
-    """Questions that failed, were answered from a part of their text, or in another form."""
+    """Sentences on questions that failed, were answered from a cut context, or in another form."""
     total = len(run.records)
     notes = []
     columns = run.columns
@@ -140,7 +141,7 @@ def _answer_notes(run: StoredRun) -> list[str]:
 
 
 def _model_notes(run: StoredRun) -> list[str]:
-    """What the run's models and servers did that its scores and costs do not show."""
+    """Sentences on what the run's models and servers did that its scores and costs do not show."""
     spent = costs.whole_usage(run)
     lacking = Counter(lacking_replies(spent))
     total = sum_phases([spent])
@@ -157,7 +158,7 @@ def _model_notes(run: StoredRun) -> list[str]:
 
 
 def _caveats(run: StoredRun) -> list[str]:
-    """What is known of embedded and small models, whose scores say little of others."""
+    """Sentences on embedded and small models of the run, whose scores say little of others."""
     used = run.manifest.models
     models = [run.config.model]
     for role, model in run.config.roles.items():
@@ -170,7 +171,7 @@ def _caveats(run: StoredRun) -> list[str]:
 
 
 def _cut_text_notes(run: StoredRun) -> list[str]:
-    """A sentence on the texts that encoders and rerankers cut; [] where they cut none."""
+    """One sentence on the texts that encoders and rerankers cut; [] where they cut none."""
     texts, shortened = facts.texts_cut(run)
     if not shortened:
         return []
@@ -181,7 +182,12 @@ def _cut_text_notes(run: StoredRun) -> list[str]:
 
 
 def _usage_notes(run: StoredRun, total: PhaseUsage) -> list[str]:
-    """What is odd or unknown in the costs; total: the usage of the whole run."""
+    """Sentences on what is odd or unknown in the costs of a run.
+
+    Args:
+        run: The run.
+        total: Its usage, all phases and indexes together.
+    """
     notes = []
     recounted = total.get("recounted")
     if recounted:
@@ -204,8 +210,11 @@ def _usage_notes(run: StoredRun, total: PhaseUsage) -> list[str]:
 
 
 def _flag_notes(run: StoredRun) -> list[str]:
-    """Values that could not be scored. A score that was left out, as evidence recall where nothing
-    is marked, counts as missing and not as 0."""
+    """A sentence for each score by which some answers could not be scored and count 0.
+
+    A score that was left out, as evidence recall where nothing is marked, counts as missing and not
+    as 0, so it is not named.
+    """
     flagged: Counter[str] = Counter()
     columns = run.columns
     for place in np.flatnonzero(columns.notes.where(flags_of)).tolist():
@@ -219,7 +228,7 @@ def _flag_notes(run: StoredRun) -> list[str]:
 
 
 def _change_notes(run: StoredRun) -> list[str]:
-    """Settings that were changed between two starts of the run."""
+    """Sentences on settings that were changed between two starts of the run; [] for none."""
     changed = run.manifest.changed_keys
     if not changed:
         return []
@@ -234,14 +243,16 @@ def _change_notes(run: StoredRun) -> list[str]:
 
 
 def _cluster(run: StoredRun) -> str:
-    """What is drawn anew for an interval."""
+    """What intervals take as one observation: "question" where questions are about all pages of a
+    folder, else "document"."""
     if facts.asks_whole_folder(run):
         return "question"
     return "document"
 
 
 def _folder_notes(run: StoredRun) -> list[str]:
-    """What `documents` counts where questions are about all pages of a folder."""
+    """One sentence on what `documents` counts where questions are about all pages of a folder; else
+    []."""
     if not facts.asks_whole_folder(run):
         return []
     return ["all pages of the folder count as one document; intervals and tests are over questions"]
@@ -250,14 +261,15 @@ def _folder_notes(run: StoredRun) -> list[str]:
 def cluster_notes(
     document_ids: Iterable[Sequence[str]], labels: Labels, cluster: str = "document"
 ) -> list[str]:
-    """What few or unequal clusters do to intervals and tests; [] where they do no harm.
+    """Sentences on what few or unequal clusters do to intervals and tests; [] where they do no
+    harm.
 
     A sign-flip test over G clusters has no smaller p than 2 / 2^G.
 
     Args:
         document_ids: The documents of each question.
         labels: The cluster of each question.
-        cluster: What a cluster is.
+        cluster: What a cluster is called: "document" or "question".
     """
     sizes = np.unique(labels, return_counts=True)[1]
     largest = max(sizes, default=0)
@@ -279,7 +291,12 @@ def cluster_notes(
 
 
 def _link(document_ids: Iterable[Sequence[str]], total: int) -> str:
-    """What joins all questions in one cluster."""
+    """What joins all questions in one cluster, as the start of a sentence.
+
+    Args:
+        document_ids: The documents of each question.
+        total: The number of questions.
+    """
     first, *others = document_ids
     shared = set(first)
     for ids in others:

@@ -25,9 +25,9 @@ class RunPair:
 
     Args:
         run: The run.
-        label: Its name in tables.
+        label: The run's name in tables.
         base: The reference.
-        base_label: Its name in tables.
+        base_label: The reference's name in tables.
     """
 
     run: StoredRun
@@ -37,12 +37,12 @@ class RunPair:
 
     @property
     def dataset(self) -> str:
-        """The data set of both."""
+        """The name of the data set of both runs."""
         return self.run.config.dataset.name
 
     @property
     def names(self) -> str:
-        """ "bm25 and full-context"."""
+        """Both names in a sentence: "bm25 and full-context"."""
         return f"{self.label} and {self.base_label}"
 
     @property
@@ -97,7 +97,8 @@ def _reference_of(dataset: str, group: Sequence[_Labelled], reference: str | Non
     Args:
         dataset: Its name.
         group: Its runs.
-        reference: As of `pairs_with_reference`.
+        reference: What the user named: a label, a preset's name, or a run folder's name or hash;
+            None for full-context, or the first run where that was not run.
 
     Raises:
         UserError: None or several are meant.
@@ -123,7 +124,11 @@ def _reference_of(dataset: str, group: Sequence[_Labelled], reference: str | Non
 
 
 def compared_score(pair: RunPair, score: str | None) -> str:
-    """`score`, by default the headline of the two. Raises UnknownName where one of them lacks it."""
+    """The score that is compared: `score`, by default the headline that both runs share.
+
+    Raises:
+        UnknownName: One of the two runs lacks it.
+    """
     name = score or facts.common_headline([pair.base, pair.run])
     for run in (pair.run, pair.base):
         score_names = facts.score_names(run)
@@ -157,12 +162,13 @@ def objections(pair: RunPair, score: str, checks: Checks) -> list[str]:
 
 
 def _headed(head: str, texts: Sequence[str]) -> list[str]:
-    """Each text after the same words."""
+    """Each text behind the same words: ("bm25", ["is new"]) -> ["bm25 is new"]."""
     return [f"{head} {text}" for text in texts]
 
 
 def _too_little_shared(pair: RunPair) -> list[str]:
-    """A sentence where a run made elsewhere shares too few questions with the other; else []."""
+    """One sentence where the two runs share less than 90 % of the larger one's questions; else
+    []."""
     shared = shared_questions(pair.run, pair.base)
     if shared.number >= _LEAST_SHARED * shared.of_larger:
         return []
@@ -170,8 +176,10 @@ def _too_little_shared(pair: RunPair) -> list[str]:
 
 
 def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
-    """Other rows, questions or texts, and answers that were requested otherwise; for a run made
-    elsewhere only whether enough questions are shared."""
+    """Sentences on other rows, questions or texts, and on answers that were requested otherwise.
+
+    For a run made elsewhere, only whether enough questions are shared.
+    """
     if pair.elsewhere:
         return _too_little_shared(pair)
     names = f"{pair.dataset}: {pair.names}"
@@ -196,7 +204,8 @@ def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
 
 
 def _scored_differently(pair: RunPair, score: str) -> list[str]:
-    """Other versions of the scorer, and another treatment of failed questions."""
+    """Sentences on different versions of the scorer, and on another treatment of failed
+    questions."""
     names = f"{pair.dataset}: {pair.names}"
     sentences = []
     version = facts.scorer_version(pair.run, score) or "not recorded"
@@ -219,7 +228,8 @@ def _scored_differently(pair: RunPair, score: str) -> list[str]:
 
 
 def _flaws(run: StoredRun, score: str, checks: Checks) -> list[str]:
-    """What does not fit in a run, and whether the score is not that of its stored answers.
+    """What does not fit in a run, a sentence each, and one more where the score is not that of its
+    stored answers.
 
     Args:
         run: The run.

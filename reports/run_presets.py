@@ -30,7 +30,10 @@ _SETTING = re.compile(r"(?:^|, )(\w+)=([^,\[]+)(?=, |$)")
 
 
 def mark_misfits(run: StoredRun) -> Iterator[str]:
-    """What does not fit between a whole run's mark and its settings, a sentence each."""
+    """Yield what does not fit between a whole run's mark and its settings, a sentence each.
+
+    A mark says in the name of a method how it differs from its preset: "k=3" of "bm25 [k=3]".
+    """
     method = run.config.method
     mark = method.mark or ""
     if _has_name_of_another(run):
@@ -49,7 +52,7 @@ def mark_misfits(run: StoredRun) -> Iterator[str]:
 
 
 def _has_name_of_another(run: StoredRun) -> bool:
-    """Whether the run's method is called as a preset of another implementation."""
+    """Whether the run's method has the name of a preset whose implementation is another one."""
     preset = _preset(run, _PAPER)
     if preset is None or run.manifest.hashed is None:
         return False
@@ -58,8 +61,8 @@ def _has_name_of_another(run: StoredRun) -> bool:
 
 
 def preset_gaps(run: StoredRun) -> Iterator[str]:
-    """What of a whole run cannot be checked as it lacks it, or has it otherwise than this version, a
-    phrase each."""
+    """Yield a phrase for each thing of a whole run that cannot be checked, as the run lacks it or
+    has it otherwise than this version."""
     if run.manifest.hashed is None:
         return
     method = shipped_method(run)
@@ -78,8 +81,15 @@ def preset_gaps(run: StoredRun) -> Iterator[str]:
 
 
 def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
-    """Parameters that are said to come from the preset, a profile or the method's defaults, and that
-    have another value there in this version, a phrase each."""
+    """Yield a phrase for each parameter that has not the value which its origin would give it.
+
+    The origin says preset, profile or the method's defaults; in this version these have another
+    value.
+
+    Args:
+        run: The run.
+        method: Its method, with its settings.
+    """
     preset = _preset_params(run, str(run.config.profile or _PAPER))
     for name, value in run.config.method.params.items():
         origin = run.origins.get(f"{_PARAMS}{name}", "")
@@ -96,7 +106,7 @@ def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
 
 
 def _changes(run: StoredRun) -> str:
-    """How the settings differ from their preset, by who set them; "" if they do not."""
+    """How the settings differ from their preset, as a mark says it: "k=3"; "" if they do not."""
     method = shipped_method(run)
     set_by = {**_set_by_profile(run), **_set_by_user(run)}
     if method is None or not set_by:
@@ -106,8 +116,7 @@ def _changes(run: StoredRun) -> str:
 
 
 def _set_by_user(run: StoredRun) -> dict[str, str]:
-    """Parameter -> its origin, of those that no preset set; a number that another run gave is none
-    of them."""
+    """Parameter -> its origin, of those that neither a preset nor another run's number set."""
     amounts = run.manifest.amounts
     found = {}
     for path, origin in run.origins.items():
@@ -119,8 +128,11 @@ def _set_by_user(run: StoredRun) -> dict[str, str]:
 
 
 def _set_by_profile(run: StoredRun) -> dict[str, str]:
-    """Parameter -> "profile NAME", of those that have the value of the run's profile and not that
-    of the preset, whatever their origin says."""
+    """Parameter -> "profile NAME", of those whose value is that of the run's profile and not that
+    of the preset.
+
+    The recorded origins of the values are not looked at.
+    """
     profile = run.config.profile
     params = run.config.method.params
     if profile in (None, _PAPER):
@@ -135,7 +147,7 @@ def _set_by_profile(run: StoredRun) -> dict[str, str]:
 
 
 def _preset_params(run: StoredRun, profile: str) -> Mapping[str, object]:
-    """The parameters of the run's preset with a profile; {} without such a preset."""
+    """The parameters of the run's preset under a profile; {} where there is no such preset."""
     preset = _preset(run, profile)
     if preset is None:
         return {}
@@ -143,7 +155,7 @@ def _preset_params(run: StoredRun, profile: str) -> Mapping[str, object]:
 
 
 def _preset(run: StoredRun, profile: str) -> MethodChoice | None:
-    """The preset that the run's method is called by, with a profile; None where there is none."""
+    """The preset that the run's method is called by, under a profile; None where there is none."""
     name = run.config.method.name.partition("[")[0]
     dataset = run.config.dataset.name
     try:

@@ -31,10 +31,10 @@ def count_failed(run: StoredRun) -> int:
 
 
 def index_usages(run: StoredRun) -> list[Usage]:
-    """What each index cost that was built, by phase."""
+    """What each index that was built cost, by phase; failed indexes are left out."""
     return [line.usage for line in run.documents if not line.failed]
 
 
 def values_of(table: Mapping[_Key, _Value], keys: Iterable[_Key]) -> list[_Value]:
-    """The values of some keys, in their order."""
+    """The values of these keys in a mapping, in the order of the keys."""
     return [table[key] for key in keys]

@@ -27,13 +27,14 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by number.
+    """A graph whose nodes are numbered from 0.
 
     Args:
-        text: Of each node.
-        level: Of each node, 1 for the lowest.
-        edges: Between nodes.
-        span: Of each node, None for a text that was written; () where no node has one.
+        text: The text of each node.
+        level: The level of each node, 1 for the lowest.
+        edges: (higher node, lower node, weight) of each edge.
+        span: The place of each node's text in the indexed text, None for a text that was written;
+            () where no node has one.
     """
 
     text: tuple[str, ...]
@@ -42,8 +43,10 @@ class Graph:
     span: tuple[Span | None, ...] = ()
 
     def rows(self) -> dict[int, list[int]]:
-        """The nodes of each level, the highest level first; in document order where all of them
-        have a span."""
+        """Level -> its nodes, the highest level first.
+
+        The nodes of a level stand in document order where all of them have a place, else by number.
+        """
         rows: dict[int, list[int]] = {level: [] for level in sorted(set(self.level), reverse=True)}
         for node, level in enumerate(self.level):
             rows[level].append(node)
@@ -58,15 +61,16 @@ class Graph:
         return rows
 
     def level_name(self, level: int) -> str:
-        """A level's name on the page: "chunks" for the lowest if all of its nodes are parts of the
-        text."""
+        """A level's name on the page: "level 2", but "chunks" for the lowest if all of its nodes
+        are parts of the text."""
         nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
         if level == min(self.level) and all(self.place(node) is not None for node in nodes):
             return "chunks"
         return f"level {level}"
 
     def place(self, node: int) -> Span | None:
-        """Where the text of a node stands in the indexed text; None for a text that was written."""
+        """The start and end of a node's text in the indexed text; None for a text that was
+        written."""
         if not self.span:
             return None
         return self.span[node]
@@ -74,8 +78,12 @@ class Graph:
 
 @dataclass(frozen=True)
 class CachedGraph:
-    """The graph of an index in the cache, or what is wrong with it: "is not in the cache ...".
-    Neither for an index that is no graph."""
+    """The graph of an index in the cache, or what is wrong with it.
+
+    Args:
+        graph: The graph; None where it cannot be read, and for an index that is no graph.
+        problem: The end of a sentence, "is not in the cache ..."; None where nothing is wrong.
+    """
 
     graph: Graph | None = None
     problem: str | None = None
@@ -92,7 +100,7 @@ class GraphResult:
     Args:
         graph: The graph, or None.
         problem: A sentence on why there is none where there should be one.
-        key: Of its index in the cache.
+        key: The key of its index in the cache; "" where there is not one index.
     """
 
     graph: Graph | None = None
@@ -101,11 +109,13 @@ class GraphResult:
 
 
 def parse_graph(index: object) -> Graph | None:
-    """The graph in an index that has text, level, higher, lower and weight; None for any other
-    index.
+    """The graph in an index that has text, level, higher, lower and weight; None for another index.
 
     Edge i goes from node higher[i] to node lower[i] with weight[i]; node j has text[j], level[j]
     and, where the index has "span", the place span[j] in the document.
+
+        {"text": ["A b.", "A"], "level": [1, 2], "higher": [1], "lower": [0], "weight": [0.5]}
+            -> Graph(text=("A b.", "A"), level=(1, 2), edges=((1, 0, 0.5),))
     """
     if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
         return None
@@ -123,10 +133,10 @@ def parse_graph(index: object) -> Graph | None:
 
 
 def index_lines(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
-    """The lines of documents.jsonl that served a record, one a document, the newest that was built.
+    """The lines of documents.jsonl whose indexes served a record: of each document the newest that
+    was built.
 
-    A method that takes one document was handed several joined under an id of their own
-    (harness.engine.made_documents).
+    Where the method read several documents joined into one, the line of that one is among them.
     """
     ids = list(record.document_ids)
     if is_joined(record.notes):
@@ -140,15 +150,15 @@ def index_lines(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
 
 
 def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> GraphResult:
-    """The graph of a record's one index. Neither graph nor problem: no step has a node, or there is
-    not one index.
+    """The graph of a record's one index; also adds what was read from the cache to `known`.
 
-    A graph that the steps do not fit is not returned.
+    A graph that the steps do not fit is a problem. There is neither a graph nor a problem where no
+    step has a node, or several indexes served the record.
 
     Args:
         run: The run.
         record: The record.
-        known: Graphs that were read before; what is read now is added.
+        known: Key of an index -> its graph, of indexes that were read before.
     """
     nodes = [step for step in record.steps if step["node"] is not None]
     if not nodes:
@@ -176,7 +186,8 @@ def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> Grap
 
 
 def mismatch(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
-    """Why steps cannot be of this graph; None where nothing speaks against it."""
+    """Why steps cannot be of this graph, as a part of a sentence: "it has no node 7"; None where
+    nothing speaks against it."""
     for step in steps:
         node = step["node"]
         level = step["level"]
@@ -195,10 +206,9 @@ def mismatch(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
 
 
 def _cached_graph(key: str) -> CachedGraph:
-    """The graph of the index with this digest in the cache.
+    """Read the graph of the index with this key from the cache; what goes wrong becomes `problem`.
 
-    The digest is unique, so the folder of the implementation that stands above it need not be
-    known.
+    The key is unique, so all folders of the cache are looked through for it.
     """
     if not re.fullmatch("[0-9a-f]{64}", key):
         return CachedGraph(problem="has no key that could be looked up (documents.jsonl)")

@@ -14,8 +14,11 @@ _CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 
 
 def search_notes(columns: RecordColumns) -> list[str]:
-    """Sentences on searches that visited every node, probes that were ties, declined questions and
-    cut summaries, among the answered questions of a run."""
+    """Sentences on the searches of a run's answered questions.
+
+    They tell of searches that visited every node, probes that were ties, declined questions and cut
+    summaries; [] where there are none of these.
+    """
     counts = _SearchCounts()
     cuts_by_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for place in np.flatnonzero(columns.answered).tolist():
@@ -28,15 +31,15 @@ def search_notes(columns: RecordColumns) -> list[str]:
 
 @dataclass
 class _SearchCounts:
-    """What happened in the searches of a run.
+    """What happened in the searches of a run, counted.
 
     Attributes:
-        searches: All of them.
-        exhausted: Those that visited every node.
+        searches: All searches.
+        exhausted: Searches that visited every node.
         probes: Steps with a P(Yes).
-        ties: Those of the probes with P(Yes) 0.5.
+        ties: Probes whose P(Yes) is 0.5.
         routed: Searches whose first request was accepted or declined.
-        declined: Those of them whose first request was declined.
+        declined: Searches whose first request was declined.
     """
 
     searches: int = 0
@@ -56,7 +59,8 @@ class _SearchCounts:
         self.declined += search.is_declined
 
     def sentences(self) -> list[str]:
-        """A sentence for each thing that happened."""
+        """A sentence for each of these that happened: every node visited, ties, questions
+        routed."""
         found = []
         if self.exhausted:
             part = _share(self.exhausted, self.searches, "searches")
@@ -83,10 +87,11 @@ def _share(count: int, total: int, noun: str) -> str:
 def _cut_summaries(
     cuts_by_documents: Mapping[tuple[str, ...], Sequence[tuple[str, str]]],
 ) -> list[str]:
-    """A sentence on the summaries that graph construction cut; [] where it cut none.
+    """One sentence on the summaries that graph construction cut; [] where it cut none.
 
     Args:
-        cuts_by_documents: Documents of an index -> (cut summaries, tokens they were cut at) each.
+        cuts_by_documents: Documents of an index -> what was cut in it, as pairs (number of cut
+            summaries, tokens they were cut at), both in digits.
     """
     summaries = 0
     n_indexes = 0
@@ -111,11 +116,11 @@ def declined(columns: RecordColumns) -> int:
 
 @dataclass(frozen=True)
 class _Visited:
-    """The nodes that the searches of a run visited.
+    """The nodes that the searches of a run visited; equal for runs that visited the same.
 
     Attributes:
-        dataset: The data set.
-        n_questions: Recorded questions, also those without a search.
+        dataset: The name of the data set.
+        n_questions: The number of recorded questions, also of those without a search.
         nodes: Question id -> a hash of the nodes that its search visited, "" for none.
     """
 
@@ -149,7 +154,7 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
 
 
 def _visited(run: StoredRun) -> _Visited | None:
-    """What the searches of a run visited; None for no node at all."""
+    """The nodes that the searches of a run visited; None where they visited no node at all."""
     columns = run.columns
     if not columns.searches.count(lambda search: search is not None and search.nodes):
         return None

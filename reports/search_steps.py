@@ -40,32 +40,33 @@ class SearchStep:
 
     @property
     def action(self) -> str:
-        """What the search did: "visit"."""
+        """What the search did in the step: "visit", "start", "study"."""
         return str(self.stored["action"])
 
     @property
     def node(self) -> int | None:
-        """The node of the graph that it showed."""
+        """The number of the node that the step showed; None where it showed none."""
         return self.stored["node"]
 
     @property
     def level(self) -> int | None:
-        """The level of the node."""
+        """The level of that node in the graph; None where the step showed none."""
         return self.stored["level"]
 
     @property
     def p_yes(self) -> float | None:
-        """The probe after the step."""
+        """P(Yes) of the probe after the step; None where there was no probe."""
         return self.stored["p_yes"]
 
     @property
     def scores(self) -> Mapping[str, float]:
-        """The parts of the choice: attention, similarity, total."""
+        """The parts of the score by which the node was chosen: {"attention": 0.03, "similarity":
+        0.04}."""
         return self.stored["scores"]
 
     @property
     def tokens(self) -> int:
-        """Tokens of what it showed."""
+        """The number of tokens of the text that the step showed."""
         return int(self.stored["tokens"])
 
     @property
@@ -75,21 +76,22 @@ class SearchStep:
 
     @property
     def note(self) -> str:
-        """What the method wrote about it."""
+        """What the method wrote about the step; "" for nothing."""
         return str(self.stored["note"])
 
     @property
     def answer(self) -> str | None:
-        """The answer if the search stopped here, where that was recorded."""
+        """The answer if the search stopped at this step; None where that was not recorded."""
         return self.stored.get("answer")
 
     @property
     def is_later(self) -> bool:
-        """Whether it was taken after the stop of the search."""
+        """Whether the step was taken after the stop of the search, to record what a later stop
+        would see."""
         return self.action == STUDY
 
     def tflops(self, convention: str) -> float | None:
-        """1e12 FLOPs of the question up to this step; None where that is not known."""
+        """TFLOPs (1e12 FLOPs) of the question up to this step; None where that is not known."""
         flops = step_flops(self.stored["flops"], convention)
         if flops is None:
             return None
@@ -97,7 +99,13 @@ class SearchStep:
 
 
 def search_steps(stored: Sequence[StoredStep], graph: Graph | None = None) -> list[SearchStep]:
-    """The steps of a record; with a graph, those that showed a node have their parents."""
+    """The steps of a record in their order; over a graph, those that showed a node know the step
+    that they came from.
+
+    Args:
+        stored: The steps as the record holds them.
+        graph: The graph that was searched; None where there is none at hand.
+    """
     predecessors = _predecessors(graph)
     first_shown: dict[int, int] = {}
     steps = []
@@ -123,7 +131,8 @@ class _Arrival:
 
 
 def _predecessors(graph: Graph | None) -> dict[int, list[tuple[int, float]]]:
-    """Node -> (predecessor, weight of the edge), of edges with a weight above 0."""
+    """Node -> (predecessor, weight of the edge) of each of its edges from a higher node, with
+    weights above 0; {} without a graph."""
     found: dict[int, list[tuple[int, float]]] = {}
     if graph is None:
         return found
@@ -160,8 +169,13 @@ def _arrival(
 
 
 def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:
-    """The steps depth first, each after its branch ("│  └─ "); one whose parent is not among them
-    is a root."""
+    """The steps depth first, each behind the lines that draw its branch of the tree.
+
+        [step 0, step 1 (parent 0), step 2 (parent 1), step 3 (parent 0)]
+            -> [("", step 0), ("├─ ", step 1), ("│  └─ ", step 2), ("└─ ", step 3)]
+
+    A step whose parent is not among the steps is a root.
+    """
     numbers = {step.number for step in steps}
     roots: list[SearchStep] = []
     children: dict[int, list[SearchStep]] = {}
@@ -172,14 +186,16 @@ def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:
             roots.append(step)
     # No recursion: a chain may have 1,000 nodes.
     ordered: list[tuple[str, SearchStep]] = []
-    left = [("", "", step) for step in reversed(roots)]
-    while left:
-        branch, indent, step = left.pop()
+    # (branch of the step, start of its children's branches, step); the next one stands last.
+    waiting = [("", "", step) for step in reversed(roots)]
+    while waiting:
+        branch, indent, step = waiting.pop()
         ordered.append((branch, step))
-        below = children.get(step.number, [])
-        for child in reversed(below):
-            if child is below[-1]:
-                left.append((f"{indent}└─ ", f"{indent}   ", child))
+        own_children = children.get(step.number, [])
+        for child in reversed(own_children):
+            is_last_child = child is own_children[-1]
+            if is_last_child:
+                waiting.append((f"{indent}└─ ", f"{indent}   ", child))
             else:
-                left.append((f"{indent}├─ ", f"{indent}│  ", child))
+                waiting.append((f"{indent}├─ ", f"{indent}│  ", child))
     return ordered

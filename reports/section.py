@@ -14,16 +14,16 @@ class Section:
     """A table with a title.
 
     Args:
-        title: What all rows share.
+        title: What all rows share: "musique · llama-8b".
         frame: The rows.
-        gaps: Scores that stay without any value; other columns without a value are left out.
+        gaps: Scores that are shown even without any value; other columns without one are left out.
         names: Heads that are names, of data sets: they are written as they are.
-        asked: The columns that the user named; None where that is not known. A table for a paper
-            leaves counts of failures and notes out unless they were.
+        named_columns: The columns that the user named; None where that is not known. A table for a
+            paper leaves counts of failures and notes out unless they were named.
     """
 
     title: str
     frame: pd.DataFrame
     gaps: Collection[str] = ()
     names: Collection[str] = ()
-    asked: Collection[str] | None = None
+    named_columns: Collection[str] | None = None

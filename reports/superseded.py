@@ -22,7 +22,10 @@ from reports.settings import setting_values
 
 
 def newest_code(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], list[StoredRun]]:
-    """(The runs without those that newer code made again, with a note of how many; the others)."""
+    """Two lists: the runs without those that newer code made again, and these others.
+
+    A run of the first list has a note of how many others it takes the place of.
+    """
     keys = list(map(_key, runs))
     versions: dict[str, list[StoredRun]] = defaultdict(list)
     for run, key in zip(runs, keys, strict=True):
@@ -39,8 +42,10 @@ def newest_code(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], list[Stored
 
 
 def _key(run: StoredRun) -> str:
-    """The same for runs that only code, prompts or the version of an index tell apart. An imported
-    run has no code that could be edited, and a key of its own."""
+    """A text that is equal for runs which only code, prompts or the version of an index tell apart.
+
+    An imported run has a key of its own, as it has no code that could be edited.
+    """
     if facts.made_elsewhere(run):
         return str(run.path)
     method = run.config.method
@@ -64,7 +69,12 @@ def _started(run: StoredRun) -> str:
 
 
 def _with_note(run: StoredRun, versions: Sequence[StoredRun]) -> StoredRun:
-    """The newest version of a run with a note of how many others there are."""
+    """The run with a note of how many of these versions are of older code; as it is without any.
+
+    Args:
+        run: The newest version.
+        versions: All versions of the run, itself included.
+    """
     number = sum(facts.hash8(other) != facts.hash8(run) for other in versions)
     if not number:
         return run

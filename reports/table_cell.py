@@ -19,7 +19,11 @@ def number_in(cell: Cell) -> float | None:
 
 
 def known_number(cell: Cell) -> float:
-    """The number in a cell of a column without gaps. Raises TypeError for a cell without one."""
+    """The number in a cell of a column without gaps.
+
+    Raises:
+        TypeError: The cell holds no number.
+    """
     if isinstance(cell, int | float):
         return cell
     raise TypeError(f"no number: {cell!r}")

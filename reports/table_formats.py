@@ -68,7 +68,7 @@ def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) ->
 
 
 def render_sections(tables: Sequence[Section], form: str = "text", width: int | None = None) -> str:
-    """Titled tables one below the other.
+    """Titled tables as text, one below the other.
 
     Notes that hold for every row of every table stand once, below the last one; a table in LaTeX
     may stand on a page of its own and has all of its notes.
@@ -76,7 +76,7 @@ def render_sections(tables: Sequence[Section], form: str = "text", width: int | 
     Args:
         tables: The tables.
         form: "text", "markdown" or "latex".
-        width: As in `render`.
+        width: Columns of the terminal that text is for; None for any number.
     """
     if form == "latex":
         return "\n".join(map(_as_latex, tables))
@@ -95,7 +95,7 @@ def render_sections(tables: Sequence[Section], form: str = "text", width: int | 
 
 
 def _shared_notes(tables: Sequence[Section]) -> list[str]:
-    """The notes of every row of all tables; [] for fewer than two tables."""
+    """The notes that every row of all tables has; [] for fewer than two tables."""
     if len(tables) < 2:
         return []
     notes = [Cells(table.frame, table.gaps).common for table in tables]
@@ -104,14 +104,21 @@ def _shared_notes(tables: Sequence[Section]) -> list[str]:
 
 
 def _shared_lines(notes: Sequence[str], form: str, longest: float) -> list[str]:
-    """Notes of all tables as lines; arguments as of `render_sections`."""
+    """The notes that all tables share as lines.
+
+    Args:
+        notes: The notes.
+        form: "text" or "markdown".
+        longest: Most characters of a line of text.
+    """
     if form == "markdown":
         return _markdown_notes(map(_markdown_escape, notes))
     return _text_notes(map(one_line, notes), longest)
 
 
 def _with_lines_below(lines: Sequence[str], below: Sequence[str]) -> str:
-    """The lines of a table, and those below it after an empty one."""
+    """The lines of a table, an empty line and those below it as one text; without the empty line
+    where none stands below."""
     if not below:
         return "\n".join(lines) + "\n"
     return "\n".join([*lines, "", *below]) + "\n"
@@ -122,7 +129,8 @@ def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = (
 
     Args:
         table: The table.
-        longest_line: Characters; columns beyond it stand below.
+        longest_line: Characters of a line; columns that do not fit stand in a block below, the
+            first column beside them again.
         elsewhere: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
@@ -131,34 +139,44 @@ def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = (
     blocks = []
     for places in _column_blocks(widths, longest_line):
         block = [columns[place] for place in places]
-        lines = map("  ".join, zip(*block, strict=True))
-        blocks.append("\n".join(map(str.rstrip, lines)))
+        lines = ["  ".join(cells_of_line).rstrip() for cells_of_line in zip(*block, strict=True)]
+        blocks.append("\n".join(lines))
     below = _text_notes(cells.below(one_line, elsewhere), longest_line)
     return _with_lines_below(["\n\n".join(blocks)], below)
 
 
 def _text_columns(cells: Cells) -> list[list[str]]:
-    """The columns of a table, head first, each padded to one width."""
+    """The columns of a table, each with its head first and padded to one width.
+
+    Numbers stand at the right, texts and numbers with an interval at the left.
+    """
     rows = map(_one_lines, [cells.heads, *cells.rows])
-    columns = []
-    for column, numeric in zip(zip(*rows, strict=True), cells.numeric, strict=True):
-        to_right = numeric and not _has_interval(column[1:])
-        columns.append(_padded(column, to_right=to_right))
-    return columns
+    columns = zip(*rows, strict=True)
+    padded = []
+    for column, numeric in zip(columns, cells.numeric, strict=True):
+        values = column[1:]
+        to_right = numeric and not _has_interval(values)
+        padded.append(_padded(column, to_right=to_right))
+    return padded
 
 
 def _one_lines(cells: Iterable[str]) -> list[str]:
-    """Each cell on one line."""
+    """The cells, each on one line."""
     return list(map(one_line, cells))
 
 
 def _has_interval(column: Sequence[str]) -> bool:
-    """Whether a cell has an interval: they read better from the left."""
+    """Whether any cell of a column has an interval, "41.3 [36.0, 46.9]"."""
     return any("[" in cell for cell in column)
 
 
 def _padded(column: Sequence[str], *, to_right: bool) -> list[str]:
-    """The cells of a column with spaces, so that all are of one width."""
+    """The cells of a column filled with spaces to one width.
+
+    Args:
+        column: The cells.
+        to_right: Whether the spaces stand before a cell, so that it ends at the right.
+    """
     width = max(map(terminal_width, column))
     padded = []
     for cell in column:
@@ -171,7 +189,14 @@ def _padded(column: Sequence[str], *, to_right: bool) -> list[str]:
 
 
 def _column_blocks(widths: Sequence[int], longest_line: float) -> list[list[int]]:
-    """The columns of each block that fits a line; every block has column 0."""
+    """The places of the columns in each block that fits a line; every block has column 0.
+
+        [8, 10, 10, 10], 32     -> [[0, 1, 2], [0, 3]]
+
+    Args:
+        widths: The width of each column; two spaces stand between two of them.
+        longest_line: Characters of a line.
+    """
     blocks = [[0]]
     for column, width in enumerate(widths[1:], 1):
         used = sum(widths[place] + 2 for place in blocks[-1])
@@ -182,7 +207,8 @@ def _column_blocks(widths: Sequence[int], longest_line: float) -> list[list[int]
 
 
 def _text_notes(notes: Iterable[str], longest_line: float) -> list[str]:
-    """Notes as lines of at most `longest_line` characters, later lines of a note indented."""
+    """Notes as lines of at most `longest_line` and at most 150 characters; the second and later
+    lines of a note are indented."""
     wrapper = textwrap.TextWrapper(
         int(min(_LINE_WIDTH, longest_line)),
         subsequent_indent="    ",
@@ -196,20 +222,25 @@ def _text_notes(notes: Iterable[str], longest_line: float) -> list[str]:
 
 
 def _markdown_escape(text: str) -> str:
-    """A text of data on one line, whose characters mean nothing to Markdown or HTML."""
+    """A text of data on one line, escaped so that its characters mean nothing to Markdown or
+    HTML."""
     text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*|\[\]~$])", r"\\\1", text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
 
 def _markdown_notes(notes: Iterable[str]) -> list[str]:
-    """Notes as lines of Markdown, each of which ends with two spaces: a break of the line."""
+    """Notes as lines of Markdown; the two spaces at the end of each break the line."""
     return [f"{note}  " for note in notes]  # two spaces break the line
 
 
 def _as_markdown(table: Section, elsewhere: Collection[str] = ()) -> str:
-    """A Markdown table, with text from data escaped; below it its notes but those that stand
-    elsewhere."""
+    """A Markdown table with text from data escaped, and its notes below.
+
+    Args:
+        table: The table.
+        elsewhere: Notes that are not written below this table.
+    """
     cells = Cells(table.frame, table.gaps)
     heads = map(_markdown_escape, cells.heads)
     lines = [_markdown_row(heads), _markdown_row(map(_markdown_rule, cells.numeric))]
@@ -231,7 +262,8 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def _markdown_rule(numeric: bool) -> str:
-    """The line below a head: numbers are aligned to the right."""
+    """The cell of the line below the heads: "---:" aligns a column of numbers to the right, "---"
+    any other to the left."""
     if numeric:
         return "---:"
     return "---"
@@ -243,7 +275,7 @@ def _as_latex(table: Section) -> str:
 
     Columns of failed questions, cut texts and notes are left out unless the user named them.
     """
-    named = table.asked
+    named = table.named_columns
     if named is None:
         named = (*_PAPERS_LEAVE_OUT, _NOTES)
     left_out = [name for name in _PAPERS_LEAVE_OUT if name in table.frame and name not in named]
@@ -294,8 +326,11 @@ def _unranked_notes(frame: pd.DataFrame) -> list[str]:
 
 
 def _csv_cell(value: Cell) -> Cell:
-    """A value as a cell of CSV: a text that a spreadsheet would run as a formula gets an
-    apostrophe; numbers stay."""
+    """A value as a cell of CSV.
+
+    A missing value is empty, several values are joined by "; ", and a text that a spreadsheet would
+    run as a formula gets an apostrophe. Numbers stay numbers.
+    """
     if is_missing(value):
         return ""
     if isinstance(value, list | tuple):
@@ -309,8 +344,8 @@ def _csv_cell(value: Cell) -> Cell:
 
 
 def _as_csv(frame: pd.DataFrame) -> str:
-    """The frame as CSV with all columns, numbers as computed, formulas of a spreadsheet
-    disarmed."""
+    """The frame as CSV with all columns, numbers as computed, and texts that a spreadsheet would
+    run as formulas disarmed."""
     heads = map(_csv_cell, map(str, frame.columns))
     cells = frame.astype(object).map(_csv_cell).set_axis(list(heads), axis=1)
     return str(cells.to_csv(index=False, lineterminator="\n"))
@@ -333,5 +368,5 @@ def _as_json(frame: pd.DataFrame) -> str:
 
 
 def _json_escape(found: re.Match[str]) -> str:
-    """A character as JSON's escape of four hexadecimal digits."""
+    r"""The matched character as an escape of JSON, "<" -> "\u003c"."""
     return f"\\u{ord(found[0]):04x}"

@@ -18,8 +18,10 @@ def one_line(text: str) -> str:
 
 
 def terminal_width(text: str) -> int:
-    """Columns that a text takes in a terminal: wide East Asian characters take two, combining marks
-    none."""
+    """The number of columns that a text takes in a terminal.
+
+    Wide East Asian characters take two columns, combining marks none.
+    """
     width = 0
     for character in text:
         if unicodedata.combining(character):

@@ -28,7 +28,7 @@ Line = Sequence[Cell]
 
 
 def workbook(rows: Sequence[TableRow]) -> bytes:
-    """The file.
+    """The bytes of an .xlsx file with the sheets "summary", "all columns" and "notes".
 
     Args:
         rows: The rows of the main table, best first within a data set.
@@ -53,7 +53,7 @@ def workbook(rows: Sequence[TableRow]) -> bytes:
 
 
 def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
-    """The heads of the first sheet, with the currency where all rows have one."""
+    """The heads of the first sheet; that of money names the currency where all rows have one."""
     unit = currency_of(rows)
     money = f"money per {PER_QUESTIONS:,} questions"
     if unit:
@@ -76,7 +76,7 @@ def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
 
 
 def _summary_line(row: TableRow) -> Line:
-    """A row of the first sheet, a cell a head; None for what is unknown."""
+    """A row of the first sheet, a cell for each of `_summary_heads`; None for what is unknown."""
     quality = row.score(row.headline)
     return (
         row.dataset,
@@ -96,7 +96,7 @@ def _summary_line(row: TableRow) -> Line:
 
 
 def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> None:
-    """Fill a sheet: bold heads that stay in sight, an empty cell for what is unknown.
+    """Fill a sheet with bold heads that stay in sight, and rows; set the widths of its columns.
 
     Args:
         sheet: The sheet, which is changed.
@@ -117,14 +117,15 @@ def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> Non
 
 
 def _shown(value: Cell) -> str:
-    """About what a spreadsheet shows of a value."""
+    """About the text that a spreadsheet shows for a value, to measure its width."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
 
 
 def _set(sheet: Worksheet, number: int, place: int, value: Cell) -> None:
-    """Set a cell: text as text, whatever its first character; nothing for what is unknown.
+    """Set a cell: a text stays a text, whatever its first character; what is unknown leaves it
+    empty.
 
     Args:
         sheet: The sheet, which is changed.

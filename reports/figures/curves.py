@@ -34,14 +34,25 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class Recording:
-    """A run that recorded other stops than its own, and the rules to show for it."""
+    """A run with the stop rules to show for it.
+
+    Args:
+        run: The run.
+        recorded: Its own rule and the furthest one that it recorded.
+        rules: The rules to show; its own alone where it recorded no other.
+    """
 
     run: StoredRun
     recorded: Recorded[Rule]
     rules: Sequence[Rule]
 
     def scored(self, score: str | None, data: str | None) -> Scored[Rule]:
-        """The scores of all answers that the rules need; arguments as of replay.score_stops."""
+        """The run with the scores of all answers that its rules need.
+
+        Args:
+            score: Name of a score; None for the run's headline.
+            data: The file of the data set's rows; None for the place that the run names.
+        """
         return score_stops(self.run, self.recorded, self.rules, score, data)
 
 
@@ -55,20 +66,21 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of the runs.
+    """The curves of score and TFLOPs against the stop rule.
 
     Args:
         runs: Stored runs; those without such a stop rule have no curve.
-        t_n: As in `rules_to_show`.
-        t_p: As in `rules_to_show`.
+        t_n: The largest t_n that is shown.
+        t_p: The thresholds that are shown; None for those of DEFAULT_T_P that a run recorded.
         score: Name of a score; by default each run's headline.
-        data: Where the rows of the data set are now.
+        data: The file of the data set's rows; None for the place that each run names.
         convention: How FLOPs are counted.
-        warn: Takes a sentence for each run that is left out.
+        warn: Gets a sentence for each run that is left out.
 
     Raises:
-        UserError: No run recorded other stops than its own; also as replay.score_stops and
-            rule_table.frame.
+        UserError: No run recorded other stops than its own, or answers cannot be scored as the run
+            was.
+        UnknownName: There is no such score or convention.
     """
     recordings = []
     for run, recorded in runs_with_rule(runs, Rule, warn):
@@ -110,7 +122,12 @@ def rules_to_show(
 
 
 def _thresholds(recorded: Recorded[Rule], t_p: Sequence[float] | None) -> set[float | None]:
-    """The t_p of the rules to show; {None} for a greedy run."""
+    """The t_p of the rules to show; {None} for a greedy run.
+
+    Args:
+        recorded: The run's own rule and the furthest one that it recorded.
+        t_p: Thresholds that the user named; None for those of DEFAULT_T_P that the run recorded.
+    """
     own = recorded.own.t_p
     highest = recorded.most.t_p
     if own is None or highest is None:
@@ -123,8 +140,16 @@ def _thresholds(recorded: Recorded[Rule], t_p: Sequence[float] | None) -> set[fl
 def frame(
     parts: Sequence[Scored[Rule]], score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
-    """Score and TFLOPs by stop rule (t_n probes above t_p), a row a run and rule; arguments as
-    rule_table.frame."""
+    """Score and TFLOPs by stop rule (the t_n-th probe above t_p), a row a run and rule.
+
+    Args:
+        parts: Runs with the rules to show and the scores of their answers.
+        score: Name of a score; by default each run's headline.
+        convention: How FLOPs are counted.
+
+    Raises:
+        UnknownName: There is no such convention.
+    """
     table = rule_table.frame(parts, _cost_columns, score, convention)
     table.insert(list(table.columns).index("n"), "covered", table.pop("covered"))
     return table.sort_values(["dataset", "method", "t_p", "t_n"], kind="stable", ignore_index=True)
@@ -133,11 +158,15 @@ def frame(
 def _cost_columns(
     reached: Sequence[ReachedStop], seed: int, convention: str
 ) -> dict[str, float | None]:
-    """Mean costs at the stops that a rule reached; None for TFLOPs that are unknown for some.
+    """Mean costs at the stops that a rule reached, as columns of `frame`.
+
+        -> {"tflops": 0.6, "tflops.low": 0.5, "tflops.high": 0.7, "tflops.probes": 0.1, "nodes": 4}
+
+    TFLOPs are None where they are unknown for any of the stops.
 
     Args:
-        reached: The stops.
-        seed: Of the draws of an interval.
+        reached: The stops, one a question.
+        seed: Seed of the resampling for an interval.
         convention: How FLOPs are counted.
     """
     tflops = _known_tflops(reached)
@@ -166,7 +195,12 @@ def _known_tflops(reached: Sequence[ReachedStop]) -> list[float]:
 
 
 def _mean_probe_tflops(paths: Sequence[Sequence[StoredStep]], convention: str) -> float | None:
-    """Mean TFLOPs that the probes of a question took; None where a run did not store them."""
+    """Mean TFLOPs that the probes of a question took; None where a run did not store them.
+
+    Args:
+        paths: Of each question, the steps of its search.
+        convention: How FLOPs are counted.
+    """
     total = 0.0
     for path in paths:
         flops = _probe_flops(path, convention)
@@ -177,7 +211,8 @@ def _mean_probe_tflops(paths: Sequence[Sequence[StoredStep]], convention: str) -
 
 
 def _probe_flops(path: Sequence[StoredStep], convention: str) -> float | None:
-    """FLOPs of the probes among the steps of a search; None where a step does not say."""
+    """FLOPs of the probes among the steps of a search; None without steps, or where one does not
+    say."""
     if not path:
         return None
     total = 0.0
@@ -193,17 +228,17 @@ def _probe_flops(path: Sequence[StoredStep], convention: str) -> float | None:
 
 
 def _count_nodes(path: Sequence[StoredStep]) -> int:
-    """Nodes that the steps of a search retrieved."""
+    """The number of steps of a search that showed a node."""
     return sum(step.get("node") is not None for step in path)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The two lines of a curve.
+    """The two lines of a curve, as rows of `frame`.
 
     Args:
         title: Data set, method and model.
-        over_n: Rows of `frame` over t_n at one t_p.
+        over_n: Rows over t_n at one t_p.
         over_p: Rows over t_p at one t_n.
     """
 
@@ -238,7 +273,8 @@ def rows_to_draw(table: pd.DataFrame) -> list[Curve]:
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
-    """The two lines of each curve; csv and json hold the whole grid."""
+    """Titled tables for people, one or two a curve: over t_n, and over t_p where there are
+    several."""
     explained = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
     hidden = ["method", "rule", "own"]
     found = []
@@ -272,12 +308,12 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel:
-    """A panel of score and TFLOPs.
+    """A panel with the score at the left and, where they are known, TFLOPs at the right.
 
     Args:
         title: Its title.
         rows: Rows of `frame`.
-        column: The column on the x axis.
+        column: The column on the x axis: "t_n" or "t_p".
         axis_name: The name of that axis.
     """
     score = str(rows["score"].iloc[0])

@@ -28,7 +28,7 @@ SAME = ["dataset", "model", "score"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure before it is written."""
+    """A figure before it is written: its numbers, its tables, and what is drawn."""
 
     title: str
     whole: pd.DataFrame
@@ -41,7 +41,15 @@ class Figure:
     """Gives the file of a form of plot.FORMS, for a figure that is not made of panels."""
 
     def written(self, form: str) -> str | bytes:
-        """The figure in a format. Raises UserError for a drawing of nothing."""
+        """The figure in a format: bytes for a drawing, else text.
+
+        Args:
+            form: One of plot.FORMS for the drawing; "csv" or "json" for its numbers; "html" for a
+                page with both; else a format of tables for people, such as "text".
+
+        Raises:
+            UserError: A drawing is asked for, and there is nothing to draw.
+        """
         if form in FORMS:
             return self._drawing(form)
         if form in ("csv", "json"):
@@ -53,7 +61,8 @@ class Figure:
         return render_sections(tables, form)
 
     def _tables(self) -> list[Section]:
-        """The tables for people."""
+        """The tables for people: those that the figure has, or one a data set made of its
+        numbers."""
         if self.sections is None:
             return sections(self.whole, ())
         return [Section(title, frame) for title, frame in self.sections]
@@ -64,7 +73,11 @@ class Figure:
         return self.drawing is not None or bool(self.panels)
 
     def _drawing(self, form: str) -> bytes:
-        """The drawing as a file. Raises UserError where there is nothing to draw."""
+        """The drawing as the content of a file.
+
+        Raises:
+            UserError: There is nothing to draw.
+        """
         if self.drawing is not None:
             return self.drawing(form)
         if not self.panels:
@@ -87,14 +100,15 @@ def by_score(
     best_first: bool = False,
     **names: str,
 ) -> list[Titled]:
-    """A table for people for each data set, model and score.
+    """A table for people for each data set, model and score, titled by data set, model and
+    `ending`.
 
     Args:
         table: Rows with the columns SAME and mean.
         ending: The last words of each title.
-        hidden: As of `for_people`.
+        hidden: More columns to leave out.
         best_first: Whether the highest mean comes first; else the order stays.
-        names: As of `for_people`.
+        names: Columns that people read by another name.
     """
     tables = []
     for (dataset, model, _), rows in table.groupby(SAME, sort=False):
@@ -106,8 +120,9 @@ def by_score(
 
 
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
-    """Rows with one score as a table: their mean has the score's name, and what the title says is
-    left out.
+    """Rows with one score as a titled table for people.
+
+    The columns of the mean have the score's name, and what the title says is left out.
 
     Args:
         title: The title of the table.

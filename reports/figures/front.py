@@ -61,10 +61,10 @@ class MarkStyle:
 
     Args:
         legend: Their line of the legend.
-        colour: Of mark and label.
+        colour: The colour of mark and label.
         marker: The mark, as matplotlib names it.
         is_filled: Whether the mark is filled in its colour.
-        bar_colour: Of the error bars; None for that of the mark.
+        bar_colour: The colour of the error bars; None for that of the mark.
     """
 
     legend: str
@@ -111,18 +111,18 @@ class Estimate:
 
     @classmethod
     def of_interval(cls, found: Interval) -> Estimate | None:
-        """The mean of an interval with its ends; None for no value."""
+        """The mean of an interval with its ends; None where it has no mean."""
         if found.mean is None:
             return None
         return cls(found.mean, found.low, found.high)
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """The estimate as columns of a table."""
+        """The estimate as columns of a table: {"f1": 0.4, "f1.low": 0.3, "f1.high": 0.5}."""
         return {name: self.value, f"{name}.low": self.low, f"{name}.high": self.high}
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends of the interval; the value itself twice where there is none."""
+        """The lower and upper end of the interval; the value itself twice where there is none."""
         if self.low is None or self.high is None:
             return self.value, self.value
         return self.low, self.high
@@ -133,7 +133,7 @@ class CostKind:
     """A cost that the figure can show.
 
     Args:
-        of: Gives it of a row of the main table; None where it is unknown.
+        of: Gives the cost of a row of the main table; None where it is unknown.
         unit: What the axis says: "TFLOPs".
         parts: What is counted: "with its index".
     """
@@ -168,12 +168,12 @@ class MethodPoint:
     Args:
         dataset: Its data set.
         method: Its name in tables.
-        model: The reader.
-        score: In [0, 1].
+        model: The name of the reader.
+        score: Its score, in [0, 1].
         spent: Its cost, of the kind COSTS[cost].
         cost: A key of COSTS.
         convention: How FLOPs are counted.
-        mark: A key of _MARKS.
+        mark: The kind of point that it is, a key of _MARKS.
         beaten_by: Methods that score no less and cost no more.
     """
 
@@ -189,18 +189,21 @@ class MethodPoint:
 
     @property
     def place(self) -> tuple[float, float]:
-        """(cost, score in points of 100): where the mark stands."""
+        """Where the mark stands: the cost, and the score in points of 100."""
         return self.spent.value, 100 * self.score.value
 
     @property
     def score_ends(self) -> tuple[float, float]:
-        """The interval of the score in points of 100."""
+        """The lower and upper end of the score's interval, in points of 100."""
         low, high = self.score.ends
         return 100 * low, 100 * high
 
     def beats(self, other: MethodPoint) -> bool:
-        """Whether it scores no less than `other` of the same data set, costs no more, and is
-        better in one of both."""
+        """Whether the method scores no less than `other`, costs no more, and is better in one of
+        both.
+
+        False for points of different data sets, upper bounds, and runs that were asked otherwise.
+        """
         if other.dataset != self.dataset:
             return False
         if self.mark in _UNRANKED or other.mark in _UNRANKED:
@@ -210,7 +213,10 @@ class MethodPoint:
         return dearer <= 0 <= better and (dearer, better) != (0, 0)
 
     def columns(self, score: str) -> Row:
-        """The point as a row of the figure's table, its score under the name `score`."""
+        """The point as a row of the figure's table, its score under the name `score`.
+
+        -> {"dataset": "musique", "method": "bm25", "f1": 0.4, "f1.low": 0.3, ..., "mark": ...}
+        """
         row: dict[str, Cell] = {
             "dataset": self.dataset,
             "method": self.method,
@@ -237,13 +243,13 @@ def figure(
     Args:
         runs: Stored runs of one or more data sets.
         dataset: The data set to draw; None only where all runs are over one.
-        score: As in `points`.
+        score: Name of a score; None for the data set's headline.
         cost: A key of COSTS.
         convention: How FLOPs are counted.
 
     Raises:
-        UserError: No run has both a score and a cost.
-        UnknownName: The data set, cost or convention does not exist.
+        UserError: No run has both a score and a cost, or it is not said which data set to draw.
+        UnknownName: The data set, cost, score or convention does not exist.
     """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
@@ -260,7 +266,12 @@ def figure(
 
 
 def _chosen_dataset(names: Sequence[str], dataset: str | None) -> str:
-    """`dataset`, or the only one of the names where it is None."""
+    """The data set to draw: `dataset`, or the only one of the names where it is None.
+
+    Raises:
+        UserError: It is None, and there are several names.
+        UnknownName: It is none of the names.
+    """
     if dataset is None and len(names) > 1:
         raise UserError(
             "score against cost is drawn for one data set; add --dataset with one of "
@@ -332,7 +343,7 @@ def _point_of_row(row: TableRow, score: str, cost: str) -> MethodPoint | None:
 
 
 def _mark_of_row(row: TableRow) -> str:
-    """The mark of a row of the main table before it is compared with others."""
+    """The kind of point of a row before it is compared; a method that may be beaten is BEST."""
     if row.is_upper_bound:
         return UPPER_BOUND
     if row.asked_otherwise:
@@ -343,7 +354,12 @@ def _mark_of_row(row: TableRow) -> str:
 
 
 def _compared(point: MethodPoint, others: Sequence[MethodPoint]) -> MethodPoint:
-    """The point with the methods that beat it, and its mark after that."""
+    """The point with the methods that beat it; where any does, BEST becomes BEATEN.
+
+    Args:
+        point: The point.
+        others: All points, also of other data sets and the point itself.
+    """
     beaten_by = tuple(other.method for other in others if other.beats(point))
     mark = point.mark
     if beaten_by and mark == BEST:
@@ -357,7 +373,7 @@ def draw(
     form: str = "svg",
     size: tuple[float, float] = _WIDE,
 ) -> bytes:
-    """The points of one data set as a file.
+    """The points of one data set as a file: marks with error bars, the front, legend and labels.
 
     Args:
         rows: One or more points.
@@ -381,20 +397,20 @@ def draw(
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
         ax.set_title(rows[0].dataset)
         _draw_front(ax, rows)
-        _draw_legend(ax, handles, room=int(12 * size[0]))
+        _draw_legend(ax, handles, characters=int(12 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
         _draw_labels(ax, rows)
         return figure_file(figure, f"{score} against {unit} a question", form)
 
 
-def _draw_legend(ax: Axes, handles: Mapping[str, Line2D], room: int) -> None:
+def _draw_legend(ax: Axes, handles: Mapping[str, Line2D], characters: int) -> None:
     """Draw the legend of the kinds of marks that are there.
 
     Args:
         ax: The axes.
-        handles: A mark of each kind.
-        room: Characters of a line.
+        handles: Kind of mark -> the artist of one such mark.
+        characters: Most characters of a line.
     """
     drawn = []
     legends = []
@@ -402,11 +418,11 @@ def _draw_legend(ax: Axes, handles: Mapping[str, Line2D], room: int) -> None:
         if kind in handles:
             drawn.append(handles[kind])
             legends.append(style.legend)
-    legend_below(ax, drawn, legends, room=room)
+    legend_below(ax, drawn, legends, characters=characters)
 
 
 def _cost_axis_name(point: MethodPoint) -> str:
-    """ "TFLOPs a question, with its index (causal, log)"."""
+    """The name of the cost axis: "TFLOPs a question, with its index (causal, log)"."""
     kind = COSTS[point.cost]
     scale = "log"
     if kind.unit != "money":
@@ -420,7 +436,10 @@ def _draw_front(ax: Axes, rows: Sequence[MethodPoint]) -> None:
     if not best:
         return
     limits = ax.get_xlim()
-    costs, scores = zip(*best, (limits[1], best[-1][1]), strict=True)
+    right_edge = limits[1]
+    last_score = best[-1][1]
+    costs = [*(cost for cost, _ in best), right_edge]
+    scores = [*(score for _, score in best), last_score]
     ax.step(
         costs,
         scores,
@@ -436,10 +455,14 @@ def _draw_front(ax: Axes, rows: Sequence[MethodPoint]) -> None:
 
 
 def to_html(rows: Sequence[MethodPoint], score: str) -> tuple[Html, dict[str, bytes]]:
-    """The drawing for a page, with tooltips of the marks, and its files by form.
+    """The drawing as HTML, with tooltips of the marks, and as files: {"svg": ..., "pdf": ...}.
 
-    The page holds it for wide and for narrow screens; page.css shows one of them. Without points it
+    The HTML holds it for wide and for narrow screens; page.css shows one of them. Without points it
     is a sentence, and there is no file.
+
+    Args:
+        rows: The points of one data set.
+        score: The name of their score.
     """
     if not rows:
         sentence = "No run of this data set has both a score and a known cost."
@@ -458,15 +481,15 @@ def place_labels(
     area: tuple[float, float, float, float],
     obstacles: np.ndarray,
 ) -> np.ndarray:
-    """A box for each label, in the freest place that is nearest to its own anchor.
+    """A box for each label, where it covers least, and of such places nearest to its own mark.
 
     Earlier labels choose first. All lengths are points of the page.
 
     Args:
-        anchors: The marks that the labels name, [n, 2].
+        anchors: The marks that the labels name, [n, 2] of x and y.
         sizes: Width and height of the labels, [n, 2].
-        area: The box that holds all labels, as far as they fit.
-        obstacles: Boxes that a label should not cover, [m, 4].
+        area: Left, bottom, right and top of the box that holds all labels, as far as they fit.
+        obstacles: Boxes that a label should not cover, [m, 4] of left, bottom, right, top.
 
     Returns:
         Boxes [n, 4] of left, bottom, right, top.
@@ -513,10 +536,10 @@ def _boxes_around(
 
 
 def _covered_area(boxes: np.ndarray, occupied: np.ndarray, n_obstacles: int) -> np.ndarray:
-    """The area of what each box covers; marks and labels count ten times.
+    """The area that each box would cover; of marks and labels it counts ten times.
 
     Args:
-        boxes: Boxes that a label may take, [k, 4].
+        boxes: Boxes that a label may take, [k, 4] of left, bottom, right, top.
         occupied: Boxes that are taken, [m, 4]: obstacles, then marks and labels.
         n_obstacles: How many of these are obstacles.
 
@@ -551,12 +574,12 @@ def _reads_as_another(boxes: np.ndarray, anchors: np.ndarray, number: int) -> np
 
 
 def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
-    """Draw a point with its intervals.
+    """Draw the mark of a point with the intervals of its score and cost.
 
     Args:
-        ax: Where it is drawn.
+        ax: The axes.
         point: The point.
-        number: The id by which its tooltip finds it.
+        number: Its place among the points, by which its tooltip finds it.
 
     Returns:
         The artist of the mark.
@@ -583,13 +606,15 @@ def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
 
 
 def _error_bar(value: float, ends: tuple[float, float]) -> tuple[list[float], list[float]]:
-    """The lengths below and above a value, as `errorbar` takes them."""
+    """The lengths of an error bar below and above a value, as matplotlib's `errorbar` takes them:
+    (5.0, (4.0, 7.0)) -> ([1.0], [2.0])."""
     low, high = ends
     return [max(0.0, value - low)], [max(0.0, high - value)]
 
 
 def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
-    """Write the methods' names beside their marks; a line joins a mark with a far label."""
+    """Write the methods' names beside their marks; a line joins a mark with a label that is far
+    away."""
     labelled = _points_with_label(rows)
     with_model = len({point.model for point in rows}) > 1
     # Error bars cross labels, so that these have a ground of their own.
@@ -619,7 +644,8 @@ def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
 
 
 def _label_text(point: MethodPoint, *, with_model: bool) -> str:
-    """The method's name on lines of 40 characters, with its model where these differ."""
+    """The method's name on lines of at most 40 characters, followed by its model where models
+    differ."""
     name = point.method
     if with_model:
         name = f"{point.method} ({point.model})"
@@ -634,14 +660,18 @@ def _points_with_label(rows: Sequence[MethodPoint]) -> list[MethodPoint]:
 
 
 def _error_bar_boxes(ax: Axes, rows: Sequence[MethodPoint]) -> np.ndarray:
-    """The boxes [2 n, 4] of both error bars of each point, in points of the page."""
+    """The boxes of both error bars of each point, [2 n, 4] of left, bottom, right, top.
+
+    All lengths are points of the page; a bar counts as two points wide.
+    """
     on_page = ax.transData.transform
     boxes = []
     for point in rows:
         x, y = on_page(point.place)
-        (cheap, dear), (low, high) = point.spent.ends, point.score_ends
-        left, bottom = on_page((cheap, low))
-        right, top = on_page((dear, high))
+        least_cost, most_cost = point.spent.ends
+        low, high = point.score_ends
+        left, bottom = on_page((least_cost, low))
+        right, top = on_page((most_cost, high))
         boxes.append((left, y - 1, right, y + 1))
         boxes.append((x - 1, bottom, x + 1, top))
     return np.array(boxes)
@@ -651,9 +681,9 @@ def _draw_joining_line(ax: Axes, start: np.ndarray, end: np.ndarray) -> None:
     """Draw a thin line between a mark and its label.
 
     Args:
-        ax: Where it is drawn.
+        ax: The axes.
         start: The mark, (x, y).
-        end: The nearest point of the label.
+        end: The nearest point of the label, (x, y).
     """
     ax.plot(
         [start[0], end[0]],
@@ -667,7 +697,8 @@ def _draw_joining_line(ax: Axes, start: np.ndarray, end: np.ndarray) -> None:
 
 
 def _tooltip(point: MethodPoint) -> str:
-    """What a pointer over a mark reads: method, score, cost, and what the mark says of them."""
+    """What a pointer over a mark reads: "bm25 (llama-8b): 41.3 at 0.512 TFLOPs; beaten by
+    pecan"."""
     spent = f"{three_digits(point.spent.value, least=1e-9)} {COSTS[point.cost].unit}"
     value = f"{point.method} ({point.model}): {100 * point.score.value:.1f} at {spent}"
     if point.mark == BEATEN:

@@ -38,7 +38,7 @@ _MOST_COLUMNS = 40
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A log-normal by the mean and deviation of its logarithm."""
+    """A log-normal by the mean and deviation of its logarithm, and how well it fits."""
 
     mu: float
     sigma: float
@@ -48,28 +48,29 @@ class Fit:
     """Of a distance at least as large."""
 
     def density(self, x: float) -> float:
-        """The curve's height at x > 0."""
+        """The height of the curve at x > 0."""
         from scipy.stats import lognorm
 
         return float(lognorm.pdf(x, self.sigma, scale=math.exp(self.mu)))
 
 
 def node_counts(run: StoredRun) -> list[int]:
-    """Nodes retrieved for each answered question, the first ones included, up to the stop of the
-    run itself."""
+    """The number of nodes that the search of each answered question retrieved, up to the run's own
+    stop."""
     return [visited_nodes(record) for record in run.records if record.error is None]
 
 
 def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit | str:
-    """The log-normal fitted to whole numbers, those of 0 left out.
+    """The log-normal fitted to whole numbers above 0; numbers of 0 are left out.
 
     Args:
-        values: Nodes of each question.
+        values: The number of nodes of each question.
         seed: Fixes the draws.
-        resamples: Draws out of the fitted curve.
+        resamples: The number of samples that are drawn out of the fitted curve.
 
     Returns:
-        The fit, its p being (1 + draws that lie as far from their own fit) / (1 + resamples), or a
+        The fit, its p being (1 + samples that lie as far from their own fit) / (1 + resamples), or
+        a
         sentence that says why there is none.
     """
     positive = sorted(value for value in values if value > 0)  # the order must not matter
@@ -83,24 +84,29 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
     generator = np.random.default_rng(seed)
     as_far = 0
     for _ in range(resamples):
-        sample = np.maximum(1.0, np.rint(generator.lognormal(mu, sigma, len(counts))))
-        as_far += _ks_distance(sample, *_fit_log_normal(sample)) >= distance - 1e-12
-    return Fit(mu, sigma, distance, (as_far + 1) / (resamples + 1))
+        draws = generator.lognormal(mu, sigma, len(counts))
+        sample = np.maximum(1.0, np.rint(draws))
+        sample_mu, sample_sigma = _fit_log_normal(sample)
+        as_far += _ks_distance(sample, sample_mu, sample_sigma) >= distance - 1e-12
+    p = (as_far + 1) / (resamples + 1)
+    return Fit(mu, sigma, distance, p)
 
 
 def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
-    """(mu, sigma): mean and standard deviation of the logarithms."""
+    """The mean and the standard deviation of the logarithms of the values, (mu, sigma)."""
     logs = np.log(values)
     return float(logs.mean()), float(logs.std())
 
 
 def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
-    """max |share of values <= k - F(k + 1/2)| over whole k, F being a log-normal; 0 for no spread.
+    """The distance of Kolmogorov and Smirnov between whole numbers and a log-normal F.
+
+    max |share of values <= k - F(k + 1/2)| over whole k; 0 where F has no spread.
 
     Args:
         values: Whole numbers, [n].
         mu: The mean of the logarithm under F.
-        sigma: Its standard deviation.
+        sigma: Its standard deviation under F.
     """
     if sigma < 1e-12:
         return 0.0
@@ -113,7 +119,8 @@ def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
 
 
 def column_width(values: Sequence[int]) -> int:
-    """Whole nodes in one column of a histogram, so that there are at most _MOST_COLUMNS columns."""
+    """How many whole numbers one column of a histogram takes, so that there are at most 40
+    columns."""
     return max(1, math.ceil((max(values) - min(values) + 1) / _MOST_COLUMNS))
 
 
@@ -128,8 +135,8 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
         notes, run: What to know of the run, and its folder.
 
     Args:
-        runs: Those without nodes in their steps are left out.
-        resamples: As in `fit`.
+        runs: Stored runs; those without nodes in their steps are left out.
+        resamples: The number of samples that are drawn out of a fitted curve for its p.
 
     Raises:
         UserError: No run's steps name nodes.
@@ -150,12 +157,12 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
 
 
 def _run_row(run: StoredRun, head: Row, values: Sequence[int], fitted: Fit | str) -> Row:
-    """The row of a run.
+    """The row of a run in the figure's table.
 
     Args:
         run: A stored run.
         head: The first columns of the row.
-        values: Nodes of each answered question.
+        values: The number of nodes of each answered question.
         fitted: The fit, or why there is none.
     """
     clusters = facts.answered_clusters(run)
@@ -175,14 +182,14 @@ def _run_row(run: StoredRun, head: Row, values: Sequence[int], fitted: Fit | str
 
 
 def _fit_columns(fitted: Fit | str) -> dict[str, float | None]:
-    """The columns mu, sigma, ks and p; None in each where there is no fit."""
+    """The columns mu, sigma, ks and p of a fit; each is None where there is no fit."""
     if isinstance(fitted, str):
         return dict.fromkeys(("mu", "sigma", "ks", "p"))
     return asdict(fitted)
 
 
 def _fit_notes(values: Sequence[int], fitted: Fit | str) -> list[str]:
-    """Why there is no fit, and how many questions are left out of it."""
+    """Sentences on why there is no fit, and on questions without nodes that are left out of it."""
     notes = []
     if isinstance(fitted, str):
         notes.append(fitted)
@@ -200,16 +207,17 @@ def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
 
     Args:
         title: The title of the panel.
-        values: Nodes of each question.
+        values: The number of nodes of each question.
         fitted: The curve; none is drawn for a sentence that says why there is none.
     """
     width = column_width(values)
     smallest = min(values)
     bars = []
     for start in range(smallest, max(values) + 1, width):
-        share = 100 * sum(start <= value < start + width for value in values) / len(values)
+        n_inside = sum(start <= value < start + width for value in values)
+        percent = 100 * n_inside / len(values)
         left = max(start - 0.5, 0.0)  # the axis does not go below 0
-        bars.append((left, start + width - 0.5, share))
+        bars.append((left, start + width - 0.5, percent))
     low = bars[0][0]
     high = bars[-1][1]
     if smallest <= 0.2 * max(values):
@@ -225,11 +233,11 @@ def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
 
 
 def _curve(fitted: Fit, scale: float, low: float, high: float) -> list[Point]:
-    """Points of the fitted curve.
+    """Points of the fitted curve from its left to its right end.
 
     Args:
         fitted: The curve.
-        scale: What its height is multiplied by.
+        scale: The factor of its height.
         low: Its left end.
         high: Its right end.
     """

@@ -57,7 +57,7 @@ _ENTRY = 0.15
 
 # Characters of a line.
 _TITLE = 44
-_ROOM = 42  # of a legend
+_LEGEND = 42  # of a legend
 _HANDLES = 12  # of a legend, that the lines and gaps of two columns take
 _ACROSS = 60  # of the name of an x axis
 _UP = 30  # of the name of a y axis
@@ -66,7 +66,7 @@ _TICK = 16
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures, and how it is drawn."""
+    """What an axis measures, and how it is drawn; `log` is whether its scale is logarithmic."""
 
     name: str
     ticks: tuple[float, ...] = ()
@@ -97,7 +97,7 @@ class Point:
             row: Values by the names of their columns.
             x: The column of the place on the x axis.
             y: The column of the value; `y`.low and `y`.high are its interval.
-            scale: What the value and its interval are multiplied by.
+            scale: The factor of the value and its interval: 100 for a score in [0, 1].
         """
         return cls(
             x=float(known_number(row[x])),
@@ -113,7 +113,7 @@ class Point:
 
 
 def _scaled(cell: Cell, scale: float) -> float | None:
-    """A cell of a table times `scale`; None for an empty cell."""
+    """The number in a cell of a table times `scale`; None for an empty cell."""
     number = number_in(cell)
     if number is None or math.isnan(number):
         return None
@@ -149,7 +149,14 @@ class Panel:
 
 
 def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
-    """A line for each method of a table; arguments as of `Point.of`."""
+    """A line for each method of a table, named by it.
+
+    Args:
+        rows: The table, with a column "method".
+        x: The column of the place on the x axis.
+        y: The column of the value; `y`.low and `y`.high are its interval.
+        scale: The factor of the value and its interval.
+    """
     drawn = []
     for method, method_rows in rows.groupby("method", sort=False):
         points = [Point.of(row, x, y, scale) for row in records(method_rows)]
@@ -160,14 +167,14 @@ def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
 def panels(
     title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: bool = True
 ) -> list[Panel]:
-    """The lines in panels of KINDS each, "musique (1 of 2)" and "musique (2 of 2)".
+    """The lines in panels of at most KINDS each: "musique (1 of 2)" and "musique (2 of 2)".
 
     Args:
         title: The title of the panels, before their numbers.
         x: The x axis of each panel.
         left: The y axis of each panel.
         drawn: The lines; without a line there is no panel.
-        aside: As of Panel.
+        aside: Whether lines over the same x stand a little beside each other.
     """
     parts = [drawn[i : i + KINDS] for i in range(0, len(drawn), KINDS)]
     made = []
@@ -180,12 +187,15 @@ def panels(
 
 
 def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
-    """The panels as one file.
+    """The panels as one file, two in a row.
 
     Args:
         panels: At least one.
         title: The title in the file's metadata.
         form: One of FORMS.
+
+    Returns:
+        The content of the file.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -200,19 +210,19 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
 
 
 def _legend_height(panel: Panel) -> int:
-    """Lines of text that the legend of a panel takes; 0 for a panel without a legend."""
+    """The number of lines of text that the legend of a panel takes; 0 where there is no legend."""
     if len(panel.lines) < 2:
         return 0
     names = [line.name for line in panel.lines]
     n_lines = 0
     for name in names:
-        n_lines += wrapped(name, _ROOM).count("\n") + 1
-    return math.ceil(n_lines / _legend_columns(names, _ROOM))
+        n_lines += wrapped(name, _LEGEND).count("\n") + 1
+    return math.ceil(n_lines / _legend_columns(names, _LEGEND))
 
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Draw inside with paper.mplstyle on top of matplotlib's defaults, whatever the user's
+    """A context in which matplotlib draws by its defaults and paper.mplstyle, whatever the user's
     matplotlibrc says."""
     import matplotlib.style
 
@@ -224,7 +234,7 @@ def paper_style() -> Iterator[None]:
 
 
 def figure_file(figure: Figure, title: str, form: str) -> bytes:
-    """The figure as a file, without a date, so that equal figures are equal bytes.
+    """The content of a file of the figure, without a date, so that equal figures are equal bytes.
 
     Args:
         figure: The figure.
@@ -244,15 +254,14 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
 
 
 def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
-    """An SVG file of `figure_file` as an element of a page.
+    """An SVG file of `figure_file` as an element of a page, in the page's colours.
+
+    A page's content security policy forbids style attributes, so each property becomes an attribute
+    of its own.
 
     Args:
         svg: The content of the file.
-        titles: By the gid of an artist, what a pointer over it reads.
-
-    Returns:
-        The element, in the colours of the page. A page's content security policy forbids style
-        attributes, so each property is an attribute of its own.
+        titles: Id of an artist -> what a pointer over it reads.
     """
     source = svg.decode()
     view = re.search(r'viewBox="[^"]*"', source)
@@ -265,7 +274,10 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
 
 
 def _tag_for_page(found: re.Match[str]) -> str:
-    """A tag of an SVG file without ids and styles, in the colours of the page."""
+    """A matched tag of an SVG file without ids and styles, in the colours of the page.
+
+    '<g id="a" style="fill: #0072b2">'     -> '<g fill="var(--blue, #0072b2)">'
+    """
     tag = re.sub('^<g id="[^"]*"', "<g", found[0]).replace("xlink:href", "href")
     tag = re.sub(r' style="([^"]*)"', _style_as_attributes, tag)
     for colour, name in _PAGE_COLOURS.items():
@@ -274,12 +286,13 @@ def _tag_for_page(found: re.Match[str]) -> str:
 
 
 def _style_as_attributes(found: re.Match[str]) -> str:
-    """ "fill: none; stroke: red" as the attributes fill="none" and stroke="red"."""
+    """A matched style as attributes: ' style="fill: none; stroke: red"' -> ' fill="none"
+    stroke="red"'."""
     return re.sub(r"([a-z-]+): ([^;]*);? ?", r' \1="\2"', found[1])
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
-    """Draw title, bars, lines and legend of a panel."""
+    """Draw title, bars, lines and legend of a panel on its axes."""
     from matplotlib import rcParams
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
@@ -304,7 +317,12 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
 
 
 def _draw_bars(ax: Axes, bars: Sequence[tuple[float, float, float]]) -> None:
-    """Draw the columns of a histogram: x at both ends, height."""
+    """Draw the columns of a histogram.
+
+    Args:
+        ax: The axes.
+        bars: (x at the left end, x at the right end, height) of each column.
+    """
     ax.bar(
         [start for start, _, _ in bars],
         [height for _, _, height in bars],
@@ -317,7 +335,7 @@ def _draw_bars(ax: Axes, bars: Sequence[tuple[float, float, float]]) -> None:
 
 
 def _right_axes(ax: Axes, panel: Panel) -> Axes | None:
-    """Axes for the lines measured at the right; None where there is no such line."""
+    """New axes for the lines that are measured at the right; None where there is no such line."""
     if panel.right is None or not any(line.right for line in panel.lines):
         return None
     right = ax.twinx()
@@ -327,8 +345,10 @@ def _right_axes(ax: Axes, panel: Panel) -> Axes | None:
 
 
 def _shifts(panel: Panel) -> list[float]:
-    """How far each line is moved along x, so that no error bar covers another; of logarithms on a
-    logarithmic axis."""
+    """How far each line is moved along x, so that no error bar covers another.
+
+    On a logarithmic axis the shift is one of logarithms; all are 0 where lines are not moved.
+    """
     if not panel.aside:
         return [0.0] * len(panel.lines)
     places = _x_range(panel)
@@ -343,7 +363,8 @@ def _shifts(panel: Panel) -> list[float]:
 
 
 def _x_range(panel: Panel) -> Sequence[float]:
-    """The ends of the x axis, or all places on it where it has no fixed ends."""
+    """Numbers whose least and greatest are the ends of the x axis: its fixed ends, or the places of
+    all points."""
     if panel.x.limits is not None:
         return panel.x.limits
     places: list[float] = []
@@ -366,12 +387,12 @@ def _shifted_places(line: Line, shift: float, *, log: bool) -> list[float]:
 
 
 def _draw_line(ax: Axes, line: Line, style: Mapping[str, Any], places: Sequence[float]) -> Line2D:
-    """Draw a line with error bars.
+    """Draw a line with error bars; one of a single point is a mark, one without marks a curve.
 
     Args:
-        ax: Where it is drawn.
+        ax: The axes.
         line: Its points and name.
-        style: A style of matplotlib's cycle.
+        style: A style of matplotlib's cycle: {"color": ..., "marker": ..., "linestyle": ...}.
         places: The place of each point on the x axis.
 
     Returns:
@@ -406,12 +427,17 @@ def _or_nan(value: float | None) -> float:
 
 
 def wrapped(name: str, longest: int) -> str:
-    """A name as text of a figure, whole, on lines of at most `longest` characters."""
+    """A name as text of a figure, on lines of at most `longest` characters; no word is left out."""
     return textwrap.fill(printable(name), longest)
 
 
 def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
-    """Name, scale, ends and ticks of an axis, once everything is drawn on it."""
+    """Set name, scale, ends and ticks of an axis, once everything is drawn on it.
+
+    Args:
+        axis: The axis of matplotlib, which is changed.
+        spec: What it measures, and how it is drawn.
+    """
     ends = _AxisEnds.of(axis)
     ends.set_name(spec.name)
     if spec.log:
@@ -432,7 +458,15 @@ def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
 
 @dataclass(frozen=True)
 class _AxisEnds:
-    """What matplotlib has under two names, one for x and one for y."""
+    """The functions of an axis that matplotlib has under two names, one for x and one for y.
+
+    Args:
+        get: Gives both ends of the axis.
+        set: Sets both ends, and gives them.
+        set_scale: Sets the scale: "log".
+        set_label: Writes the name of the axis.
+        name_width: Most characters of a line of the name.
+    """
 
     get: Callable[[], tuple[float, float]]
     set: Callable[[float, float], tuple[float, float]]
@@ -442,7 +476,7 @@ class _AxisEnds:
 
     @classmethod
     def of(cls, axis: XAxis | YAxis) -> _AxisEnds:
-        """The functions of an axis."""
+        """The functions of this axis of matplotlib."""
         axes = axis.axes
         if axis.axis_name == "x":
             return cls(axes.get_xlim, axes.set_xlim, axes.set_xscale, axes.set_xlabel, _ACROSS)
@@ -454,7 +488,7 @@ class _AxisEnds:
 
 
 def _tick_places(spec: Axis, low: float, high: float) -> Locator:
-    """Where the ticks of an axis stand.
+    """What tells matplotlib where the ticks of an axis stand: at given values, or at round numbers.
 
     Args:
         spec: The axis.
@@ -473,7 +507,8 @@ def _tick_places(spec: Axis, low: float, high: float) -> Locator:
 
 
 def _tick_texts(spec: Axis) -> Formatter:
-    """What is written at the ticks: the labels of the axis, or the numbers in full."""
+    """What tells matplotlib the texts at the ticks: the labels of the axis, or the numbers in
+    full."""
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
     if not spec.labels:
@@ -487,7 +522,7 @@ def _tick_texts(spec: Axis) -> Formatter:
 
 
 def _number_in_full(value: float, _position: int | None) -> str:
-    """ "0.00005", "12,000"."""
+    """A number without an exponent, as matplotlib asks for it at a tick: "0.00005", "12,000"."""
     return f"{value:,.12f}".rstrip("0").rstrip(".")
 
 
@@ -495,15 +530,15 @@ def legend_below(
     ax: Axes,
     handles: Sequence[Artist | tuple[Artist, ...]],
     names: Sequence[str],
-    room: int = _ROOM,
+    characters: int = _LEGEND,
 ) -> None:
-    """A legend under the name of the x axis, where it covers nothing.
+    """Draw a legend under the name of the x axis, where it covers nothing.
 
     Args:
         ax: The axes that it explains.
         handles: An artist of each line.
         names: The name of each line.
-        room: Characters that fit beside each other.
+        characters: Most characters of a line of the legend.
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -516,18 +551,24 @@ def legend_below(
     legend = ax.legend(
         handles,
         numbers,
-        ncols=_legend_columns(names, room),
+        ncols=_legend_columns(names, characters),
         loc="upper left",
         bbox_to_anchor=(0, 0),
         bbox_transform=lower,
     )
     for label, name in zip(legend.get_texts(), names, strict=True):
-        label.set_text(wrapped(name, room))
+        label.set_text(wrapped(name, characters))
 
 
-def _legend_columns(names: Sequence[str], room: int) -> int:
-    """Columns of a legend: two where the two longest names fit beside each other."""
-    longest = sorted(map(len, names))[-2:]
-    if len(names) > 1 and sum(longest) + _HANDLES <= room:
+def _legend_columns(names: Sequence[str], characters: int) -> int:
+    """The number of columns of a legend: two where the two longest names fit beside each other,
+    else one.
+
+    Args:
+        names: The names in the legend.
+        characters: Most characters of a line.
+    """
+    two_longest = sorted(map(len, names))[-2:]
+    if len(names) > 1 and sum(two_longest) + _HANDLES <= characters:
         return 2
     return 1

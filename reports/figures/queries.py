@@ -43,17 +43,19 @@ def figure(
     paper: bool,
     convention: str | None,
 ) -> Figure:
-    """The figure of the runs.
+    """The figure of TFLOPs per query over the number of queries that share an index.
 
     Args:
         runs: Stored runs.
         per_document: Numbers of queries that share an index; by default PER_DOCUMENT.
-        reference: As of `frame`.
+        reference: A label, a preset's name, or a run folder's name or hash; by default
+            full-context.
         paper: Whether the papers' TFLOPs stand beside the runs'; csv and json hold them alone.
         convention: How FLOPs are counted.
 
     Raises:
         UserError: `paper`, and no run measures a printed value; also as `frame`.
+        UnknownName: There is no such reference or convention.
     """
     counts = per_document or PER_DOCUMENT
     if reference is not None:
@@ -70,7 +72,11 @@ def figure(
 
 
 def _beside_printed_flops(runs: Sequence[StoredRun], convention: str | None) -> pd.DataFrame:
-    """The TFLOPs that papers print beside those of the runs."""
+    """The TFLOPs that papers print beside those of the runs, a row a printed value.
+
+    Raises:
+        UserError: No run measures one of them.
+    """
     printed = [value for value in load() if value.metric.phases]
     table = beside_printed(runs, printed, convention=convention)
     if table.empty:
@@ -107,11 +113,11 @@ def break_even(index: float, query: float, reference: float) -> int | None:
 
 
 def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
-    """Cost of one of `k` queries of a document; None where that of a query is unknown.
+    """Cost of one of `k` queries of a document, with its share of the index; None where unknown.
 
     Args:
         index: Cost of the index of a document; None where the method has none.
-        query: Cost of a query without the index.
+        query: Cost of a query without the index; None where unknown.
         k: Queries that share the index.
     """
     if query is None:
@@ -120,7 +126,7 @@ def cost_per_query(index: float | None, query: float | None, k: int) -> float | 
 
 
 def cost_column(k: int) -> str:
-    """The name of the column with the cost of a query where a document has `k`."""
+    """The name of the column with the cost of a query where `k` share an index: "tflops.k=4"."""
     return f"tflops.k={k}"
 
 
@@ -148,7 +154,12 @@ class QueryCosts:
     break_even: int | None = None
 
     def columns(self, per_document: Sequence[int]) -> Row:
-        """The row as columns of a table; per_document: numbers of queries that share an index."""
+        """The row as cells of a table: {"dataset": "musique", ..., "tflops.k=1": 2.5, "tflops.k=2":
+        1.5, ...}.
+
+        Args:
+            per_document: Numbers of queries that share an index, a column each.
+        """
         row: dict[str, Cell] = {
             "dataset": self.dataset,
             "method": self.method,
@@ -174,7 +185,7 @@ def frame(
     reference: str = main_table.REFERENCE,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """One row a run, in the order of `reports.main_table.frame`:
+    """One row a run, in the order of `reports.main_table.frame`, with these columns.
 
     dataset method model n · questions per document (of this run) · tflops.index (what a document's
     index costs) · tflops.query · one column for each k of `per_document` · reference ·
@@ -183,12 +194,13 @@ def frame(
     Args:
         runs: Stored runs.
         per_document: Numbers of queries that share an index.
-        reference: As in `reports.main_table.frame`; its query cost is that of its own row, its
-            index included at the run's questions per document where it has one.
+        reference: A label, a preset's name, or a run folder's name or hash. Its query costs what
+            its own row says, with its index at the run's questions per document where it has one.
         convention: How FLOPs are counted.
 
     Raises:
-        UserError, UnknownName: As `reports.main_table.frame`.
+        UserError: There is no run, or a run without records.
+        UnknownName: There is no such convention.
     """
     table = main_table.table_rows(runs, convention=convention, reference=reference)
     rows = list(map(_query_costs, table))
@@ -248,7 +260,7 @@ def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts],
 
 
 def _query_costs(row: TableRow) -> QueryCosts:
-    """What an index and a query of a run cost, out of its row in the main table."""
+    """The row of a run, from its row in the main table; the reference is not set yet."""
     run = row.run
     numbers = row.numbers
     documents = set[str]()
@@ -304,9 +316,9 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
     """The cost of a query with its share of all indexes of the run; None where it is unknown.
 
     Args:
-        costs: The row of the run, with the cost of a query and of an index.
+        costs: The row of the run, with the cost of a query and of a document's indexes.
         run: The run.
-        n_answered: Its answered questions.
+        n_answered: The number of its answered questions.
     """
     if costs.query is None or costs.index is None or not n_answered:
         return None
@@ -315,14 +327,15 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
 
 
 def _indexes_needed(record: StoredRecord) -> int:
-    """Documents that a question needs the index of; those joined to one document have one."""
+    """The number of indexes that a question needs, one a document; documents that are joined have
+    one."""
     if is_joined(record.notes):
         return 1
     return max(1, len(record.document_ids))
 
 
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
-    """For each data set and model: TFLOPs a query over the queries of a document, a line a
+    """Panels for each data set and model: TFLOPs a query over the queries of a document, a line a
     method."""
     drawn = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
@@ -338,7 +351,13 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
 
 
 def _cost_points(row: Row, per_document: Sequence[int]) -> list[Point]:
-    """The cost of a query for each number of queries, where it is known and above 0."""
+    """The points of a line: the cost of a query for each number of queries, where it is known and
+    above 0.
+
+    Args:
+        row: A row of `frame`.
+        per_document: The numbers of queries that share an index.
+    """
     points = []
     for k in per_document:
         cost = number_in(row[cost_column(k)])

@@ -57,13 +57,14 @@ class Rule:
         return f"t_n = {self.t_n}, t_p = {self.t_p:g}"
 
     @staticmethod
-    def asked(step: StoredStep) -> bool:
-        """Whether the search was asked after this step whether to stop."""
+    def may_stop_after(step: StoredStep) -> bool:
+        """Whether the search was asked after this step whether to stop: the step has a P(Yes)."""
         return step.get("p_yes") is not None
 
     @staticmethod
-    def shown(steps: Sequence[StoredStep]) -> list[StoredPiece]:
-        """What the reader had seen after `steps`, as in a record's `shown`."""
+    def shown_after(steps: Sequence[StoredStep]) -> list[StoredPiece]:
+        """The pieces that the reader had seen after these steps, as a record's `shown` holds
+        them."""
         spans: list[StoredPiece] = []
         for step in steps:
             piece = step.get("shown")
@@ -72,7 +73,7 @@ class Rule:
         return spans
 
     def columns(self) -> Row:
-        """The rule as columns of a table."""
+        """The rule as columns of a table: {"t_n": 3, "t_p": 0.5, "rule": "threshold"}."""
         kind = "threshold"
         if self.t_p is None:
             kind = "greedy"
@@ -83,9 +84,9 @@ class Rule:
 
         Args:
             most: The furthest rule that was recorded.
-            short: Questions whose search did not go as far as this rule.
-            broken: Those of them that an error ended.
-            whole: All questions of the run.
+            short: The number of questions whose search did not go as far as this rule.
+            broken: The number of these that an error ended.
+            whole: The number of all questions of the run.
         """
         notes = []
         if broken:
@@ -115,14 +116,14 @@ class Trials:
     NEEDED: ClassVar[bool] = True
 
     @staticmethod
-    def asked(step: StoredStep) -> bool:
-        """Whether this step ends a trial."""
+    def may_stop_after(step: StoredStep) -> bool:
+        """Whether this step ends a trial, after which the search may stop."""
         return "updates" in (step.get("scores") or {})
 
     @staticmethod
-    def shown(steps: Sequence[StoredStep]) -> list[StoredPiece]:
-        """What the reader had seen after `steps`: the segments that were added and did not leave
-        again."""
+    def shown_after(steps: Sequence[StoredStep]) -> list[StoredPiece]:
+        """The pieces that the reader had seen after these steps: segments that were added and did
+        not leave again, by their number."""
         seen: dict[int, StoredPiece] = {}
         for step in steps:
             piece = step.get("shown")
@@ -137,11 +138,18 @@ class Trials:
         return spans
 
     def columns(self) -> Row:
-        """The rule as a column of a table."""
+        """The rule as a column of a table: {"trials": 2}."""
         return {"trials": self.max_trials}
 
     def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
-        """A sentence on why the rule has no row in a table; arguments as of Rule.uncovered."""
+        """One sentence on why the rule has no row in a table.
+
+        Args:
+            most: The furthest rule that was recorded.
+            short: The number of questions whose search did not go as far as this rule.
+            _broken: The number of these that an error ended; this rule does not tell them apart.
+            whole: The number of all questions of the run.
+        """
         missing = (
             f"what {short} of {whole} questions answer after {self.max_trials} updates was not "
             "recorded"
@@ -155,8 +163,8 @@ R = TypeVar("R", Rule, Trials)
 
 
 def _source_spans(shown: StoredPiece) -> list[StoredPiece]:
-    """A step's `shown` as a list of spans; one over several documents is stored by its sources, a
-    span each."""
+    """A step's `shown` as a list of spans; text over several documents, which is stored by its
+    sources, becomes a span for each source."""
     if shown["kind"] != "span" or shown["document_id"] or not shown["sources"]:
         return [shown]
     spans: list[StoredPiece] = []
@@ -183,7 +191,8 @@ class Stop:
     """Of search and answer under one convention; None where they are unknown."""
 
     def steps(self, record: StoredRecord) -> list[StoredStep]:
-        """The steps of the record up to this stop; all for a search without probes."""
+        """The steps of the record up to and with this stop; all of them for a search without
+        probes."""
         if self.step < 0:
             return list(record.steps)
         return list(record.steps[: self.step + 1])
@@ -191,12 +200,12 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recorded(Generic[R]):
-    """What a run recorded of stop rules.
+    """What a run recorded of stop rules of one kind.
 
     Args:
         own: The rule by which the run itself stopped.
         most: The furthest rule that it recorded; equal to `own` where it recorded no other.
-        method: What finds the stop of a rule in the steps of a record.
+        method: The run's method, which finds the stop of a rule in the steps of a record.
     """
 
     own: R
@@ -204,12 +213,15 @@ class Recorded(Generic[R]):
     method: ReplaysSearches = field(compare=False)
 
     def stop(self, record: StoredRecord, rule: R, convention: str = DEFAULT) -> Stop | None:
-        """Where a search would have stopped; None where the answered record does not hold it.
+        """Where a search would have stopped by a rule, and what it would have answered there.
 
         Args:
-            record: The record of the question.
+            record: The record of the question, which was answered.
             rule: The stop rule.
             convention: How FLOPs are counted.
+
+        Returns:
+            The stop; None where the record does not hold it.
         """
         own_index = own_stop_index(record, type(rule))
         if own_index < 0 and rule.NEEDED:
@@ -233,21 +245,34 @@ class Recorded(Generic[R]):
 
 
 def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> int:
-    """The place in the record's steps at which the run itself stopped by such a rule; -1 where it
-    never asked whether to stop."""
+    """The place in the record's steps at which the run itself stopped.
+
+    Args:
+        record: The record.
+        rule: The kind of its stop rule, which tells the steps after which a search may stop.
+
+    Returns:
+        The place, from 0; -1 where no step is one after which it may stop.
+    """
     last = -1
     for place, step in enumerate(record.steps):
-        if rule.asked(step) and step["action"] != STUDY:
+        if rule.may_stop_after(step) and step["action"] != STUDY:
             last = place
     return last
 
 
 def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
-    """The stop rule of a run as a `kind`, and how far it recorded; None where it never stops by
-    such a rule.
+    """The stop rule of a run, and the furthest one that it recorded; None where it has no rule of
+    this kind.
 
-    Code is imported only where the stored parameters and steps fit `kind`. Raises UserError where
-    it cannot be, or its parameters are not valid.
+    Code is imported only where the stored parameters and steps fit `kind`.
+
+    Args:
+        run: A stored run.
+        kind: The kind of rule.
+
+    Raises:
+        UserError: The method cannot be imported, or its parameters are not valid.
     """
     choice = run.config.method
     params = choice.params
@@ -272,17 +297,17 @@ def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
 
 def _asked_whether_to_stop(record: StoredRecord, kind: type[Rule | Trials]) -> bool:
     """Whether a step of the record is one after which a search asks whether to stop."""
-    return any(kind.asked(step) for step in record.steps)
+    return any(kind.may_stop_after(step) for step in record.steps)
 
 
 def runs_with_rule(
     runs: Sequence[StoredRun], kind: type[R], warn: Callable[[str], None]
 ) -> list[tuple[StoredRun, Recorded[R]]]:
-    """The runs with such a stop rule, each with how far it recorded.
+    """The runs with such a stop rule, each with its own and its furthest recorded rule.
 
     Args:
         runs: Stored runs.
-        kind: The rule.
+        kind: The kind of rule.
         warn: Gets a sentence for each run that is left out, as its method cannot be loaded.
     """
     pairs = []
@@ -305,7 +330,8 @@ class Scored(Generic[R]):
         run: The run.
         recorded: Its own rule and the furthest one that it recorded.
         rules: The rules to show.
-        values: The scores of `stops_to_score`; None where a scorer left an answer out.
+        values: (question id, step) -> score of the answer there, of `stops_to_score`; None where a
+            scorer left an answer out.
     """
 
     run: StoredRun
@@ -352,10 +378,10 @@ def score_stops(
         recorded_rules: Its own rule and the furthest one that it recorded.
         rules: The rules to show.
         score: Name of a score; by default the run's headline.
-        data: As in `score_answers`.
+        data: The file of the data set's rows; None for the place that the run names.
 
     Raises:
-        UserError: As `score_answers`.
+        UserError: The gold answers or the scorer's version are not the run's.
         UnknownName: The run does not have the score.
     """
     name = score or facts.headline(run)
@@ -364,7 +390,7 @@ def score_stops(
     answers = {}
     for key, stop in stops_to_score(run, recorded_rules, rules).items():
         steps = stop.steps(records[key[0]])
-        answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own.shown(steps))
+        answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own.shown_after(steps))
     values: dict[Key, float | None] = {}
     if answers:
         values = score_answers(run, answers, name, data)
@@ -373,7 +399,8 @@ def score_stops(
 
 @dataclass(frozen=True)
 class ReplayedAnswer:
-    """An answer at a stop, and what its reader had seen, as in a record's `shown`."""
+    """An answer at a stop, and the pieces that its reader had seen, as a record's `shown` holds
+    them."""
 
     text: str
     shown: Sequence[StoredPiece]
@@ -386,9 +413,12 @@ def score_answers(
 
     Args:
         run: The run that they are of.
-        answers: By question id and step.
+        answers: (question id, step) -> the answer there.
         name: Name of the score.
-        data: Where the rows are now; None for where the run found them.
+        data: The file of the data set's rows; None for the place that the run names.
+
+    Returns:
+        (question id, step) -> score; None where the scorer left the answer out.
 
     Raises:
         UserError: The gold answers or the scorer's version are not the run's.

@@ -56,10 +56,11 @@ def frame(
     score: str | None = None,
     convention: str = DEFAULT,
 ) -> pd.DataFrame:
-    """Score and cost of each stop rule, a row a run and rule (columns: see the module).
+    """Score and cost of each stop rule, a row a run and rule; the columns are at the head of this
+    file.
 
     Args:
-        parts: Runs with the rules to show.
+        parts: Runs with the rules to show and the scores of their answers.
         costs: Gives the figure's own columns; without stops all of them are missing.
         score: Name of a score; by default each run's headline.
         convention: How FLOPs are counted.
@@ -78,7 +79,7 @@ def frame(
 
 @dataclass
 class _RuleOutcome:
-    """What a rule makes of the questions of a run."""
+    """What a rule makes of the questions of a run: their scores, and where their searches stop."""
 
     scores: list[float] = field(default_factory=list)
     clusters: list[int] = field(default_factory=list)
@@ -90,14 +91,22 @@ class _RuleOutcome:
     """Answered questions without the score."""
 
     def add_score(self, value: float, cluster: int) -> None:
-        """Add the score of a question."""
+        """Add the score of a question, and its cluster."""
         self.scores.append(value)
         self.clusters.append(cluster)
 
 
 @dataclass(frozen=True)
 class _RunRules(Generic[R]):
-    """The rows of one run; fields as the arguments of `frame`."""
+    """Makes the rows of one run.
+
+    Args:
+        part: The run with the rules to show and the scores of their answers.
+        label: Its method's name in tables.
+        score: The name of the score.
+        convention: How FLOPs are counted.
+        costs: Gives the figure's own columns.
+    """
 
     part: Scored[R]
     label: str
@@ -106,7 +115,7 @@ class _RunRules(Generic[R]):
     costs: CostColumns
 
     def rows(self) -> list[Row]:
-        """A row for each rule."""
+        """A row for each rule, in the order of the rules."""
         run: StoredRun = self.part.run
         clusters = facts.question_clusters(run)
         sentences = list(run_notes(run))
@@ -114,7 +123,7 @@ class _RunRules(Generic[R]):
         return [self._row(rule, clusters, sentences) for rule in self.part.rules]
 
     def _row(self, rule: R, clusters: NDArray[np.int32], sentences: Sequence[str]) -> Row:
-        """Mean score and costs of a rule; empty where the recording does not cover it.
+        """The row of a rule: its mean score and costs; empty where the recording does not cover it.
 
         Args:
             rule: The rule.
@@ -152,7 +161,12 @@ class _RunRules(Generic[R]):
         }
 
     def _outcome(self, rule: R, clusters: NDArray[np.int32]) -> _RuleOutcome:
-        """Scores and stops of all questions of the run under a rule."""
+        """The scores and stops of all questions of the run under a rule.
+
+        Args:
+            rule: The rule.
+            clusters: The cluster of each question of the run.
+        """
         run = self.part.run
         outcome = _RuleOutcome()
         for record, cluster in zip(run.records, clusters, strict=True):
@@ -173,18 +187,18 @@ class _RunRules(Generic[R]):
         return outcome
 
     def _counts_failed(self, record: StoredRecord) -> bool:
-        """Whether this failed question scores 0, and is not left out."""
+        """Whether this failed question scores 0; else it is left out of the mean."""
         skipped = self.part.run.config.skips_failed
         return not skipped and self.score in record.scores
 
     def _score_at(self, record: StoredRecord, stop: Stop) -> float | None:
-        """The score of the answer at a stop; None where a scorer left it out."""
+        """The score of the answer at a stop of a record; None where a scorer left it out."""
         if stop.own:
             return record.scores.get(self.score)
         return self.part.values.get((record.question_id, stop.step))
 
     def _missing_notes(self, outcome: _RuleOutcome) -> list[str]:
-        """A note on answered questions without the score; [] where there is none."""
+        """One note on answered questions without the score; [] where all have it."""
         if not outcome.missing:
             return []
         missing = f"{self.score} is missing for {outcome.missing} of the answered questions"
@@ -192,7 +206,8 @@ class _RunRules(Generic[R]):
 
 
 def _ended_at_error(record: StoredRecord) -> bool:
-    """Whether an error ended the recording: its last step has no probe, and its note says why."""
+    """Whether an error ended the recording of a search: its last step was taken after the stop, and
+    has no probe."""
     if not record.steps:
         return False
     last = record.steps[-1]
@@ -200,8 +215,8 @@ def _ended_at_error(record: StoredRecord) -> bool:
 
 
 def _rounding_note(run: StoredRun) -> list[str]:
-    """A note where rounding may make a replayed answer differ from that of a run that stops there;
-    else [].
+    """One note where rounding may make a replayed answer differ from that of a run that stops
+    there; else [].
 
     Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise.
     In half precision the rounding this changes is large enough to change an answer.
@@ -229,9 +244,13 @@ class Curve:
 
 
 def curves(table: pd.DataFrame, rule: Sequence[str]) -> list[Curve]:
-    """The curves of a table of `frame`; `rule` names the columns of a rule.
+    """The curves of a table of `frame`, one for each data set, method and model.
 
     A row without a value stays, so that a table can say why.
+
+    Args:
+        table: The table.
+        rule: The columns that make a rule: ["t_n", "t_p"].
     """
     found = []
     for names, group in table.groupby(["dataset", "method", "model"], sort=False):

@@ -55,17 +55,18 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The figure of the runs.
+    """The figure of score and cost against a setting.
 
     Args:
         runs: Stored runs.
         x: The setting to show them by; by default the only one that differs.
-        score: As of `frame`.
-        convention: As of `frame`.
-        warn: Takes a sentence where the setting has a single value.
+        score: Name of a score; by default each run's headline.
+        convention: How FLOPs are counted.
+        warn: Gets a sentence where the setting has a single value.
 
     Raises:
-        UserError, UnknownName: As `only_varying_setting` and `frame`.
+        UserError: There is no run, a run without records, or not one setting that differs.
+        UnknownName: There is no such setting, score or convention.
     """
     keys = set[str]()
     for run in runs:
@@ -78,7 +79,11 @@ def figure(
 
 
 def only_varying_setting(runs: Sequence[StoredRun]) -> str:
-    """The one setting in which runs differ. Raises UserError where it is none or several."""
+    """The one setting in which runs differ, as `--set` names it: "method.k".
+
+    Raises:
+        UserError: They differ in none or several.
+    """
     found: dict[str, None] = {}
     for name in name_runs(runs):
         found.update(dict.fromkeys(name.values))
@@ -113,12 +118,16 @@ class SweptRun:
         return self.table_row.run
 
     def point(self, x: str) -> tuple[str, str, str]:
-        """Where it stands in the figure: data set, model, value of the setting `x`."""
+        """Where the run stands in the figure: data set, model, and value of the setting `x` as
+        text."""
         return self.table_row.dataset, self.table_row.model, value_text(self.settings.get(x))
 
     def cell(self, x: str) -> float | str | None:
-        """Its value of the setting `x`: a number, or the text that one types for another value;
-        None for a run without the setting."""
+        """The run's value of the setting `x`: a number, or the text that one types for another
+        value.
+
+        None for a run without the setting.
+        """
         if x not in self.settings:
             return None
         value = self.settings[x]
@@ -127,7 +136,7 @@ class SweptRun:
         return value_text(value)
 
     def row(self, x: str, label: str, score: str) -> Row:
-        """Its row of `frame`.
+        """The run's row of `frame`.
 
         Args:
             x: The setting.
@@ -154,7 +163,7 @@ class SweptRun:
 def frame(
     runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT
 ) -> pd.DataFrame:
-    """Score and cost by value of a setting (columns: see the module).
+    """Score and cost by value of a setting, a row a run; the columns are at the head of this file.
 
     Args:
         runs: Stored runs.
@@ -191,7 +200,11 @@ def _check_setting(x: str, swept: Sequence[SweptRun]) -> None:
 
 
 def _score_of(run: StoredRun, score: str | None) -> str:
-    """`score`, by default the run's headline. Raises UnknownName where the run does not have it."""
+    """The name of the score that is shown of a run: `score`, by default its headline.
+
+    Raises:
+        UnknownName: The run does not have the score.
+    """
     name = score or facts.headline(run)
     if name not in {*facts.score_names(run), *facts.corpus_scores(run)}:
         raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
@@ -199,17 +212,19 @@ def _score_of(run: StoredRun, score: str | None) -> str:
 
 
 def _sorted_rows(rows: Sequence[Row], x: str) -> list[Row]:
-    """The rows by data set, method and value of `x`; those without the setting last."""
+    """The rows by data set, method and value of `x`; those without the setting come last in their
+    data set."""
     in_order = _sorted_values([row[x] for row in rows])
 
-    def place(row: Row) -> tuple[str, bool, str, int]:
-        """Data set, whether the row lacks the setting, method, place of its value."""
+    def sort_key(row: Row) -> tuple[str, bool, str, int]:
+        """The data set, whether the row lacks the setting, the method, and the place of its
+        value."""
         value_place = -1
         if row[x] is not None:
             value_place = in_order.index(row[x])
         return str(row["dataset"]), row[x] is None, str(row["method"]), value_place
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)
 
 
 def _sorted_values(values: Sequence[Cell]) -> list[Cell]:
@@ -230,7 +245,7 @@ def _sorted_values(values: Sequence[Cell]) -> list[Cell]:
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
-    """For each data set, model and score: the score and the cost over the setting, one line a
+    """Panels for each data set, model and score: the score and the cost over the setting, a line a
     method."""
     drawn = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
@@ -263,10 +278,10 @@ class _SettingAxis:
 
 
 def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
-    """The axis of a setting: numbers to scale, other values one by one.
+    """The axis of a setting: numbers to scale, other values one beside the other.
 
     Args:
-        name: The setting.
+        name: The name of the setting.
         values: Its values, as `_sorted_values` has them.
     """
     numbers = [float(value) for value in values if is_number(value)]
@@ -294,13 +309,13 @@ class _Measured:
 def _lines(
     rows: pd.DataFrame, x: str, measured: _Measured, places: Mapping[Cell, float]
 ) -> list[Line]:
-    """A line for each method that has values of a column.
+    """A line for each method that has values of the column.
 
     Args:
         rows: Rows of `frame` in one panel.
         x: The setting.
         measured: The column that is drawn.
-        places: Values of the setting -> their places on the axis.
+        places: Value of the setting -> its place on the axis.
     """
     lines = []
     known = rows[rows[measured.column].notna()]
@@ -320,10 +335,10 @@ def _method_line(
 
     Args:
         method: The name of the line.
-        rows: Rows of `frame`.
+        rows: Rows of `frame` of this method.
         x: The setting.
         measured: The column that is drawn.
-        places: Values of the setting -> their places on the axis.
+        places: Value of the setting -> its place on the axis.
     """
     column = measured.column
     scale = measured.scale

@@ -30,13 +30,15 @@ from reports.table_cell import Row
 
 
 def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str], None]) -> Figure:
-    """The counts of the runs; those over the same rows with the same model count as one.
+    """The numbers of tokens of documents, questions and answers, a row a data set and kind of text.
+
+    Runs over the same rows with the same model are counted together.
 
     Args:
         runs: Stored runs.
-        data: Where the rows of the one data set are now.
-        warn: Takes a sentence for each run that is left out, as its rows or tokenizer cannot be
-            loaded.
+        data: The file of the rows of the one data set; None for the place that each run names.
+        warn: Gets a sentence for each data set and model that is left out, as its rows or tokenizer
+            cannot be loaded.
 
     Raises:
         UserError: No rows or tokenizer can be loaded, or `data` is given for several data sets.
@@ -78,7 +80,7 @@ class TextGroup:
 
 
 def text_group(run: StoredRun) -> TextGroup:
-    """The group of a run."""
+    """What the run has in common with others of the same texts and tokens."""
     model = run.config.model.name
     return TextGroup(run.config.dataset.name, facts.fingerprint(run), model)
 
@@ -89,7 +91,7 @@ class TextCounts:
 
     Args:
         kind: "document", "question" or "answer".
-        counts: Tokens of each text.
+        counts: The number of tokens of each text.
         notes: Sentences to print below the table.
     """
 
@@ -98,7 +100,12 @@ class TextCounts:
     notes: tuple[str, ...]
 
     def columns(self, dataset: str, tokenizer: str) -> Row:
-        """The row of a table."""
+        """The counts as a row of a table: least, mean and most tokens, None without any text.
+
+        Args:
+            dataset: The name of the data set.
+            tokenizer: The name of the model whose tokenizer counted.
+        """
         mean = None
         if self.counts:
             mean = sum(self.counts) / len(self.counts)
@@ -115,9 +122,14 @@ class TextCounts:
 
 
 def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts]:
-    """Tokens of each kind of text over all questions of runs of one group.
+    """The tokens of each kind of text over all questions of runs of one group.
 
-    Raises UserError for rows or a tokenizer that cannot be loaded.
+    Args:
+        runs: Runs of one group.
+        data: The file of their rows; None for the place that the first run names.
+
+    Raises:
+        UserError: The rows or the tokenizer cannot be loaded, or a question is not in the rows.
     """
     first = with_data_at(runs[0], data)
     read = read_rows(first, whole=True)
@@ -143,7 +155,7 @@ def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts
 
 
 def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
-    """The questions of the runs, each once."""
+    """The ids of the questions of the runs, each once."""
     found: dict[str, None] = {}
     for run in runs:
         for record in run.records:
@@ -152,8 +164,10 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _texts_by_kind(read: Rows, question_ids: Sequence[str]) -> dict[str, list[str]]:
-    """The texts of questions, of the documents that they are about, each once, and of their gold
-    answers."""
+    """Kind -> texts: {"document": [...], "question": [...], "answer": [...]}.
+
+    A document that several questions are about is there once.
+    """
     documents: dict[str, None] = {}
     questions: list[str] = []
     answers: list[str] = []
@@ -167,10 +181,11 @@ def _texts_by_kind(read: Rows, question_ids: Sequence[str]) -> dict[str, list[st
 
 
 def token_counter(run: StoredRun) -> Callable[[str], int]:
-    """What counts the tokens of a text as the run's reader does.
+    """The function that counts the tokens of a text as the run's reader does.
 
-    Raises UserError where its tokenizer is not known, CannotRun where the files of it cannot be
-    read.
+    Raises:
+        UserError: The run's tokenizer is not known.
+        CannotRun: The files of the tokenizer cannot be read.
     """
     if facts.made_elsewhere(run):
         raise UserError(f"{run.path} was imported, so the tokenizer of its model is not known")

@@ -37,13 +37,18 @@ _ALL_KINDS = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
 
 
 def lines_of(methods: Collection[str], datasets: Collection[str]) -> set[int]:
-    """The lines of paper_results.csv that these presets on these data sets measure; an empty
-    collection means all of them."""
+    """The lines of paper_results.csv whose values these presets measure on these data sets.
+
+    Args:
+        methods: Names of presets; empty for all.
+        datasets: Names of data sets, also of made-up ones; empty for all.
+    """
     lines = set()
     for value in load():
         places = {*value.stand_ins, *value.datasets}
         of_method = not methods or value.entry.preset in methods
-        if of_method and (not datasets or places.intersection(datasets)):
+        of_dataset = not datasets or not places.isdisjoint(datasets)
+        if of_method and of_dataset:
             lines.add(value.line)
     return lines
 
@@ -54,19 +59,19 @@ def frame(
     margin: float = MARGIN,
     lines: Collection[int] | None = None,
 ) -> pd.DataFrame:
-    """Printed values beside ours, in the order of paper_results.csv.
+    """Printed values beside ours, a row each with the columns COLUMNS, in the order of
+    paper_results.csv.
+
+    `printed` is in points of 100 for scores. `notes` are the conditions in which a run differs,
+    then what is known to differ.
 
     Args:
         runs: The runs; there may be none.
-        margin: As in reports.paper.frame.
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
         lines: The lines of paper_results.csv to show; None for all.
 
-    Returns:
-        COLUMNS; `printed` in points of 100 for scores, as reports.paper.frame. notes: each
-        condition in which a run differs, then what is known to differ.
-
     Raises:
-        UserError: As reports.paper.frame.
+        UserError: There is a run without records.
     """
     values = load()
     measured = _measured_cells(runs, values, margin)
@@ -91,12 +96,12 @@ def frame(
 def _measured_cells(
     runs: Sequence[StoredRun], values: Sequence[Value], margin: float
 ) -> dict[int, list[Row]]:
-    """Line of paper_results.csv -> the columns of each run that measures its value.
+    """Line of paper_results.csv -> a row of cells for each run that measures its value.
 
     Args:
         runs: The runs; there may be none.
         values: The printed values.
-        margin: As of `frame`.
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
     """
     measured: dict[int, list[Row]] = {}
     if not runs:
@@ -110,7 +115,8 @@ def _measured_cells(
 
 
 def _place(entry: Printed) -> str:
-    """The table or figure of a printed value, or the text of its paper."""
+    """The table or figure that a printed value is of, "GARLIC, Table 1"; else the text of its
+    paper."""
     for place in tables_and_figures():
         if place.has_row(entry.source, entry.table):
             return place.label
@@ -118,10 +124,10 @@ def _place(entry: Printed) -> str:
 
 
 def _unmeasured_cells(entry: Printed, value: Value | None) -> Row:
-    """The columns of a printed value that no run measures.
+    """The cells of a printed value that no run measures: its number, and why there is none of ours.
 
     Args:
-        entry: As it is printed.
+        entry: The value as it is printed.
         value: What mapping.yaml says of it; None where nothing here is compared with it.
     """
     if value is not None:
@@ -142,13 +148,13 @@ def tables(
     margin: float = MARGIN,
     lines: Collection[int] | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Titled frames: a summary, then one for each table with printed values.
+    """Titled tables: a summary, then one for each table with printed values.
 
     Args:
         runs: The runs; there may be none.
         chosen: Show only this table and the one whose rows it reuses (`like`), and no summary.
-        margin: As in `frame`.
-        lines: As there.
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
+        lines: The lines of paper_results.csv to show; None for all.
     """
     whole = frame(runs, margin=margin, lines=lines)
     groups = {}
@@ -164,7 +170,12 @@ def tables(
 
 
 def _is_chosen(label: str, chosen: TableOrFigure) -> bool:
-    """Whether a table is the chosen one, or the one whose rows it runs too."""
+    """Whether a table is the chosen one, or the one whose rows the chosen one reuses.
+
+    Args:
+        label: The table: "GARLIC, Table 1".
+        chosen: The chosen one.
+    """
     for item in tables_and_figures():
         if item.label == label:
             return item.name is not None and item.name in (chosen.name, chosen.like)
@@ -181,9 +192,9 @@ def text(
 
     Args:
         runs: The runs; there may be none.
-        named: Titles and tables.
-        form: html, markdown, latex or text.
-        margin: As in `frame`.
+        named: (title, table) of each table.
+        form: "html", "markdown", "latex" or "text".
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
     """
     below = legend(margin)
     if runs:
@@ -195,8 +206,13 @@ def text(
 
 
 def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
-    """How many printed values of each table have which verdict; a value that two runs measure
-    counts twice."""
+    """How many printed values of each table have which verdict, a row a table.
+
+    A value that two runs measure counts twice.
+
+    Args:
+        named: (title, table) of each table.
+    """
     rows = []
     for title, table in named:
         count = Counter(map(_kind, table["verdict"]))
@@ -208,7 +224,12 @@ def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def _kind(verdict: str) -> str:
-    """The kind at the start of a verdict."""
+    """The kind of a verdict, which is how it begins: "differs (by more than 2 points)" ->
+    "differs".
+
+    Raises:
+        ValueError: It begins like no kind.
+    """
     for kind in _ALL_KINDS:
         if verdict.startswith(kind):
             return kind

@@ -42,18 +42,18 @@ def differences(
     value: Value, run: StoredRun, rule: DatasetRule | None = None, runs: Sequence[StoredRun] = ()
 ) -> Findings:
     """Why the run's number cannot be compared with the printed one, what nothing here proves, and
-    marks.
+    sentences beside a verdict.
 
     Args:
         value: The printed value.
         run: The run.
         rule: Which of the value's data sets the run is of, where it is a mean over several; by
             default the first.
-        runs: Those at hand, among which the sources of the run's numbers are sought.
+        runs: All runs at hand, among which the sources of the run's numbers are looked for.
 
     Raises:
         UserError: A preset of the mapping cannot be resolved.
-        ConfigError: Likewise.
+        ConfigError: A setting of such a preset is not valid.
     """
     rule = rule or value.rules[0]
     paper = settings_of(value, rule)
@@ -75,7 +75,7 @@ def differences(
 
 
 def _run_marks(run: StoredRun) -> list[str]:
-    """What honest runs have too: uncommitted code, a chosen seed."""
+    """Sentences on what honest runs have too: uncommitted code, a chosen seed; [] for neither."""
     marks = []
     git = run.manifest.git
     if git is not None and git.dirty:
@@ -87,8 +87,8 @@ def _run_marks(run: StoredRun) -> list[str]:
 
 
 def _made_otherwise(run: StoredRun) -> list[str]:
-    """What differs between the program that made the run and this one: "code", "packages", both or
-    []."""
+    """What differs between the program that made the run and this one: ["code", "packages"], one of
+    them, or []."""
     here = made_by()
     found = []
     if run.manifest.git != here.git:
@@ -99,12 +99,12 @@ def _made_otherwise(run: StoredRun) -> list[str]:
 
 
 def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
-    """Why the run's method and parameters are not those of the printed row.
+    """Sentences on why the run's method and parameters are not those of the printed row.
 
     Args:
         value: The printed value.
         run: The run.
-        paper: What its settings must be.
+        paper: The settings that a run must have to measure it.
     """
     config = run.config.method
     params: dict[str, object] = {}
@@ -131,13 +131,16 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _numbers_as_rules(run: StoredRun, params: Collection[str], paper: Settings) -> dict[str, str]:
-    """Parameters that the paper takes from another run, as "from:garlic", where this run took them
-    from a run of its model over its data set.
+    """Parameters of the run that come from another run as in the paper, as that rule says it.
+
+        -> {"t_n": "from:garlic"}
+
+    The other run must be of the same model and data set.
 
     Args:
         run: The run.
-        params: The names of its parameters, dotted.
-        paper: What its settings must be.
+        params: The names of its parameters, nested ones with dots.
+        paper: The settings that a run must have.
     """
     dataset = run.config.dataset.name
     model = run.config.model.name
@@ -151,12 +154,13 @@ def _numbers_as_rules(run: StoredRun, params: Collection[str], paper: Settings) 
 
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
-    """What is wrong with the runs that gave the method a number: each must be comparable itself.
+    """Sentences on what is wrong with the runs that gave the method a number; each must be
+    comparable itself.
 
     Args:
         run: The run.
         rule: The data set of the printed value.
-        runs: Those at hand.
+        runs: All runs at hand, among which the sources are looked for.
     """
     sentences = []
     for key, amount in run.manifest.amounts.items():
@@ -172,13 +176,14 @@ def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]
 def _source_problem(
     name: str, amount: Amount, rule: DatasetRule, runs: Sequence[StoredRun]
 ) -> str | None:
-    """What is wrong with the run that gave a number; None where nothing is.
+    """What is wrong with the run that gave a number, as the end of a sentence; None where nothing
+    is.
 
     Args:
         name: The name of its folder.
         amount: The number, as the manifest has it.
         rule: The data set of the printed value.
-        runs: Those at hand.
+        runs: All runs at hand, among which it is looked for.
     """
     named = [run for run in runs if run.path.name == name]
     if not named:
@@ -200,7 +205,10 @@ def _why_not_comparable(
     Args:
         source: The run.
         rule: The data set.
-        runs: Those at hand, among which the sources of its own numbers are sought.
+        runs: All runs at hand, among which the sources of its own numbers are looked for.
+
+    Returns:
+        A sentence each; [] where it can be compared.
     """
     preset = source.config.method.name.partition(" [")[0]
     for printed in load():
@@ -211,7 +219,8 @@ def _why_not_comparable(
 
 
 def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
-    """A sentence for each prompt that is not the paper's."""
+    """A sentence for each prompt of the run that is not the paper's, and for each that is
+    missing."""
     prompts = run.manifest.prompts
     if not run.manifest.has("prompts"):
         return ["prompts: not recorded"]
@@ -229,16 +238,17 @@ def _prompt_reasons(run: StoredRun, paper: Settings) -> list[str]:
 
 
 def _prompt_difference(name: str, ours: str, theirs: str) -> str:
-    """A sentence with both texts from just before they begin to differ.
+    """A sentence with both texts of a prompt from just before they begin to differ.
 
     Args:
         name: The name of the prompt.
         ours: Its text in the run.
         theirs: Its text in the paper.
     """
-    start = min(len(ours), len(theirs))
-    for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
+    shorter = min(len(ours), len(theirs))
+    start = shorter
+    for place in range(shorter):
+        if ours[place] != theirs[place]:
             start = place
             break
     excerpt = slice(max(start - _CONTEXT, 0), start + _EXCERPT)
@@ -249,8 +259,7 @@ def _prompt_difference(name: str, ours: str, theirs: str) -> str:
 
 
 def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
-    """Why the run has no number of the printed metric, as a list of one sentence; [] where it has
-    one."""
+    """One sentence on why the run has no number of the printed metric; [] where it has one."""
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
@@ -271,8 +280,8 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
-    """What makes a run less than the experiment that it names: it did not end, changed on the way,
-    or lacks answers."""
+    """Sentences on what makes a run less than the experiment that it names: it did not end, changed
+    on the way, or lacks answers, scores or costs of indexes."""
     sentences = []
     state = run.summary.state
     if state != "finished":
@@ -292,10 +301,11 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _score_reasons(value: Value, run: StoredRun) -> list[str]:
-    """What is wrong with a run's score, a sentence each.
+    """Sentences on what is wrong with the run's score: questions that lack it, and a scorer of
+    another version than the one installed here.
 
-    That is questions without it, and a scorer of another version than the one installed here. A
-    score is named as its scorer is ("f1"), or after it with a dot ("hf_bleu.bleu4").
+    The scorer has the score's name ("f1"), or the part of it before the last dot ("hf_bleu" of
+    "hf_bleu.bleu4").
     """
     name = score_of(value.metric, run)
     if name is None or name not in facts.score_names(run):
@@ -322,7 +332,7 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
 
 
 def _index_reasons(run: StoredRun) -> list[str]:
-    """A sentence where the cost of some indexes is not known; else []."""
+    """One sentence where the cost of some indexes is not known; else []."""
     needed: set[str] = set()
     for record in run.records:
         needed.update(record.document_ids)
@@ -333,12 +343,12 @@ def _index_reasons(run: StoredRun) -> list[str]:
 
 
 def _lacking_score(noun: str, scorer: str, score_names: Sequence[str]) -> str:
-    """The reason for a run without a score, with the command that adds it.
+    """The sentence on a run that lacks a score, with the command that adds it.
 
     Args:
-        noun: What it lacks.
+        noun: What the run lacks, in words.
         scorer: The scorer to add.
-        score_names: The scores that it has.
+        score_names: The scores that the run has.
     """
     names = ",".join(dict.fromkeys([*score_names, scorer]))
     return f"metric: the run has no {noun}; add it with: harness score RUN --scorers {names}"

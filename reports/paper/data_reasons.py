@@ -16,13 +16,13 @@ from reports.paper.setting_sentences import listed, setting_differences
 
 def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Findings:
     """Why the run's data set, split, questions, settings or cut contexts are not those of the
-    printed value.
+    printed value, and what of its rows could not be checked.
 
     Args:
         value: The printed value.
         run: The run.
         rule: The data set of the value that the run is of.
-        paper: The settings of the row.
+        paper: The settings that a run must have.
     """
     config = run.config.dataset
     if config.name != rule.dataset:
@@ -46,7 +46,8 @@ def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Setting
 
 
 def _its_data(value: Value) -> str:
-    """The data of a printed value in a sentence."""
+    """The data of a printed value in a sentence: "musique's validation split", "the mean of nq and
+    popqa"."""
     names = listed(value.datasets)
     if len(value.rules) == 1:
         return f"{names}'s {value.rules[0].split} split"
@@ -54,7 +55,8 @@ def _its_data(value: Value) -> str:
 
 
 def _sample_reasons(run: StoredRun, rule: DatasetRule) -> list[str]:
-    """Questions that were drawn, corrected or are another part of the data set."""
+    """Sentences on questions that were drawn, whose gold answers were corrected, or that are
+    another part of the data set."""
     sentences = []
     if run.config.sample:
         seed = run.config.sample_seed
@@ -77,7 +79,7 @@ def _setting_reasons(config: StoredDataset, paper: Settings) -> list[str]:
 
     Args:
         config: The settings of the run's data set.
-        paper: What they must be.
+        paper: The settings that a run must have.
     """
     places = {"split", "hub", "revision"}
     if config.data or config.hub != paper.dataset.get("hub"):
@@ -97,12 +99,12 @@ def _setting_reasons(config: StoredDataset, paper: Settings) -> list[str]:
 
 
 def _is_mirror(config: StoredDataset, paper: Settings) -> bool:
-    """Whether the rows come from another place of the hub."""
+    """Whether the rows come from another repository of the hub than the paper's."""
     return bool(config.hub != paper.dataset.get("hub", config.hub))
 
 
 def _cut_reasons(value: Value, run: StoredRun) -> list[str]:
-    """Contexts that were cut where the paper cut none."""
+    """One sentence on contexts that were cut, where the paper cut none; else []."""
     cut = sum(record.truncated is not None for record in run.records)
     if not cut or value.entry.truncated:
         return []

@@ -116,10 +116,19 @@ class Metric(_Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Metric:
-        """Check that exactly one kind of metric is set, and that its phases are search and
-        answer."""
-        named = (self.score, self.corpus, self.problem)
-        if sum((*(name is not None for name in named), bool(self.phases), self.requests)) != 1:
+        """Check that exactly one kind of metric is set, and that phases are search and answer.
+
+        Raises:
+            ValueError: They are not, or `instead` is set for what is no score.
+        """
+        kinds = (
+            self.score is not None,
+            self.corpus is not None,
+            self.problem is not None,
+            bool(self.phases),
+            self.requests,
+        )
+        if kinds.count(True) != 1:
             raise ValueError("set exactly one of score, corpus, phases, requests and problem")
         if self.instead and self.score is None:
             raise ValueError("instead: only for a score")
@@ -172,8 +181,10 @@ class Entry(_Strict):
 class Deviation(_Strict):
     """What the project knows to do otherwise than a paper.
 
-    Attributes: note: A sentence. presets: The presets that it is about; () for all. papers: The
-    papers that it is about; () for all.
+    Attributes:
+        note: A sentence.
+        presets: The presets that it is about; () for all.
+        papers: The papers that it is about; () for all.
     """
 
     note: str
@@ -185,9 +196,9 @@ class PaperRules(_Strict):
     """What mapping.yaml says.
 
     Attributes:
-        papers: By source, as paper_results.csv names it.
-        datasets: By label, of papers that have no label of their own.
-        metrics: By label.
+        papers: Source, as paper_results.csv names it, -> paper.
+        datasets: Label -> what it means, for papers that have no label of their own.
+        metrics: Label -> metric.
         entries: The printed rows that are measured.
         deviations: What is known to be done otherwise than in a paper.
         recording: Parameters that keep more of a run and change neither answers nor costs.
@@ -202,5 +213,9 @@ class PaperRules(_Strict):
 
 
 def parse_mapping(text: str) -> PaperRules:
-    """The mapping of a YAML text. tests/reports/test_paper.py checks the shipped one's names."""
+    """The rules in a YAML text of the form of mapping.yaml.
+
+    Raises:
+        ValueError: A key is unknown, missing, or has a wrong value.
+    """
     return PaperRules.model_validate(yaml.safe_load(text))

@@ -19,10 +19,11 @@ Pair = tuple[DatasetRule, "StoredRun"]
 
 
 def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
-    """Each way in which the runs measure the value, in the order of the runs.
+    """Each way in which the runs measure the value, as pairs (rule, run), in the order of the runs.
 
-    For a mean that is a run on each of its data sets, all with the same preset, models and
-    settings, or one run on a stand-in. Nothing where a member is missing: see `incomplete`.
+    A way is one run, with the value's rule. For a mean over data sets it is a run on each of them,
+    all with the same preset, models and settings, or one run on a stand-in; where a data set has no
+    run there is none: see `incomplete`.
     """
     fitting = _fitting(value, runs)
     first = value.rules[0]
@@ -38,18 +39,23 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
 def _alone(
     rule: DatasetRule, runs: Sequence[StoredRun], datasets: Sequence[str]
 ) -> list[tuple[Pair, ...]]:
-    """The runs that measure a value alone, with its rule.
+    """Each run over one of these data sets as a way to measure a value alone.
 
     Args:
         rule: The rule of the value.
         runs: The runs.
-        datasets: Data sets that a run may be over.
+        datasets: Names of data sets that a run may be over.
     """
     return [((rule, run),) for run in runs if run.config.dataset.name in datasets]
 
 
 def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
-    """The runs on the data set of a rule."""
+    """The runs on the rule's data set, each with the rule.
+
+    Args:
+        rule: The rule.
+        group: Data set -> its runs.
+    """
     return [(rule, run) for run in group[rule.dataset]]
 
 
@@ -57,7 +63,9 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     """A sentence for each mean that some of the runs measure in part, with the data sets that lack
     a run.
 
-    values: by default those of paper_results.csv that mapping.yaml maps.
+    Args:
+        runs: Stored runs.
+        values: Printed values; by default those of paper_results.csv that mapping.yaml maps.
     """
     if values is None:
         values = load()
@@ -72,11 +80,11 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
 
 
 def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> str:
-    """A sentence on a mean that runs of the same settings measure in part.
+    """The sentence on a mean that runs of the same settings measure in part.
 
     Args:
         value: The printed mean.
-        group: The runs by data set; some have none.
+        group: Data set -> its runs; some have none.
     """
     missing = []
     present: list[StoredRun] = []
@@ -109,13 +117,16 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def _preset_name(run: StoredRun) -> str:
-    """The name of a run's preset, without what the run has otherwise: "dragon[minilm]" is dragon,
-    "pecan [pocket]" is pecan."""
+    """The name of a run's preset, without what the run has otherwise: "dragon[minilm]" -> "dragon",
+    "pecan [pocket]" -> "pecan"."""
     return re.sub(r"(\s*\[[^\]]*\])+$", "", run.config.method.name)
 
 
 def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
-    """The runs on the value's data sets by data set, those of the same settings together."""
+    """Groups of the runs on the value's data sets, one for each choice of settings.
+
+    -> [{"nq": [run], "popqa": []}, ...]: data set -> its runs with these settings
+    """
     groups: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
         name = run.config.dataset.name
@@ -129,10 +140,11 @@ def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list
 
 
 def _settings_key(run: StoredRun) -> str:
-    """All settings of a run but the data set's own: method, models and encoders as the manifest
-    has them, seed, and what the prompts say about answers besides the instruction.
+    """A key that is equal for runs with the same settings outside of the data set.
 
-    How long answers may be is left out where it is the preset's length.
+    These are method, models and encoders as the manifest has them, seed, and what the prompts say
+    about answers besides the instruction. How long answers may be is left out where it is the
+    preset's length.
     """
     config = run.config
     manifest = run.manifest

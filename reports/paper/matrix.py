@@ -14,8 +14,8 @@ END = "<!-- end of the matrix -->"
 
 
 def matrix() -> str:
-    """A Markdown list of the tables and figures that a command makes, with their printed values
-    counted; the others."""
+    """A Markdown list of the tables and figures that a command makes, a line each, followed by a
+    sentence on illustrations and one on those that are not planned on the real data."""
     lines: list[str] = []
     illustrations: list[str] = []
     not_planned: list[str] = []
@@ -34,8 +34,8 @@ def matrix() -> str:
 
 
 def _line(item: TableOrFigure) -> str:
-    """The line of a table or figure: "- `pecan-table1`: Table 1: ... (48)", with the number of its
-    printed values."""
+    """The line of a table or figure with the number of its printed values: "- `pecan-table1`: Main
+    results (48)"."""
     if not item.name:
         return f"- `{item.look}`: {item.label}: {item.title}"
     n_values = 0
@@ -48,8 +48,11 @@ def _line(item: TableOrFigure) -> str:
 
 
 def put(document: str) -> str:
-    """The document with the matrix of today between its marks. Raises ValueError for one without
-    them."""
+    """The document with the matrix of today between its two marks.
+
+    Raises:
+        ValueError: The document lacks the marks.
+    """
     head, mark, rest = document.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not mark or not end:

@@ -23,7 +23,7 @@ NARROW = 0.90
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, with its intervals; None where there is none."""
+    """What was measured, with its intervals; each part is None where there is none."""
 
     value: float | None = None
     wide: tuple[float, float] | None = None
@@ -35,7 +35,7 @@ class Measured:
 
 
 def measure(value: Value, run: StoredRun) -> Measured:
-    """What the run measured for a printed value; an empty Measured where it has nothing."""
+    """What the run measured of a printed value; an empty Measured where it has nothing of it."""
     metric = value.metric
     if metric.requests:
         return _mean_value(costs.request_counts(run), facts.answered_clusters(run), run)
@@ -49,14 +49,16 @@ def measure(value: Value, run: StoredRun) -> Measured:
 
 
 def _corpus_score(name: str, run: StoredRun) -> Measured:
-    """A score of all answers, times 100."""
+    """A score of all answers together with its intervals, times 100; empty where the run lacks
+    it."""
     if name not in facts.corpus_scores(run):
         return Measured()
     return _with_intervals(partial(facts.corpus, run, name), 100.0)
 
 
 def _mean_score(metric: Metric, run: StoredRun) -> Measured:
-    """The mean score of the questions, times 100."""
+    """The mean of the metric's score over the questions with its intervals, times 100; empty where
+    the run lacks it."""
     name = score_of(metric, run)
     if name is None or name not in facts.score_names(run):
         return Measured()
@@ -65,7 +67,8 @@ def _mean_score(metric: Metric, run: StoredRun) -> Measured:
 
 
 def _cost(value: Value, run: StoredRun) -> Measured:
-    """TFLOPs of a document's index, of a question, or of a question with its share of the index."""
+    """TFLOPs with their intervals, as the printed value counts them: of a document's index, of a
+    question, or of a question with its share of the index."""
     entry = value.entry
     metric = value.metric
     convention = metric.asked or metric.convention
@@ -78,7 +81,8 @@ def _cost(value: Value, run: StoredRun) -> Measured:
 
 
 def _index_tflops(run: StoredRun, convention: str) -> Measured:
-    """TFLOPs of the index of a document, each document being a cluster."""
+    """Mean TFLOPs of the indexes of a document, with intervals that take each document as one
+    observation."""
     built = costs.phase_costs(run, "index", convention).tflops
     if built is None:
         return Measured()
@@ -86,10 +90,10 @@ def _index_tflops(run: StoredRun, convention: str) -> Measured:
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
-    """The mean over data sets, each counting the same, as papers take it, with intervals by
-    facts.mean_of_samples.
+    """The mean over data sets, each counting the same, as papers take it.
 
-    Without a value where a part has none, without an interval where a part has none.
+    Its intervals follow from those of the parts (facts.mean_of_samples). It has no value where a
+    part has none, and no interval where a part has none.
     """
     if len(parts) == 1:
         return parts[0]
@@ -110,7 +114,8 @@ def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
 
 
 def score_of(metric: Metric, run: StoredRun) -> str | None:
-    """The run's score for a metric: its first choice, else one that measures the same."""
+    """The run's score for a metric: the first choice that it has, else one that measures the same;
+    the first choice where it has neither."""
     names = facts.score_names(run)
     for name in (metric.score, *metric.instead):
         if name in names:
@@ -119,13 +124,18 @@ def score_of(metric: Metric, run: StoredRun) -> str | None:
 
 
 def scorer_of(corpus: str) -> str:
-    """The scorer of single answers whose counts add up to a scorer of all of them."""
+    """The scorer of single answers whose counts add up to a scorer of all answers:
+    "hf_bleu.corpus_bleu4" -> "hf_bleu.bleu4"."""
     return next(name for name in scorers.names() if scorers.lookup(name).corpus == corpus)
 
 
 def _with_intervals(find: Callable[..., Interval], scale: float) -> Measured:
-    """The value and both its intervals, times `scale`; find(level=0.95): the value with its
-    interval at a level."""
+    """A value with its 95 % and 90 % interval, times `scale`.
+
+    Args:
+        find: Called as find(level=0.95), gives the value with its interval at that level.
+        scale: The factor of the value and both intervals.
+    """
     wide = find(level=WIDE)
     narrow = find(level=NARROW)
     if wide.mean is None:
@@ -147,14 +157,14 @@ def _mean_value(
     bounds: tuple[float, float] | None = None,
     scale: float = 1.0,
 ) -> Measured:
-    """A mean with both its intervals.
+    """A mean with its 95 % and 90 % interval.
 
     Args:
         values: One a question or document.
         clusters: The cluster of each.
-        run: The run that they are of, whose seed the interval takes.
-        bounds: As of harness.stats.bootstrap.interval.
-        scale: What the mean is multiplied by.
+        run: The run that they are of, whose seed the intervals take.
+        bounds: The lowest and highest possible value; None for any.
+        scale: The factor of the mean and its intervals.
     """
     seed = run.config.seed
     find = partial(interval, values, clusters, seed=seed, bounds=bounds)
@@ -162,8 +172,11 @@ def _mean_value(
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
-    """TFLOPs of search and answer per question, without an index; no value where a model's sizes
-    are unknown."""
+    """Mean TFLOPs of search and answer per question, without an index; empty where a model's sizes
+    are unknown.
+
+    Also has the TFLOPs of the tokens by which the prompts of the paper may be worded otherwise.
+    """
     spent = costs.phase_costs(run, "answer", convention)
     search = costs.phase_costs(run, "search", convention).tflops
     answer = spent.tflops
@@ -183,7 +196,7 @@ def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
     Args:
         index: TFLOPs of the index of a document.
         search: TFLOPs of a question.
-        questions: How many share the index.
+        questions: The number of questions that share the index.
     """
     if index.value is None or search.value is None:
         return Measured()
@@ -198,12 +211,12 @@ def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
 def _added_ends(
     index: tuple[float, float] | None, search: tuple[float, float] | None, questions: int
 ) -> tuple[float, float] | None:
-    """The ends of index / questions + search; None where one has no interval.
+    """The lower and upper end of index / questions + search; None where one has no interval.
 
     Args:
         index: The ends of the cost of an index.
         search: The ends of the cost of a question.
-        questions: How many share the index.
+        questions: The number of questions that share the index.
     """
     if index is None or search is None:
         return None

@@ -28,7 +28,10 @@ def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
     Args:
         value: The printed value.
         run: The run.
-        paper: What its models must be.
+        paper: The settings that a run must have, with the paper's models.
+
+    Returns:
+        Sentences that forbid a verdict or stand beside it, and what could not be checked.
     """
     config = run.config
     if config.model.embedded:
@@ -44,13 +47,13 @@ def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
 
 
 def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -> list[str]:
-    """Adapters that a role's model lacks or has beside the paper's.
+    """Sentences on adapters that a role's model lacks, or has and the paper's has not.
 
     Args:
         value: The printed value.
         run: The run.
         role: The role.
-        paper: What its models must be.
+        paper: The settings that a run must have.
     """
     used = run.config.model_of(role)
     adapters = set(used.adapters)
@@ -77,18 +80,21 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
 
 
 class _RoleCheck:
-    """Compares a role's model with the paper's: by content if that one can be loaded, by name if it
-    is a service."""
+    """Compares the model of a role with the paper's.
+
+    A model that can be loaded is compared by content, a service by its name.
+    """
 
     def __init__(
         self, value: Value, run: StoredRun, role: str, used: StoredModel, paper: Model
     ) -> None:
-        """
+        """Keep what is compared; `_head` is how sentences on the role's model begin.
+
         Args:
             value: The printed value.
             run: The run.
             role: The role.
-            used: The settings of its model.
+            used: The settings of its model in the run.
             paper: The paper's model.
         """
         self._value = value
@@ -99,7 +105,7 @@ class _RoleCheck:
         self._head = f"model: the {role}'s "
 
     def findings(self) -> Findings:
-        """Why the model is not the paper's."""
+        """Why the model is not the paper's, and what could not be checked."""
         paper_is_service = "backend" not in self._paper.settings
         if self._used.backend == "endpoint" or paper_is_service:
             return self._of_service()
@@ -107,16 +113,16 @@ class _RoleCheck:
 
     @property
     def _is_named(self) -> bool:
-        """Whether the model has the name of the paper's."""
+        """Whether the run's model has the name of the paper's."""
         return is_named(self._used, self._paper.name)
 
     def _another(self) -> Findings:
-        """That it is another model."""
+        """The finding that it is another model, with both names."""
         name = name_of(self._used)
         return Findings([f"model: the {self._role} is {name}, the paper's is {self._paper.name}"])
 
     def _of_service(self) -> Findings:
-        """By name and the settings of requests."""
+        """What differs from the paper's model by name and by the settings of requests."""
         if not self._is_named:
             return self._another()
         other = public_releases.other_owner(str(self._used.source), self._paper)
@@ -137,7 +143,10 @@ class _RoleCheck:
         )
 
     def _of_weights(self) -> Findings:
-        """By content, then by settings."""
+        """What differs from the paper's model by the content of its weights, then by its settings.
+
+        Settings that change only the last digits are marks beside a verdict; others forbid one.
+        """
         recorded = self._run.manifest.identity(self._role)
         if self._used.backend != "hf":
             return self._another()
@@ -155,8 +164,8 @@ class _RoleCheck:
             if key in recorded:
                 used[key] = recorded[key]
         settings = dict(self._paper.settings)
-        if self._has_room(used.get("window")):
-            settings.pop("window", None)  # more room changes nothing where nothing was cut
+        if self._window_suffices(used.get("window")):
+            settings.pop("window", None)  # a larger one changes nothing where nothing was cut
         rounded = {}
         for key in _ROUNDED_OTHERWISE:
             if used.get(key) in _ROUNDED_AS:
@@ -166,9 +175,13 @@ class _RoleCheck:
         found.reasons += setting_differences(self._head, used, settings)
         return found
 
-    def _has_room(self, window: object) -> bool:
-        """Whether the paper cut no text and a model's window is as large as the paper's; a window
-        is a number of tokens, or None for no limit."""
+    def _window_suffices(self, window: object) -> bool:
+        """Whether the paper cut no text, and the model's window is at least as large as the
+        paper's.
+
+        Args:
+            window: A number of tokens; None counts as 0.
+        """
         if self._value.entry.truncated:
             return False
         own = cast("int", window or 0)
@@ -176,22 +189,23 @@ class _RoleCheck:
 
 
 def revision_marks(role: str, revision: str | None) -> list[str]:
-    """A sentence, in a list, for a revision that the user chose: which one the paper had is not
-    known."""
+    """One sentence on a revision that the user chose, as it is not known which one the paper had;
+    [] for none."""
     if not revision:
         return []
     return [f"{role}: revision {revision} was chosen, which one the paper had is not known"]
 
 
 def is_named(config: StoredModel | StoredEncoder | None, name: str) -> bool:
-    """Whether a model has this name, in any case of letters."""
+    """Whether a model of a run has this name, in any case of letters."""
     return name_of(config).lower() == name.lower()
 
 
 def name_of(config: StoredModel | StoredEncoder | None) -> str:
-    """The last part of the hub id, folder or file with the weights; the name where none is given.
+    """The name of a model: the last part of the hub id, folder or file with its weights.
 
-    A preset's name says nothing about weights that the user put in the place of the preset's.
+    The name of its preset only where none is given: that says nothing about weights that the user
+    put in the place of the preset's. "not recorded" for None.
     """
     if config is None:
         return "not recorded"
@@ -200,7 +214,12 @@ def name_of(config: StoredModel | StoredEncoder | None) -> str:
 
 def encoder_reasons(run: StoredRun, paper: Settings) -> Findings:
     """Why the run's encoder and reranker are not the paper's: by name, then by content and
-    settings."""
+    settings.
+
+    Args:
+        run: The run.
+        paper: The settings that a run must have, with the paper's encoders.
+    """
     found = Findings()
     for role, paper_model in paper.encoders.items():
         found.add(_encoder_findings(run, role, paper_model))
@@ -213,7 +232,7 @@ def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings
     Args:
         run: The run.
         role: "encoder" or "reranker".
-        paper_model: What it must be.
+        paper_model: The paper's encoder or reranker.
     """
     used = run.config.encoder_of(role)
     source = ""

@@ -35,7 +35,7 @@ _CLASSIFIER_SIZE = 559e6
 
 @dataclass
 class Needs:
-    """What a suite needs, by name."""
+    """What a suite needs, by name; a mapping to None is an ordered set of names."""
 
     models: dict[str, ModelConfig] = field(default_factory=dict)
     encoders: dict[str, EncoderConfig] = field(default_factory=dict)
@@ -53,8 +53,11 @@ class Needs:
 
 
 def needs(suite: Suite) -> Needs:
-    """The data sets, documents and models that a suite uses. Raises UserError for one that cannot
-    be settled."""
+    """The data sets, documents, models and GPU memory that a suite needs.
+
+    Raises:
+        UserError: A run of the suite cannot be settled.
+    """
     needed = Needs()
     for part in suite.parts or (suite,):
         for dataset in part.datasets:
@@ -67,13 +70,14 @@ def needs(suite: Suite) -> Needs:
 
 
 def _add_dataset(needed: Needs, part: Suite, dataset: str) -> None:
-    """Add a data set of a suite and its documents; methods change nothing of it, so the first one
-    stands for all.
+    """Add a data set of a suite and its documents to what the suite needs.
+
+    Methods change nothing of a data set, so the suite's first one stands for all.
 
     Args:
         needed: What the suite needs, which is changed.
         part: The suite.
-        dataset: The data set.
+        dataset: The name of the data set.
     """
     needed.datasets.setdefault(dataset)
     method = next(iter(part.methods))
@@ -84,8 +88,13 @@ def _add_dataset(needed: Needs, part: Suite, dataset: str) -> None:
 
 
 def _add_run(needed: Needs, settings: Settings) -> None:
-    """Add the models, encoders and files of a run of the suite; its GPU memory if it is the
-    most."""
+    """Add the models, encoders and files of a run to what the suite needs, and its GPU memory if it
+    is the most so far.
+
+    Args:
+        needed: What the suite needs, which is changed.
+        settings: The settings of the run.
+    """
     method: Method | None = None
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(settings.method, settings.origins)
@@ -116,14 +125,16 @@ def _add_run(needed: Needs, settings: Settings) -> None:
 
 
 def _window_of(method: Method | None) -> int:
-    """Tokens that a method reads at once, where it has such a parameter; else 0."""
+    """The number of tokens that a method reads at once; 0 where it has no such parameter."""
     if method is None:
         return 0
     return int(getattr(method.config, "window", 0) or 0)
 
 
 def _model_bytes(needed: Needs, model: ModelConfig, window: int) -> float:
-    """GPU memory of a model with its cache; 0, and its name in `unknown`, for an unknown size.
+    """Bytes of GPU memory of a model with its cache; 0 for a model of a server or an embedded one.
+
+    For an unknown size also 0, and the name is added to `needed.unknown`.
 
     Args:
         needed: What the suite needs.
@@ -142,7 +153,8 @@ def _model_bytes(needed: Needs, model: ModelConfig, window: int) -> float:
 
 
 def _encoder_bytes(encoder: EncoderConfig) -> float:
-    """GPU memory of an encoder, which may have other weights for queries; 0 for an unknown size."""
+    """Bytes of GPU memory of an encoder, twice as many where it has other weights for queries; 0
+    for an unknown size."""
     if encoder.shape is None:
         return 0.0
     weights = 4 * ModelShape(**encoder.shape.model_dump()).parameters

@@ -47,7 +47,7 @@ _FILE_KEYS = {"documents", "support"}
 
 @dataclass(frozen=True)
 class Model:
-    """A model or encoder.
+    """A model or encoder of a paper.
 
     Args:
         name: The last part of its hub id.
@@ -64,18 +64,19 @@ class Model:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run must be like to measure a printed value. Keys are as in run.yaml, those of nested
-    mappings dotted.
+    """The settings that a run must have to measure a printed value.
+
+    Keys are as in run.yaml, those of nested mappings joined by dots.
 
     Args:
-        method: Implementation, view and parameters.
-        prompts: By name.
+        method: Implementation, view and parameters of the method.
+        prompts: Name -> prompt.
         dataset: Settings of the data set.
-        models: By role, of the roles that the method uses; a role for which any model will do is
-            left out.
-        encoders: Likewise.
+        models: Role -> model, of the roles that the method uses; a role for which any model will do
+            is left out.
+        encoders: Role -> encoder or reranker that the method uses.
         trained: Roles whose model may have adapters.
-        ignored: Keys of the data set that do not matter, and files.
+        ignored: Keys of the data set that do not matter, and those that name files.
     """
 
     method: dict[str, object]
@@ -127,7 +128,7 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
 
 
 def _row_settings(value: Value, rule: DatasetRule) -> dict[str, object]:
-    """What the row has instead of its data set's preset."""
+    """The settings of the data set that the row has in place of the preset's: {"tokens": 4096}."""
     settings = dict(rule.settings)
     if rule.tokens is not None:
         settings["tokens"] = rule.tokens
@@ -135,8 +136,11 @@ def _row_settings(value: Value, rule: DatasetRule) -> dict[str, object]:
 
 
 def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str, object]:
-    """Implementation, view and parameters of the row; a parameter that another run gives is
-    "from:garlic".
+    """Implementation, view and parameters of the method as the row has them.
+
+        -> {"implementation": "pecan", "view": "documents", "t_n": "from:garlic", ...}
+
+    A parameter that another run gives is its rule, "from:garlic".
 
     Args:
         value: The printed value.
@@ -164,11 +168,11 @@ def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str
 def _dataset_settings(
     run: RunSettings, row_settings: Mapping[str, object], ignored: set[str]
 ) -> dict[str, object]:
-    """Settings of the data set that change a prediction.
+    """The settings of the data set that change a prediction, as the row has them.
 
     Args:
         run: The settings of the preset.
-        row_settings: What the row has instead.
+        row_settings: The settings that the row has in place of the preset's.
         ignored: Keys that do not matter.
     """
     left_out = set(_NOT_DATA_KEYS)
@@ -184,7 +188,7 @@ def _dataset_settings(
 
 
 def last_part(source: str) -> str:
-    """The last part of a hub id or folder."""
+    """The last part of a hub id or folder: "meta-llama/Llama-3.1-8B" -> "Llama-3.1-8B"."""
     return source.rstrip("/").rpartition("/")[2]
 
 
@@ -195,13 +199,15 @@ _Roles = tuple[tuple[str, str | None], ...]
 def _resolve_preset(
     preset: str, dataset: str, reader: str, roles: _Roles
 ) -> tuple[RunSettings, Method]:
-    """(settings of a run of the preset under profile paper, its method).
+    """The settings of a run of a preset under the profile paper, and its method.
+
+    Only the files of this project count, not those of HARNESS_CONFIGS.
 
     Args:
         preset: The method's preset.
         dataset: The data set.
         reader: The last part of the hub id of the reader.
-        roles: (role, model or None for any) each.
+        roles: (role, name of its model, or None for any model) of each role.
     """
     with patch.dict(os.environ):
         os.environ.pop(registry.ENV, None)
@@ -237,13 +243,15 @@ def _presets_by_source() -> dict[str, str]:
 
 
 def _model_of_role(value: Value, run: RunSettings, role: str) -> Model | None:
-    """The model of a role: that of the row or paper, else the preset's own, else the reader; None
-    for any.
+    """The model of a role: that of the row or paper, else the preset's own, else the reader.
 
     Args:
         value: The printed value.
         run: The settings of its preset.
         role: The role.
+
+    Returns:
+        The model; None where any model will do.
     """
     roles = value.paper.roles
     if role in roles and roles[role] is None:
@@ -265,12 +273,12 @@ def _model_of_role(value: Value, run: RunSettings, role: str) -> Model | None:
 
 
 def _shipped_model(config: ModelConfig | EncoderConfig, name: str, keys: tuple[str, ...]) -> Model:
-    """A shipped model or encoder as a `Model`.
+    """A model or encoder that this project ships, with the settings that are compared.
 
     Args:
         config: Its preset.
         name: The last part of its hub id.
-        keys: The settings that are compared.
+        keys: The names of the settings that are compared.
     """
     shape = {}
     if config.shape is not None:

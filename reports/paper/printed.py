@@ -32,16 +32,16 @@ class Value:
 
     Args:
         entry: The printed row.
-        paper: The paper, with what the row has instead.
+        paper: The paper, with what the row has in place of the paper's.
         place: The data set as printed.
         rules: The data sets that it means, several where the value is a mean over them.
         stand_ins: Made-up data sets, a run on any of which stands for all `rules`.
-        label: Of the metric.
-        metric: What it is here.
+        label: The metric as mapping.yaml calls it.
+        metric: What the metric is here.
         printed: The number, of scores in points of 100.
-        digits: After its decimal point.
-        line: In paper_results.csv.
-        deviations: Known differences from the paper.
+        digits: The number of digits after its decimal point.
+        line: Its line in paper_results.csv.
+        deviations: Sentences on known differences from the paper.
         recording: Parameters that change neither answers nor costs.
     """
 
@@ -70,7 +70,7 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
 
     Args:
         results: The text of paper_results.csv; by default of the file in this folder.
-        mapping: The text of mapping.yaml; likewise.
+        mapping: The text of mapping.yaml; by default of the file in this folder.
 
     Raises:
         DataError: An entry has a metric without a printed value.
@@ -97,7 +97,7 @@ _CellKey = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True)
 class _Cell:
-    """A printed cell of an entry: its data set and metric in mapping.yaml."""
+    """A printed cell of an entry, with its data set and its metric as mapping.yaml calls them."""
 
     dataset: str
     metric: str
@@ -105,12 +105,12 @@ class _Cell:
 
 
 def _values_of(entry: Entry, rules: PaperRules, table: dict[_CellKey, Printed]) -> list[Value]:
-    """The printed values of an entry.
+    """The printed values of an entry; cells in which the paper prints nothing are left out.
 
     Args:
         entry: The entry.
         rules: All of mapping.yaml.
-        table: The printed cells.
+        table: The printed cells of all entries.
     """
     paper = _paper_of(entry, rules.papers[entry.source])
     datasets = {**rules.datasets, **paper.datasets}
@@ -144,16 +144,16 @@ def _values_of(entry: Entry, rules: PaperRules, table: dict[_CellKey, Printed]) 
 def _cells_of(
     entry: Entry, rules: PaperRules, labels: Sequence[str], table: dict[_CellKey, Printed]
 ) -> list[_Cell]:
-    """The printed cells of an entry, by data set.
+    """The printed cells of an entry, data set by data set.
 
     Args:
         entry: The entry.
         rules: All of mapping.yaml.
         labels: The data sets of its paper.
-        table: The printed cells.
+        table: The printed cells of all entries.
 
     Raises:
-        DataError: A metric of the entry has none.
+        DataError: A metric of the entry has no printed cell.
     """
     cells = []
     for label in labels:
@@ -171,7 +171,12 @@ def _cells_of(
 
 
 def _meant(label: str, datasets: dict[str, DatasetRule | MeanRule]) -> tuple[DatasetRule, ...]:
-    """The data sets that a printed one means: itself, or those that it is a mean over."""
+    """The data sets that a printed label means: itself, or those that it is a mean over.
+
+    Args:
+        label: The label.
+        datasets: Label -> what it means, of all labels of the paper.
+    """
     rule = datasets[label]
     labels: Sequence[str] = (label,)
     if isinstance(rule, MeanRule):
@@ -188,7 +193,8 @@ def _meant(label: str, datasets: dict[str, DatasetRule | MeanRule]) -> tuple[Dat
 
 
 def _deviations(entry: Entry, rules: PaperRules) -> tuple[str, ...]:
-    """What is known to differ from the paper."""
+    """Sentences on what is known to be done otherwise than in the paper, for this row's preset and
+    paper."""
     notes = []
     for rule in rules.deviations:
         of_preset = not rule.presets or entry.preset in rule.presets
@@ -206,8 +212,11 @@ def _shipped_rules() -> PaperRules:
 
 
 def _paper_of(entry: Entry, paper: Paper) -> Paper:
-    """The paper as this entry has it: with its own models; `questions` are the whole set where
-    others have a subset."""
+    """The paper as this entry has it: with the entry's own models.
+
+    An entry with `questions` is over the whole of a data set of which the paper's others have a
+    subset.
+    """
     changes: dict[str, object] = {"roles": {**paper.roles, **entry.roles}}
     if entry.questions is not None:
         datasets = dict(paper.datasets)
@@ -222,8 +231,15 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
 
 
 def _parse_number(text: str, scale: float) -> tuple[float, int]:
-    """A printed number and its digits after the point; with a scale of 0.01, "0.7207" is 72.07 of
-    100 points."""
+    """A printed number as a value and its digits after the point.
+
+        ("1,065.50", 1.0)   -> (1065.5, 2)
+        ("0.7207", 0.01)    -> (72.07, 2), of 100 points
+
+    Args:
+        text: The number as printed.
+        scale: How 1 point of 100 is printed; 1 for a number that stays as it is.
+    """
     plain = text.replace(",", "").strip()
     number = float(plain)
     digits = len(plain.partition(".")[2])

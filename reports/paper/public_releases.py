@@ -37,8 +37,8 @@ class Findings:
 
     Args:
         reasons: Sentences that forbid a verdict.
-        unchecked: "weights", "rows": what nothing here proves.
-        marks: Sentences beside a verdict.
+        unchecked: What nothing here proves: "weights", "rows".
+        marks: Sentences that stand beside a verdict.
     """
 
     reasons: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Findings:
     marks: list[str] = field(default_factory=list)
 
     def add(self, other: "Findings") -> None:
-        """Append what was found of another part of the run."""
+        """Append to this one what was found of another part of the run."""
         self.reasons += other.reasons
         self.unchecked += other.unchecked
         self.marks += other.marks
@@ -55,9 +55,11 @@ class Findings:
 def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     """How the content of a role's model or encoder differs from the paper's.
 
+    Compared are its weights, sizes and, where they are published, tokenizer and chat template.
+
     Args:
         run: The run.
-        role: The role.
+        role: The role: "reader".
         paper: The paper's model.
     """
     recorded = run.manifest.identity(role)
@@ -80,7 +82,8 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
 
 
 def _weights_problem(recorded: Mapping[str, object], role: str, paper: Model) -> str | None:
-    """Why the weights of a model are not the paper's; None where nothing speaks against it.
+    """Why the weights of a model are not the paper's, as a sentence; None where nothing speaks
+    against it.
 
     Args:
         recorded: What the manifest says of the model.
@@ -107,10 +110,10 @@ def _weights_problem(recorded: Mapping[str, object], role: str, paper: Model) ->
 
 
 def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
-    """Why a model with this id of the hub is not the paper's; None where it may be.
+    """Why a model with this id of the hub is not the paper's, as a sentence; None where it may be.
 
     Args:
-        hub: The id.
+        hub: The id: "meta-llama/Llama-3.1-8B-Instruct".
         role: The role of the model.
         paper: The paper's model.
     """
@@ -124,8 +127,8 @@ def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
 
 
 def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
-    """Why a model's sizes (layers, heads, width) may not be those of the paper's; [] where they
-    are.
+    """One sentence on why a model's sizes (layers, heads, width) may not be the paper's; [] where
+    they are.
 
     Weights with an id of the hub are known by that id, so their sizes need not be recorded.
 
@@ -166,8 +169,17 @@ def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
 
 
 def other_owner(source: str, paper_model: Model) -> str | None:
-    """The end of a sentence where a hub id is of another owner than the paper's; None for a folder
-    or a bare name."""
+    """The end of a sentence where a hub id is of another owner than the paper's model.
+
+        -> "someone/llama-8b, the paper's is meta-llama/llama-8b"
+
+    Args:
+        source: An id of the hub, a folder, or a bare name.
+        paper_model: The paper's model.
+
+    Returns:
+        The words; None for the same owner, and for a folder or a bare name.
+    """
     if source.startswith(("/", ".", "~")) or "/" not in source:
         return None
     hubs = _hubs(paper_model)
@@ -191,11 +203,11 @@ def _first_prompt_differences(
     head: str,
     name: str,
 ) -> list[str]:
-    """A sentence where a first prompt lacks the chat template or token ids of a model; else [].
+    """One sentence where a first prompt lacks the chat template or token ids of a model; else [].
 
     Args:
         first: The prompt as it was sent.
-        prompts: The prompts of the run by name.
+        prompts: Name -> prompt, of the run.
         known: What is published of the paper's model.
         head: The beginning of the sentence, "model: the reader's".
         name: The name of the paper's model.
@@ -216,21 +228,29 @@ def _first_prompt_differences(
 
 @dataclass(frozen=True)
 class _Head:
-    """How a first prompt may begin: the template up to the turn of the user, and the prompt up to
-    its first placeholder."""
+    """How a first prompt may begin.
+
+    Args:
+        turn: The template up to the turn of the user.
+        prompt: The prompt up to its first placeholder.
+    """
 
     turn: str
     prompt: str
 
 
 def _odd_text(text: str, prompts: Mapping[str, str], known: PublishedModel) -> str | None:
-    """What stands in a first prompt that neither the template nor a prompt of the run has: up to
-    the first placeholder of one of them, or after its last one. None for nothing.
+    """What stands in a first prompt that neither the template nor a prompt of the run has.
+
+    That is text before the first placeholder of a prompt, or after its last one.
 
     Args:
         text: The first prompt as it was sent.
-        prompts: The prompts of the run by name.
+        prompts: Name -> prompt, of the run.
         known: What is published of the paper's model.
+
+    Returns:
+        A phrase on it; None where there is nothing.
     """
     heads, ends = _heads_and_ends(prompts, known)
     user = text.rpartition(known.closing)[0]
@@ -249,10 +269,13 @@ def _odd_text(text: str, prompts: Mapping[str, str], known: PublishedModel) -> s
 def _heads_and_ends(
     prompts: Mapping[str, str], known: PublishedModel
 ) -> tuple[list[_Head], list[str]]:
-    """How a first prompt may begin, and its possible last words: of each prompt of a run what comes
-    before its first placeholder and after its last one.
+    r"""How a first prompt may begin, and its possible last words, of each prompt of a run.
 
-    "Read. {text}\\nAnswer:" has the head "Read. " and the end "\\nAnswer:".
+        "Read. {text}\nAnswer:"     -> the head "Read. " and the end "\nAnswer:"
+
+    Args:
+        prompts: Name -> prompt, of the run.
+        known: What is published of the model, of which a head begins with the template.
     """
     heads = []
     ends = []
@@ -267,7 +290,7 @@ def _heads_and_ends(
 
 
 def _before_prompt(text: str, known: PublishedModel) -> str:
-    """A phrase with the first characters after the opening of the template."""
+    """A phrase with the first 80 characters after the opening of the template."""
     before = text.removeprefix(known.opening)[:80]
     return f"between its opening and a prompt of the run stands {before!r}"
 
@@ -277,8 +300,8 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
 
     Args:
         run: The run.
-        dataset: The data set.
-        split: The official split.
+        dataset: The name of the data set.
+        split: The name of the official split: "validation".
     """
     known = published().splits.get(f"{dataset} {split}", NOTHING_KNOWN)
     return Findings(
@@ -292,7 +315,7 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
 
 
 def _unchecked_rows(run: StoredRun) -> list[str]:
-    """What nothing here proves of the rows."""
+    """What nothing here proves of the rows: "rows", "retrieved documents"; [] for nothing."""
     config = run.config.dataset
     unchecked = []
     if config.data or not run.manifest.dataset.revision:
@@ -303,11 +326,11 @@ def _unchecked_rows(run: StoredRun) -> list[str]:
 
 
 def _question_reasons(run: StoredRun, dataset: str, known: PublishedSplit) -> list[str]:
-    """Training questions, repeated ones, and ids of another form.
+    """Sentences on training questions, repeated ones, and ids of another form.
 
     Args:
         run: The run.
-        dataset: The data set.
+        dataset: The name of the data set.
         known: What is published of its split.
     """
     # A repeated id has a suffix of the loader's ("x#2").
@@ -328,12 +351,13 @@ def _question_reasons(run: StoredRun, dataset: str, known: PublishedSplit) -> li
 
 
 def _id_digest(question_id: str) -> str:
-    """The first 12 hex digits of an id's sha256, as in training_ids.txt."""
+    """The first 12 hex digits of an id's sha256, by which training_ids.txt lists ids."""
     return hashlib.sha256(question_id.encode()).hexdigest()[:12]
 
 
 def _question_key(record: StoredRecord) -> tuple[str, tuple[int, ...], str]:
-    """Equal for rows with the same question, gold and sizes; with the id where no text was kept."""
+    """A key that is equal for records with the same question, gold answers and document lengths;
+    with the id in place of a question that was not kept."""
     text = record.question
     if text is None:
         text = record.question_id
@@ -342,12 +366,12 @@ def _question_key(record: StoredRecord) -> tuple[str, tuple[int, ...], str]:
 
 
 def _document_reasons(run: StoredRun, dataset: str, split: str, known: PublishedSplit) -> list[str]:
-    """A sentence where the documents are not those of the official split; else [].
+    """One sentence where the documents are not those of the official split; else [].
 
     Args:
         run: The run.
-        dataset: The data set.
-        split: The official split.
+        dataset: The name of the data set.
+        split: The name of the official split.
         known: What is published of it.
     """
     ids: set[str] = set()
@@ -362,8 +386,10 @@ def _document_reasons(run: StoredRun, dataset: str, split: str, known: Published
 
 
 def _kind_reasons(run: StoredRun, known: PublishedSplit) -> list[str]:
-    """A sentence for each criterion by which the run has other numbers of questions of a kind:
-    "sample: other numbers of each hops: 2 1251 (official 1252), ..."."""
+    """A sentence for each criterion by which the run has other numbers of questions of a kind.
+
+    -> ["sample: other numbers of each hops: 2 1251 (official 1252), ..."]
+    """
     reasons = []
     for criterion, official in known.kinds.items():
         found = Counter(kind_of_question(record, criterion) for record in run.whole_records)

@@ -16,15 +16,16 @@ class _Strict(BaseModel):
 
 
 class PublishedModel(_Strict):
-    """A model. Its first prompt is: opening, a system turn, user, the prompt, closing.
+    """What is published of a model. Its first prompt is: opening, a system turn, user, the prompt,
+    closing.
 
     Attributes:
         hubs: Its ids of the hub, the newest first.
-        opening: What its chat template begins with.
+        opening: The text that its chat template begins with.
         system: The system turn where a prompt has none.
-        user: What comes before the turn of the user.
-        closing: What comes after it.
-        ids: The first token ids.
+        user: The text before the turn of the user.
+        closing: The text after it.
+        ids: The first token ids of a prompt.
     """
 
     hubs: tuple[str, ...] = Field(min_length=1)
@@ -40,8 +41,8 @@ class PublishedSplit(_Strict):
 
     Attributes:
         ids: The form of a question's id, a regular expression.
-        documents: How many there are.
-        sha256: Of the sorted ids of the documents, joined by line ends.
+        documents: The number of documents.
+        sha256: The sha256 of the sorted ids of the documents, joined by line ends.
         kinds: Criterion ("hops") -> kind ("2") -> number of questions.
     """
 
@@ -52,11 +53,11 @@ class PublishedSplit(_Strict):
 
 
 class Published(_Strict):
-    """published.yaml.
+    """The content of published.yaml.
 
     Attributes:
-        models: By the last part of a hub id.
-        splits: By data set and split, "musique validation".
+        models: Last part of a hub id -> what is published of the model.
+        splits: Data set and split, "musique validation" -> what is published of the split.
     """
 
     models: dict[str, PublishedModel]
@@ -77,6 +78,7 @@ def published() -> Published:
 
 @cache
 def training_ids() -> frozenset[str]:
-    """The first 12 hex digits of the sha256 of each training question's id."""
+    """The training questions in training_ids.txt, read once: the first 12 hex digits of the sha256
+    of each question's id."""
     text = (resources.files("reports.paper") / "training_ids.txt").read_text("utf-8")
     return frozenset(text.split())

@@ -10,12 +10,19 @@ def setting_differences(
     head: str, used: Mapping[str, object], paper: Mapping[str, object]
 ) -> list[str]:
     """A sentence for each setting of the paper with another value in a run, and one for all that
-    the run lacks. A run lists no setting that is not set.
+    the run does not list.
+
+        ("method: ", {"k": 5}, {"k": 10, "b": 0.7})
+            -> ["method: k is 5, the paper's is 10",
+                "method: b is not recorded; the paper has b 0.7"]
+
+    A run lists no setting that is not set, so one that the paper has not set either is no
+    difference.
 
     Args:
         head: The beginning of each sentence.
         used: The settings of the run.
-        paper: Those of the paper.
+        paper: The settings of the paper.
     """
     sentences = []
     missing = []
@@ -35,7 +42,7 @@ def setting_differences(
 
 
 def shown(value: object) -> str:
-    """A value in a sentence."""
+    """A value in a sentence: None -> "not set", True -> "true", others as text."""
     if value is None:
         return "not set"
     if isinstance(value, bool):

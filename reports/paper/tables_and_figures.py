@@ -64,7 +64,7 @@ class TableOrFigure(BaseModel):
 
     @property
     def label(self) -> str:
-        """ "GARLIC, Table 1"."""
+        """The paper and the place in it: "GARLIC, Table 1"."""
         return f"{PAPERS[self.paper]}, {self.place}"
 
     def has_row(self, source: str, table: str) -> bool:
@@ -84,15 +84,21 @@ class TableOrFigure(BaseModel):
 
 @cache
 def tables_and_figures() -> tuple[TableOrFigure, ...]:
-    """All tables and figures, in the order of the papers."""
+    """All tables and figures of tables_and_figures.yaml, in the order of the papers."""
     file = resources.files("reports.paper").joinpath("tables_and_figures.yaml")
     rows = yaml.safe_load(file.read_text(encoding="utf-8"))
     return tuple(map(TableOrFigure.model_validate, rows))
 
 
 def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
-    """The table or figure that `harness reproduce NAME` means, and its suite, NAME or pocket-...
-    Raises UnknownName."""
+    """The table or figure that `harness reproduce NAME` means, and its suite.
+
+        "GARLIC-table1"             -> the table, "garlic-table1"
+        "pocket-garlic-table1"      -> the same table, "pocket-garlic-table1"
+
+    Raises:
+        UnknownName: There is no such table or figure.
+    """
     by_name = {item.name: item for item in tables_and_figures() if item.name}
     by_folded_name = {presets.fold(known): known for known in by_name}
     folded = presets.fold(name)
@@ -107,7 +113,7 @@ def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
 
 
 class Printed(BaseModel):
-    """A row of paper_results.csv; line: where it is."""
+    """A row of paper_results.csv, and its line there."""
 
     source: str
     table: str
@@ -119,7 +125,7 @@ class Printed(BaseModel):
 
     @property
     def reason(self) -> str:
-        """Why it is not compared where mapping.yaml does not map it."""
+        """Why the value is not compared, where mapping.yaml does not map it."""
         if self.value.strip() == "-":
             return EMPTY
         return _UNMAPPED.get(self.metric) or _UNMAPPED.get(self.method) or _REMARK
@@ -133,6 +139,6 @@ def printed() -> tuple[Printed, ...]:
 
 
 def parse_printed(text: str) -> tuple[Printed, ...]:
-    """The rows of a text in the form of paper_results.csv."""
+    """The rows of a text in the form of paper_results.csv, with their line numbers."""
     reader = csv.DictReader(io.StringIO(text))
     return tuple(Printed.model_validate({**row, "line": reader.line_num}) for row in reader)

@@ -103,21 +103,27 @@ def frame(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> pd.DataFrame:
-    """Printed values beside measured ones, with verdicts (columns: COLUMNS); no rows where no run
-    measures one.
+    """Printed values beside measured ones, with verdicts, a row each; the columns are COLUMNS.
+
+    There are no rows where no run measures one of the values.
 
     Args:
         runs: Stored runs.
         values: Printed values; by default those of paper_results.csv that mapping.yaml maps.
         margin: In points of 100 for scores, in percent of the printed value for costs and requests.
-        convention: Another way to count FLOPs than the papers' own, as mapping.yaml has it.
+        convention: Another way to count FLOPs than the papers' own; None for theirs.
 
     Raises:
         UserError: There is no run, or a run without records.
     """
     rows = measured_rows(runs, values, margin=margin, convention=convention)
-    rows.sort(key=lambda row: (row.several, str(row.cells["dataset"])))  # stable; means last
+    rows.sort(key=_by_dataset_means_last)  # stable
     return facts.as_floats(pd.DataFrame([row.cells for row in rows], columns=list(COLUMNS)))
+
+
+def _by_dataset_means_last(row: MeasuredRow) -> tuple[bool, str]:
+    """A sort key: rows of one data set by its name, then rows that are means over several."""
+    return row.several, str(row.cells["dataset"])
 
 
 def measured_rows(
@@ -127,14 +133,15 @@ def measured_rows(
     margin: float = MARGIN,
     convention: str | None = None,
 ) -> list[MeasuredRow]:
-    """A row for each printed value and each run, or runs on all its data sets, that measure it; in
-    the order of the values.
+    """A row for each printed value and each run that measures it, in the order of the values.
+
+    A mean over data sets is measured by several runs, one on each of them.
 
     Args:
         runs: Stored runs.
-        values: As in `frame`.
-        margin: As in `frame`.
-        convention: As in `frame`.
+        values: Printed values; by default those of paper_results.csv that mapping.yaml maps.
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
+        convention: Another way to count FLOPs than the papers' own; None for theirs.
 
     Raises:
         UserError: There is no run, or a run without records.
@@ -156,7 +163,7 @@ def measured_rows(
 
 
 def _readers_by_table(values: Sequence[Value]) -> dict[tuple[str, str, str], set[str]]:
-    """`_table_key` -> the readers of all its rows, in lower case."""
+    """Paper, table and preset of a printed row -> the readers of all such rows, in lower case."""
     readers: dict[tuple[str, str, str], set[str]] = {}
     for value in values:
         readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
@@ -164,13 +171,15 @@ def _readers_by_table(values: Sequence[Value]) -> dict[tuple[str, str, str], set
 
 
 def _under_convention(value: Value, convention: str) -> Value:
-    """The value with FLOPs counted otherwise; comparable.py makes a reason of a convention that is
-    not the printed FLOPs'."""
+    """The printed value, to be measured with FLOPs counted by another convention than its own.
+
+    Such a value is not comparable; reports/paper/comparable.py gives the reason.
+    """
     return replace(value, metric=value.metric.model_copy(update={"asked": convention}))
 
 
 def legend(margin: float = MARGIN) -> list[str]:
-    """Sentences to print below the table."""
+    """Sentences to print below the table, on what its verdicts mean."""
     return _LEGEND.format(margin=f"{margin:g}", wording=WORDING).splitlines()
 
 
@@ -182,8 +191,8 @@ def text(
     Args:
         runs: Stored runs.
         form: One of FORMATS.
-        margin: As in `frame`.
-        convention: As there.
+        margin: In points of 100 for scores, in percent of the printed value for costs and requests.
+        convention: Another way to count FLOPs than the papers' own; None for theirs.
     """
     whole = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
@@ -196,12 +205,12 @@ def text(
 
 
 def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
-    """A text with sentences in lines below it.
+    """A text with sentences in wrapped lines below it.
 
     Args:
         text: The text.
         sentences: The sentences.
-        form: Of the text; in LaTeX the lines are comments.
+        form: The format of the text; in LaTeX the lines are comments.
     """
     lines: list[str] = []
     for sentence in sentences:
@@ -216,12 +225,14 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
 def verdict(
     value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()
 ) -> str:
-    """EQUIVALENT, DIFFERS or UNDECIDED for what was measured, with the margin in brackets.
+    """The verdict on what was measured, in words.
+
+        -> "equivalent (within 2 points)", "undecided (about 1,200 questions needed)"
 
     Args:
         value: The printed value.
         measured: What was measured.
-        n: Questions that it was measured over.
+        n: The number of questions that it was measured over.
         margin: In points of a score, in percent of the printed value for costs and requests.
         unchecked: What no file of the run proves ("weights", "rows").
     """
@@ -251,8 +262,10 @@ def verdict(
 
 
 def _reach(value: Value, measured: Measured, margin: float) -> float:
-    """How far from the printed value a measured one is equivalent: half a unit of its last digit
-    and the margin; for a cost also the tokens by which prompts may be worded otherwise.
+    """How far from the printed value a measured one may be and still count as equivalent.
+
+    That is half a unit of its last digit and the margin; for a cost also the tokens by which
+    prompts may be worded otherwise.
 
     Args:
         value: The printed value.
@@ -266,13 +279,17 @@ def _reach(value: Value, measured: Measured, margin: float) -> float:
 
 
 def _questions_needed(n: int, ends: tuple[float, float], to_edge: float) -> int | None:
-    """About how many questions would decide, were the difference to stay, as half-widths shrink as
-    1 / sqrt(n); None for more than _MOST_QUESTIONS.
+    """About how many questions would decide, were the difference to stay.
+
+    Half-widths of intervals shrink as 1 / sqrt(n). The number is rounded up to two digits.
 
     Args:
-        n: Questions that were measured.
-        ends: The interval over them.
+        n: The number of questions that were measured.
+        ends: The lower and upper end of the interval over them.
         to_edge: From the measured value to the edge of what is equivalent; below 0 outside.
+
+    Returns:
+        The number; None for more than a million.
     """
     if to_edge == 0:
         return None
@@ -285,8 +302,10 @@ def _questions_needed(n: int, ends: tuple[float, float], to_edge: float) -> int 
 
 
 def _table_key(value: Value) -> tuple[str, str, str]:
-    """(paper, table, preset): shared by printed rows that differ in the reader or the place of the
-    evidence alone."""
+    """Paper, table and preset of a printed value.
+
+    Equal for printed rows that differ only in the reader or the place of the evidence.
+    """
     return value.entry.source, value.entry.table, value.entry.preset
 
 
@@ -296,8 +315,8 @@ def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[s
 
     Args:
         value: The printed value.
-        pairs: The runs that may measure it.
-        readers: Of all rows of the table, in lower case.
+        pairs: The runs that may measure it, each with its rule.
+        readers: The readers of all rows of the table, in lower case.
     """
     own_reader = value.paper.model.lower()
     own_place = value.entry.settings.get("place")
@@ -324,6 +343,8 @@ class _Comparison:
     def __init__(self, runs: Sequence[StoredRun], values: Sequence[Value], margin: float) -> None:
         """Name the runs and compare them with each other; nothing is measured yet.
 
+        `_measured` and `_rescored` are filled as rows ask for them.
+
         Args:
             runs: Stored runs.
             values: The printed values that they are compared with.
@@ -340,8 +361,12 @@ class _Comparison:
         self._rescored: dict[_RescoredKey, Findings] = {}
 
     def row(self, value: Value, pairs: tuple[Pair, ...]) -> Row:
-        """The row of `frame` for a value and the runs that measure it, one for each of its data
-        sets."""
+        """The row of `frame` for a printed value.
+
+        Args:
+            value: The printed value.
+            pairs: The runs that measure it, one for each of its data sets, each with its rule.
+        """
         ours = mean_over_datasets([self._measure(value, run) for _, run in pairs])
         findings = self._findings(value, pairs, ours)
         names = [run.config.dataset.name for _, run in pairs]
@@ -380,7 +405,7 @@ class _Comparison:
         }
 
     def _measure(self, value: Value, run: StoredRun) -> Measured:
-        """What a run measured of a value."""
+        """What a run measured of a value; computed once for values that are measured alike."""
         entry = value.entry
         key = (facts.run_key(run), value.metric, entry.per_document, entry.questions_per_document)
         if key not in self._measured:
@@ -388,11 +413,11 @@ class _Comparison:
         return self._measured[key]
 
     def _findings(self, value: Value, pairs: tuple[Pair, ...], ours: Measured) -> Findings:
-        """What forbids a verdict or stands beside it.
+        """What forbids a verdict on a value, or stands beside it.
 
         Args:
             value: The printed value.
-            pairs: The runs that measure it.
+            pairs: The runs that measure it, each with its rule.
             ours: What they measured.
         """
         findings = _differences_of_pairs(value, pairs, self._runs)
@@ -408,12 +433,12 @@ class _Comparison:
         return findings
 
     def _verdict(self, value: Value, ours: Measured, n: int, findings: Findings) -> str:
-        """NOT_COMPARABLE where something forbids a verdict, else as `verdict`.
+        """The verdict on a value; "not comparable" where something forbids one.
 
         Args:
             value: The printed value.
             ours: What the runs measured of it.
-            n: Questions that it was measured over.
+            n: The number of questions that it was measured over.
             findings: What forbids a verdict, or was not checked.
         """
         if findings.reasons:
@@ -421,11 +446,12 @@ class _Comparison:
         return verdict(value, ours, n, self._margin, list(dict.fromkeys(findings.unchecked)))
 
     def _notes(self, value: Value, pairs: tuple[Pair, ...], findings: Findings) -> tuple[str, ...]:
-        """The reasons, what a reader should weigh, and what is known to be done otherwise.
+        """The notes of a row: why there is no verdict, what a reader should weigh, and what is
+        known to be done otherwise than in the paper.
 
         Args:
             value: The printed value.
-            pairs: The runs that measure it.
+            pairs: The runs that measure it, each with its rule.
             findings: What forbids a verdict or stands beside it.
         """
         marks = list(findings.marks)
@@ -437,8 +463,11 @@ class _Comparison:
         return (*findings.reasons, *dict.fromkeys(marks), *known)
 
     def _rescored_once(self, value: Value, run: StoredRun) -> Findings:
-        """What reports.rescored says of the value's score, and whether gold answers are the data
-        set's; costs are not computed again."""
+        """What comparing a value's score with the run's answers and the data set's gold answers
+        finds.
+
+        Done once for each run and score. A cost is not computed again, and is called not checked.
+        """
         metric = value.metric
         if not metric.in_points:
             return Findings(unchecked=["costs"])
@@ -452,7 +481,12 @@ class _Comparison:
 
 
 def _rescored_findings(run: StoredRun, score: str) -> Findings:
-    """Compare a score with what the answers and the gold answers of the data set give."""
+    """Compare a score with what the run's answers and the gold answers of the data set give.
+
+    Args:
+        run: A stored run.
+        score: The name of the score.
+    """
     again = rescored(run, score)
     if again.problem is not None:
         findings = Findings([f"metric: {again.problem}"])
@@ -468,7 +502,8 @@ def _rescored_findings(run: StoredRun, score: str) -> Findings:
 
 
 def _ambiguous_places(values: Sequence[Value]) -> set[tuple[str, str]]:
-    """(paper, data set) where the made-up data set stands in for several labels of the paper."""
+    """(paper, data set) of each made-up data set that stands in for several data sets of the
+    paper."""
     places: dict[tuple[str, str], set[str]] = {}
     for value in values:
         for name in value.stand_ins:
@@ -477,28 +512,31 @@ def _ambiguous_places(values: Sequence[Value]) -> set[tuple[str, str]]:
 
 
 def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
-    """Run key -> what does not fit in its records, and how it differs from the other runs."""
+    """Key of a run (data set, folder) -> sentences on what does not fit in its records, and on how
+    it differs from the other runs."""
     checks = Checks()
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
     reasons = reasons_not_to_rank(runs, checks)
     versions = other_versions(runs, checks)
-    for run, *sentences in zip(runs, reasons, versions, only_in_seed(runs), strict=True):
+    seeds = only_in_seed(runs)
+    for place, run in enumerate(runs):
         found = remarks[facts.run_key(run)]
         found += checks.misfit_notes(run)
-        found += filter(None, sentences)
+        found += filter(None, (reasons[place], versions[place], seeds[place]))
     return remarks
 
 
 def _differences_of_pairs(
     value: Value, pairs: tuple[Pair, ...], runs: Sequence[StoredRun]
 ) -> Findings:
-    """What differs between the runs and the value; each reason and mark with its data sets where
-    not all have it.
+    """What differs between the runs and the printed value.
+
+    Each reason and mark names its data sets where not all have it.
 
     Args:
         value: The printed value.
-        pairs: The runs that measure it.
-        runs: Those at hand, among which the sources of their numbers are sought.
+        pairs: The runs that measure it, each with its rule.
+        runs: All runs at hand, among which the sources of their numbers are looked for.
     """
     reasons: dict[str, list[str]] = {}
     marks: dict[str, list[str]] = {}
@@ -516,7 +554,13 @@ def _differences_of_pairs(
 
 
 def _with_datasets(sentences: Mapping[str, Sequence[str]], n: int) -> list[str]:
-    """Sentences, with their data sets where these are not all `n`."""
+    """The sentences, each with its data sets in brackets unless there are `n` of them, which are
+    all.
+
+    Args:
+        sentences: Sentence -> the data sets for which it holds.
+        n: The number of all data sets.
+    """
     found = []
     for sentence, names in sentences.items():
         if len(names) == n:

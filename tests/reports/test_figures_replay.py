@@ -58,7 +58,7 @@ def test_stops_worked_by_hand(rule, most, place):
         return
     assert (stop.step, stop.answer, stop.own) == (place, ANSWERS[place], place == 1)
     assert stop.flops == pytest.approx((place + 1.1) * TERA)
-    assert [s["start"] for s in Rule.shown(stop.steps(RECORD))] == list(range(place + 1))
+    assert [s["start"] for s in Rule.shown_after(stop.steps(RECORD))] == list(range(place + 1))
 
 
 def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
@@ -114,7 +114,7 @@ def test_a_text_over_several_documents_is_its_parts_again():
         "text": "",
         "sources": [["x", 1, 2], ["y", 3, 4]],
     }
-    found = Rule.shown([{**WHOLE["steps"][0], "shown": parts}])
+    found = Rule.shown_after([{**WHOLE["steps"][0], "shown": parts}])
     assert [(s["document_id"], s["start"], s["end"]) for s in found] == [("x", 1, 2), ("y", 3, 4)]
 
 

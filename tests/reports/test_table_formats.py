@@ -234,7 +234,7 @@ def test_a_table_for_a_paper_has_counts_of_failures_and_notes_only_where_asked()
         {"method": ["a", "b"], "failed": [1, 0], "texts_cut": [2, 0], "notes": [("odd",), ()]}
     )
     assert "Method & Failed & Texts cut & Notes" in render(frame, "latex")
-    out = render_sections([Section("", frame, asked=())], "latex")
+    out = render_sections([Section("", frame, named_columns=())], "latex")
     assert r"Method \\" in out
     assert "% odd\n" in out
 

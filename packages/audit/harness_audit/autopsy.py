@@ -293,7 +293,7 @@ def _wrong_stop_class(
     for place, step in enumerate(record.steps):
         if step.get("answer") is None or place == stop_index:
             continue
-        seen = [parse_shown(part) for part in Rule.shown(record.steps[: place + 1])]
+        seen = [parse_shown(part) for part in Rule.shown_after(record.steps[: place + 1])]
         try:
             scores = score_reply(dataset, str(step["answer"]), seen, example.gold).scores
         except ScoreError:

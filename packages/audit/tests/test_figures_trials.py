@@ -75,8 +75,8 @@ def test_what_had_been_read_is_what_came_and_did_not_leave():
         {**both, "document_id": d, "start": a, "end": b, "sources": []}
         for d, a, b in both["sources"]
     ]
-    assert Trials.shown(steps[:2]) == [span, *parts]
-    assert Trials.shown(steps) == parts
+    assert Trials.shown_after(steps[:2]) == [span, *parts]
+    assert Trials.shown_after(steps) == parts
 
 
 def test_runs_without_trials_are_told_apart(tmp_path):
