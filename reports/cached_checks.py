@@ -226,7 +226,7 @@ class _Header:
 
     @classmethod
     def parse(cls, array: NDArray[np.uint8]) -> "_Header":
-        """The header in an array of `as_bytes`.
+        """The header from the array of bytes that holds it in a cached file.
 
         Raises:
             KeyError: The array holds another value.

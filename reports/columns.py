@@ -164,8 +164,9 @@ def sections(
 
     Args:
         frame: The main table, or one with its columns of what ranks, titles and explains rows.
-        columns: As in `pick_columns`; () keeps every column.
-        score: As there.
+        columns: The columns to show after the ones that say which run it is; None for those that
+            fit a terminal, () for all.
+        score: The score shown where `columns` is None, by default the headlines.
     """
     tables = []
     for _, group in frame.groupby("dataset", sort=False):

@@ -221,13 +221,15 @@ def _have_one_reader(run: StoredRun, base: StoredRun) -> bool:
 
 
 def _is_place(key: str, ours: object, theirs: object) -> bool:
-    """Whether a key of the reader names the same content by two places, or one value in two ways
-    ("auto" and "float32").
+    """Whether both values of a key of the reader stand for the same content.
+
+    That is so for a file that lies in two places, and for one value said in two ways (unset and
+    "float32").
 
     Args:
         key: A key of `facts_of`.
         ours: Its value in one run, None where it is not set.
-        theirs: Its value in the other, likewise.
+        theirs: Its value in the other, None where it is not set.
     """
     name = key.removeprefix("model.")
     if not key.startswith("model.") or name not in _PLACES:

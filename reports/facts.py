@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -475,11 +475,21 @@ def count_documents(run: StoredRun, clusters: int) -> int:
     return len(set[str]().union(*run.columns.documents.values))
 
 
-def texts_cut(run: StoredRun) -> tuple[int | None, int]:
-    """How many texts encoders and rerankers were given in a run, and how many of them they cut.
+class CutTexts(NamedTuple):
+    """How many texts encoders and rerankers cut in a run.
 
-    The first number is None where it was not counted.
+    Attributes:
+        given: The number of texts that they were given; None where it was not counted.
+        cut: The number of these that they cut.
     """
+
+    given: int | None
+    cut: int
+
+
+def texts_cut(run: StoredRun) -> CutTexts:
+    """How many texts encoders and rerankers were given and cut, for all indexes and questions of a
+    run."""
     texts, cut = texts_and_cut(index_usages(run))
     columns = run.columns
     for phase in columns.phases:
@@ -490,7 +500,7 @@ def texts_cut(run: StoredRun) -> tuple[int | None, int]:
             texts = None
         elif texts is not None:
             texts += int(given.sum())
-    return texts, cut
+    return CutTexts(texts, cut)
 
 
 def head_columns(run: StoredRun, label: str) -> dict[str, Cell]:

@@ -442,7 +442,7 @@ class _CostSentences:
 
 
 def _cheapest(runs: Sequence[Ranked]) -> Ranked:
-    """The run that costs least."""
+    """The run with the least cost; of equal ones the first."""
     return min(runs, key=lambda each: each.cost)
 
 

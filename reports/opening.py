@@ -191,7 +191,7 @@ def _number_of(number: int, noun: str) -> str:
 
 
 def _opening_row(row: TableRow, several_models: bool) -> Decided:
-    """What the opening says of a row.
+    """The row of the opening's table that a row of the main table gives.
 
     Args:
         row: The row.

@@ -92,7 +92,8 @@ class BestMinusRun:
     for_all_pairs: bool
 
     def __str__(self) -> str:
-        """ "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7", as far as there is one."""
+        """The difference in a sentence: "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7";
+        without the interval where there is none."""
         return f"{self.best} minus {self.other}: {self.amount}"
 
     @property

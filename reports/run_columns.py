@@ -124,7 +124,7 @@ def _texts_cut(row: TableRow) -> int | None:
     """The number of texts that encoders and rerankers cut; None where another program answered."""
     if _unobserved(row.run):
         return None
-    return facts.texts_cut(row.run)[1]
+    return facts.texts_cut(row.run).cut
 
 
 def _search_tokens(row: TableRow) -> float | None:

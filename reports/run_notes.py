@@ -172,13 +172,13 @@ def _caveats(run: StoredRun) -> list[str]:
 
 def _cut_text_notes(run: StoredRun) -> list[str]:
     """One sentence on the texts that encoders and rerankers cut; [] where they cut none."""
-    texts, shortened = facts.texts_cut(run)
-    if not shortened:
+    texts = facts.texts_cut(run)
+    if not texts.cut:
         return []
     part = "texts"
-    if texts:
-        part = f"of {texts} texts ({100 * shortened / texts:.0f} %)"
-    return [f"{shortened} {part} were longer than the encoder reads, and cut"]
+    if texts.given:
+        part = f"of {texts.given} texts ({100 * texts.cut / texts.given:.0f} %)"
+    return [f"{texts.cut} {part} were longer than the encoder reads, and cut"]
 
 
 def _usage_notes(run: StoredRun, total: PhaseUsage) -> list[str]:

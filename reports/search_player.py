@@ -374,7 +374,8 @@ class _Row:
         return _DOT_CELL * self._lines
 
     def spot(self, place: int, top: float) -> _Spot:
-        """Where a node of the row is drawn.
+        """Where a node of the row is drawn: in the middle of its cell, dots on several lines in
+        turn.
 
         Args:
             place: Its place in the row, from 0 at the left.

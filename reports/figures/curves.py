@@ -248,7 +248,7 @@ class Curve:
 
 
 def rows_to_draw(table: pd.DataFrame) -> list[Curve]:
-    """The curves of a table of `frame`.
+    """The curves of a table of `frame`, with the rows of their two lines.
 
     Both lines of a curve pass through the stop rule of one run: of its runs, the one that recorded
     most rules.
