@@ -47,7 +47,13 @@ def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
     """The question set that most runs have; of several, the one with most questions, then the
     first."""
     counts = Counter(keys)
-    return max(counts, key=lambda key: (counts[key], len(key[1])))
+
+    def commonness(key: QuestionSet) -> tuple[int, int]:
+        """How many runs have a question set, then how many questions it has."""
+        _, questions = key
+        return counts[key], len(questions)
+
+    return max(counts, key=commonness)
 
 
 def reasons_not_to_rank(
@@ -109,8 +115,8 @@ def _usual_place(runs: Sequence[StoredRun], members: Sequence[int], checks: Chec
         if key == commonest:
             run = runs[place]
             tasks[place] = [facts.task(run), checks.examined(run).texts_key]
-    counts = list(tasks.values())
-    return max(tasks, key=lambda place: counts.count(tasks[place]))
+    all_tasks = list(tasks.values())
+    return max(tasks, key=lambda place: all_tasks.count(tasks[place]))
 
 
 def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> list[str]:

@@ -506,6 +506,7 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > _LONGEST_LIST:
         shown = _LONGEST_LIST - 1
         return f"{', '.join(names[:shown])} and {len(names) - shown} more"
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    *before_last, last = names
+    if not before_last:
+        return last
+    return f"{', '.join(before_last)} and {last}"

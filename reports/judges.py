@@ -93,13 +93,13 @@ def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
         other: The name of the other.
     """
     both = []
-    places = []
+    clusters = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         scores = record.scores
         if record.error is None and one in scores and other in scores:
             both.append((scores[one] >= RIGHT, scores[other] >= RIGHT))
-            places.append(int(cluster))
-    return agreement(both, places)
+            clusters.append(int(cluster))
+    return agreement(both, clusters)
 
 
 @dataclass(frozen=True)

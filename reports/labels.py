@@ -98,12 +98,12 @@ def _raters(
         clusters: Question id -> the cluster of the question, a number.
     """
     pairs = []
-    places = []
+    pair_clusters = []
     for question, label in others.items():
         if question in its:
             pairs.append((its[question], label))
-            places.append(clusters[question])
-    return Raters(one, other, agreement(pairs, places))
+            pair_clusters.append(clusters[question])
+    return Raters(one, other, agreement(pairs, pair_clusters))
 
 
 def _clusters(run: StoredRun) -> dict[str, int]:
@@ -182,23 +182,27 @@ def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> Peo
     """
     scores: list[float] = []
     labels: list[float | None] = []
-    places: list[int] = []
+    clusters: list[int] = []
     known: list[float] = []
-    known_places: list[int] = []
+    known_clusters: list[int] = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         if not record.has_answer or judge not in record.scores:
             continue
         label = points.get(record.question_id)
         scores.append(record.scores[judge])
         labels.append(label)
-        places.append(int(cluster))
+        clusters.append(int(cluster))
         if label is not None:
             known.append(label)
-            known_places.append(int(cluster))
+            known_clusters.append(int(cluster))
     if not known:
         return None
-    joined = prediction_powered(scores, labels, np.asarray(places, dtype=np.int32))
-    return PeopleMean(judge, interval(scores, places), interval(known, known_places), joined)
+    return PeopleMean(
+        judge=judge,
+        by_judge=interval(scores, clusters),
+        by_labels=interval(known, known_clusters),
+        joined=prediction_powered(scores, labels, np.asarray(clusters, dtype=np.int32)),
+    )
 
 
 def _points(raters: Mapping[str, Mapping[str, str]]) -> dict[str, float]:

@@ -275,7 +275,8 @@ def _known_cost(rows: Sequence[TableRow]) -> str | None:
     """The first of "money", "FLOPs" and "tokens" that is known for every row; None where none
     is."""
     for name, cost_of in _COSTS.items():
-        if all(map(_is_known, map(cost_of, rows))):
+        costs = [cost_of(row) for row in rows]
+        if all(map(_is_known, costs)):
             return name
     return None
 

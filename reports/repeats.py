@@ -126,9 +126,10 @@ def _spread_note(repeats: Sequence[StoredRun], questions: Sequence[Repeated]) ->
         repeats: The runs.
         questions: The records of each question, one a repeat.
     """
+    records_by_repeat = list(zip(*questions, strict=True))
     deviations = []
     for name in _score_names(questions):
-        means = [_mean_points(repeat, name) for repeat in zip(*questions, strict=True)]
+        means = [_mean_points(records, name) for records in records_by_repeat]
         deviations.append(f"{name} {statistics.stdev(means):.2f}")
     seeds = ", ".join(str(run.config.seed) for run in repeats)
     note = f"mean of {len(repeats)} repeats (seeds {seeds})"
@@ -150,8 +151,9 @@ def _scores_or_zero(records: Repeated, name: str) -> list[float]:
 def _score_names(questions: Sequence[Repeated]) -> list[str]:
     """The names of all scores, repeat by repeat, each once."""
     found: dict[str, None] = {}
-    for repeat in zip(*questions, strict=True):
-        for record in repeat:
+    records_by_repeat = zip(*questions, strict=True)
+    for records in records_by_repeat:
+        for record in records:
             found.update(dict.fromkeys(record.scores))
     return list(found)
 

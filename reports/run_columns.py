@@ -88,16 +88,24 @@ def columns_shown(kind: Shown) -> list[str]:
     """The names of the columns of a kind in the order in which they are printed: those marked
     `first`, then the others."""
     columns = [column for column in COLUMNS if column.shown is kind]
-    columns.sort(key=lambda column: not column.first)
-    return [column.name for column in columns]
+    first = [column.name for column in columns if column.first]
+    others = [column.name for column in columns if not column.first]
+    return [*first, *others]
 
 
 def legends(names: Collection[str]) -> list[str]:
     """The legends of the columns with these names, in the order of COLUMNS; those of columns that
     are shown where FLOPs are known come last."""
-    columns = [column for column in COLUMNS if column.legend and column.name in names]
-    columns.sort(key=lambda column: column.shown is Shown.WITH_FLOPS)
-    return [column.legend for column in columns]
+    found = []
+    last = []
+    for column in COLUMNS:
+        if not column.legend or column.name not in names:
+            continue
+        if column.shown is Shown.WITH_FLOPS:
+            last.append(column.legend)
+        else:
+            found.append(column.legend)
+    return [*found, *last]
 
 
 def _unobserved(run: StoredRun) -> bool:

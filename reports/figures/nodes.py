@@ -111,11 +111,14 @@ def _ks_distance(values: np.ndarray, mu: float, sigma: float) -> float:
     if sigma < 1e-12:
         return 0.0
     numbers, counts = np.unique(values, return_counts=True)
+    # Between two values that occur the shares are constant, so the ends decide.
     shares = np.cumsum(counts) / len(values)
-    above = ndtr((np.log(numbers + 0.5) - mu) / sigma)
-    before = ndtr((np.log(numbers - 0.5) - mu) / sigma)
-    step = np.concatenate([[0.0], shares[:-1]])  # between two values that occur the ends decide
-    return float(max(np.abs(shares - above).max(), np.abs(step - before).max()))
+    shares_before = np.concatenate([[0.0], shares[:-1]])
+    fitted = ndtr((np.log(numbers + 0.5) - mu) / sigma)
+    fitted_before = ndtr((np.log(numbers - 0.5) - mu) / sigma)
+    distance = np.abs(shares - fitted).max()
+    distance_before = np.abs(shares_before - fitted_before).max()
+    return float(max(distance, distance_before))
 
 
 def column_width(values: Sequence[int]) -> int:
