@@ -336,8 +336,8 @@ def index_problems(run: StoredRun) -> Mapping[str, int]:
 
 
 def _stop_check(run: StoredRun) -> Callable[[str, Sequence[Mapping[str, object]]], bool] | None:
-    """`ChecksStops.may_stop` of the run's method: (stop reason, steps) -> whether a search of these
-    steps may stop for it.
+    """The function (stop reason, steps) -> whether a search of the run's method with these steps
+    may stop for that reason.
 
     None for a method that does not say, and for a run that does not record the values of settings
     left unset (`manifest.hashed`), on which the answer may depend.

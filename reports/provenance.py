@@ -75,7 +75,8 @@ def _shown_commands(commands: Sequence[str]) -> Html:
 
 
 def _row(run: StoredRun) -> Row:
-    """A run in the table of runs: {"run": "...", "data set": "musique", "started": "...", ...}."""
+    """A run in the table of runs, by column: {"run": "...", "data set": "musique", "started":
+    "...", ...}; "–" for what is not recorded."""
     return {
         "run": run.name,
         "data set": run.config.dataset.name,
