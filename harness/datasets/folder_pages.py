@@ -288,7 +288,9 @@ def _read_office(path: Path, page_id: str) -> ReadFile:
 
 
 def _read_csv(path: Path, page_id: str) -> ReadFile:
-    """Read a table as one page, a table of Markdown. Raises _Unreadable."""
+    """Read a table as one page, which is a table of Markdown, by markitdown. Raises
+    _Unreadable.
+    """
     text, note = _read_text(path)
     return replace(_read_converted(page_id, text.encode(), ".csv"), note=note)
 

@@ -179,8 +179,7 @@ class RowFormat:
 
 
 def row_format(config: DatasetConfig) -> RowFormat:
-    """How the rows of a data set are read: their parser and, for some formats, where support is
-    moved.
+    """How the rows of a data set are read: by which parser, and where support is moved, if it is.
 
     Raises ConfigError, UnknownName.
     """

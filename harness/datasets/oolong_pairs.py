@@ -112,8 +112,9 @@ def _texts_of(config: DatasetConfig, tokens: int) -> Iterator[str]:
 
 
 def _users(asked: Iterable[_Asked]) -> set[str]:
-    """The numbers of all users that the answers name: ["(11, 22)", "(11, 7)"] -> {"11", "22",
-    "7"}.
+    """The numbers of all users that the answers name.
+
+    ["(11, 22)", "(11, 7)"] -> {"11", "22", "7"}
     """
     named: set[str] = set()
     for each in asked:

@@ -319,7 +319,7 @@ def parse_question(raw: RawRow) -> OpenRow:
 
 
 def _parse_form(raw: RawRow) -> OpenRow:
-    """The question of a row, read as the first of the forms above that has its keys.
+    """Parse a row as the first published form whose keys it has.
 
         {"possible_answers": ...}               as PopQA
         {"question": ..., "answer": {...}}      as TriviaQA

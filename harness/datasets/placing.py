@@ -50,9 +50,13 @@ def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict
 
 
 def rearrange(row: Row, placement: Placement) -> Row:
-    """The row with its supporting paragraphs moved to the placement and `supporting` counted anew.
+    """Move the supporting paragraphs of a row to a placement; `supporting` gets their new indices.
 
     Numbers of paragraphs in its `extra` are not changed: they count the original order.
+
+    Args:
+        row: The row.
+        placement: Where its supporting paragraphs are to be.
     """
     sizes = [_size(title, text) for title, text in row.paragraphs]
     order = _new_order(sizes, sorted(set(row.supporting)), placement)

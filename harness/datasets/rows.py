@@ -105,9 +105,7 @@ def _row_problem(error: ErrorDetails) -> str:
 
 
 def _to_records(value: object) -> object:
-    """Apply `records_from_columns` as a pydantic validator, which may raise only pydantic's
-    errors.
-    """
+    """`records_from_columns` as a pydantic validator, which may raise only pydantic's errors."""
     try:
         return records_from_columns(value, "")
     except RowError as error:

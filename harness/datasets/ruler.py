@@ -602,6 +602,7 @@ def _text_maker(options: Options) -> TextMaker:
         essay: Sequence[str] = ()
         if niah.hay == "essay":
             essay = _essay(options)
+        # The number of the question matters only where texts are made of source questions.
         return TextMaker(lambda dice, size, _: niah.make(dice, size, essay), 4)
     if task == "vt":
         return TextMaker(lambda dice, size, _: _variable_tracking(dice, size), 5)

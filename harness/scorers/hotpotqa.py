@@ -37,7 +37,12 @@ def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> 
         references: The accepted answers.
         part: "f1", "precision" or "recall".
     """
-    return best(lambda p, g: float(getattr(yes_no_overlap(p, g), part)), prediction, references)
+
+    def overlap_with(text: str, gold: str) -> float:
+        """The wanted part of the overlap of the reply with one accepted answer."""
+        return float(getattr(yes_no_overlap(text, gold), part))
+
+    return best(overlap_with, prediction, references)
 
 
 def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
@@ -48,7 +53,8 @@ def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
         references: The gold facts, in the same form.
         part: "em", "f1", "precision" or "recall".
     """
-    return float(getattr(set_overlap(facts(prediction), facts(references)), part))
+    overlap = set_overlap(facts(prediction), facts(references))
+    return float(getattr(overlap, part))
 
 
 scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")(

@@ -78,11 +78,14 @@ def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
     references.
     """
     text = " ".join(jieba_words(prediction))
-    # one function lies between this and the English score in the published script: one frame less
-    # for the recursion
-    return best(
-        lambda p, g: rouge_l(p, " ".join(jieba_words(g)), frames=FRAMES - 1), text, references
-    )
+
+    def rouge_with(spaced_text: str, gold: str) -> float:
+        """ROUGE-L of the reply's words with those of one reference."""
+        # One function lies between this and the English score in the published script: one frame
+        # less for the recursion.
+        return rouge_l(spaced_text, " ".join(jieba_words(gold)), frames=FRAMES - 1)
+
+    return best(rouge_with, text, references)
 
 
 @scorer("longbench.retrieval_zh_score", "share of numbers that name the Chinese paragraph")
