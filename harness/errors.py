@@ -105,8 +105,9 @@ class HarnessError(Exception):
         self.missing: list[str] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How to unpickle in another process: without calling the class, whose arguments are not
-        the message alone."""
+        """Say how to unpickle the error in another process: without calling its class, whose
+        arguments are not the message alone.
+        """
         return _unpickled, (type(self), self.args), self.__dict__
 
 

@@ -33,7 +33,7 @@ class Replacing(Protocol):
 
     @property
     def prompts(self) -> Mapping[str, Replaced]:
-        """Name of a prompt -> its replacement."""
+        """The prompts that are replaced: name of a prompt -> its replacement."""
 
 
 class Pieces(list[str]):

@@ -38,7 +38,9 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Scores with intervals, costs and counts: docs/run-folder.md#summary."""
+        """The run's scores with intervals, costs and counts, as its summary.json has them:
+        docs/run-folder.md#summary.
+        """
         return self.stored.summary.to_json()
 
     @property
@@ -78,7 +80,9 @@ class Run:
         return _compared(folders, reference or self.folder.name, score)
 
     def trace(self, question_id: str) -> str:
-        """The search of one question as text, as `harness trace` prints it. Raises UnknownName."""
+        """The search of one question as text, as `harness trace` prints it. Raises UnknownName for
+        a question without a record.
+        """
         return _tables([self]).trace(question_id)
 
     def plot(self, out: PathLike | None = None, *, score: str | None = None) -> bytes:

@@ -37,7 +37,7 @@ class _Ending(NamedTuple):
 
 
 def _ending_of(error: Exception) -> _Ending | None:
-    """The sentence and exit code for an error; None for a bug."""
+    """How a command ends after an error: a sentence and its exit code; None for a bug."""
     if isinstance(error, typer.TyperException):
         return _Ending(_usage_sentence(error), 2)
     if isinstance(error, UserError):

@@ -38,7 +38,7 @@ def mean_texts(summary: RunSummary) -> dict[str, str]:
 
 
 def counted(n: int, noun: str) -> str:
-    """A number with its noun: "1 run", "2 runs"."""
+    """Write a number with its noun: (1, "run") -> "1 run", (2, "run") -> "2 runs"."""
     if n == 1:
         return f"1 {noun}"
     return f"{n} {noun}s"

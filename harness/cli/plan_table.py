@@ -43,7 +43,7 @@ UNKNOWN = "unknown"
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
-    """The sum of the values that are known; None where none is."""
+    """Sum up the values that are known; None where none is."""
     known = [value for value in values if value is not None]
     if not known:
         return None

@@ -83,7 +83,9 @@ def prune(
 
 
 def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
-    """The runs that are unfinished, failed or superseded, in the given order."""
+    """Find the runs that are unfinished, failed or superseded, in the
+    given order, each with its state.
+    """
     finished = [run for run in runs if not is_unfinished(run)]
     superseded = {run.path for run in newest_code(finished)[1]}
     found = []

@@ -133,7 +133,7 @@ class WorkerOptions:
     ] = None
 
     def check(self, request: RunRequest, plan: bool = False) -> None:
-        """Raise UserError for options that do not fit together.
+        """Raise UserError where options on worker processes do not fit each other or the request.
 
         Args:
             request: What the command runs, with its limits.

@@ -121,10 +121,10 @@ def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
 
 
 def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs without copies in other results folders, in their order.
+    """Leave out copies of a run that are in other results folders, with a warning for each.
 
-    Of several runs with the same records, the one with most questions stays; warns about the
-    others. A run that was made twice, or a copy that was changed, stays.
+    Of several runs with the same records, the one with most questions stays. A run that was made
+    twice, or a copy that was changed, stays too. The order stays.
     """
     remaining: list[StoredRun] = []
     for run in sorted(runs, key=lambda run: -len(run.records)):

@@ -132,8 +132,10 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answer with the page or the state; 403 for a foreign Host header, 404 for another
-        path."""
+        """Answer a request with the page or the state.
+
+        Status 403 for a foreign Host header, 404 for any other path.
+        """
         if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
             self.send_error(403, "this page is for the machine that serves it")
             return

@@ -21,7 +21,9 @@ from harness.errors import UserError
 
 
 def retriever_settings(text: str | None, options: CallOptions) -> Mapping[str, object] | None:
-    """The settings of the retriever of a command; None for none.
+    """Make the settings of the retriever that a command names; None for none.
+
+    "wiki=http://localhost:9200" -> {"name": "wiki", "base_url": "http://localhost:9200"}
 
     Args:
         text: As typed: "URL", "module:function", or either after "NAME=".

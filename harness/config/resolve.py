@@ -162,18 +162,20 @@ def resolve_method(choices: Choices) -> ResolvedPart[MethodChoice]:
 
 
 def resolve_dataset(choices: Choices) -> ResolvedPart[DatasetConfig]:
-    """Resolve the data set alone. Raises as `resolve_method`."""
+    """Resolve the data set alone. Raises UserError for one mistake, ConfigError for several."""
     return _Resolver(choices).only("dataset", DatasetConfig)
 
 
 def resolve_model(choices: Choices) -> ResolvedPart[ModelConfig]:
-    """Resolve the reader alone. Raises as `resolve_method`."""
+    """Resolve the reader alone. Raises UserError for one mistake, ConfigError for several."""
     return _Resolver(choices).only("model", ModelConfig)
 
 
 def resolve_encoder(choices: Choices) -> ResolvedPart[EncoderConfig]:
-    """Resolve the encoder alone; one has to be named, as by --set encoder=NAME. Raises as
-    `resolve_method`."""
+    """Resolve the encoder alone; the choices have to name one, as by --set encoder=NAME.
+
+    Raises UserError for one mistake, ConfigError for several.
+    """
     return _Resolver(choices).only("encoder", EncoderConfig)
 
 
@@ -193,7 +195,10 @@ class _Part:
 
     @classmethod
     def at(cls, path: str) -> _Part:
-        """The part at a path. Raises UserError for a role that cannot have a model of its own."""
+        """Make the part at a path: "roles.builder" -> _Part("roles.builder", "model", "builder").
+
+        Raises UserError for a role that cannot have a model of its own.
+        """
         name, _, role = path.replace("roles", "model").partition(".")
         if role in ("reader", *PARTS):
             flag = f"--set {role}=NAME"

@@ -153,9 +153,17 @@ def _joined(parts: list[Suite]) -> Suite:
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
-    """The suite `name` without the settings whose keys are `unset`; None where `name` is None.
+    """Read the suite of a command, without the settings that --unset leaves out.
 
-    Raises UserError, also for a key that the suite does not set.
+    Args:
+        name: The suite; None without one.
+        unset: Keys of its settings that do not hold.
+
+    Returns:
+        None where `name` is None.
+
+    Raises:
+        UserError: There is no such suite, or it does not set such a key.
     """
     if name is None:
         if unset:

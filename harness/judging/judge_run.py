@@ -65,12 +65,12 @@ class Judged:
 
     @property
     def replied(self) -> int:
-        """How many replies of the model there are, cached ones included."""
+        """For how many answers there is a reply of the model, cached ones included."""
         return sum(judgement.reply is not None for judgement in self.judgements.values())
 
     @property
     def cached(self) -> int:
-        """How many replies came from the cache: an earlier call paid for them."""
+        """For how many answers the reply came from the cache, as an earlier call paid for it."""
         return sum(judgement.cached for judgement in self.judgements.values())
 
     @property
@@ -86,7 +86,9 @@ class Judged:
 
     @property
     def usage(self) -> PhaseUsage:
-        """Cost of all replies, cached ones included, as one phase of a record's usage."""
+        """What all replies together cost, cached ones included, in the
+        form of one phase of a record.
+        """
         total: PhaseUsage = {}
         for judgement in self.judgements.values():
             add_phase(total, judgement.usage)
@@ -158,7 +160,10 @@ def _store_what_was_lost(store: RunStore, stored: StoredRun, judge: Judge, judge
 
 
 def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
-    """Raise UserError for a run whose answers this judge cannot judge."""
+    """Raise UserError for a run whose answers this judge cannot judge.
+
+    It has no answer, it keeps no texts that the judge must see, or a scorer has the judge's name.
+    """
     dataset = stored.config.dataset
     if judge.name in dataset.scorers:
         raise UserError(

@@ -146,7 +146,7 @@ class JudgeReplies:
             return None
 
     def put(self, key: Mapping[str, object], reply: str, usage: PhaseUsage) -> None:
-        """Store a reply; any thread may call it.
+        """Store a reply, in place of one under the same key; any thread may call it.
 
         Args:
             key: All that the reply depends on.
@@ -205,7 +205,7 @@ class Judge:
 
     @property
     def drops_unclear(self) -> bool:
-        """Whether a reply that cannot be read gives no score, and not 0."""
+        """Whether a reply that cannot be read gives no score, instead of 0."""
         return False
 
     def of_failed(self, question_id: str) -> Judgement:

@@ -90,7 +90,9 @@ def _ran_out_of_memory(error: Exception) -> bool:
 
 
 def _free_memory(error: Exception) -> None:
-    """Free the tensors that the frames of `error` hold, and the GPU memory that torch caches."""
+    """Free the tensors that the frames of an error's traceback hold, and the GPU memory that torch
+    caches.
+    """
     if error.__traceback__ is not None:
         traceback.clear_frames(error.__traceback__)  # the frames hold the tensors that did not fit
     gc.collect()

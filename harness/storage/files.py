@@ -282,7 +282,9 @@ def wrong_value(error: ValidationError) -> WrongValue:
 
 
 def _is_name_of_type(key: str) -> bool:
-    """Whether a part of an error's place is pydantic's name of a type, as "float", and no key."""
+    """Whether a part of an error's place is no key but pydantic's name of a type, as
+    "dict[str,float]".
+    """
     return key == "float" or key.startswith("dict[")
 
 
@@ -292,7 +294,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def home() -> Path:
-    """The folder for caches, built models and lock files (not created here)."""
+    """The folder for caches, built models and lock files: HARNESS_HOME, else .harness in the
+    current folder. It is not created here.
+    """
     return Path(os.environ.get("HARNESS_HOME") or ".harness")
 
 

@@ -53,8 +53,9 @@ class Kind:
         return home() / self.lock
 
     def missing_item(self, repo: str) -> str:
-        """A repository's name in a list of what is missing: "weights of owner/name", "data set
-        owner/name"."""
+        """How a list of what is missing names a repository: "weights of owner/name" or "data set
+        owner/name".
+        """
         return f"weights of {repo}" if self.noun == "model" else f"{self.noun} {repo}"
 
 
@@ -67,7 +68,7 @@ MODELS = Kind(
 
 
 def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
-    """The kind of a model's repository with other words in its messages.
+    """Make the kind of a model's repository, with other words in its messages.
 
     Args:
         key: The setting that names the model: "encoder.source".
@@ -80,7 +81,7 @@ def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
 
 
 def endpoint() -> str:
-    """The hub's address: HF_ENDPOINT, else Hugging Face's."""
+    """The hub's address, without a slash at its end: HF_ENDPOINT, else Hugging Face's."""
     return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 

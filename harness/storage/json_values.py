@@ -35,7 +35,9 @@ class JsonValues(BaseModel):
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Self:
-        """Parse an object. Raises WrongValue where a key is missing or not of its type."""
+        """Parse a JSON object into this type. Raises WrongValue where a key
+        is missing or not of its type.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -50,7 +52,7 @@ class JsonValues(BaseModel):
         return self.model_copy(update=values)
 
     def without(self, *keys: str) -> Self:
-        """A copy that lacks these keys."""
+        """A copy of the object that lacks these keys."""
         values = self.to_json()
         for key in keys:
             values.pop(key, None)

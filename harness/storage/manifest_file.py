@@ -330,7 +330,7 @@ class RunManifest(JsonValues):
 
     @property
     def last_start(self) -> Start:
-        """The last start; one without values where none is recorded."""
+        """The last start of the run; a Start without values where the manifest lists none."""
         if not self.starts:
             return Start()
         return self.starts[-1]
@@ -363,14 +363,16 @@ class RunManifest(JsonValues):
         return self.models.get(role) or {}
 
     def shape(self, role: str) -> ModelShape | None:
-        """The sizes of a role's model; None where they are not recorded."""
+        """The sizes of the model of a role, for FLOPs; None where the manifest does not have
+        them.
+        """
         sizes = self.shapes.get(role)
         if sizes is None:
             return None
         return ModelShape(**sizes)  # type: ignore[arg-type]
 
     def first_prompt(self, role: str) -> FirstPrompt:
-        """The first prompt of a role; one without values where none is recorded."""
+        """The first prompt that a role was sent; one without values where the manifest has none."""
         return self.first_prompts.get(role) or FirstPrompt()
 
     def with_last_start(self, start: Start) -> RunManifest:

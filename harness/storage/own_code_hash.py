@@ -295,8 +295,10 @@ def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now:
 
 
 def _function_of(value: object) -> object:
-    """The function behind a property, a static or class method, or a decorated function; any other
-    value as it is."""
+    """Find the function in a property, a static or class method, or a decorated function.
+
+    Any other value is returned as it is.
+    """
     inner: Any = getattr(value, "fget", None) or getattr(value, "__func__", value)
     return inspect.unwrap(inner)
 
@@ -321,7 +323,9 @@ def _code_objects(code: CodeType) -> Iterator[CodeType]:
 
 
 def _marshalled(value: Any) -> bytes:
-    """The bytes of a constant or a container of constants; b"" for other objects."""
+    """The bytes of a constant, or of a container of constants, to be hashed; b"" for other
+    objects.
+    """
     with suppress(ValueError):
         return marshal.dumps(value)
     return b""
@@ -356,7 +360,7 @@ def _spec_of(module: str) -> ModuleSpec | None:
 
 
 def _existing(path: str | None) -> Path | None:
-    """The full path of a file; None for no path, or one without a file."""
+    """The full path of a file; None where there is no such file, or no path."""
     if not path or not Path(path).is_file():
         return None
     return Path(path).resolve()

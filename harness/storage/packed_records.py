@@ -22,7 +22,7 @@ class PackedRecords(Sequence[StoredRecord]):
         self._packed = Packed(map(_values_of, records))
 
     def append(self, record: StoredRecord) -> None:
-        """Add a record at the end."""
+        """Add a record at the end, packed without the names of its fields."""
         self._packed.append(_values_of(record))
 
     def replace(self, changes: Mapping[int, StoredRecord]) -> None:

@@ -148,8 +148,7 @@ def sentence_without_home(sentence: str) -> str:
 
 
 def command_without_home(words: Sequence[str]) -> list[str]:
-    """The words of a command with paths in the home folder as ~/..., also after KEY= and
-    sqlite:///.
+    """Shorten paths in the home folder in the words of a command, also after KEY= and sqlite:///.
 
     ["run", "data=/home/ann/d.json"] -> ["run", "data=~/d.json"]
     """

@@ -213,8 +213,9 @@ class StoredRecord:
 
     @property
     def scored_text(self) -> str:
-        """The part of the reply that was scored: the text after an answer prefix, the answer of a
-        schema, else all of it."""
+        """The part of the reply that was scored: the text after an answer prefix, the answer in a
+        JSON schema, or else all of the reply.
+        """
         return str(self.notes.get("scored", self.prediction))
 
     @property
@@ -227,7 +228,7 @@ class StoredRecord:
 
     @property
     def earlier(self) -> SentUsage | None:
-        """What earlier tries of the question sent; None where there were none."""
+        """What earlier tries of the question sent to models; None where there were none."""
         return cast(SentUsage | None, self.notes.get("earlier"))
 
     @property
@@ -379,12 +380,16 @@ class IndexLine:
 
     @property
     def place(self) -> tuple[str, str | None]:
-        """(document, question or None): equal for lines of one index in several starts."""
+        """(document, question or None): equal for all lines on one index,
+        from whatever start of the run.
+        """
         return self.document_id, self.question_id
 
     @property
     def identity(self) -> tuple[str, str | None, str | None]:
-        """(document, question or None, key): equal for lines of one index with equal settings."""
+        """(document, question or None, cache key): equal for lines on one index that
+        was built with equal settings.
+        """
         return self.document_id, self.question_id, self.key
 
     @classmethod

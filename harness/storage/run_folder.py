@@ -184,7 +184,9 @@ class StoredRun:
 
 
 def find_runs(root: Path) -> list[Path]:
-    """Every run folder at or below `root`, sorted. Raises UserError when `root` is no folder."""
+    """Find every run folder at or below `root`, sorted by path. Raises UserError when `root` is no
+    folder.
+    """
     root = Path(root)
     if not root.is_dir():
         raise UserError(

@@ -206,7 +206,11 @@ class RunStore:
         return read_manifest(self.folder)
 
     def describe(self, config: StoredConfig, origins: Mapping[str, str]) -> None:
-        """Write run.yaml: the settings and where each came from. Raises SaveError."""
+        """Write run.yaml: the settings that are set, and where each came
+        from, with the home folder as ~.
+
+        Raises SaveError.
+        """
         used, used_origins = used_settings(config.to_json(), origins)
         plain = without_home({"config": used, "origins": used_origins})
         # C: the same bytes in a fifth of the time, 4 ms a run.
@@ -215,7 +219,7 @@ class RunStore:
         self._replace_file(self.run / RUN, text.encode())
 
     def write_manifest(self, manifest: RunManifest) -> None:
-        """Replace manifest.json in one step. Raises SaveError."""
+        """Replace manifest.json in one step; it is on disk when this returns. Raises SaveError."""
         self._replace_file(self.folder / MANIFEST, json_file(manifest))
 
     def write_summary(self, summary: RunSummary) -> RunSummary:
@@ -347,7 +351,7 @@ class RunStore:
         self._append(REQUESTS, list(chain.from_iterable(each)))
 
     def index_lines(self) -> Iterator[IndexLine]:
-        """Stream the lines of documents.jsonl in order."""
+        """Stream the lines of documents.jsonl, an index each, in order."""
         return read_index_lines(self.folder)
 
     def add_document(self, line: IndexLine) -> None:
@@ -378,7 +382,7 @@ class RunStore:
         self._text_checksums.clear()
 
     def _remove(self, *names: str) -> None:
-        """Delete files of the run that are there. Raises SaveError."""
+        """Delete these files of the run folder, as far as they are there. Raises SaveError."""
         for path in (self.folder / name for name in names):
             try:
                 path.unlink(missing_ok=True)
@@ -386,7 +390,9 @@ class RunStore:
                 raise save_error(path, error) from error
 
     def replace_records(self, records: Iterable[StoredRecord]) -> None:
-        """Replace all records in one step; later records are appended. Raises SaveError."""
+        """Replace all lines of records.jsonl in one step; later records
+        are appended. Raises SaveError.
+        """
         self._replace_record_lines(json_line(record.to_json()) for record in records)
 
     def _replace_record_lines(self, lines: Iterable[bytes]) -> None:

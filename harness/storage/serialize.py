@@ -106,7 +106,7 @@ def load(data: bytes, arrays: bytes) -> Any:
             named = {name: file[name] for name in file.files}
 
     def unpack(mapping: dict[str, object]) -> object:
-        """The array or number that a mapping stands for; any other mapping as it is."""
+        """The array or number that a parsed mapping stands for; any other mapping as it is."""
         if _ARRAY in mapping:
             return named[str(mapping[_ARRAY])]
         if _FLOAT in mapping:

@@ -53,7 +53,10 @@ def parse_yaml(text: str | bytes, loader: Any = Loader) -> Any:
 
 
 def _check_size(text: str | bytes) -> None:
-    """Raise YAMLProblem for a text that is nested too deeply, or whose aliases repeat too much."""
+    """Raise YAMLProblem for a text that is nested too deeply, or whose aliases repeat too much.
+
+    The text is only run through event by event, which builds nothing.
+    """
     sizes = _Sizes()
     for event in yaml.parse(text, Loader):
         mark = event.start_mark

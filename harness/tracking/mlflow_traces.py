@@ -201,7 +201,7 @@ def _digest(record: StoredRecord) -> str:
 
 
 def _short_digest(value: object) -> str:
-    """16 digits of the hash of JSON values."""
+    """Hash a JSON value: the first 16 hexadecimal digits of its sha256."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 

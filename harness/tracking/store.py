@@ -52,7 +52,10 @@ def expand_home(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file of a sqlite URI; None for another database, a server, or a database in memory."""
+    """The file of a sqlite URI: "sqlite:////r/a.db" -> /r/a.db.
+
+    None for another database, a server, or a database in memory.
+    """
     scheme, _, rest = uri.partition("://")
     name = unquote(rest.partition("?")[0].removeprefix("/"))
     if scheme.split("+")[0] != "sqlite" or not name or name.startswith(":memory:"):
@@ -61,10 +64,13 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def unreachable(uri: str, seconds: float = 5.0) -> str | None:
-    """Why no connection to the host of `uri` can be made; None if one can.
+    """Try whether a connection to the host of an address can be made; if not, say why.
 
-    None too where this cannot tell: a file, a local socket, a proxy. Waits about `seconds` for each
-    address of a host.
+    None where one can, and where this cannot tell: a file, a local socket, a proxy.
+
+    Args:
+        uri: The address of a store.
+        seconds: How long each address of the host is waited for, about.
     """
     from urllib.request import getproxies, proxy_bypass  # slow to import
 
