@@ -97,17 +97,17 @@ def read_assertions(row: Mapping[str, object]) -> Assertions:
     Raises:
         WrongAssertion: One cannot be checked.
     """
-    patterns = _texts("regex", row)
+    patterns = _read_texts("regex", row)
     schema = seconds = None
     if _is_given(row, "json_schema"):
-        schema = _schema(row["json_schema"])
+        schema = _read_schema(row["json_schema"])
     if _is_given(row, "max_seconds"):
-        seconds = _seconds(row["max_seconds"])
+        seconds = _read_seconds(row["max_seconds"])
     for pattern in patterns:
         _check_pattern("regex", pattern)
     return Assertions(
-        contains=_texts("contains", row),
-        not_contains=_texts("not_contains", row),
+        contains=_read_texts("contains", row),
+        not_contains=_read_texts("not_contains", row),
         regex=patterns,
         json_schema=schema,
         max_seconds=seconds,
@@ -119,7 +119,7 @@ def _is_given(row: Mapping[str, object], name: str) -> bool:
     return row.get(name) not in (None, "", [])
 
 
-def _texts(name: str, row: Mapping[str, object]) -> list[str]:
+def _read_texts(name: str, row: Mapping[str, object]) -> list[str]:
     """The texts of an assertion that takes one text or a list of them; [] where the row has none.
 
     Raises WrongAssertion for anything else.
@@ -134,7 +134,7 @@ def _texts(name: str, row: Mapping[str, object]) -> list[str]:
     return list(value)
 
 
-def _seconds(value: object) -> float:
+def _read_seconds(value: object) -> float:
     """Parse a number of seconds above 0, which may be a text. Raises WrongAssertion."""
     try:
         seconds = float(value)  # type: ignore[arg-type]  # what is no number raises
@@ -156,7 +156,7 @@ def _check_pattern(field: str, pattern: str) -> None:
         raise WrongAssertion(field, problem) from None
 
 
-def _schema(value: object) -> Schema:
+def _read_schema(value: object) -> Schema:
     """Parse and check a JSON schema, given as an object or its text. Raises WrongAssertion."""
     schema = value
     if isinstance(value, str):

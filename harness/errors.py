@@ -143,7 +143,7 @@ def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     return [by_form[form] for form in near]
 
 
-def _known(name: str, known: Iterable[str], most: int | None = None) -> str:
+def _hint_at_known(name: str, known: Iterable[str], most: int | None = None) -> str:
     """The part of a message that helps with an unknown name.
 
     " Did you mean 'x'?", or " Known: x, y." where no known name is near; "" where none is known.
@@ -178,7 +178,7 @@ class UnknownName(UserError):
             known: The names that there are; the message names near ones, or the first twelve.
             see: Where to look for more, put in brackets; "" for nowhere.
         """
-        message = f"unknown {kind} '{name}'.{_known(name, known, 12)}"
+        message = f"unknown {kind} '{name}'.{_hint_at_known(name, known, 12)}"
         if see:
             message += f"  ({see})"
         super().__init__(message)
@@ -341,7 +341,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
         name: The unknown name.
         known: The names that there are.
     """
-    return UserError(f"unknown {what}.{_known(name, known)}")
+    return UserError(f"unknown {what}.{_hint_at_known(name, known)}")
 
 
 def attempt(

@@ -83,12 +83,12 @@ def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:
         )
     return AppReply(
         answer=answer,
-        sources=_texts("sources", found.get("sources")),
-        contexts=_texts("contexts", found.get("contexts")),
-        tokens_in=_count("tokens_in", found.get("tokens_in")),
-        tokens_out=_count("tokens_out", found.get("tokens_out")),
-        tokens=_count("tokens", found.get("tokens")),
-        cost=_money(found.get("cost")),
+        sources=_read_texts("sources", found.get("sources")),
+        contexts=_read_texts("contexts", found.get("contexts")),
+        tokens_in=_read_count("tokens_in", found.get("tokens_in")),
+        tokens_out=_read_count("tokens_out", found.get("tokens_out")),
+        tokens=_read_count("tokens", found.get("tokens")),
+        cost=_read_money(found.get("cost")),
     )
 
 
@@ -97,7 +97,7 @@ def cached_reply(values: Mapping[str, object]) -> AppReply:
     return _CACHED.validate_python(values)
 
 
-def _texts(name: str, value: object) -> tuple[str, ...] | None:
+def _read_texts(name: str, value: object) -> tuple[str, ...] | None:
     """Check a field that is a list of texts, or a single one; None
     where the reply does not have it.
 
@@ -117,7 +117,7 @@ def _texts(name: str, value: object) -> tuple[str, ...] | None:
     return tuple(texts)
 
 
-def _count(name: str, value: object) -> int | None:
+def _read_count(name: str, value: object) -> int | None:
     """Check a field that is a number of tokens; None where the reply does not have it.
 
     Raises ModelOutputError, which names the field.
@@ -129,7 +129,7 @@ def _count(name: str, value: object) -> int | None:
     raise wrong_field(name, "should be a number of tokens", MAP)
 
 
-def _money(value: object) -> float | None:
+def _read_money(value: object) -> float | None:
     """Check the cost in a reply, a number of at least 0; None where the reply does not have it.
 
     Raises ModelOutputError.

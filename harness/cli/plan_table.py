@@ -50,7 +50,7 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
     return sum(known)
 
 
-def _together(forecasts: Sequence[Forecast]) -> Forecast:
+def _sum_of_forecasts(forecasts: Sequence[Forecast]) -> Forecast:
     """Sum up forecasts for the last row; amounts that some runs do not know are sums of the others,
     and `how` says so.
     """
@@ -97,15 +97,17 @@ class _Row:
             forecast.method,
             forecast.dataset,
             questions,
-            tokens=_shown(forecast.tokens, units.short_count),
-            tflops=_shown(forecast.tflops, "{:.3g}".format),
-            money=_shown(forecast.money, units.money, unknown="-"),
-            hours=_shown(forecast.hours, "{:.2g}".format),
+            tokens=_number_text(forecast.tokens, units.short_count),
+            tflops=_number_text(forecast.tflops, "{:.3g}".format),
+            money=_number_text(forecast.money, units.money, unknown="-"),
+            hours=_number_text(forecast.hours, "{:.2g}".format),
             how=forecast.how,
         )
 
 
-def _shown(value: float | None, as_text: Callable[[float], str], unknown: str = UNKNOWN) -> str:
+def _number_text(
+    value: float | None, as_text: Callable[[float], str], unknown: str = UNKNOWN
+) -> str:
     """Write a number, or `unknown` where it is not known.
 
     Args:
@@ -126,7 +128,7 @@ def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAUL
         forecasts: One for each run.
         convention: The convention by which the FLOPs are counted, named in the line below.
     """
-    shown = [*forecasts, _together(forecasts)]
+    shown = [*forecasts, _sum_of_forecasts(forecasts)]
     rows: list[tuple[str, ...]] = [_HEADS]
     rows += [astuple(_Row.of(each)) for each in shown]
     columns = list(zip(*rows, strict=True))
@@ -143,7 +145,7 @@ def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAUL
 
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     """Write the sum of a suite's forecasts as the line that is printed when it begins to run."""
-    total = _together(forecasts)
+    total = _sum_of_forecasts(forecasts)
     row = _Row.of(total)
     left = total.questions - total.done
     return (

@@ -62,7 +62,7 @@ def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserE
     damaged: list[UserError] = []
     for path in run_folders([folder]):
         try:
-            run = _read(path, hold)
+            run = _read_one(path, hold)
         except UserError as error:
             damaged.append(error)
             sys.stderr.write(f"warning: left out: {error}\n")
@@ -74,7 +74,7 @@ def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserE
     return answered, damaged
 
 
-def _read(path: Path, hold: Hold) -> StoredRun:
+def _read_one(path: Path, hold: Hold) -> StoredRun:
     """Read the run of a folder, from its kept columns where numbers are enough. Raises
     UserError.
     """

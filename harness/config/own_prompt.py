@@ -48,10 +48,10 @@ def read_system_prompt(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    text = _read(value).strip()
+    text = _read_text(value).strip()
     if not text:
         raise ValueError(f"{value} is empty; write the system prompt into it")
-    return {"name": _name(value), "text": text}
+    return {"name": _name_in_tables(value), "text": text}
 
 
 def read_answer_schema(value: Any) -> Any:
@@ -65,17 +65,17 @@ def read_answer_schema(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        form = json.loads(_read(value))
+        form = json.loads(_read_text(value))
     except json.JSONDecodeError as error:
         raise ValueError(f"{value} is not JSON: {error}") from error
     try:
         Draft202012Validator.check_schema(form)
     except SchemaError as error:
         raise ValueError(f"{value} is no JSON schema: {error.message}") from error
-    return {"name": _name(value), "form": form}
+    return {"name": _name_in_tables(value), "form": form}
 
 
-def _name(path: str) -> str:
+def _name_in_tables(path: str) -> str:
     """The name of a file in tables, without its ending: as it was typed, or the mere file name
     where it was typed as a place on this machine.
     """
@@ -85,7 +85,7 @@ def _name(path: str) -> str:
     return place.with_suffix("").as_posix()
 
 
-def _read(path: str) -> str:
+def _read_text(path: str) -> str:
     """Read the text of a file. Raises ValueError, which pydantic turns
     into a sentence on the setting.
     """

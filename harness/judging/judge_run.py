@@ -125,7 +125,7 @@ def judge_run(
     rows_of = stored.manifest.dataset.fingerprint
     with RunStore.open(folder, rows_of, progress.note) as store:
         by_question = {record.question_id: record for record in store.records()}
-        cases = _cases(stored, by_question.values(), examples, judge)
+        cases = _make_cases(stored, by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
         add_sent(work.judged.lost, _entry_before(stored, judge).earlier)
         try:
@@ -199,7 +199,7 @@ def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord], judge
             judged.judgements[name] = judge.of_failed(name)
 
 
-def _cases(
+def _make_cases(
     stored: StoredRun,
     records: Collection[StoredRecord],
     examples: Mapping[str, Example],
@@ -221,7 +221,7 @@ def _cases(
     for record in records:
         if not record.has_answer:
             continue
-        case = _case(stored.path, record, examples, judge.published is not None)
+        case = _make_case(stored.path, record, examples, judge.published is not None)
         if sees_texts:
             shown = shown_texts(record, texts)
             case = replace(case, shown=shown, names_pages_only=bool(record.shown) and not shown)
@@ -247,7 +247,7 @@ def shown_texts(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ..
     return tuple(shown)
 
 
-def _case(
+def _make_case(
     folder: Path, record: StoredRecord, examples: Mapping[str, Example], published: bool
 ) -> Case:
     """Make the judge's input for an answer.

@@ -151,18 +151,18 @@ class Scale:
         """
         rating = parse_rating(reply)
         if rating != UNCLEAR:
-            return self._within(rating)
+            return self._number_on_scale(rating)
         without_highest = re.sub(rf"\s*(/|out of)\s*{self.high}\b", "", reply)
         words = re.findall(r"\d+\.\d+|\w+", without_highest)
         numbers: set[str] = set()
         for word in words[:1] + words[-1:]:
-            numbers.add(self._within(word))
+            numbers.add(self._number_on_scale(word))
         numbers.discard(UNCLEAR)
         if len(numbers) != 1:
             return UNCLEAR
         return numbers.pop()
 
-    def _within(self, word: str) -> str:
+    def _number_on_scale(self, word: str) -> str:
         """Write a number of the scale without needless zeros; UNCLEAR for any other word.
 
         "04.0" -> "4"
@@ -176,7 +176,7 @@ class Scale:
 
     def score(self, verdict: str) -> float:
         """The share of the scale that a number is: "4" of 1-5 -> 0.75; 0 for another verdict."""
-        if self._within(verdict) == UNCLEAR:
+        if self._number_on_scale(verdict) == UNCLEAR:
             return 0.0
         return (float(verdict) - self.low) / (self.high - self.low)
 

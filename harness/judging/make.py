@@ -87,7 +87,7 @@ def make_judge(request: JudgeRequest) -> Judge:
         kind = RUBRIC
     if kind not in (*PROMPTS, RUBRIC, *STEPWISE):
         raise UnknownName("kind of judge", kind, [*PROMPTS, RUBRIC, *STEPWISE], "--kind")
-    judging = _model(request, kind)
+    judging = _judging_model(request, kind)
     if kind in STEPWISE:
         if request.prompt is not None:
             raise UserError(
@@ -111,7 +111,7 @@ def make_judge(request: JudgeRequest) -> Judge:
     )
 
 
-def _model(request: JudgeRequest, kind: str) -> _Model:
+def _judging_model(request: JudgeRequest, kind: str) -> _Model:
     """Resolve the model of a judge of this kind, and name its score. Raises UserError."""
     for key in request.sets:
         if key.partition(".")[0] != "model":

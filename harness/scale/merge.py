@@ -89,8 +89,8 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     records = _MergedRecords()
     for source in sources:
         records.add(source, note)
-    _write_lines(folder, sources, TEXTS, _texts(sources))
-    _write_lines(folder, sources, REQUESTS, _requests(sources, records.folders))
+    _write_lines(folder, sources, TEXTS, _distinct_texts(sources))
+    _write_lines(folder, sources, REQUESTS, _requests_of_merged(sources, records.folders))
     indexes = _merged_indexes(sources)
     _write_lines(folder, sources, DOCUMENTS, (line.to_json() for line in indexes))
     ordered = records.ordered(folder / ORDER)
@@ -100,7 +100,7 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
 
     merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
     numbers = summarise(merged, indexes, run_yaml(folder).config)
-    asked = _asked(folder, manifest)
+    asked = _number_of_questions(folder, manifest)
     summary = _write_summary(folder, manifest, numbers, asked)
     shutil.rmtree(folder / PARTS)
     if not unscored:
@@ -114,7 +114,7 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     return summary
 
 
-def _asked(folder: Path, manifest: RunManifest) -> int:
+def _number_of_questions(folder: Path, manifest: RunManifest) -> int:
     """How many questions the run asks: the larger of what its summary and its shards say."""
     before = read_summary(folder).n_to_record
     if manifest.shard is None:
@@ -228,7 +228,7 @@ def _write_lines(
         write_atomic(folder / name, map(json_line, lines))
 
 
-def _texts(sources: Sequence[Path]) -> Iterator[dict[str, object]]:
+def _distinct_texts(sources: Sequence[Path]) -> Iterator[dict[str, object]]:
     """Yield the lines of the texts.jsonl of all folders, each text once."""
     lines = itertools.chain.from_iterable(
         read_with_older(source / TEXTS, "sha256") for source in sources
@@ -274,7 +274,7 @@ def _distinct(lines: Iterable[dict[str, object]], *keys: str) -> Iterator[dict[s
             yield line
 
 
-def _requests(
+def _requests_of_merged(
     sources: Sequence[Path], folder_of_record: Mapping[str, Path]
 ) -> Iterator[dict[str, object]]:
     """Yield the stored requests that belong to the merged records and indexes.

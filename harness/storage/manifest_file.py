@@ -259,7 +259,7 @@ class Start(JsonValues):
             changed: A manifest with these keys alone and their values at this start; they replace
                 the values noted before.
         """
-        return self.with_values(changed=_together(self.changed, changed))
+        return self.with_values(changed=_merged_manifests(self.changed, changed))
 
     def with_earlier_changes(self, changed: RunManifest) -> Start:
         """A copy of this start that notes further changed keys of the manifest.
@@ -267,7 +267,7 @@ class Start(JsonValues):
         Args:
             changed: A manifest with these keys alone; a value that was noted before stays.
         """
-        return self.with_values(changed=_together(changed, self.changed))
+        return self.with_values(changed=_merged_manifests(changed, self.changed))
 
     @property
     def changed_keys(self) -> set[str]:
@@ -277,7 +277,7 @@ class Start(JsonValues):
         return self.changed.model_fields_set
 
 
-def _together(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
+def _merged_manifests(first: RunManifest | None, second: RunManifest | None) -> RunManifest:
     """Merge two manifests that hold only some keys; None is one without
     any. The second's value counts.
     """

@@ -623,7 +623,7 @@ def text_pointers(record: StoredRecord) -> list[str]:
     return pointers
 
 
-def _is_its_text(line: Mapping[str, object]) -> bool:
+def _fits_its_checksum(line: Mapping[str, object]) -> bool:
     """Whether a line of texts.jsonl ({"sha256": ..., "text": ...}) has a text with that
     checksum.
     """
@@ -645,7 +645,7 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
         return None
     try:
         lines = read_with_older(folder / TEXTS, "sha256")
-        held = {line["sha256"] for line in lines if _is_its_text(line)}
+        held = {line["sha256"] for line in lines if _fits_its_checksum(line)}
     except DataError as error:
         return str(error)
     lost = len(wanted - held)

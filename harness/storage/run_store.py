@@ -135,7 +135,7 @@ class RunStore:
             UserError: The data changed, or parts are not merged.
         """
         with locked_folder(run, part) as folder:
-            edited = _edited(folder)
+            edited = _names_of_edited(folder)
             _repair(folder, note)
             _check_same_data([run, folder], fingerprint)
             store = cls(run, part, folder)
@@ -498,7 +498,7 @@ def _records_in(path: Path) -> Iterator[StoredRecord]:
         yield StoredRecord.from_json(values)
 
 
-def _edited(folder: Path) -> list[str]:
+def _names_of_edited(folder: Path) -> list[str]:
     """The sorted names of a run folder's files that were changed by others than this program, since
     the last end of the run or before.
     """

@@ -53,23 +53,23 @@ def open_store(uri: str) -> MlflowClient:
     """
     path = sqlite_path(uri)
     if path is None:
-        return _opened(uri)
+        return _open_client(uri)
     delete_drafts(path.parent, path.name)
     if not path.exists():
         with _new_store(path) as made:
             os.replace(made, path)
-        return _opened(uri)
+        return _open_client(uri)
     try:
-        return _opened(uri)
+        return _open_client(uri)
     except Exception:
         if not _holds_nothing(path):
             raise
     with _new_store(path) as made:
         _copy_content(made, path)
-    return _opened(uri)
+    return _open_client(uri)
 
 
-def _opened(uri: str) -> MlflowClient:
+def _open_client(uri: str) -> MlflowClient:
     """Make a client of MLflow that has reached its store once, which also makes missing tables."""
     from mlflow import MlflowClient
 
@@ -94,7 +94,7 @@ def _new_store(path: Path) -> Iterator[Path]:
 
 def make_store(path: Path) -> None:
     """Let MLflow make its tables in a new sqlite file."""
-    _opened(sqlite_uri(path))
+    _open_client(sqlite_uri(path))
 
 
 def _holds_nothing(path: Path) -> bool:
