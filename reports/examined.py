@@ -472,9 +472,19 @@ def _problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
         yield from _length_problems(record, expected)
     yield from _step_problems(record)
     yield from _phase_problems(record)
-    if record.error is not None:
-        return
-    if expected.declared.disjoint and not expected.evidence and _overlap(record.shown):
+    if record.error is None:
+        yield from _answer_problems(record, expected, expected.declared)
+
+
+def _answer_problems(record: StoredRecord, expected: Expected, declares: Declared) -> Iterator[str]:
+    """Yield what does not fit in the record of a question that a shipped method answered.
+
+    Args:
+        record: The record, without an error.
+        expected: What it is compared with.
+        declares: What the method's class says, `expected.declared`.
+    """
+    if declares.disjoint and not expected.evidence and _overlap(record.shown):
         yield "passages shown that overlap, where the method cuts them once"
     if (
         expected.stops is not None
@@ -486,7 +496,7 @@ def _problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
         yield "an answer that is not the one recorded at its stop"
     phases = [record.usage.get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, expected)
-    if expected.declared.one_request:
+    if declares.one_request:
         yield from _time_problems(record, phases, expected)
     if expected.is_application:
         yield from _application_problems(phases)
