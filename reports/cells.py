@@ -266,7 +266,7 @@ def _head(name: str, shown: Collection[str]) -> str:
 
 
 def _is_numeric(values: pd.Series, name: str) -> bool:
-    """Whether a column holds numbers.
+    """Whether a column holds numbers, so that it is aligned to the right.
 
     A setting's column has the type object, so that whole numbers stay whole; its values are looked
     at one by one.

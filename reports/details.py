@@ -228,7 +228,7 @@ class _Answers:
             of_run: The run.
             question_id: The question.
             length: How much of the answer the page holds.
-            searches: As of `parts`.
+            searches: Gets the search of the answer for the player; None for an answer without it.
         """
         record = of_run.records.get(question_id)
         if record is None:

@@ -411,8 +411,8 @@ class _CostSentences:
     def of_worse(self, cheap: Ranked, difference: BestMinusRun) -> str:
         """The sentence on what a worse method loses and saves against the best one.
 
-        -> "bm25 scores 5.0 points less (95 % interval 1.2 to 9.0) and takes 25 % of the FLOPs of
-            pecan, indexes included."
+        -> "bm25 scores 5.0 points less (95 % interval 1.2 to 9.0) and takes 25 % of the FLOPs
+            of pecan, indexes included."
         """
         fewer = f"{100 * (self.best.score - cheap.score):.1f} points less"
         if difference.interval is not None:

@@ -139,7 +139,13 @@ class PairwiseResult:
 
 
 def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
-    """The wins, ties and losses of a run by a judge of pairs, with the test by document."""
+    """The wins, ties and losses of a run against another by a judge of pairs, with a test by
+    document.
+
+    Args:
+        run: The run.
+        judge: The name of the judge's score: 1 for a win, 0.5 for a tie, 0 for a loss.
+    """
     scored = facts.scored(run, judge)
     values = list(scored.values)
     wins = values.count(1.0)

@@ -106,8 +106,8 @@ class Searches:
         """What plays the search of a record; also adds its graph to `graphs` unless it is there
         already.
 
-        None where the search went over no graph, its graph cannot be read, or the bytes are used
-        up; `notes` counts such searches.
+        None where the search went over no graph, its graph cannot be read, or it does not fit into
+        the bytes that are left; `notes` tells how many of the last two kinds there are.
 
         Args:
             run: The run.

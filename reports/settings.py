@@ -221,7 +221,7 @@ class _Member:
 
     @property
     def dataset(self) -> str:
-        """The data set of the run."""
+        """The name of the run's data set."""
         return self.run.config.dataset.name
 
 

@@ -264,13 +264,14 @@ class TableRow:
 
     @cached_property
     def n_clusters(self) -> int:
-        """The number of clusters of these questions; intervals are over clusters."""
+        """The number of clusters of the run's questions; an interval treats a cluster as one
+        observation."""
         return len(np.unique(self.numbers.clusters))
 
     @cached_property
     def n_documents(self) -> int:
-        """The number of documents of these questions; all pages of a folder of the user's own are
-        one."""
+        """The number of documents of the run's questions; all pages of a folder of the user's own
+        are one."""
         return facts.count_documents(self.run, self.n_clusters)
 
     @property

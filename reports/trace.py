@@ -69,7 +69,8 @@ class Search:
         return self.rows.examples.get(self.record.question_id)
 
     def text(self, step: SearchStep) -> str:
-        """The text that a step showed, with the method's note in front: "(note) text".
+        """What the table of steps says of a step: the text that it showed, behind the method's note
+        if it has one, "(note) text".
 
         Where the text is not at hand, the place of the span, "d1 [20:80]", unless there is a note.
         """

@@ -54,7 +54,8 @@ def figure(
         convention: How FLOPs are counted.
 
     Raises:
-        UserError: `paper`, and no run measures a printed value; also as `frame`.
+        UserError: There is no run, a run without records, or, with `paper`, none that measures a
+            printed value.
         UnknownName: There is no such reference or convention.
     """
     counts = per_document or PER_DOCUMENT
