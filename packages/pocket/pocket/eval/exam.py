@@ -287,17 +287,17 @@ def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list
     """
     failed = sum(sitting.outcome.failed for sitting in sittings)
     rows: list[Result] = []
-    for name, (value, floor) in measure(skill.scene, sittings).items():
+    for name, measured in measure(skill.scene, sittings).items():
         row = Result(
             skill=skill.name,
             asked=cell.asked,
             text=cell.text,
             measure=name,
-            value=value.mean,
-            low=value.low,
-            high=value.high,
-            n=value.n,
-            floor=floor,
+            value=measured.value.mean,
+            low=measured.value.low,
+            high=measured.value.high,
+            n=measured.value.n,
+            floor=measured.floor,
             failed=failed,
         )
         rows.append(row)

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from harness_training.exam import area_under_roc, mean_over_scenes
@@ -37,9 +38,21 @@ _ABOUT = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
 _TITLE = re.compile(r"<section: ([^<>]+)>")
 
-Measured = Mapping[str, tuple[Interval, float | None]]
-"""Name of a measure -> its value, and the expected value of guessing without reading, if that is
-known."""
+
+class MeasuredValue(NamedTuple):
+    """The value of one measure.
+
+    Attributes:
+        value: A share or an area, with its interval.
+        floor: What guessing without reading would reach; None where that is not known.
+    """
+
+    value: Interval
+    floor: float | None = None
+
+
+Measured = Mapping[str, MeasuredValue]
+"""Name of a measure -> its value."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ def _answer_measures(sittings: Sequence[Sitting]) -> Measured:
         floor = 0.5
     elif kinds == {"same"}:
         floor = _share_of_commoner([s.scene.replies == ("yes",) for s in sittings])
-    return {EXACT: (_exact_replies(sittings), floor)}
+    return {EXACT: MeasuredValue(_exact_replies(sittings), floor)}
 
 
 def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int]) -> Measured:
@@ -135,7 +148,7 @@ def _choice_measures(sittings: Sequence[Sitting], count: Callable[[Scene], int])
     floor: float | None = None
     if sittings:
         floor = float(np.mean([1 / max(1, count(s.scene)) for s in sittings]))
-    return {EXACT: (_exact_replies(sittings), floor)}
+    return {EXACT: MeasuredValue(_exact_replies(sittings), floor)}
 
 
 def _share_of_commoner(values: Sequence[bool]) -> float:
@@ -165,9 +178,9 @@ def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
             accuracy.add(i, (p > 0.5) == right)
             verdicts.append(right)
     return {
-        AREA: (area_under_roc(probes), area_under_roc(counted).mean),
-        "accuracy at 0.5": (accuracy.mean(), _share_of_commoner(verdicts)),
-        f"{EXACT} after yes": (_exact_replies(sittings), None),
+        AREA: MeasuredValue(area_under_roc(probes), area_under_roc(counted).mean),
+        "accuracy at 0.5": MeasuredValue(accuracy.mean(), _share_of_commoner(verdicts)),
+        f"{EXACT} after yes": MeasuredValue(_exact_replies(sittings)),
     }
 
 
@@ -206,7 +219,7 @@ def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str
             kept.add(i, part in written_parts)
         for part in written_parts:
             invented.add(i, part not in right_parts)
-    return {"kept": (kept.mean(), None), INVENTED: (invented.mean(), None)}
+    return {"kept": MeasuredValue(kept.mean()), INVENTED: MeasuredValue(invented.mean())}
 
 
 def _sentences(text: str) -> list[str]:
@@ -242,7 +255,7 @@ def _action_measures(sittings: Sequence[Sitting]) -> Measured:
     exact = _ByScene()
     for i, written, right in _replies(sittings):
         exact.add(i, _action(written) == _action(right))
-    return {f"{EXACT} after the reasoning": (exact.mean(), None)}
+    return {f"{EXACT} after the reasoning": MeasuredValue(exact.mean())}
 
 
 def _action(reply: str) -> str:
@@ -263,7 +276,8 @@ def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     log_mean = logs.mean()
     mean = _exp(log_mean.mean)
     low = _exp(log_mean.low)
-    return {LIKELIHOOD: (replace(log_mean, mean=mean, low=low, high=_exp(log_mean.high)), None)}
+    high = _exp(log_mean.high)
+    return {LIKELIHOOD: MeasuredValue(replace(log_mean, mean=mean, low=low, high=high))}
 
 
 def _exp(log: float | None) -> float | None:

@@ -50,7 +50,9 @@ _LACKING = 0.3  # share of questions that lose a fact they need
 
 
 def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for the things that the facts of a segment name, a line each.
+    """Scenes that ask for the things that the facts of a segment name. The texts are a summary of
+    the whole text, questions that guide the reading, and the segment; the reply is "* Toren", a
+    line for each thing.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -80,7 +82,9 @@ def _guide(part: Part, shown: Shown, dice: Dice) -> str:
 
 
 def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask for the facts of a segment that relate two things, a line each.
+    """Scenes that ask for the facts of a segment that relate two things. The texts are a summary,
+    the things, questions that guide the reading, and the segment; the reply is "* Toren | Kelford |
+    Toren was born in Kelford.", a line for each fact.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -97,7 +101,8 @@ def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that show some relations of a segment, and ask for questions about its other facts;
-    about all its facts where these have no question.
+    about all its facts where these have no question. The texts are a summary, the segment, the
+    things, and the relations; the reply is "* Who ...?", a line for each question.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -121,8 +126,8 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that merge two relations of the same two things: into one sentence where both tell the
-    same fact, else into two. The first reply is questions that the relations answer, the second the
-    merged text.
+    same fact, else into two. The texts are a summary, then a segment and a relation twice; the
+    first reply is questions that the relations answer, the second the merged text.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -166,7 +171,9 @@ def _other_relation(fact: Fact, words: Schema, dice: Dice) -> Fact:
 
 def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask what is known and what is missing to answer a question; and for the answer,
-    if nothing is missing. The text lacks a fact that some of the questions need.
+    if nothing is missing. The texts are the parts of the text, which lack a fact that some of the
+    questions need; the reply is "Reasoning: ...", then "Action: -1", or "Action: -2" and the
+    answer.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -196,8 +203,10 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a question of two steps, whose text states the fact of the first step: the reply
-    names the things that the proof has reached, the start and what the first fact leads to.
+    """Scenes of a question of two steps, whose text states the fact of the first step. The texts
+    are what is known and missing, the thing that the question names, other things, and the text;
+    the reply names the things that the proof has reached, the start and what the first fact leads
+    to.
 
     Args:
         recipe: Says how many questions.
@@ -218,8 +227,8 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a question of two steps, with a relation that tells the fact of the first step: the
-    reply asks for the second.
+    """Scenes of a question of two steps, with a relation that tells the fact of the first step. The
+    texts are the things and the relation; the reply is a question for the second step.
 
     Args:
         recipe: Says how many questions.
@@ -237,8 +246,8 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that ask to split a question into one question for each step. A question of one step
-    stays as it is.
+    """Scenes that ask to split a question into one question for each step; one of a single step
+    stays as it is. There are no texts; the reply is "* Who wrote Velindra?", a line for each step.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -277,7 +286,8 @@ def _questions_of_steps(query_paths: Sequence[Path], words: Schema, dice: Dice) 
 
 
 def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that show summaries of pages, and ask which pages have a fact that the answer needs.
+    """Scenes that show summaries of pages, and ask which pages have a fact that the answer needs:
+    the reply is "Pages: 0, 2".
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -296,8 +306,9 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A scene with the sentences of the text, grouped by subject, and from some sentence on a
-    number before each. The reply is the first shown number at which another subject begins, or the
-    number after the last sentence. There is no scene for fewer than three facts.
+    number before each. The texts are number ("" for none) and sentence in turn. The reply, "Break:
+    4", is the first shown number at which another subject begins, or the number after the last
+    sentence. There is no scene for fewer than three facts.
 
     Args:
         _recipe: Not used; every maker of scenes has the same parameters.

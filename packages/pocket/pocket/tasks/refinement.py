@@ -73,7 +73,8 @@ def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """A scene with a document, whose reply is its outline in the tags that methods/longrefiner
-    reads; none for a document of one paragraph.
+    reads: "<abstract>...</abstract><section: Toren>...</section: Toren>". There is none for a
+    document of one paragraph.
 
     Args:
         _recipe: Not used; every maker of scenes has the same parameters.
@@ -96,8 +97,8 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
 
 
 def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes with the abstract of a document and the titles of its sections: the reply names the
-    titles that help with a question.
+    """Scenes that ask which titles of a document help with a question. The texts are its title, its
+    abstract, and the titles of its sections; the reply is "['Toren']", "[]" for none.
 
     Args:
         recipe: Says how many questions, and of which kinds.

@@ -418,6 +418,11 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     The reply names each subject once, four subjects a line. In a quarter of the scenes the shown
     points are such lines themselves, as on a higher level of a graph; each counts as about its
     first name. Without points there is no scene.
+
+    Args:
+        recipe: Says whether the text is a whole document (`tokens`), or comes in parts.
+        shown: The text.
+        dice: Draws which facts, and whether the level is a higher one.
     """
     if recipe.tokens is None:
         level = _level_of_parts(shown)

@@ -42,8 +42,8 @@ _LOST = 0.4
 
 
 def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """A scene with a summary of each part of the text; the reply has a sentence for each part that
-    names what it is about.
+    """A scene with a summary of each part of the text. The reply has a sentence for each part that
+    names what it is about: "About A and B. About C.".
 
     Args:
         _recipe: Not used; every maker of scenes has the same parameters.
@@ -73,8 +73,9 @@ def _summary_writer(names_only: bool, shown: Shown) -> Callable[[Part], str]:
 
 
 def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes that show a summary of each part of the text and a working memory, and ask which part
-    to read next: the part with the first fact of the proof that the memory lacks.
+    """Scenes that ask which part of the text to read next: the part with the first fact of the
+    proof that the memory lacks. The texts are the working memory ("" for an empty one), then a
+    summary of each part; the reply is "Action: 2" for the part of number 2, from 0.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -136,8 +137,9 @@ def _named_parts(
 
 
 def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a part of the text as a segment and a working memory; the reply is the answer to a
-    question, where the two prove it.
+    """Scenes of a part of the text as a segment: does it answer the question, together with the
+    working memory? The texts are the memory and the segment; the reply is "Action: -2" and the
+    answer where the two prove it, else "Action: -1".
 
     The parts and the memory are the same for all questions about the text. Half of the questions
     are about what the segment and the memory say: of questions about the whole text most have no
