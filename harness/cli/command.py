@@ -160,7 +160,8 @@ class Group(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The first words of all names, each once: ["run", "report", ...]."""
-        return list(dict.fromkeys(name.partition(" ")[0] for name in self.entries))
+        first_words = [name.partition(" ")[0] for name in self.entries]
+        return list(dict.fromkeys(first_words))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the command `cmd_name`, or make the group of the

@@ -72,7 +72,9 @@ def prune(
     if not found:
         print(f"nothing to prune: {counted(len(runs), 'finished run')} of the newest code")
         return 0
-    print(columns([("state", "answered", "folder"), *(each.cells() for each in found)]))
+    rows = [("state", "answered", "folder")]
+    rows += [each.cells() for each in found]
+    print(columns(rows))
     if not yes and not sys.stdin.isatty():
         print("nothing was deleted; add --yes to delete these folders")
         return 0

@@ -39,7 +39,9 @@ def commands(group: Any, context: typer.Context) -> Iterator[tuple[Any, typer.Co
 
 def line(command: Any, context: typer.Context) -> str:
     """Describe a command as a line of a Markdown list, with the first paragraph of its help."""
-    summary = inspect.cleandoc(command.help or "").partition("\n\n")[0].replace("\n", " ")
+    help_text = inspect.cleandoc(command.help or "")
+    first_paragraph = help_text.partition("\n\n")[0]
+    summary = first_paragraph.replace("\n", " ")
     return f"- `{context.command_path}`: {summary}\n"
 
 
@@ -47,7 +49,8 @@ def reference() -> str:
     """The content of docs/command-line.md: every command with its summary."""
     top = root()
     context = typer.Context(top, info_name="harness")
-    return "".join([_HEAD, *(line(*command) for command in commands(top, context))])
+    lines = [line(command, below) for command, below in commands(top, context)]
+    return "".join([_HEAD, *lines])
 
 
 if __name__ == "__main__":

@@ -314,7 +314,8 @@ def _describe_scorer(name: str) -> ShownConfig:
     summary = ""
     if ":" in scorer:
         registry.trust(scorer)  # the user named it
-        summary = (inspect.getdoc(registry.load(scorer)) or "").partition("\n")[0]
+        described = inspect.getdoc(registry.load(scorer)) or ""
+        summary = described.partition("\n")[0]
     if not summary:
         summary = scorers.lookup(scorer).summary
     values = {"name": scorer, "summary": summary, "version": scorers.version(scorer)}

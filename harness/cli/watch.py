@@ -94,7 +94,8 @@ class _Server(ThreadingHTTPServer):
             folders: Run folders, or folders that hold runs.
         """
         self._live = Live(folders)
-        self._title = " · ".join(dict.fromkeys(Path(folder).resolve().name for folder in folders))
+        names = [Path(folder).resolve().name for folder in folders]
+        self._title = " · ".join(dict.fromkeys(names))
         self._lock = threading.Lock()
         self._took = 0.0  # seconds to make the last page
         super().__init__((_HOST, port), _Handler)

@@ -537,7 +537,8 @@ def _params_that_fit(
     """
     params = {name: value for name, value in params.items() if name in cls.Config.model_fields}
     if "prompts" in params:
-        known = sorted({prompt.name for prompt in cls(cls.Config()).templates()})
+        method = cls(cls.Config())
+        known = sorted({prompt.name for prompt in method.templates()})
         replaced = with_prompts(params, origin)["prompts"]
         own = {name: turns for name, turns in replaced.items() if close_matches(name, known)}
         params["prompts"] = own

@@ -632,7 +632,8 @@ def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Lay
     if all(fields.issuperset(values) for _, values in layers):
         return layers
     options_of = registry.import_target(registry.shipped("settings")["dataset_options"])
-    options = set(options_of(str(Tree(layers).values.get("format", ""))))
+    dataset_format = str(Tree(layers).values.get("format", ""))
+    options = set(options_of(dataset_format))
     moved: list[Layer] = []
     for origin, values in layers:
         problems += _unknown_keys(origin, values, fields | options)

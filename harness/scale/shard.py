@@ -64,7 +64,8 @@ def partition(
     sized: list[_SizedGroup] = []
     for names, ids in groups.items():
         characters = sum(len(documents[name].text) for name in names)
-        sized.append(_SizedGroup(ids, (1 + len(ids)) * (1 + characters)))
+        times_read = 1 + len(ids)  # by the index, and by each question
+        sized.append(_SizedGroup(ids, times_read * (1 + characters)))
     sized.sort(key=lambda group: group.size, reverse=True)  # equal ones stay in their order
     shards: list[list[str]] = [[] for _ in range(of)]
     loads = [(0, number) for number in range(of)]  # a heap of (size so far, shard)

@@ -357,8 +357,10 @@ class RunManifest(JsonValues):
         return keys
 
     def identity(self, role: str) -> ModelIdentity:
-        """What distinguishes the model of a role: {"weights": "9f…", "dtype": "float32"}; {} where
-        it is not recorded.
+        """What distinguishes the model of a role: hashes of its files,
+        dtype, window and more, by name.
+
+        {} where the manifest does not have it.
         """
         return self.models.get(role) or {}
 

@@ -220,7 +220,8 @@ class _CodeHashes:
         for name, value in members:
             self._add_member(module, name, value, digest)
         before = self.hashes.get(module, "")
-        self.hashes[module] = hashlib.sha256((before + digest.hexdigest()).encode()).hexdigest()
+        joined = before + digest.hexdigest()
+        self.hashes[module] = hashlib.sha256(joined.encode()).hexdigest()
 
     def _add_member(self, module: str, name: str, value: object, digest: _Digest) -> None:
         """Add a function, or one attribute of a class, that is typed into a notebook to `digest`.

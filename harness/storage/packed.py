@@ -51,7 +51,9 @@ class Packed(Sequence[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """Unpack one block after the other, and yield their values in order."""
-        return chain.from_iterable(map(self._unpacked, range(len(self._blocks) + 1)))
+        with_open_block = len(self._blocks) + 1
+        blocks = map(self._unpacked, range(with_open_block))
+        return chain.from_iterable(blocks)
 
     def __getitem__(self, at: Any) -> Any:
         """The value at a position, or the list of values of a slice, unpacked now."""

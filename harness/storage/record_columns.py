@@ -398,4 +398,5 @@ def _nodes_hash(steps: Sequence[StoredStep]) -> str:
             nodes.add(repr((step["node"], step["level"], step["tokens"])))
     if not nodes:
         return ""
-    return blake2b("\n".join(sorted(nodes)).encode(), digest_size=8).hexdigest()
+    text = "\n".join(sorted(nodes))
+    return blake2b(text.encode(), digest_size=8).hexdigest()

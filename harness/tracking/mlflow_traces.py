@@ -202,7 +202,8 @@ def _digest(record: StoredRecord) -> str:
 
 def _short_digest(value: object) -> str:
     """Hash a JSON value: the first 16 hexadecimal digits of its sha256."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _digest_of(info: TraceInfo) -> str:

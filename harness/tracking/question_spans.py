@@ -180,7 +180,8 @@ class QuestionSpans:
         most = max(spent, default=0.0) or 1.0
         start = times.start
         for step, tflops in zip(steps[:MOST_SPANS], spent, strict=False):
-            end = max(start, times.start + (times.end - times.start) * tflops / most)
+            share = (times.end - times.start) * tflops / most
+            end = max(start, times.start + share)
             shown = [step.shown] if step.shown else []
             part = _Part(
                 _step_name(step),

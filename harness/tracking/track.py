@@ -96,7 +96,8 @@ def _short_reason(reason: str, uri: str) -> str:
     """Write a reason on one line of at most 200 characters, without
     the secrets of the address `uri`.
     """
-    line = " ".join(masked(reason.replace(uri, masked(uri))).split())
+    without_secrets = masked(reason.replace(uri, masked(uri)))
+    line = " ".join(without_secrets.split())
     if len(line) <= _LONGEST_REASON:
         return line
     return f"{line[:_LONGEST_REASON]} ..."
