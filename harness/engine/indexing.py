@@ -85,8 +85,12 @@ class Indexer:
             progress: Shows long steps.
             budget: Counts what indexes cost.
         """
-        self._plan, self._models, self._cache = plan, models, cache
-        self._store, self._progress, self._budget = store, progress, budget
+        self._plan = plan
+        self._models = models
+        self._cache = cache
+        self._store = store
+        self._progress = progress
+        self._budget = budget
         self.kept = _KEPT
         self._building = KeyedLocks()
         # For what all questions share: the recent indexes, documents.jsonl.

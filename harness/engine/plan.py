@@ -230,13 +230,17 @@ class _CheckedParts:
 def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     """The run with its hash and folder, from parts without mistakes. Also adds to `findings` a
     warning for each number that comes from a run with another data set or model."""
-    method, models, dataset = parts.settled.method, parts.models, parts.asked.dataset
+    method = parts.settled.method
+    models = parts.models
+    dataset = parts.asked.dataset
     config = _used_config(parts)
     _warn_of_sources(parts.settled, config, findings)
     code: dict[str, str] = {}
     if config.method.implementation not in registry.shipped("methods"):
         code = own_code(type(method), config.method.params.values())
-    hashed_corpus = None if parts.corpus is None else parts.corpus.hashed
+    hashed_corpus = None
+    if parts.corpus is not None:
+        hashed_corpus = parts.corpus.hashed
     task = answer_prefix.task(config.dataset)
     hash8 = run_hash(config, method, dataset, task, models.identities, code, hashed_corpus)
     folder = run_path(config.dataset.name, config.method.name, config.model.name, hash8)
@@ -265,16 +269,20 @@ def _used_config(parts: _CheckedParts) -> RunConfig:
     """The run's settings with only those parts that the method uses: roles that it does not need
     are left out, encoder, reranker and retriever are None where unused. The method's name gets what
     tables show of it ("bm25[wiki]"), its mark what differs from the preset."""
-    settings, settled, models = parts.settings, parts.settled, parts.models
+    settings = parts.settings
+    settled = parts.settled
+    models = parts.models
     marks = [mark_of(settled, settings.dataset.name)]
     if parts.corpus is not None:
         marks.append(parts.corpus.mark)
     mark = ", ".join(filter(None, marks))
+    method = settled.choice.model_copy(update={"name": models.method_name, "mark": mark})
+    asked = with_search_scores(parts.asked, settled.method, parts.corpus)
     needed = settled.method.needs
     return settings.config.model_copy(
         update={
-            "method": settled.choice.model_copy(update={"name": models.method_name, "mark": mark}),
-            "dataset": with_search_scores(parts.asked, settled.method, parts.corpus).config,
+            "method": method,
+            "dataset": asked.config,
             "roles": {role: model for role, model in settings.roles.items() if role in needed},
             "encoder": models.encoders.get("encoder"),
             "reranker": models.encoders.get("reranker"),

@@ -73,7 +73,8 @@ class Interrupted(KeyboardInterrupt):
             folder: The run folder.
             command: Words of the command line.
         """
-        self.folder, self.resume_command = folder, shlex.join(map(masked, command))
+        self.folder = folder
+        self.resume_command = shlex.join(map(masked, command))
         super().__init__(f"interrupted; partial results are in {folder}")
 
 
@@ -261,7 +262,10 @@ class Job:
         if not beyond:
             manifest.set_dataset_of_this_start()
         all_known = asked <= self._known
-        manifest.begin(None if all_known else self.executor.in_flight())
+        in_flight = None
+        if not all_known:
+            in_flight = self.executor.in_flight()
+        manifest.begin(in_flight)
         if manifest.earlier_starts:
             self.store.drop_requests(asked - self._known)
 

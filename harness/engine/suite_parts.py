@@ -144,6 +144,8 @@ def _in_part(named: Collection[str], own: Collection[str], of_suite: Collection[
         own: The names of the part.
         of_suite: The names of all parts. One that only other parts have is not run in this one.
     """
+    folded_own = {presets.fold(name) for name in own}
+    folded_of_suite = {presets.fold(name) for name in of_suite}
+    only_in_other_parts = folded_of_suite - folded_own
     names = named or own
-    in_other_parts_only = set(map(presets.fold, of_suite)) - set(map(presets.fold, own))
-    return [name for name in names if presets.fold(name) not in in_other_parts_only]
+    return [name for name in names if presets.fold(name) not in only_in_other_parts]

@@ -165,7 +165,8 @@ class Models:
     def replies(self, role: str) -> ReplyCache:
         """The cache of replies of the model of `role` (--cache replies), opened at the first call.
         Raises as `model` does."""
-        loaded, name = self.model(role), self.plan.models[role].name
+        loaded = self.model(role)
+        name = self.plan.models[role].name
         with self._loading.hold("replies"):
             if role not in self._replies:
                 self._replies[role] = ReplyCache(cache_root(), name, loaded.identity, self._note)
@@ -283,7 +284,10 @@ class EngineTools:
         self.meter, self.seed = meter, models.plan.config.seed
         self.question: Question | None = None
         self.searcher: Searcher | None = None
-        self._models, self._task, self._report, self._build = models, task, report, build
+        self._models = models
+        self._task = task
+        self._report = report
+        self._build = build
 
     @property
     def task(self) -> Task:
@@ -318,17 +322,17 @@ class EngineTools:
         Raises LookupError for an undeclared role.
         """
         self._check_role(role)
-        config, loaded = self._models.plan.config, self._models.model(role)
-        sampling = replies = None
+        config = self._models.plan.config
+        loaded = self._models.model(role)
+        sampling = None
+        replies = None
+        question = self.question
         # All roles are greedy in an index, and all but the reader everywhere.
-        if (
-            config.model.sampling
-            and role == "reader"
-            and self._build is None
-            and self.question is not None
-        ):
+        if self._build is not None or role != "reader":
+            question = None
+        if question is not None and config.model.sampling:
             sampling = Sampling(
-                derived_seed(config.seed, self.question.id),
+                derived_seed(config.seed, question.id),
                 config.model.temperature,
                 config.model.top_p,
                 config.model.max_tokens,

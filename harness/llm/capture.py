@@ -542,7 +542,9 @@ class Pack:
         return torch.cat(outs, dim=1)
 
     def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
-        """The attention of every context over its own keys in one layer, by one kernel call.
+        """The attention of every context over its own keys in one layer, by one kernel call. Also
+        keeps what is measured of the layer: for texts that are read, for tokens that are written
+        (`queries`, `sums`), and by head.
 
         Args:
             layer: The number of the layer.

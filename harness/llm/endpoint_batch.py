@@ -225,8 +225,11 @@ class Batches:
             LimitReached: The server does not say how far they are.
             CannotRun: It refused one.
         """
-        self._server, self._state, self._progress = server, state, progress
-        self.mask_key, self.base_url = server.mask_key, server.base_url
+        self._server = server
+        self._state = state
+        self._progress = progress
+        self.mask_key = server.mask_key
+        self.base_url = server.base_url
         # Hash of a request's body -> its reply lines that are not used yet.
         self._replies: dict[str, list[ReplyLine]] = {}
         # Hash of a request's body -> how many such requests wait for the next batch.

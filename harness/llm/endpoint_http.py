@@ -334,7 +334,8 @@ class Server:
                 return self.try_once(call, tries).value
             except Retryable as error:
                 reason = str(error)
-                tries.sent -= not error.sent
+                if not error.sent:
+                    tries.sent -= 1
                 self.obey_wait(error.wait)
         sent = "1 try"
         if tries.made != 1:

@@ -40,7 +40,9 @@ def write(file: Path, draft: Path) -> None:
         CannotRun: The file is damaged, or holds what transformers does not read.
     """
     transformers.logging.disable_progress_bar()
-    where, name = str(file.resolve().parent), file.resolve().name
+    resolved = file.resolve()
+    where = str(resolved.parent)
+    name = resolved.name
     try:
         _check_attention(AutoConfig.from_pretrained(where, gguf_file=name), file)
         tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)

@@ -144,7 +144,8 @@ class LoadedModel(Network, TokenizedModel):
         """Set `layers` and `shape` by a transformers config. Raises CannotRun where the sizes are
         such that FLOPs cannot be counted."""
         try:
-            self.layers, self.shape = int(config.num_hidden_layers), shape_of(config, head=True)
+            self.layers = int(config.num_hidden_layers)
+            self.shape = shape_of(config, head=True)
             int(self.shape.mlp)  # a few families give a list, one size a layer
         except (AttributeError, RuntimeError, TypeError, ValueError) as e:
             raise CannotRun(

@@ -570,7 +570,10 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
             slots: (slot, number of new tokens) of each context; () where the caller counts these.
         """
         super().__init__()
-        self._layer, self._pool, self._rows, self._slots = layer, pool, rows, slots
+        self._layer = layer
+        self._pool = pool
+        self._rows = rows
+        self._slots = slots
         self.is_initialized = True
 
     def update(

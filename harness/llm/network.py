@@ -417,10 +417,12 @@ class ForwardQueue:
     def slow_paths(self) -> Iterator[str]:
         """Yield why passes of this queue ran slower than they could, a sentence each: steps that
         are not recorded, and passes that failed."""
-        model, steps = self._model, vars(self).get("_steps")
+        model = self._model
+        has_stepped = "_steps" in vars(self)  # else asking for the property would make it
+        steps = vars(self).get("_steps")
         if steps is not None and steps.problem:
             yield f"'{model.name}' runs each decode step anew, without a CUDA graph: {steps.problem}"
-        elif model.in_one_call and "_steps" in vars(self) and steps is None:
+        elif model.in_one_call and has_stepped and steps is None:
             yield f"'{model.name}' runs each decode step anew, without a CUDA graph: it is spread over several devices"
         if self.failed:
             why, _ = self.failed[0]

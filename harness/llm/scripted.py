@@ -272,7 +272,9 @@ class ScriptedModel(LanguageModel):
             name: The name that tables of results show.
             attention: (row text, column text) -> weight, instead of the table's rows.
         """
-        self.name, self.window, self.shape = name, script.window, None
+        self.name = name
+        self.window = script.window
+        self.shape = None
         self.capabilities = _CAPABILITIES
         self.identity = {"script": hashlib.sha256(script.model_dump_json().encode()).hexdigest()}
         self.prompts: list[str] = []

@@ -78,7 +78,9 @@ class _Map(Generic[T, R]):
             items: The items.
             meter: Counts what the calls cost.
         """
-        self._scheduler, self._fn, self._items = scheduler, fn, items
+        self._scheduler = scheduler
+        self._fn = fn
+        self._items = items
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
         self.errors: dict[int, BaseException] = {}
@@ -218,7 +220,9 @@ class _Flight(Generic[E, O]):
         """
         self.scheduler = Scheduler(places)
         self.errors: dict[int, BaseException] = {}
-        self._answer, self._finish, self._choose = answer, finish, choose
+        self._answer = answer
+        self._finish = finish
+        self._choose = choose
         self._left = list(enumerate(examples))
         self._threads = min(places, len(examples))
         self._unfinished = len(examples)

@@ -54,11 +54,13 @@ class Took:
 def timed() -> Iterator[Took]:
     """Context manager: gives a Took that is filled in when the block ends. Calls that ran in a
     batch took the whole batch's time each."""
-    took, began, before = Took(), time.perf_counter(), _queued()
+    took = Took()
+    began = time.perf_counter()
+    queued_before = _queued()
     try:
         yield took
     finally:
-        took.queued = _queued() - before
+        took.queued = _queued() - queued_before
         took.seconds = max(time.perf_counter() - began - took.queued, 0.0)
 
 
@@ -455,8 +457,8 @@ class Scheduler:
             taken: The asks of a batch.
             outcomes: The outcome of each.
         """
-        done = set(map(id, taken))
-        self._asks = [w for w in self._asks if id(w) not in done]
+        taken_ids = {id(waiting) for waiting in taken}
+        self._asks = [waiting for waiting in self._asks if id(waiting) not in taken_ids]
         ended = []
         for waiting, outcome in zip(taken, outcomes, strict=True):
             if isinstance(outcome, Again):
