@@ -233,7 +233,7 @@ class _World:
         return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
 
     def copy_of(self, mark: Support) -> Support:
-        """The span in the copy of a document for a supporting span in the original."""
+        """The span in the copy of a document that stands for a supporting span in the original."""
         offset = self._offset_maps[mark.document_id]
         return Support(
             self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True)

@@ -178,7 +178,8 @@ class Answers(Packed):
         super().append({**vars(value), "place": astuple(value.place)})
 
     def _unpacked(self, n: int) -> list[ForeignAnswer]:
-        """Unpack the n-th block of answers."""
+        """The answers of the n-th block; they were checked before they were packed, so not
+        again."""
         answers = []
         for values in super()._unpacked(n):
             place = RowPlace(*values["place"])

@@ -228,17 +228,20 @@ class PairedRace:
 def extend_ranking(
     better: NDArray[np.bool], evidence: Floats, alpha: float
 ) -> list[tuple[int, int]]:
-    """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows; return the
-    (i, j) that are shown by their own evidence, not implied by others.
+    """Mark in better[i, j], "i is shown to be better than j", what `evidence` now shows, and what
+    follows from it.
 
     Args:
         better: (M, M), what earlier looks have shown; changed in place.
         evidence: (M, M), at [i, j] `PairedRace.evidence` for a mean of i - j above 0.
         alpha: Largest probability of any wrong pair.
 
-    Of the M (M - 1) ordered pairs, with k in `better`, the next needs a capital of
-    (M (M - 1) - k) / alpha; what follows from two of them (a above b above c) is added with them,
-    and costs nothing.
+    Returns:
+        The (i, j) that are shown by their own evidence, not implied by others.
+
+    Of the M (M - 1) ordered pairs, with k in `better`, the next needs a capital of (M (M - 1) - k)
+    / alpha; what follows from two of them (a above b above c) is added with them, and costs
+    nothing.
 
     The probability that `better` ever holds a pair (i, j) whose true mean of i - j is 0 or less is
     at most alpha. For consider the first such false pair. The k pairs before it are true, so it
@@ -256,10 +259,12 @@ def extend_ranking(
     ordered_pairs = len(better) * (len(better) - 1)
     while True:
         of_open_pairs = np.where(better | better.T | itself, -np.inf, evidence)
+        # The open pair with the most evidence.
         i, j = (int(k) for k in np.unravel_index(of_open_pairs.argmax(), better.shape))
         if of_open_pairs[i, j] < math.log((ordered_pairs - better.sum()) / alpha):
             return shown
         shown.append((i, j))
+        # Whatever is better than i is better than all that j is better than.
         i_and_above = better[:, i] | itself[i]
         j_and_below = better[j] | itself[j]
         better |= np.outer(i_and_above, j_and_below)

@@ -315,7 +315,8 @@ def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _ranking(analysis: Stability) -> pd.DataFrame:
-    """A row for each method: its score by the headline, and its ranks by all choices."""
+    """A row for each method: its score by the headline, its best and worst rank by all choices ("1
+    to 3"), and notes on what was left out."""
     band = analysis.found
     silent = analysis.silent
     notes = [analysis.sentence, band.asked]
@@ -335,7 +336,8 @@ def _ranking(analysis: Stability) -> pd.DataFrame:
 
 def _flipping_choices(analysis: Stability) -> pd.DataFrame:
     """A row for each choice that flips a pair, and one for the draw of questions if it leaves a
-    pair open."""
+    pair open. Columns: choice, kind, pairs (how many), in draws (in how many draws these have the
+    opposite order), which (the first of the pairs), notes."""
     rows = []
     for name in analysis.flips:
         flipped = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == name)]

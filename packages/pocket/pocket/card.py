@@ -225,8 +225,8 @@ def check_weights(folder: Path) -> None:
 
 def stale_skills(folder: Path, method: Method) -> list[str] | None:
     """Say which skills and prompts of a method a model was not trained for: "answer: never
-    trained", "prompt 'answer': not trained in these words". [] where it was trained for all; None
-    without a card.
+    trained", "prompt 'answer': not trained in these words". [] where it was trained for all;
+    [UNKNOWN] for a method that lists neither; None without a card.
 
     It compares names and hashes alone; whether a skill is played as it was trained, `harness pocket
     check` finds out.

@@ -185,8 +185,12 @@ def trained_prompts(card: Card) -> list[str]:
 
 
 def _is_unchanged(card: Card, skills: Sequence[Skill]) -> bool:
-    """Whether there are skills, and none has changed since training; one that was never trained
-    does not count as changed."""
+    """Whether a method has skills, and the model was trained on each as it is now, or never.
+
+    Args:
+        card: The card of the model.
+        skills: The skills of the method.
+    """
     if not skills:
         return False
     return all(why == UNTRAINED for _, why in stale(card, skills))
