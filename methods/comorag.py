@@ -599,10 +599,11 @@ class _Search:
         return [f"Node {place}:\nNote: {kept[n].note}" for place, n in enumerate(best, 1)]
 
     def shown(self, rounds: int) -> tuple[Shown, ...]:
-        """What the last try to answer saw.
+        """What the last try to answer saw, in the form in which an Answer says it.
 
         Args:
-            rounds: Rounds of probes before it; with 0 it saw the pieces, else notes and findings.
+            rounds: How many rounds of probes came before it; with 0 it saw the pieces that were
+                found, else notes and findings.
         """
         seen: list[Shown] = []
         document = self.document.id

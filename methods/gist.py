@@ -251,12 +251,12 @@ class Pages:
         return end
 
     def _offered_labels(self, start: int, end: int) -> list[int]:
-        """The units before which a page may end, from the first one that brings it to `least_words`
-        on.
+        """The units before which a page may end: from the first one that brings it to `least_words`
+        on, and the end that it has at the latest.
 
         Args:
             start: The first unit of the page.
-            end: The unit after the last one that it may have, which is offered too.
+            end: The unit after the last one that it may have.
         """
         labels = []
         words = self.words[start]
@@ -431,7 +431,8 @@ class Gist(reading.ReadingMethod):
         steps = [step]
         for number in read:
             page = Shown("span", document.id, *spans[number])
-            steps.append(Step("page", number, tokens=model.count(pages[number]), shown=page))
+            tokens = model.count(pages[number])
+            steps.append(Step("page", number, tokens=tokens, shown=page))
         reason = f"{len(read)} pages looked up"
         if len(read) < len(chosen):
             reason = f"{len(read)} of {len(chosen)} pages fit"

@@ -465,17 +465,11 @@ class _Search:
         reports = self._reports_of(found, int(budget * config.report_share))
         entities, relations = self._rows_of(found, int(budget * rest))
         chunks = self._chunks_of(found, int(budget * config.chunk_share))
-        context = "".join(
-            CONTEXT.of(config).fill(
-                reports=JOINT.join(_texts(reports)),
-                entities="\n".join(map(self.graph.row, entities)),
-                relations="\n".join(map(self.graph.row, relations)),
-            )
-        )
+        context = self._context(reports, entities, relations)
         request = reading.Reading(tools.task, config=config)
         texts = list(map(str.strip, texts_at(self.document.text, self._spans_of(chunks))))
         text, count = reading.ask_fitting(question, [context, *texts], tools, request)
-        read = chunks[: max(0, count - 1)]
+        read = chunks[: max(0, count - 1)]  # the first text that is shown is the context
         places = shown_spans(self.document, self._spans_of(read))
         steps = [step]
         for chunk, place in zip(read, places, strict=True):
@@ -488,6 +482,23 @@ class _Search:
             f"{len(read)} of {len(chunks)} chunks"
         )
         return Answer(text, shown, reason, tuple(steps))
+
+    def _context(
+        self, reports: Sequence[Report], entities: Sequence[int], relations: Sequence[int]
+    ) -> str:
+        """The part of the prompt before the chunks: reports, and lines of entities and relations.
+
+        Args:
+            reports: The reports.
+            entities: The numbers of the entities.
+            relations: The numbers of the relations.
+        """
+        pieces = CONTEXT.of(self.config).fill(
+            reports=JOINT.join(_texts(reports)),
+            entities="\n".join(map(self.graph.row, entities)),
+            relations="\n".join(map(self.graph.row, relations)),
+        )
+        return "".join(pieces)
 
     def _names(self, entities: Sequence[int]) -> str:
         """The names of entities, given by their numbers, with commas between them."""

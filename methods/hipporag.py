@@ -422,19 +422,21 @@ class _Graph:
 
 
 def _graph(index: Index, facts: Sequence[Fact], node_of: dict[str, int]) -> _Graph:
-    """Build the graph of phrases and passages.
+    """Build the graph of phrases and passages: phrases joined by triples, each passage with its
+    phrases, and similar phrases.
 
     The similarity of two phrases takes the place of how often triples join them, as in the released
     code.
 
     Args:
         index: The index of HippoRAG.
-        facts: Its triples.
+        facts: The triples of the index, as tuples.
         node_of: Phrase -> its number in the graph.
     """
     weights: dict[tuple[int, int], float] = defaultdict(float)
     passages_of: dict[int, set[int]] = defaultdict(set)
     for passage, numbers in enumerate(index["of"]):
+        passage_node = len(node_of) + passage
         for number in numbers:
             subject, _, object_ = facts[number]
             a = node_of[subject]
@@ -443,11 +445,11 @@ def _graph(index: Index, facts: Sequence[Fact], node_of: dict[str, int]) -> _Gra
             weights[b, a] += 1
             for phrase in (a, b):
                 passages_of[phrase].add(passage)
-                weights[phrase, len(node_of) + passage] = 1.0
+                weights[phrase, passage_node] = 1.0
     for first, second, score in index["synonyms"]:
         weights[int(first), int(second)] = float(score)
-    between_two = {(a, b): weight for (a, b), weight in weights.items() if a != b}
-    return _Graph(between_two, passages_of)
+    without_loops = {(a, b): weight for (a, b), weight in weights.items() if a != b}
+    return _Graph(without_loops, passages_of)
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:

@@ -268,7 +268,8 @@ class BoundedCache(FullContext):
         """The prompt in pieces, filled with the texts and the question.
 
         Where the question stands before the text (asked "before"), it is BEFORE, else the shared
-        reading prompt, whose last piece is all that follows the text.
+        reading prompt, whose last piece is all that follows the text. Where the question says how
+        its reply begins, the last piece ends so.
 
         Args:
             question: The question.

@@ -400,7 +400,7 @@ class LightRAG(ExtractingMethod):
             )
         graph = search.written(found)
         text, count = reading.ask_fitting(question, [graph, *texts], tools, request)
-        read = found.chunks[: max(0, count - 1)]
+        read = found.chunks[: max(0, count - 1)]  # the first text that is shown is the graph
         places = shown_spans(search.document, [search.spans[i] for i in read])
         flops = tools.meter.flops()
         steps = [step]

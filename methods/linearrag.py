@@ -204,8 +204,9 @@ class NameGraph:
         """
         starts = np.concatenate([names, passages]).clip(min=0)
         n_nodes = len(self.names) + len(self.passages)
-        ranks = page_rank(n_nodes, self._weights(), dict(enumerate(starts.tolist())), damping)
-        return ranks[len(self.names) :]
+        start_of_node = dict(enumerate(starts.tolist()))
+        ranks = page_rank(n_nodes, self._weights(), start_of_node, damping)
+        return ranks[len(self.names) :]  # those of the passages
 
     def _weights(self) -> dict[tuple[int, int], float]:
         """(node, node) -> weight of the edge between them, for the walk.

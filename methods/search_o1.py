@@ -111,13 +111,10 @@ class SearchO1(TaggedSearch):
         steps = _shortened(reasoning)
         empty = READ.of(self.config).fill(reasoning=[steps], query=[query], text=[])
         count = fitting(texts, empty, limit, model)
+        shown = separated(texts[:count])
+        request = READ.of(self.config).fill(reasoning=[steps], query=[query], text=shown)
         with model.session() as s:
-            feed(
-                s,
-                READ.of(self.config).fill(
-                    reasoning=[steps], query=[query], text=separated(texts[:count])
-                ),
-            )
+            feed(s, request)
             reply = s.write(limit).text
         _, named, information = reply.rpartition(_INFORMATION)
         if not named:

@@ -84,7 +84,11 @@ class _ReplyReader:
             self._open[-1].append(_scalar(token))
 
     def _begin(self, bracket: str) -> None:
-        """Begin a list, or for "{" an object, inside the innermost one that is open."""
+        """Begin a list, or for "{" an object, inside the innermost one that is open.
+
+        An object is put there empty; `finished_values` fills it from the items that are read for
+        it.
+        """
         items: list[object] = []
         value: object = items
         if bracket == "{":

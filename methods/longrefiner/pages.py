@@ -127,8 +127,12 @@ def _heading(line: str) -> tuple[int, str] | None:
 
 
 def _merge_short(paragraphs: Sequence[str]) -> list[str]:
-    """The paragraphs, each of fewer than _MIN_WORDS words joined with those after it; at the end
-    with the one before it."""
+    """Join each paragraph of fewer than _MIN_WORDS words with those after it; what is left at the
+    end joins the last one.
+
+    With _MIN_WORDS = 3: ["One two.", "Three four five.", "Six."] -> ["One two. Three four five.
+    Six."]
+    """
     merged: list[str] = []
     held = ""
     for paragraph in paragraphs:

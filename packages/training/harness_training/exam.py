@@ -135,20 +135,20 @@ def examine(
     Raises:
         HarnessError: What the models raise, but for errors of a single scene.
     """
-    measured = []
-    failed: set[int] = set()
+    measured: list[Mapping[str, Interval]] = []
+    failed: set[int] = set()  # the numbers of the scenes
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
-        failed.update(number for number, outcome in enumerate(outcomes) if outcome.failed)
+        failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
         measured.append(part.measure(part.scenes, outcomes))
     before, after = measured
-    head = next(iter(after))
-    change = f"{_rounded(before[head].mean)} -> {_rounded(after[head].mean)}"
-    tell(f"{part.task}: {head} {change} of {after[head].n}")
-    measures = []
+    headline = next(iter(after))
+    change = f"{_rounded(before[headline].mean)} -> {_rounded(after[headline].mean)}"
+    tell(f"{part.task}: {headline} {change} of {after[headline].n}")
+    measures: list[Measure] = []
     for name in after:
         measure = Measure(part.task, name, before[name], after[name], failed=len(failed))
-        if name == head:
+        if name == headline:
             measure = replace(measure, floor=part.floor)
         measures.append(measure)
     return measures

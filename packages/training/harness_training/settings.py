@@ -172,14 +172,15 @@ def read_settings(
     if own is not None:
         layers.append((own.name, read_yaml(own)))
     typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
-    typed.sort(key=lambda values: "common" not in values)  # tasks' last
-    layers += [("--set", values) for values in typed]
+    for_all_tasks = [values for values in typed if "common" in values]
+    others = [values for values in typed if "common" not in values]
+    layers += [("--set", values) for values in [*for_all_tasks, *others]]  # the latter override
     tree = _settings_tree(layers, tasks)
     own_tasks = ", ".join(tasks)
-    others = [task for task in mapping_at(tree.values, "tasks") if task not in tasks]
-    if others:
+    unknown_tasks = [task for task in mapping_at(tree.values, "tasks") if task not in tasks]
+    if unknown_tasks:
         raise ConfigError(
-            [f"unknown task '{task}'; '{method}' has: {own_tasks}" for task in others]
+            [f"unknown task '{task}'; '{method}' has: {own_tasks}" for task in unknown_tasks]
         )
     return build(form, tree, "")
 

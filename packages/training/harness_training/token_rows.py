@@ -130,25 +130,24 @@ def truncate(row: Row, length: int) -> Row:
     """Truncate a row to `length` tokens: prompt and reply each lose their ends, as by
     LLaMA-Factory's cutoff_len.
 
+        prompt of 10 and reply of 10 tokens, length 8 -> the first 4 tokens of each
+
     A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that
     short, the reply is cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's
     data/processor; docs/methods/longrefiner.md#longrefiner-training).
     """
-    prompt = row.targets[0]  # tokens of the prompt
-    reply = len(row.ids) - prompt
+    n_prompt = row.targets[0]
+    n_reply = len(row.ids) - n_prompt
     longest_reply = length
-    if 2 * reply >= length and 2 * prompt < length:
-        longest_reply = length - prompt
-    elif 2 * reply >= length:
-        longest_reply = length * reply // (prompt + reply)
-    reply = min(longest_reply, reply)
-    cut_prompt = min(length - reply, prompt)
-    ids = row.ids[:cut_prompt] + row.ids[prompt : prompt + reply]
-    targets: list[int] = []
-    for place in row.targets:
-        moved = place - prompt + cut_prompt
-        if moved < len(ids):
-            targets.append(moved)
+    if 2 * n_reply >= length and 2 * n_prompt < length:
+        longest_reply = length - n_prompt
+    elif 2 * n_reply >= length:
+        longest_reply = length * n_reply // (n_prompt + n_reply)
+    kept_of_reply = min(longest_reply, n_reply)
+    kept_of_prompt = min(length - kept_of_reply, n_prompt)
+    ids = row.ids[:kept_of_prompt] + row.ids[n_prompt : n_prompt + kept_of_reply]
+    n_removed = n_prompt - kept_of_prompt  # tokens before the reply that are gone
+    targets = [place - n_removed for place in row.targets if place - n_removed < len(ids)]
     return Row(ids, tuple(targets))
 
 
