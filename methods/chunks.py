@@ -22,9 +22,9 @@ Span = tuple[int, int]
 def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
     """Spans that tile [start, end), cut at each place of `cuts`.
 
-    A cut that is not after the one before it is ignored:
-
         0, [4, 4, 2, 7], 9 -> [(0, 4), (4, 7), (7, 9)]
+
+    A cut that is not after the one before it is ignored.
     """
     kept = [start]
     for at in cuts:
@@ -42,7 +42,7 @@ def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     Args:
         text: The text.
         size: Tokens of a chunk.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
     """
     offsets = model.offsets(text)
     if not offsets:
@@ -59,7 +59,7 @@ def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) 
         text: The text.
         size: Tokens of a chunk.
         overlap: Tokens that a chunk shares with the next one, fewer than `size`.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
     """
     offsets = model.offsets(text)
     spans: list[Span] = []
@@ -98,9 +98,10 @@ _REST_OF_SENTENCE = re.compile(r"[.!?,;:)\]}\"'\u2019\u201d\u3002\uff0c]*(?:\s+|
 
 
 def with_sentence_ends(text: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans of `text`, where marks that a cut parted from their sentence stay with it.
+    r"""The spans of `text`, where marks that a cut parted from their sentence stay with it, without
+    the white space around spans.
 
-    "two years" | ".\\n\\nThe team"  ->  "two years." | "The team". White space around spans goes.
+        "two years" | ".\n\nThe team"  ->  "two years." | "The team"
     """
     kept: list[Span] = []
     for start, end in spans:

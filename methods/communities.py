@@ -31,12 +31,12 @@ class Community:
 def communities(
     edges: Iterable[tuple[int, int, float]], most: int, largest_component: bool = False
 ) -> list[Community]:
-    """Find the communities of a graph.
+    """Find the communities of a graph, and those within large ones.
 
     Args:
         edges: (node, node, weight), without directions; the last one of two nodes counts.
-        most: Nodes of a community; a larger one has communities of the next level in it.
-        largest_component: Whether only the largest part that hangs together counts.
+        most: Most nodes of a community; a larger one has communities of the next level in it.
+        largest_component: Whether only the largest connected part of the graph counts.
 
     Returns:
         All communities, the coarsest first.
@@ -44,7 +44,7 @@ def communities(
     import networkx
 
     def parts(graph: Any, level: int) -> list[Community]:
-        """The communities of a part of the graph, as those of `level`."""
+        """The communities of a graph by Louvain's method, as those of this level."""
         groups = networkx.community.louvain_communities(graph, weight="weight", seed=SEED)
         return [Community(level, tuple(sorted(nodes))) for nodes in groups]
 
@@ -67,7 +67,12 @@ def communities(
 
 
 def deepest(found: list[Community], level: int) -> dict[int, int]:
-    """Node -> the number of the finest community of `level` or coarser that has it."""
+    """Node -> the place in `found` of the finest community of `level` or coarser that has it.
+
+    Args:
+        found: All communities, the coarsest first.
+        level: The finest level that counts.
+    """
     places: dict[int, int] = {}
     for number, community in enumerate(found):
         if community.level <= level:

@@ -105,7 +105,7 @@ class Node:
 
     Attributes:
         probe: The query that led to it.
-        kind: Of the pieces.
+        kind: The kind of the pieces.
         pieces: What was found.
         note: What the model noted of them.
     """
@@ -136,7 +136,7 @@ class Memory:
     Attributes:
         kept: Nodes of the rounds before.
         new: Nodes of this round.
-        steps: For the trace.
+        steps: The steps of the trace so far.
     """
 
     kept: list[Node] = field(default_factory=list)
@@ -257,7 +257,7 @@ class ComoRAG(ExtractingMethod):
     )
 
     def templates(self) -> Sequence[Prompt]:
-        """Its prompts; it does not send the shared reading prompts."""
+        """The prompts that it sends; it does not use the shared reading prompts."""
         return self.own_prompts
 
     def index_packages(self) -> tuple[str, ...]:

@@ -26,20 +26,22 @@ class ExtractingMethod(ReadingMethod):
 def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
     """Call write(0) to write(count - 1), in parallel.
 
-    Each result is stored at once, so that an interrupted index build resumes.
+    Each result is stored at once, so that an interrupted index build resumes, and the progress is
+    reported.
 
     Args:
-        write: Makes the part of a number.
-        count: How many parts there are.
-        part: What a part is called, in the keys of what is stored and in the progress.
-        tools: The engine's tools.
+        write: Makes the result for a number.
+        count: How many results there are.
+        part: What a result is called in the keys of what is stored and in the progress: "passage".
+        tools: The engine's tools, which store and report.
 
     Returns:
-        The parts, in order.
+        The results, in order.
     """
 
     def kept(number: int) -> T:
-        """Write a part, or take it from an earlier interrupted index; report the progress."""
+        """Write the result of this number, or take it from an interrupted build; report the
+        progress."""
         made: T = tools.keep(f"{part} {number}", lambda: write(number))
         tools.progress(number + 1, count, f"{part}s")
         return made

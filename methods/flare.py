@@ -117,7 +117,8 @@ class Flare(Method):
 
         Args:
             query: What is looked for.
-            progress: Is changed: `found` gets the passages in addition, `read` is replaced by them.
+            progress: What is found and read, which is changed: `found` gets the passages in addition,
+                `read` is replaced by them.
             tools: The engine's tools.
         """
         hits = tools.search(query, self.config.k)
@@ -178,7 +179,7 @@ class Flare(Method):
         Args:
             question: The question.
             texts: The passages that are shown.
-            progress: Has the answer so far.
+            progress: What is written so far.
             tools: The engine's tools.
         """
         return CONTINUE.of(self.config).fill(

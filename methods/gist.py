@@ -556,7 +556,13 @@ def _pages_that_fit(
 def _gists_and_pages(
     gists: Sequence[str], pages: Sequence[str], chosen: Sequence[int]
 ) -> list[str]:
-    """For each page in order its gist, or its text if it is chosen; empty ones are left out."""
+    """For each page in order its gist, or its text if it is chosen; empty ones are left out.
+
+    Args:
+        gists: The gist of each page.
+        pages: The text of each page.
+        chosen: The numbers of the pages whose texts are shown.
+    """
     texts = list(gists)
     for number in chosen:
         texts[number] = pages[number]

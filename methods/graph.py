@@ -27,7 +27,7 @@ class NewNodes:
     Attributes:
         texts: Their texts.
         read: The lower nodes that the call read.
-        weights: Of the edges between the two [texts, read].
+        weights: The weights of the edges between the two [texts, read].
     """
 
     texts: Sequence[str]
@@ -40,14 +40,14 @@ class Graph:
     """Nodes in order of creation, chunks first. Edges go from a higher node to lower ones.
 
     Attributes:
-        text: Of each node, on one line.
-        level: Of each node, from 1.
+        text: The text of each node, on one line.
+        level: The level of each node, from 1.
         span: (start, end) of each chunk in the document; None for a written node.
         log: One line a level, about how it was built.
         notes: Sentences about what did not go as usual.
         higher: Number of each edge's higher node [edges], in ascending order.
-        lower: Number of its lower node [edges].
-        weight: Of the edge [edges], above 0; those from one higher node sum to 1.
+        lower: Number of each edge's lower node [edges].
+        weight: The weight of each edge [edges], above 0; those from one higher node sum to 1.
     """
 
     text: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Graph:
         return nodes
 
     def texts_of(self, nodes: Sequence[int]) -> list[str]:
-        """The texts of some nodes."""
+        """The texts of the nodes with these numbers, in their order."""
         return [self.text[node] for node in nodes]
 
     @cached_property

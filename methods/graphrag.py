@@ -219,7 +219,7 @@ class GraphRAG(LightRAG):
 
         Args:
             community: The numbers of its entities.
-            graph: Has the descriptions of these, and of the relations between them.
+            graph: The graph, with descriptions of these and of the relations between them.
             tools: The engine's tools.
 
         Returns:

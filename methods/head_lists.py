@@ -60,8 +60,11 @@ def heads_for(name: str, sizes: Mapping[str, object]) -> Heads:
     """Find the heads that a name means for a model.
 
     Args:
-        name: all, published, LME, NQ or a file.
-        sizes: The sizes of the model, {} if unknown.
+        name: "all", "published", "LME", "NQ" or the path of a file.
+        sizes: The sizes of the model by their names in config.json, {} if unknown.
+
+    Returns:
+        (layer, head) pairs, best first; None for all heads.
 
     Raises:
         CannotRun: The list is missing, damaged or another model's.
@@ -99,7 +102,8 @@ def file_digest(name: str) -> str | None:
 
 
 def _read(path: Path) -> HeadList:
-    """Read and check a head list. Raises CannotRun for one that is missing or damaged."""
+    """Read and check the head list in a file. Raises CannotRun for one that is missing or
+    damaged."""
     try:
         return HeadList.model_validate(parse_yaml(path.read_bytes()))
     except (OSError, ValueError) as error:
@@ -110,7 +114,13 @@ def _read(path: Path) -> HeadList:
 
 
 def _why_other_model(head_list: HeadList, sizes: Mapping[str, object]) -> str:
-    """A phrase that says in what the model of a list differs from `sizes`, "" where it does not."""
+    """A phrase that says in what the model of a list differs from the one that runs, "" where it
+    does not.
+
+    Args:
+        head_list: The list.
+        sizes: The sizes of the model that runs, by their names in config.json.
+    """
     for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
         if key not in sizes or value is None or sizes[key] == value:
             continue
@@ -129,12 +139,12 @@ def _why_other_model(head_list: HeadList, sizes: Mapping[str, object]) -> str:
 def _heads_of_list(
     name: str, head_list: HeadList, sizes: Mapping[str, object]
 ) -> list[tuple[int, int]]:
-    """The (layer, head) pairs of a list.
+    """The (layer, head) pairs of a list, best first: "13-18" -> (13, 18).
 
     Args:
-        name: Of the list, for messages.
+        name: The name of the list, for messages.
         head_list: The list.
-        sizes: The sizes of the model that runs.
+        sizes: The sizes of the model that runs, by their names in config.json.
 
     Raises:
         CannotRun: It is another model's list, or names what are no heads.
@@ -160,6 +170,6 @@ def _heads_of_list(
 
 
 def _is_head_of(head_list: HeadList, layer: int, head: int) -> bool:
-    """Whether the model of a list has a head of this number in a layer of this number."""
+    """Whether the model of a head list has a layer and a head of these numbers, counted from 0."""
     model = head_list.model
     return layer < model.num_hidden_layers and head < model.num_attention_heads

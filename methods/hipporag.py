@@ -73,7 +73,7 @@ class RankedPassages:
     """How passages were ranked.
 
     Attributes:
-        scores: Of each passage, [passages].
+        scores: The score of each passage, [passages].
         score_name: What the scores are.
         reason: One sentence for the record.
         step: The choice of triples.
@@ -384,7 +384,7 @@ def passage_ranks(
         index: The index of HippoRAG.
         fit: How well each triple fits the question, scaled to 0 to 1, [triples].
         kept: The numbers of the triples that the model kept.
-        similarity: Of each passage to the question, scaled to 0 to 1, [passages].
+        similarity: How similar each passage is to the question, scaled to 0 to 1, [passages].
         config: The method's settings.
 
     Returns:

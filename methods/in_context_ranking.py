@@ -274,7 +274,13 @@ class InContext(TopK):
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection
-        computes it."""
+        computes it.
+
+        Args:
+            question: The question.
+            texts: The texts that it is asked about.
+            tools: The engine's tools.
+        """
         attention = self.attention(question, texts, tools)
         return np.stack([_sum_without_outliers(to_text) for to_text in attention])
 

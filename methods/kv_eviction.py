@@ -101,9 +101,9 @@ class Ranking:
     """What a press multiplies once more to rank tokens.
 
     Attributes:
-        tokens: Tokens that were read.
-        observed: As in BoundedCacheConfig.
-        head_size: Numbers of a head's query.
+        tokens: How many tokens were read.
+        observed: How many of the last tokens rank the others.
+        head_size: How many numbers a head's query has.
     """
 
     tokens: int

@@ -85,7 +85,7 @@ class _Mention:
     Attributes:
         text: A description.
         label: The type of an entity, the keywords of a relation.
-        weight: Of a relation.
+        weight: The strength of a relation; 0 for an entity.
         chunk: The number of the chunk.
     """
 
@@ -100,10 +100,10 @@ class Item:
     """An entity, or a relation of two entities.
 
     Attributes:
-        names: Of the entity, or of the two that the relation joins.
+        names: The name of the entity, or the two names that the relation joins.
         text: Its description.
         label: The type of an entity, the keywords of a relation.
-        weight: Of a relation, the sum over its mentions.
+        weight: The strength of a relation, summed over its mentions; 0 for an entity.
         chunks: The numbers of the chunks that mention it.
     """
 
@@ -145,7 +145,7 @@ class Record(NamedTuple):
     """What the model writes of an entity or a relation.
 
     Attributes:
-        names: Of the entity, or of the two that a relation joins, in capitals.
+        names: The name of the entity, or the two names that a relation joins, in capitals.
         text: Its description.
         label: The type of an entity, the keywords of a relation.
         weight: 0 for an entity; of a relation without one 1, as in the released code.

@@ -76,7 +76,7 @@ class Activated:
     """A name that the search has reached.
 
     Attributes:
-        weight: Of the last way that led to it.
+        weight: The weight of the last way that led to it.
         round: The round of that way, from 1.
     """
 

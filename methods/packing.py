@@ -158,7 +158,7 @@ def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel)
         text: The text.
         count: Sentences of a chunk.
         max_tokens: A sentence of more tokens is cut hard, and counts as several.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each chunk.
@@ -201,7 +201,7 @@ def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[S
     Args:
         document: The document.
         size: Tokens of a paragraph at most; a longer one is cut as `packed` cuts it.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
     """
     text = document.text
     paragraphs = [(passage.start, passage.end) for passage in document.passages]
@@ -230,7 +230,7 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
     Args:
         text: The text.
         max_tokens: A sentence of more tokens is cut hard into several.
-        model: Whose tokens are counted.
+        model: The model whose tokens are counted.
     """
     starts = [start for start, _ in model.offsets(text)]
     parts: list[_Part] = []

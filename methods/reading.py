@@ -32,7 +32,7 @@ class Reading:
     """The settings of one request.
 
     Attributes:
-        task: Has the instruction, and the length of the answer.
+        task: What is asked: the instruction, and the length of the answer.
         window: Most tokens of the request, prompt and answer included; None: the model's window.
         config: The method's, for prompts that it replaces.
     """

@@ -103,7 +103,7 @@ class RetrievalConfig(MethodConfig):
         Args:
             sections: The sections.
             document: The document.
-            model: Whose tokens are counted.
+            model: The model whose tokens are counted.
         """
         spans: list[Span] = []
         for section in sections:
@@ -306,7 +306,7 @@ class BestRead:
 
     Attributes:
         answer: The reader's answer.
-        numbers: Of the texts that were read, in the order of the prompt.
+        numbers: The numbers of the texts that were read, in the order of the prompt.
         stop_reason: Why no more were read: "k", "budget", "window", or "exhausted" where all fit.
     """
 
@@ -508,7 +508,13 @@ class Reranked(TopK):
         return MOST_HITS
 
     def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
-        """The retriever's passages, best first by the reranker."""
+        """The passages of a retriever, best first by the reranker.
+
+        Args:
+            question: The question.
+            hits: What the retriever found.
+            tools: The engine's tools, which have the reranker.
+        """
         scores = tools.reranker().score(question.text, texts_of(hits))
         return [hits[i] for i in best_first(scores)]
 

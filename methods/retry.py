@@ -40,10 +40,10 @@ class Retry:
 
     Attributes:
         retries: Most further replies.
-        temperature: Of these.
-        top_p: Of these.
+        temperature: The temperature of these.
+        top_p: The nucleus of these.
         window: Most tokens of prompt and reply; None: the model's window.
-        seed: Of the draws.
+        seed: The seed of the draws.
     """
 
     retries: int = 4
@@ -58,11 +58,11 @@ class ParsedReply(Generic[T]):
     """What came of asking until a reply could be parsed.
 
     Attributes:
-        tokens: Of the prompt.
+        tokens: How many tokens the prompt has.
         found: What was parsed; None where no reply could be.
-        text: Of the reply that was parsed, or of the last one.
-        replies: How many there were.
-        refused: Those that could not be parsed.
+        text: The text of the reply that was parsed, or of the last one.
+        replies: How many replies there were.
+        refused: The texts of those that could not be parsed.
     """
 
     tokens: int
@@ -171,7 +171,7 @@ def sample_until_parsed(
 
     Args:
         s: The session. Replies are written in branches, so its context stays as it was.
-        response: Is filled in and returned.
+        response: What is filled in and returned.
         limit: Most tokens of a reply.
         parse: Reads a reply; None: it is not accepted.
         retry: How many further replies are asked for, and how they are drawn.

@@ -245,8 +245,8 @@ class _Cutting(Packing):
         return [at for at in dict.fromkeys(stops) if start < at < end]
 
     def count(self, start: int, end: int) -> int:
-        """How many tokens text[start:end] touches; white space before a word may belong to the
-        token of the word before it."""
+        """How many tokens text[start:end] touches, the first one included where only a part of it
+        is inside."""
         return bisect_left(self.starts, end) - self._token_at(start)
 
     def _token_at(self, start: int) -> int:

@@ -438,7 +438,7 @@ def rank(
     Args:
         ranker: "bm25" finds the chunks with a word of the query, "dense" finds all.
         query: One of the texts of `queries`.
-        queries: Has the passages whose vectors "dense" averages with the query's.
+        queries: All queries, with the passages whose vectors "dense" averages with the query's.
         texts: The chunks' texts.
         index: The document's index, as StagedRetrieval.index built it.
         tools: The engine's tools.

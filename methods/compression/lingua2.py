@@ -97,8 +97,8 @@ class _Chunk:
 
     Attributes:
         text: The whole text.
-        tokens: Of the part.
-        words: Of the part, with their places in the whole text.
+        tokens: The tokens of the part.
+        words: The words of the part, with their places in the whole text.
     """
 
     def __init__(self, text: str, tokens: Tokenized, gap: int, classifier: TokenClassifier) -> None:
@@ -108,7 +108,7 @@ class _Chunk:
             text: The whole text.
             tokens: The tokens of the part, with their places in the whole text.
             gap: Where the last word before the part ends.
-            classifier: Is asked for probabilities when they are needed.
+            classifier: The classifier, which is asked for probabilities when they are needed.
         """
         self.text = text
         self.tokens = tokens

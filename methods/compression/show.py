@@ -24,10 +24,10 @@ class Compressed:
     """A compressed document.
 
     Attributes:
-        pieces: In reading order: spans of the document, and texts between them.
+        pieces: Spans of the document and texts between them, in reading order.
         before: Tokens of the document, by the compressor's tokenizer.
         after: Tokens of the pieces, by the same.
-        steps: For `harness trace`.
+        steps: The steps of the trace.
     """
 
     pieces: Sequence[Piece]

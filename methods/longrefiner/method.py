@@ -130,7 +130,7 @@ class LongRefiner(reading.ReadingMethod):
         """Choose the nodes that are read, by the rule of the settings.
 
         Args:
-            showing: Has the documents and their trees.
+            showing: The documents and their trees.
             total: The scores of the nodes of each document, [nodes].
             room: Tokens that the reader's window has left.
         """
@@ -256,7 +256,7 @@ def _steps_taken(choice: Choice, showing: Showing, scores: _Scores, tools: Tools
 
     Args:
         choice: The chosen nodes, in order of choice.
-        showing: Has the documents and their trees.
+        showing: The documents and their trees.
         scores: The scores of all nodes.
         tools: The engine's tools.
 

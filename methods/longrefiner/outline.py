@@ -175,8 +175,11 @@ class _OpenPart:
 
 
 def parse(text: str) -> Part:
-    """The outline that `text` spells, as its root; paragraphs outside all tags are children of the
+    """The outline that a text spells, as its root; paragraphs outside all tags are children of the
     root.
+
+        "<section: Life>He was <skip> in Brem.</section: Life>"
+            -> Part("root", "", (Part("section", "Life", (Clip("He was", "in Brem."),)),))
 
     Never raises: text without a tag is a root of paragraphs alone.
     """
@@ -210,7 +213,7 @@ def _close(stack: list[_OpenPart], depth: int) -> None:
 
 
 def _kind_of(tag: re.Match[str]) -> Kind:
-    """What a tag opens: a section, a sub-section or the abstract."""
+    """The kind of part that a tag opens or closes: a section, a sub-section or the abstract."""
     name = (tag["name"] or "abstract").lower()
     if name.startswith("sub"):
         return "sub-section"

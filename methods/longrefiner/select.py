@@ -90,7 +90,7 @@ def _chosen_children(showing: Showing, chosen: Sequence[Place], part: Place) -> 
     """Those of the chosen nodes that are children of a part, in order of choice.
 
     Args:
-        showing: Has the trees.
+        showing: The documents' trees.
         chosen: The nodes that are chosen so far.
         part: Where the part is.
     """
@@ -103,7 +103,7 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Place]:
     """All nodes of all documents by falling score; of equal scores leaves before parts.
 
     Args:
-        showing: Has the trees.
+        showing: The documents' trees.
         scores: The scores of the nodes of each document, [nodes].
     """
     leaves: list[Place] = []

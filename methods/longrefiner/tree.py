@@ -59,7 +59,7 @@ class Tree:
     """The nodes of a document.
 
     Attributes:
-        nodes: In the order of the text, a parent before its children.
+        nodes: All nodes in the order of the text, a parent before its children.
         placed: The share of the text (white space aside) in which clips of the outline were found.
         structured: The share of the text that is under a title.
         notes: Sentences about what did not go as usual.
@@ -168,7 +168,7 @@ class _Parts:
 
     Attributes:
         parts: The parts.
-        paths: Of each part the numbers of the parts that it is in, its own last.
+        paths: For each part the numbers of the parts that it is in, its own last.
     """
 
     parts: list[Part] = field(default_factory=list)

@@ -32,7 +32,7 @@ class Level:
     """The nodes that one round of calls summarises.
 
     Attributes:
-        number: Of the level that the calls write.
+        number: The number of the level that the calls write.
         nodes: Their numbers in the graph.
         counts: Their tokens.
     """
@@ -49,7 +49,7 @@ class Batch:
     Attributes:
         nodes: Those that it read.
         texts: What it wrote.
-        weights: Of the edges between them, [texts, nodes].
+        weights: The weights of the edges between the two, [texts, nodes].
         parser: How the output was read.
         cut: Whether the output ended at its limit.
         repeated: How many repeated points were dropped.
@@ -67,8 +67,8 @@ class StoredCall(TypedDict):
     """A call as a stopped index stores it.
 
     Attributes:
-        texts: Of the new nodes.
-        weights: Of their edges, [new nodes, nodes that were read].
+        texts: The texts of the new nodes.
+        weights: The weights of their edges, [new nodes, nodes that were read].
         how: How the output was parsed.
         cut: Whether the output ended at its limit.
         again: How many repeated points were dropped.
@@ -87,7 +87,7 @@ class Written:
 
     Attributes:
         texts: The texts.
-        attention: Theirs to the nodes that were read, [texts, nodes].
+        attention: The attention of each text to each node that was read, [texts, nodes].
         parser: How the output was parsed.
         cut: Whether the output ended at its limit.
     """

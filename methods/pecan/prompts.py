@@ -79,7 +79,7 @@ def second_turn(instruction: str, question: Question, config: PecanConfig) -> st
 
     Args:
         instruction: The data set's answer instruction; its first letter becomes a small one.
-        question: Has the options, if any.
+        question: The question, whose options are shown, if it has any.
         config: The method's settings.
     """
     lower = instruction[:1].lower() + instruction[1:]

@@ -57,7 +57,7 @@ class StopRule:
     """When a search ends.
 
     Attributes:
-        t_n: At this many Yes.
+        t_n: How many Yes end the search.
         t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
     """
 

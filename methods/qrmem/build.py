@@ -232,7 +232,7 @@ class _GraphBuilder:
 
     Attributes:
         question: The question.
-        summary: Of the whole document.
+        summary: A summary of the whole document.
         segments: Their texts.
         config: The method's settings.
         tools: The engine's tools.

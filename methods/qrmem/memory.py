@@ -38,12 +38,12 @@ class Memory:
 
     Attributes:
         segments: (start, end) of each in the document.
-        names: Of each entity.
-        mentions: Of each entity, how it is written anywhere.
-        places: Of each entity the segments that it is in, in order.
+        names: The name of each entity.
+        mentions: For each entity all ways in which it is written.
+        places: For each entity the segments that it is in, in order.
         edges: (entity, entity, relation) of each.
         questions: The pool of questions.
-        document_summary: Of the whole document.
+        document_summary: A summary of the whole document.
         notes: Sentences about what did not go as usual while it was built.
         edge_vectors: The encoder's, [edges, width].
         segment_vectors: The encoder's, [segments, width].
@@ -180,9 +180,9 @@ class Entities:
     """The entities of all segments.
 
     Attributes:
-        names: Of each entity.
-        mentions: Of each entity, how it is written anywhere.
-        places: Of each entity the segments that it is in, in order.
+        names: The name of each entity.
+        mentions: For each entity all ways in which it is written.
+        places: For each entity the segments that it is in, in order.
         of: Normal form of a name -> the number of its entity.
     """
 

@@ -170,7 +170,7 @@ class Asking:
     Args:
         config: The settings, which may replace prompts.
         question: The question.
-        summary: Of the whole document, "" for none.
+        summary: A summary of the whole document, "" for none.
     """
 
     config: QRMeMConfig

@@ -45,8 +45,8 @@ class Limits:
     """What the code may take.
 
     Attributes:
-        seconds: Of a block, without the time in which a model replies.
-        megabytes: Of the process.
+        seconds: Most seconds of a block, without the time in which a model replies.
+        megabytes: Most memory of the process.
     """
 
     seconds: float

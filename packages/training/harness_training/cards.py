@@ -30,12 +30,12 @@ class Course:
     """What a training says of itself in a table of CARD.md.
 
     Args:
-        seed: Of the training.
+        seed: The seed of the training.
         rows: Rows that were trained on.
         left_out: Rows that were too long.
         steps: Optimizer steps that were done.
-        tokens: Trained on.
-        minutes: Of the training.
+        tokens: Tokens that were trained on.
+        minutes: How long the training took.
         hardware: The processor with its threads, or the GPU.
     """
 
@@ -111,7 +111,7 @@ class AboutExam:
 
     Args:
         scenes: The most scenes of a task.
-        seed: Of the scenes.
+        seed: The seed of the scenes.
         source: Where they are from, "texts of evaluation seeds".
     """
 
@@ -152,7 +152,7 @@ class Card:
         base: The model that it was trained for.
         settings: Values of the task's settings by name, as settings.TaskSettings has them.
         trained: The training.
-        measures: None before the exam.
+        measures: What the exam found; None before it.
     """
 
     method: str

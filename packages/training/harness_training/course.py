@@ -57,9 +57,9 @@ class Course:
         method: The method.
         base: The model to train.
         tasks: What its adapters learn, in the order of training.
-        settings: Of the training.
+        settings: The settings of the training.
         out: Folder of data, log and adapters.
-        seed: Of data, weights and order.
+        seed: The seed of data, weights and order.
         device: "auto", "cpu" or "cuda".
         labels: Where labels come from; None for synthetic data.
     """
@@ -84,7 +84,7 @@ class Course:
         Args:
             tell: Called with each line of progress.
             stop: Ends the training after the step in which it is set.
-            last_step: Of all tasks together; None for no limit.
+            last_step: The last step of all tasks together; None for no limit.
 
         Returns:
             Whether all adapters are trained.

@@ -85,7 +85,7 @@ class Measure:
 
     Args:
         task: The adapter.
-        name: Of the measure.
+        name: The name of the measure.
         before: Its value without the adapter.
         after: Its value with the adapter.
         floor: Expected value for guessing, where that is known.

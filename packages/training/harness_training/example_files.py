@@ -42,8 +42,8 @@ class Item:
 
     Args:
         id: "nq/train_0": the data set, and the question or the document.
-        question: None where a document alone is labelled.
-        documents: Of the question.
+        question: The question; None where a document alone is labelled.
+        documents: The question's documents, or the one document.
     """
 
     id: str
@@ -56,11 +56,11 @@ class StoredScene:
     """A scene as a file holds it: without the task, which comes from the settings.
 
     Args:
-        question: Its text.
-        options: To choose from.
-        texts: As of harness_training.tasks.Scene.
-        replies: Likewise.
-        verdicts: Likewise.
+        question: The text of the question.
+        options: The answers to choose from; None without.
+        texts: Passages in the order they are shown.
+        replies: The right replies, in the order in which they are asked for.
+        verdicts: For each probe in turn, whether its first label is right.
     """
 
     question: str

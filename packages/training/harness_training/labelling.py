@@ -82,7 +82,7 @@ class LabelWriter:
 
     Args:
         path: The file.
-        task: Whose labels they are.
+        task: The task whose labels they are.
         labelling: The models.
         tell: Called with each line of progress.
         stop: Ends the labelling when set.

@@ -168,10 +168,11 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
             out: Folder of the log and the checkpoints.
             about: What identifies the training there, as JSON values.
             saved: The checkpoint to go on from; None to begin.
-            task: Whose lines of the log and whose checkpoints these are, where several trainings
+            task: The task whose lines of the log and checkpoints these are, where several trainings
                 share the folder.
-            optimizer: None for AdamW as `arguments` set it.
-            **arguments: Of transformers' TrainingArguments (max_steps, save_steps, logging_steps).
+            optimizer: The optimizer; None for AdamW as `arguments` set it.
+            **arguments: Arguments of transformers' TrainingArguments (max_steps, save_steps,
+                logging_steps).
         """
         folder = out / "checkpoint" / (task or "")
         args = TrainingArguments(

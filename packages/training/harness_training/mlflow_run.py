@@ -35,7 +35,7 @@ class _Active:
         client: MLflow's client.
         run_id: The id of the run.
         out: The folder of the training.
-        uri: Of the store.
+        uri: The URI of the store.
         warn: Gets a sentence where numbers are not logged.
         sent: MLflow's promises for the numbers that were sent.
     """

@@ -25,8 +25,8 @@ class PassedStage:
         steps: Its steps.
         right: "0 answer" (number of the recipe, skill) -> share of its last replies that were right.
         mastered: Whether every recipe reached its gate.
-        minutes: Of the whole training until its end.
-        stage_minutes: Of this stage alone.
+        minutes: Minutes of the whole training until its end.
+        stage_minutes: Minutes of this stage alone.
 
     Older model cards lack some of these; they are None there.
     """

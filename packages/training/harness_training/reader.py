@@ -91,10 +91,10 @@ class ReaderTraining:
 
     Args:
         base: The model to train.
-        settings: Of the training.
+        settings: The settings of the training.
         data: Folder of the training files.
         out: Folder of log and adapter.
-        seed: Of rows, weights and order.
+        seed: The seed of rows, weights and order.
         device: "auto", "cpu" or "cuda".
     """
 
@@ -113,7 +113,7 @@ class ReaderTraining:
         Args:
             tell: Called with each line of progress.
             stop: Ends the training after the step in which it is set; then no card is written.
-            last_step: None for no limit.
+            last_step: The last step; None for no limit.
 
         Returns:
             Whether all steps are done.
@@ -419,7 +419,7 @@ def _probe_auc(
     Args:
         name: The name of the measure.
         _: The scenes.
-        outcomes: In pairs of one row: with every gold passage, then with one missing.
+        outcomes: The outcomes, in pairs of one row: with every gold passage, then with one missing.
     """
     probes: list[tuple[int, float, bool]] = []
     for number, outcome in enumerate(outcomes):

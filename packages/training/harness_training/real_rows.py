@@ -48,10 +48,10 @@ class RealRow:
     """A row of a data set.
 
     Args:
-        id: Of its question.
+        id: The id of its question.
         dataset: The preset of the data set.
         task: How it is to be answered.
-        passages: Of its document.
+        passages: The passages of its document.
         questions: Its own one first, then single-hop ones.
         steps: The decomposition of its own question, "#1" for step 1's answer.
     """
@@ -187,7 +187,7 @@ def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
             born?"
 
     Args:
-        hops: As MuSiQue has them: dicts with question, answer, paragraph_support_idx.
+        hops: MuSiQue's dicts, with question, answer and paragraph_support_idx.
         passages: How many passages the row has; hops about others are left out.
     """
     answers = [str(hop["answer"]) for hop in hops]

@@ -105,9 +105,9 @@ class _Batch:
 
     Args:
         ids: Tokens [rows, longest], 0 after the end of a row.
-        places: Of each target the token before it, counted through all rows.
+        places: For each target the token before it, counted through all rows.
         targets: The tokens to learn.
-        weights: Of each in the loss.
+        weights: The weight of each target in the loss.
     """
 
     ids: Tensor

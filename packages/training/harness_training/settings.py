@@ -25,7 +25,7 @@ class TaskSettings(BaseModel):
     """Settings of one task.
 
     Args:
-        rank: Of the LoRA.
+        rank: The rank of the LoRA.
         alpha: The LoRA is scaled by alpha / rank.
         length: Most tokens of a row; see Settings.overlong.
         scenes: Scenes of the synthetic world, or questions of each labelled data set.
@@ -55,9 +55,9 @@ class Settings(BaseModel):
     """Settings of a training.
 
     Args:
-        dtype: Of the frozen base (adapters are float32).
+        dtype: The numbers of the frozen base (adapters are float32).
         warmup: Share of the steps.
-        schedule: Of the learning rate after the warm-up.
+        schedule: The learning rate after the warm-up.
         clip: Largest norm of a gradient.
         overlong: Whether rows above a task's length are left out or cut, see token_rows.truncate.
         splits: Data set -> settings with which its training questions are read, None for a data set

@@ -45,7 +45,7 @@ class Skill:
     """A kind of request that a method makes of a model.
 
     Args:
-        name: As on the pocket model's card.
+        name: Its name on the pocket model's card.
         scene: The kind of scene it is trained on, one of SCENES in pocket.tasks.catalog.
         play: (scene, tools) -> None; makes the same calls of the tools as the method would for that
             scene.
@@ -111,7 +111,7 @@ class TrainingTask:
     """How one adapter is trained and measured.
 
     Args:
-        name: Of the adapter.
+        name: The name of the adapter.
         skill: The request that it learns.
         headline: The name of the main measure.
         measure: (scene, outcome) -> named values, which are averaged over scenes.

@@ -30,7 +30,7 @@ class Row:
         targets: Indices in `ids` of the tokens to learn; each has a token before it.
         branches: (start, at) of each branch: it begins at `ids[start]`, ends where the next one
             begins, and attends to the first `at` tokens and to itself alone.
-        weights: Of each target in the loss; () for 1 each.
+        weights: The weight of each target in the loss; () for 1 each.
     """
 
     ids: tuple[int, ...]

@@ -35,11 +35,11 @@ class Job:
         name: Its task.
         out: Folder of the training.
         data: What it learns.
-        settings: Of the training.
-        seed: Of weights and order.
+        settings: The settings of the training.
+        seed: The seed of weights and order.
         about: What identifies the training in its checkpoint, see `identity`.
         before: Steps of the tasks before this one, for the log.
-        last_step: Of all tasks together; None for no limit.
+        last_step: The last step of all tasks together; None for no limit.
         start: Folder of an adapter to initialise from; None for a new one.
         partial: Whether the adapter is also written where `last_step` ends the training.
     """

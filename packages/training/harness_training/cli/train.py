@@ -288,10 +288,10 @@ class _Sets:
     """--set, key -> value, by what it is for.
 
     Args:
-        model: Of the model to train, as "model.dtype".
-        teacher: Of the teacher, as "model.dtype" too.
-        dataset: Of all data sets ("dataset.KEY"), or of one ("datasets.NAME.KEY").
-        training: Of the training itself.
+        model: Those of the model to train, as "model.dtype".
+        teacher: Those of the teacher, as "model.dtype" too.
+        dataset: Those of all data sets ("dataset.KEY"), or of one ("datasets.NAME.KEY").
+        training: Those of the training itself.
     """
 
     model: dict[str, object] = field(default_factory=dict)
