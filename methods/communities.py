@@ -63,7 +63,12 @@ def communities(
             finer = parts(graph.subgraph(community.nodes), community.level + 1)
             if len(finer) > 1:
                 waiting += finer
-    return sorted(found, key=lambda community: (community.level, community.nodes))
+    return sorted(found, key=_level_then_nodes)
+
+
+def _level_then_nodes(community: Community) -> tuple[int, tuple[int, ...]]:
+    """A sort key: the coarser level first, in a level the community with the lower nodes."""
+    return community.level, community.nodes
 
 
 def deepest(found: list[Community], level: int) -> dict[int, int]:

@@ -198,7 +198,8 @@ def probes_in(reply: str) -> list[str] | None:
         parts = value
         if isinstance(value, dict):
             parts = list(value.values())
-        probes = list(filter(None, map(str.strip, strings_in(parts))))
+        stripped = [text.strip() for text in strings_in(parts)]
+        probes = [text for text in stripped if text]
         if probes:
             return probes[:3]
     return None

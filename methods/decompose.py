@@ -204,9 +204,9 @@ class Decompose(reading.ReadingMethod):
         segments: list[Span] = [(start, end) for start, end in index["segments"]]
         texts = texts_at(document.text, segments)
         best = best_first(bm25(question.text, list(map(str.strip, texts))))[: self.config.k]
-        ranked = list(map(texts.__getitem__, best))
+        ranked = [texts[number] for number in best]
         reply, count = self._read(question, ranked, tools)
-        spans = list(map(segments.__getitem__, best[:count]))
+        spans = [segments[number] for number in best[:count]]
         return SubAnswer(reply, ranked[:count], shown_spans(document, spans))
 
     def _answer_from_hits(

@@ -120,7 +120,8 @@ class LongRefiner(reading.ReadingMethod):
         reason = choice.reason
         if reason == "budget" and room < config.budget:
             reason = "window"
-        if not any(map(len, scores.total)):
+        n_nodes = sum(len(of_document) for of_document in scores.total)
+        if n_nodes == 0:
             reason = "no text"
         elif not texts:
             reason = f"{reason}: not even one node fits"

@@ -81,7 +81,7 @@ def _heading_blocks(text: str) -> list[_Block]:
     """
     blocks = [_Block(0, "")]
     lines = [line.strip() for line in text.splitlines()]
-    headings = filter(None, map(_heading, lines))
+    headings = [heading for heading in map(_heading, lines) if heading is not None]
     top = min((level for level, _ in headings), default=1)
     for line in lines:
         heading = _heading(line)

@@ -71,7 +71,10 @@ class Memory:
         """The memory of an index that `to_index` made; the cache turns tuples into lists."""
         segments = [(start, end) for start, end in index["segments"]]
         edges = [(first, second, text) for first, second, text in index["edges"]]
-        return cls(**{**index, "segments": segments, "edges": edges})
+        values = dict(index)
+        values["segments"] = segments
+        values["edges"] = edges
+        return cls(**values)
 
     def edge_text(self, edge: int) -> str:
         """An edge, given by its number, as "entity ; relation ; entity"
