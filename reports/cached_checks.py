@@ -175,10 +175,10 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
         run: The run.
         names: The scores that are computed again.
     """
-    says = declared(run)
+    declaration = declared(run)
     declares = None
-    if says is not None:
-        declares = says.as_json()
+    if declaration is not None:
+        declares = declaration.as_json()
     installed = [name for name in names if name in scorers.names()]
     read = {
         "records": file_hash(run.path / RECORDS),

@@ -155,8 +155,8 @@ def _lacks_first_prompt(run: StoredRun) -> bool:
     each answer."""
     if run.manifest.hashed is None or run.manifest.first_prompts:
         return False
-    says = declared(run)
-    return says is not None and says.one_request and not says.asks_application
+    declaration = declared(run)
+    return declaration is not None and declaration.one_request and not declaration.asks_application
 
 
 def _loose_settings(run: StoredRun) -> list[str]:
@@ -208,8 +208,12 @@ def _name_misfits(run: StoredRun) -> Iterator[str]:
     for what, ours, theirs in pairs:
         if theirs is not None and ours != theirs:
             yield f"run.yaml names the {what} {ours}, manifest.json {theirs}"
-    says = declared(run)
-    if says is not None and says.floor != manifest.floor and manifest.hashed is not None:
+    declaration = declared(run)
+    if (
+        declaration is not None
+        and declaration.floor != manifest.floor
+        and manifest.hashed is not None
+    ):
         yield "manifest.json says otherwise than the method whether others must beat it"
     yield from _task_misfits(config, manifest)
     yield from _swap_misfits(config, manifest)
@@ -405,41 +409,41 @@ def _zero_if_absent(value: object) -> object:
 
 def _index_misfits(run: StoredRun) -> Iterator[str]:
     """Yield what does not fit between the costs of indexes and what the method declares of them."""
-    says = declared(run)
+    declaration = declared(run)
     costs: set[float] = set()
     for line in run.documents:
         for used in line.usage.values():
             costs.add(used.get("tokens_in") or 0)
     if min(costs, default=0) < 0:
         yield "an index has costs below zero"
-    if says is None:
+    if declaration is None:
         return
-    if not says.indexes and any(costs):
+    if not declaration.indexes and any(costs):
         yield "indexes have costs, and the method builds none"
-    if says.one_request and _used_reader(run):
+    if declaration.one_request and _used_reader(run):
         yield "indexes have requests to a language model, and the method makes none for them"
-    if says.indexes and run.records and not run.documents:
+    if declaration.indexes and run.records and not run.documents:
         yield "the method builds indexes, and documents.jsonl has none"
     total = len(run.documents)
     for what, number in index_problems(run).items():
         yield f"{number} of {total} indexes have {what}"
-    free = _free_indexes(run, says)
+    free = _free_indexes(run, declaration)
     if free:
-        roles = " and ".join(sorted(says.index_models))
+        roles = " and ".join(sorted(declaration.index_models))
         yield f"{free} of {total} indexes have no request, and the method asks its {roles} for each"
 
 
-def _free_indexes(run: StoredRun, says: Declared) -> int:
+def _free_indexes(run: StoredRun, declaration: Declared) -> int:
     """How many indexes took no request, where the method asks a model for each.
 
     A text of one part may need no summary; so for a method that asks no encoder, they only count if
     all indexes took none.
     """
-    if not says.indexes or not says.index_models or run.manifest.hashed is None:
+    if not declaration.indexes or not declaration.index_models or run.manifest.hashed is None:
         return 0
     lines = [line for line in run.documents if not line.failed]
     free = [line for line in lines if not _requests_of(line)]
-    if says.index_models & _ENCODERS or len(free) == len(lines):
+    if declaration.index_models & _ENCODERS or len(free) == len(lines):
         return len(free)
     return 0
 
@@ -491,8 +495,8 @@ def _reply_misfits(run: StoredRun) -> Iterator[str]:
 
     Only for methods whose answer is one reply; nothing where the file of requests is torn.
     """
-    says = declared(run)
-    if says is None or not says.one_request or not (run.path / REQUESTS).is_file():
+    declaration = declared(run)
+    if declaration is None or not declaration.one_request or not (run.path / REQUESTS).is_file():
         return
     ids = run.columns.id_set
     try:
@@ -558,10 +562,10 @@ def _prompt_misfits(run: StoredRun) -> Iterator[str]:
 
     Roles whose model scores plain texts are left out.
     """
-    says = declared(run)
+    declaration = declared(run)
     scoring: frozenset[str] = frozenset()
-    if says is not None:
-        scoring = says.scoring_roles
+    if declaration is not None:
+        scoring = declaration.scoring_roles
     prompts = run.manifest.prompts
     parts: list[str] = []
     for prompt in prompts.values():
@@ -579,9 +583,9 @@ def _first_question_misfits(run: StoredRun) -> Iterator[str]:
 
     Only for a method that asks each question in one request, and where no question failed.
     """
-    says = declared(run)
+    declaration = declared(run)
     first = run.manifest.first_prompt("reader")
-    if says is None or not says.one_request or not first.text:
+    if declaration is None or not declaration.one_request or not first.text:
         return
     if run.columns.failed.any():
         return  # the prompt may be that of a question that failed

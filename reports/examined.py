@@ -406,11 +406,11 @@ def _roles(run: StoredRun) -> frozenset[str] | None:
     return frozenset(run.manifest.models)
 
 
-def _is_application(run: StoredRun, says: Declared | None) -> bool:
+def _is_application(run: StoredRun, declaration: Declared | None) -> bool:
     """Whether the run's reader is an application by its settings, by the identity that the hash in
     the run's name covers, and by what a shipped method asks."""
     identity = run.manifest.identity("reader")
-    may_ask = says is None or says.asks_application
+    may_ask = declaration is None or declaration.asks_application
     return may_ask and "application" in identity and _backend(run) == "application"
 
 
@@ -476,15 +476,17 @@ def _problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
         yield from _answer_problems(record, expected, expected.declared)
 
 
-def _answer_problems(record: StoredRecord, expected: Expected, declares: Declared) -> Iterator[str]:
+def _answer_problems(
+    record: StoredRecord, expected: Expected, declaration: Declared
+) -> Iterator[str]:
     """Yield what does not fit in the record of a question that a shipped method answered.
 
     Args:
         record: The record, without an error.
         expected: What it is compared with.
-        declares: What the method's class says, `expected.declared`.
+        declaration: What the method's class says, `expected.declared`.
     """
-    if declares.disjoint and not expected.evidence and _overlap(record.shown):
+    if declaration.disjoint and not expected.evidence and _overlap(record.shown):
         yield "passages shown that overlap, where the method cuts them once"
     if (
         expected.stops is not None
@@ -496,7 +498,7 @@ def _answer_problems(record: StoredRecord, expected: Expected, declares: Declare
         yield "an answer that is not the one recorded at its stop"
     phases = [record.usage.get(phase) or {} for phase in _PHASES]
     yield from _usage_problems(phases, expected)
-    if declares.one_request:
+    if declaration.one_request:
         yield from _time_problems(record, phases, expected)
     if expected.is_application:
         yield from _application_problems(phases)
@@ -692,10 +694,10 @@ def _reply_problems(
         yield "an answer that is far shorter than the reply, which was cut at its limit"
 
 
-def _must_ask(record: StoredRecord, says: Declared | None) -> bool:
+def _must_ask(record: StoredRecord, declaration: Declared | None) -> bool:
     """Whether a model was asked for the answer of a record. A method of several requests may find
     nothing to ask about; then it shows nothing, and no step of it read a token."""
-    if says is None or says.one_request or record.shown:
+    if declaration is None or declaration.one_request or record.shown:
         return True
     return any(step.get("tokens") for step in record.steps)
 
