@@ -427,7 +427,8 @@ class _Search:
     memory: Memory = field(default_factory=Memory)
 
     def find(self, query: str, noted_for: str) -> None:
-        """Search for a query and add what is found: a node of each kind.
+        """Search for a query, and add a node with a note for each kind of pieces to the memory:
+        passages, summaries and episodes. Also adds steps to the trace.
 
         Args:
             query: The query.

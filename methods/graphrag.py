@@ -395,14 +395,18 @@ class _Search:
         return Answer(text, (shown,), reason, tuple(steps))
 
     def _batches(self, question: Question) -> list[list[Report]]:
-        """All reports, mixed by a fixed seed, in batches of as many as one request holds."""
+        """All reports, mixed by a fixed seed, in batches of as many as one request holds.
+
+        A request holds the budget of tokens, or what the window leaves beside the question and the
+        reply.
+        """
         model = self.tools.model("searcher")
         bare = prompt_tokens(self._map_request(question, []), model) + self.config.point_tokens
         room = min(self.config.budget, model.window - bare)
         mixed = list(self.reports)
         random.Random(SHUFFLE).shuffle(mixed)
         batches: list[list[Report]] = []
-        used = room
+        used = room  # as of a full batch, so that the first report begins one
         for report in mixed:
             tokens = model.count(report.whole_text + JOINT)
             if used + tokens > room:
@@ -549,8 +553,9 @@ class _Search:
         """
         model = self.tools.model()
         rows = list(map(self.graph.row, entities))
-        shown = list(entities[: reading.how_many_fit(rows, budget, model, "\n")])
-        used = model.count("\n".join(rows[: len(shown)]))
+        n_shown = reading.how_many_fit(rows, budget, model, "\n")
+        shown = list(entities[:n_shown])
+        used = model.count("\n".join(rows[:n_shown]))
         inside = set(shown)
         between: list[int] = []
         outward: list[int] = []
@@ -562,9 +567,10 @@ class _Search:
                 outward.append(relation)
         between.sort(key=self.graph.rank, reverse=True)
         outward.sort(key=self.graph.rank, reverse=True)
-        ordered = between + outward[: self.config.relations_each * len(shown)]
+        ordered = between + outward[: self.config.relations_each * n_shown]
         texts = list(map(self.graph.row, ordered))
-        return shown, ordered[: reading.how_many_fit(texts, budget - used, model, "\n")]
+        n_relations = reading.how_many_fit(texts, budget - used, model, "\n")
+        return shown, ordered[:n_relations]
 
     def _chunks_of(self, entities: Sequence[int], budget: int) -> list[int]:
         """The numbers of the chunks that name some entities, as many as a budget of tokens holds.

@@ -82,22 +82,25 @@ class Packing(abc.ABC):
         """Yield spans that tile text[start:end], each as long as it can be with `size` tokens at
         most.
 
+        A part between two places that is too long alone is cut at places of the next rank, and
+        stays too long after the rank `lowest`.
+
         Args:
             start: Where the spans begin.
             end: Where they end.
-            rank: The rank of the places at which they are cut; what is too long between two of
-                these is cut at places of the next rank, and stays too long after the rank `lowest`.
+            rank: The rank of the places at which they are cut.
         """
-        open_start = start  # the span that grows is text[open_start:a]
-        for a, b in pairwise([start, *self.stops(start, end, rank), end]):
-            if self.count(open_start, b) <= self.size:
+        places = [start, *self.stops(start, end, rank), end]
+        open_start = start  # the span that grows is text[open_start:place]
+        for place, next_place in pairwise(places):
+            if self.count(open_start, next_place) <= self.size:
                 continue
-            if open_start < a:
-                yield open_start, a
-                open_start = a
-            if self.count(a, b) > self.size and rank < self.lowest:
-                yield from self.pack(a, b, rank + 1)
-                open_start = b
+            if open_start < place:
+                yield open_start, place
+                open_start = place
+            if self.count(place, next_place) > self.size and rank < self.lowest:
+                yield from self.pack(place, next_place, rank + 1)
+                open_start = next_place
         if open_start < end:
             yield open_start, end
 

@@ -290,7 +290,7 @@ class StagedRetrieval(ReadingMethod):
         Args:
             question: The question.
             document: The document, whose order of passages may count.
-            retriever: What finds them, by each query; several rankings are fused.
+            retriever: Finds passages by each query; the rankings of several are fused.
             tools: The engine's tools.
         """
         with tools.phase("search"):

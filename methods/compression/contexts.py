@@ -32,8 +32,10 @@ def line_spans(text: str) -> list[Span]:
 
 
 def titled_lines(document: Document) -> list[Span]:
-    """The spans of the lines of a document; a title that is a line of its own goes with the line
+    r"""The spans of the lines of a document; a title that is a line of its own goes with the line
     after it.
+
+        "Mira\na b.\nc d." with the title "Mira" -> [(0, 9), (10, 14)]
 
     FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
     (docs/methods/compression.md#compression-contexts).

@@ -435,8 +435,11 @@ def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float
 def _kept_spans(
     text: str, words: list[Word], keep: list[bool], config: Lingua2Config
 ) -> list[Span]:
-    """The spans of a text that stay: words, each with the white space before it, and forced line
+    r"""The spans of a text that stay: words, each with the white space before it, and forced line
     breaks.
+
+    Where "\n" is among `force_tokens`, the white space before a word that goes stays if it has a
+    line break.
 
     Args:
         text: The chunk's text.

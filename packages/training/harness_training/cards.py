@@ -282,7 +282,8 @@ def _page(cards: Mapping[str, Card]) -> list[str]:
 
 
 def _training_rows(cards: Mapping[str, Card]) -> list[tuple[str, ...]]:
-    """The table of trainings, its head first: a row for each training of each task's adapter."""
+    """The table of trainings as rows of texts, its head first: a row for each training of each
+    task's adapter, the first training first."""
     head = ("task", "rank", "seed", "rows", "left out", "steps", "tokens", "minutes", "hardware")
     rows: list[tuple[str, ...]] = [head]
     for task, card in cards.items():

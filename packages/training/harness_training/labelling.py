@@ -110,15 +110,16 @@ class LabelWriter:
         about: Mapping[str, object],
         places: Callable[[], int] = lambda: 1,
     ) -> None:
-        """Label the items that the file lacks.
+        """Label the items that the file lacks, and append a line for each.
 
         An item that the teacher cannot label (a document longer than its window) gets a line with
         the reason. One whose request failed gets none, and is asked again by the next call.
 
         Args:
             items: All items, in their order.
-            about: What the file is made from, its first line.
-            places: Gives the number of items to label at a time; called where any is to be.
+            about: What the file is made from, which is its first line.
+            places: Gives the number of items to label at a time; called only where one is to be
+                labelled.
 
         Raises:
             UserError: The file was made from other data.
