@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from harness.errors import UnknownName
-from reports.facts import FOLDER_SCORE
+from reports.facts import FOLDER_SCORE, NO_MODEL
 from reports.missing_scores import notes_on
 from reports.run_columns import Shown, columns_shown, legends
 from reports.section import Section
@@ -190,6 +190,7 @@ def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
         if name in table.columns and table[name].nunique() == 1:
             shared.append(name)
             titles.append(str(table[name].iloc[0]))
+    titles = [title for title in titles if title != NO_MODEL]
     unset = [name for name in settings(table) if table[name].isna().all()]
     table = table.drop(columns=[*shared, *unset])
     shown = legended(_with_own_notes(_settings_after_method(table)))

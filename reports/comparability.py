@@ -306,8 +306,8 @@ def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> 
         base: The run that it is compared with.
         keys: Settings of the reader in which they differ.
     """
-    name = run.config.model.name
-    base_name = base.config.model.name
+    name = facts.model_name(run)
+    base_name = facts.model_name(base)
     who = f"{name} and {base_name}"
     if name == base_name:
         who = f"both named {name}"
@@ -520,8 +520,10 @@ def _size(run: StoredRun) -> int:
 
 
 def _who(run: StoredRun) -> str:
-    """A run in a sentence: "bm25 with llama-8b"."""
-    return f"{run.config.method.name} with {run.config.model.name}"
+    """A run in a sentence: "bm25 with llama-8b"; an application has no model."""
+    if facts.is_application(run):
+        return run.config.method.name
+    return f"{run.config.method.name} with {facts.model_name(run)}"
 
 
 def same_questions(run: StoredRun, base: StoredRun) -> set[str]:

@@ -117,7 +117,7 @@ class PairedRow:
             "dataset": pair.dataset,
             "score": self.score,
             "method": pair.label,
-            "model": pair.run.config.model.name,
+            "model": facts.model_name(pair.run),
             "reference": pair.base_label,
             "n": self.test.n,
             "documents": facts.count_documents(pair.run, self.test.clusters),

@@ -364,7 +364,7 @@ def _page_method(of_run: _RunQuestions) -> PageMethod:
     """What the page says about the method of a run."""
     return PageMethod(
         label=of_run.label,
-        model=of_run.run.config.model.name,
+        model=facts.model_name(of_run.run),
         run=of_run.run.name,
         upper_bound=facts.is_upper_bound(of_run.run),
     )

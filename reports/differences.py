@@ -67,7 +67,10 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"manifest\.models\.reader(\..*)?", "answers"),
     (r"manifest\.(models|prompts|code|amounts|floor)(\..*)?", "method"),
     (r"manifest\.dataset\.(twin(\..*)?|skipped(\..*)?)", "answers"),
-    (r"manifest\.dataset\.(name|fingerprint|source|revision|questions)", "neutral"),
+    (
+        r"manifest\.dataset\.(name|fingerprint|source|revision|questions|folder_documents)",
+        "neutral",
+    ),
     (r"manifest\.(shapes(\..*)?|gpu)", "cost"),
     (r"manifest\.scorers\..*|manifest\.judges(\..*)?", "neutral"),
     (r"manifest\.(git|packages)(\..*)?|manifest\.python", "version"),

@@ -30,6 +30,7 @@ from harness.storage.manifest_file import GitState
 from harness.storage.record_columns import SearchSummary
 from harness.storage.record_notes import counts_of, judgements_of
 from harness.storage.run_folder import StoredRun
+from harness.storage.stored_config import StoredModel
 from reports.run_records import index_usages
 from reports.settings import NOT_RECORDED
 from reports.settings import labels as labels
@@ -129,6 +130,10 @@ def made_elsewhere(run: StoredRun) -> bool:
     return run.manifest.imported is not None
 
 
+NO_MODEL = "–"
+"""In place of a model's name, for an application."""
+
+
 def is_application(run: StoredRun) -> bool:
     """Whether an application of the user's own answered (--app): method and reader in one."""
     return run.config.model.backend == APPLICATION
@@ -167,13 +172,32 @@ def _is_search(search: SearchSummary | None) -> bool:
     return search is not None
 
 
+def model_name(run: StoredRun) -> str:
+    """The name in tables of the model that wrote the answers: "llama-8b".
+
+    Of a server's model that has no preset of its own, it is what the server calls it: "qwen3", not
+    the back end's "endpoint". It is a dash for an application, whose models are unknown.
+    """
+    if is_application(run):
+        return NO_MODEL
+    return own_name(run.config.model)
+
+
+def own_name(model: StoredModel) -> str:
+    """The name of a model; what its server calls it where the name is only that of the back end."""
+    if model.name == model.backend and model.source:
+        return model.source
+    return model.name
+
+
 def models(run: StoredRun) -> list[str]:
     """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
-    reader = run.config.model.name
+    reader = model_name(run)
     found = [reader]
     for role, model in run.config.roles.items():
-        if model.name != reader:
-            found.append(f"{model.name} ({role})")
+        name = own_name(model)
+        if name != reader:
+            found.append(f"{name} ({role})")
     return found
 
 
@@ -457,22 +481,25 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 def asks_whole_folder(run: StoredRun) -> bool:
     """Whether each question is about all pages of a folder of the user's own.
 
-    These pages are one document; each question is then a cluster.
+    These pages are searched as one; each question is then a cluster.
     """
     return (WHOLE_FOLDER,) in run.columns.documents.values
 
 
-def count_documents(run: StoredRun, clusters: int) -> int:
+def count_documents(run: StoredRun, clusters: int) -> int | None:
     """The number of documents that the questions of a run are about.
+
+    Where that is a whole folder, it is that of the documents in it, which runs of older versions do
+    not say (None).
 
     Args:
         run: The run.
-        clusters: The number of its clusters, each of which counts as a document unless all pages of
-            a folder are one.
+        clusters: The number of its clusters, each of which counts as a document unless questions
+            are about a whole folder.
     """
     if not asks_whole_folder(run):
         return clusters
-    return len(set[str]().union(*run.columns.documents.values))
+    return run.manifest.dataset.folder_documents
 
 
 class CutTexts(NamedTuple):
@@ -506,7 +533,7 @@ def texts_cut(run: StoredRun) -> CutTexts:
 def head_columns(run: StoredRun, label: str) -> dict[str, Cell]:
     """The first cells of a run's row in any table: {"dataset": "musique", "method": label, "model":
     "llama-8b"}."""
-    return {"dataset": run.config.dataset.name, "method": label, "model": run.config.model.name}
+    return {"dataset": run.config.dataset.name, "method": label, "model": model_name(run)}
 
 
 def mean_columns(

@@ -341,8 +341,13 @@ class _Tested:
         if len(group.methods) == 1:
             return []
         if group.cost is None:
-            return [_unknown_cost(group)]
-        costs = _CostSentences(group.best, group.cost)
+            return [_unknown_cost(group), *_uncompared_money(group)]
+        return [*self._compared_cost(group.cost), *_uncompared_money(group)]
+
+    def _compared_cost(self, cost: str) -> list[str]:
+        """The sentences of `_cost` where all methods have this kind of cost."""
+        group = self.group
+        costs = _CostSentences(group.best, cost)
         as_good, risky = self._rivals_by_risk()
         cheap = _cheapest([*group.leaders, *as_good])
         if cheap is not group.best and _is_cheaper(cheap, group.best):
@@ -462,6 +467,14 @@ def _unknown_cost(group: Group) -> str:
     return f"What an answer costs in FLOPs is unknown for {_listed(group.without_flops)}."
 
 
+def _uncompared_money(group: Group) -> list[str]:
+    """That money is not compared where it is known of some methods only, and of which it is not."""
+    if not group.without_money:
+        return []
+    unknown = _listed(group.without_money)
+    return [f"Money is not compared, as that of {unknown} is unknown."]
+
+
 def _caveats(rows: Sequence[TableRow]) -> list[str]:
     """A sentence for each of these that some run has: failed questions (scored 0 or left out), a
     run that is not finished, and one that is not ranked.
@@ -475,9 +488,9 @@ def _caveats(rows: Sequence[TableRow]) -> list[str]:
     unfinished: list[str] = []
     for row in ranked:
         if row.n_failed and _skips_failed(row):
-            left_out.append(f"{row.n_failed} of {row.label}")
+            left_out.append(_failed_share(row))
         elif row.n_failed:
-            failed.append(f"{row.n_failed} of {row.label}")
+            failed.append(_failed_share(row))
         if row.is_unfinished and not unfinished_is_said:
             unfinished.append(row.label)
     unranked_unfinished: list[str] = []
@@ -497,6 +510,11 @@ def _caveats(rows: Sequence[TableRow]) -> list[str]:
         "Asked otherwise, so not ranked": unranked_finished,
     }
     return [f"{head}: {_listed(names)}." for head, names in names_by_head.items() if names]
+
+
+def _failed_share(row: TableRow) -> str:
+    """ "1 of 30 of bm25": failed questions of all that were recorded."""
+    return f"{row.n_failed} of {row.n_questions} of {row.label}"
 
 
 def _skips_failed(row: TableRow) -> bool:

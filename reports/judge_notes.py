@@ -51,4 +51,5 @@ def _unscored(run: StoredRun, judge: str) -> list[str]:
     if not verdicts:
         return []
     reasons = [f"{count} {verdict}" for verdict, count in sorted(verdicts.items())]
-    return [f"{judge}: {verdicts.total()} answers have no score ({', '.join(reasons)})"]
+    lacking = f"{verdicts.total()} of {len(columns)} answers have no score"
+    return [f"{judge}: {lacking} ({', '.join(reasons)})"]

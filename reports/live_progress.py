@@ -368,7 +368,7 @@ class _FollowedRun:
             "state": self.state,
             "last answer": last_answer,
             "indexes": str(len(self._documents)),
-            "model": self.stored.config.model.name,
+            "model": facts.model_name(self.stored),
         }
 
     def _time_left(self) -> str:

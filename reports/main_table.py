@@ -330,7 +330,7 @@ def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun 
 
 def _group(run: StoredRun) -> tuple[str, str]:
     """The names of a run's data set and model; a run has a ratio only to runs of the same ones."""
-    return run.config.dataset.name, run.config.model.name
+    return run.config.dataset.name, facts.model_name(run)
 
 
 def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:

@@ -167,8 +167,10 @@ class WideTable:
         for model, rows in table.groupby("model", sort=False):
             shown = rows.drop(columns="model").reset_index(drop=True)
             title = str(model)
+            if title == facts.NO_MODEL:
+                title = "applications"
             if score:
-                title = f"{score} · {model}"
+                title = f"{score} · {title}"
             section = Section(title, shown, gaps=columns, names=self.datasets, named_columns=())
             tables.append(section)
         return tables

@@ -1,44 +1,65 @@
 """The note on scores that some answers lack, as a table shows it: for its own columns alone.
 
-note = MissingScores.of(["right", "flashrag.em"], 2, 30)
-note                       "right, flashrag.em: 28 of the 30 answered questions have a value"
-notes_on({"right"}, [note])    ["right: 28 of the 30 answered questions have a value"]
+note = MissingScores.of(["right", "flashrag.em"], Shortfall(2, 28, 30))
+note                     "right, flashrag.em: means over 28 of 30 questions; 2 answers have no value"
+notes_on({"right"}, [note])    ["right: mean over 28 of 30 questions; 2 answers have no value"]
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from reports.number_formats import counted
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Over how many questions a mean is taken, where some answers have no value.
+
+    Attributes:
+        n_lacking: Answers without a value.
+        n_counted: Questions that the mean is over; failed ones that count 0 are among them.
+        n_questions: All questions of the run.
+    """
+
+    n_lacking: int
+    n_counted: int
+    n_questions: int
 
 
 class MissingScores(str):
     """A sentence on scores that some answers lack, which knows these scores.
 
     Attributes:
-        names: The names of the scores.
-        n_lacking: The number of answered questions that lack them.
-        n_answered: The number of all answered questions.
+        names: The scores.
+        shortfall: The numbers of each of them.
     """
 
     names: Sequence[str]
-    n_lacking: int
-    n_answered: int
+    shortfall: Shortfall
 
     @classmethod
-    def of(cls, names: Sequence[str], n_lacking: int, n_answered: int) -> MissingScores:
-        """The sentence on scores that some of the answered questions lack.
+    def of(cls, names: Sequence[str], shortfall: Shortfall) -> MissingScores:
+        """The sentence on scores that some answers lack.
 
-            (["right"], 2, 30)      -> "right: 28 of the 30 answered questions have a value"
+            (["right"], Shortfall(2, 28, 30))
+                -> "right: mean over 28 of 30 questions; 2 answers have no value"
 
         Args:
             names: The scores.
-            n_lacking: The number of answered questions that lack them.
-            n_answered: The number of all answered questions.
+            shortfall: The numbers of each of them.
         """
-        have = f"{n_answered - n_lacking} of the {n_answered} answered questions have a value"
-        note = cls(f"{', '.join(names)}: {have}")
+        mean = "mean"
+        if len(names) > 1:
+            mean = "means"
+        lacking = "1 answer has no value"
+        if shortfall.n_lacking != 1:
+            lacking = f"{shortfall.n_lacking} answers have no value"
+        over = f"{shortfall.n_counted} of {counted(shortfall.n_questions, 'question')}"
+        note = cls(f"{', '.join(names)}: {mean} over {over}; {lacking}")
         note.names = names
-        note.n_lacking = n_lacking
-        note.n_answered = n_answered
+        note.shortfall = shortfall
         return note
 
 
@@ -57,5 +78,5 @@ def notes_on(columns: Collection[str], notes: Sequence[str]) -> list[str]:
             continue
         names = [name for name in note.names if name in columns]
         if names:
-            kept.append(MissingScores.of(names, note.n_lacking, note.n_answered))
+            kept.append(MissingScores.of(names, note.shortfall))
     return kept

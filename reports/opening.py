@@ -33,6 +33,7 @@ class Decided:
         role: "floor", "upper bound", "other questions", "not finished", or "".
         quality: Its headline score in points of 100.
         interval: "[70.1, 93.2]"; "" where there is none.
+        counted: "over 28 of 30 questions", where the score is no mean over all; else "".
         money: Money of 1,000 questions with their share of the indexes.
         seconds: Median and 95th percentile of a question, "0.8 / 1.9".
         failed: Questions that failed, that were left out, and all, "0 / 0 of 30".
@@ -42,6 +43,7 @@ class Decided:
     role: str
     quality: str
     interval: str
+    counted: str
     money: str
     seconds: str
     failed: str
@@ -114,14 +116,12 @@ def _extent(rows: Sequence[TableRow]) -> str:
     """The numbers of questions and documents, "30 questions about 60 documents"; of rows with other
     numbers, the largest.
 
-    "30 questions" where all pages of a folder are one document, or where there are as many
-    documents as questions.
+    "30 questions" where each has a document of its own, or the documents of a folder were not
+    counted.
     """
     questions = max(map(attrgetter("n_questions"), rows))
-    if rows[0].asks_whole_folder:
-        return _number_of(questions, "question")
-    documents = max(map(attrgetter("n_documents"), rows))
-    if documents == questions:
+    documents = max(row.n_documents or 0 for row in rows)
+    if not documents or (documents == questions and not rows[0].asks_whole_folder):
         return _number_of(questions, "question")
     return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
 
@@ -206,6 +206,7 @@ def _opening_row(row: TableRow, several_models: bool) -> Decided:
         role=_role(row),
         quality=quality,
         interval=interval,
+        counted=_counted(row),
         money=_money(row),
         seconds=f"{_seconds(row, 50)} / {_seconds(row, 95)}",
         failed=f"{row.n_failed} / {facts.left_out(row.run)} of {_all_questions(row)}",
@@ -225,6 +226,16 @@ def _quality(row: TableRow) -> tuple[str, str]:
         return MISSING, ""
     quality, _, interval = with_interval(percent, score.mean, score.low, score.high).partition(" ")
     return quality, interval
+
+
+def _counted(row: TableRow) -> str:
+    """Over how many questions the headline score is; "" where that is all of the run, or unknown."""
+    if row.headline not in facts.score_names(row.run):
+        return ""
+    n_counted = len(facts.scored(row.run, row.headline).ids)
+    if n_counted == row.n_questions:
+        return ""
+    return f"over {n_counted} of {_number_of(row.n_questions, 'question')}"
 
 
 def _money(row: TableRow) -> str:

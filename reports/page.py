@@ -156,6 +156,7 @@ class DatasetSection:
         main: The main table with the columns that fit a screen.
         full: The main table with all columns.
         figure: The figure of score against cost.
+        not_in_figure: Which runs the figure lacks, and why; "" for none.
         kinds: Titled tables of the headline by kinds of question.
         problem: Why the runs cannot be compared, or None.
         differences: Titled tables of paired differences.
@@ -170,6 +171,7 @@ class DatasetSection:
     main: Html
     full: Html
     figure: Html
+    not_in_figure: str
     kinds: Sequence[tuple[str, Sequence[Html]]]
     problem: str | None
     differences: Sequence[tuple[str, Html]]
@@ -233,7 +235,8 @@ def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _Datase
     labels = [row.label for row in rows]
     reference = _reference_place(tables)
     found = questions(ordered, labels, reference, loaded, options.limits, comparison.counted)
-    points = front.points(rows, cost=_cost_of_figure(rows))
+    cost = _cost_of_figure(rows)
+    points = front.points(rows, cost=cost)
     figure, files = front.to_html(points, found.head.score)
     means = as_frame(rows)
     (main,) = sections(means)
@@ -248,6 +251,7 @@ def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _Datase
         main=table(main.frame, sortable=True),
         full=table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
         figure=figure,
+        not_in_figure=_not_in_figure(rows, cost),
         kinds=_by_kind(name, ordered),
         problem=problem,
         differences=_titled(tables.paired()),
@@ -303,6 +307,21 @@ def _cost_of_figure(rows: Sequence[TableRow]) -> str:
         if row.numbers.tflops_total.mean is not None:
             return "total"
     return "money"
+
+
+def _not_in_figure(rows: Sequence[TableRow], cost: str) -> str:
+    """Which runs the figure lacks as their cost is unknown: "Not in the figure, as TFLOPs are
+    unknown: bot."; "" for none.
+
+    Args:
+        rows: The rows of the data set.
+        cost: The cost that the figure shows, a key of front.COSTS.
+    """
+    kind = front.COSTS[cost]
+    unknown = [row.label for row in rows if kind.of(row) is None]
+    if not unknown:
+        return ""
+    return f"Not in the figure, as {kind.unit} of these are unknown: {', '.join(unknown)}."
 
 
 def _titled(parts: Sequence[Section]) -> list[tuple[str, Html]]:

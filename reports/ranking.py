@@ -132,6 +132,7 @@ class Group:
         score: Name of the score.
         cost: The kind of cost that all methods have ("FLOPs"), or None.
         without_flops: Names of the methods whose FLOPs are unknown.
+        without_money: Names of the methods whose money is unknown, where that of others is known.
         several_models: Whether the runs differ in their model, applications aside.
     """
 
@@ -141,6 +142,7 @@ class Group:
     score: str
     cost: str | None
     without_flops: Sequence[str]
+    without_money: Sequence[str]
     several_models: bool
 
     @property
@@ -197,6 +199,7 @@ def rank_runs(rows: Sequence[TableRow]) -> Group:
         score=score,
         cost=entries.cost,
         without_flops=entries.without_flops(methods),
+        without_money=entries.without_money(methods),
         several_models=entries.with_model,
     )
 
@@ -227,6 +230,13 @@ class _Entries:
     def without_flops(self, rows: Sequence[TableRow]) -> list[str]:
         """The names of the rows whose FLOPs are unknown."""
         return [self._name(row) for row in rows if _tflops(row) is None]
+
+    def without_money(self, rows: Sequence[TableRow]) -> list[str]:
+        """Names of the rows whose money is unknown; [] where it is of all."""
+        names = [self._name(row) for row in rows if row.money is None]
+        if len(names) == len(rows):
+            return []
+        return names
 
     def _name(self, row: TableRow) -> str:
         """The name of a row's method: "bm25", or "bm25 with llama-8b" where runs have several

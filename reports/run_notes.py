@@ -222,7 +222,7 @@ def _flag_notes(run: StoredRun) -> list[str]:
             if name in columns.scores and not np.isnan(columns.scores[name][place]):
                 flagged[name] += 1
     return [
-        f"{n} values of {name} could not be scored as they are and count 0"
+        f"{n} of {len(columns)} values of {name} could not be scored as they are and count 0"
         for name, n in flagged.items()
     ]
 
@@ -251,11 +251,12 @@ def _cluster(run: StoredRun) -> str:
 
 
 def _folder_notes(run: StoredRun) -> list[str]:
-    """One sentence on what `documents` counts where questions are about all pages of a folder; else
-    []."""
+    """What `documents` counts where questions are about all pages of a folder, and what intervals
+    are over."""
     if not facts.asks_whole_folder(run):
         return []
-    return ["all pages of the folder count as one document; intervals and tests are over questions"]
+    counted = "documents: those in the folder, each of which every question may be about"
+    return [f"{counted}; intervals and tests are over questions"]
 
 
 def cluster_notes(

@@ -19,7 +19,7 @@ from harness.storage.record_columns import Floats
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.costs import Costs
-from reports.missing_scores import MissingScores
+from reports.missing_scores import MissingScores, Shortfall
 from reports.table_cell import Row
 
 
@@ -231,8 +231,8 @@ class TableRow:
 
     @property
     def model(self) -> str:
-        """The name of the model that wrote the answers."""
-        return self.run.config.model.name
+        """The name of the model that wrote the answers; a dash for an application."""
+        return facts.model_name(self.run)
 
     @property
     def label_with_model(self) -> str:
@@ -269,9 +269,9 @@ class TableRow:
         return len(np.unique(self.numbers.clusters))
 
     @cached_property
-    def n_documents(self) -> int:
-        """The number of documents of the run's questions; all pages of a folder of the user's own
-        are one."""
+    def n_documents(self) -> int | None:
+        """The number of documents of the run's questions; of a folder that is asked as a whole, of all
+        in it. None where an older version did not count those."""
         return facts.count_documents(self.run, self.n_clusters)
 
     @property
@@ -313,19 +313,19 @@ class TableRow:
         """
         own = facts.score_names(self.run)
         of_corpus = facts.corpus_scores(self.run)
-        lacking: dict[int, list[str]] = {}
+        lacking: dict[Shortfall, list[str]] = {}
         for name in names:
             self.scores[name] = NOTHING
             if name in own:
                 scored = facts.scored(self.run, name, self.numbers.clusters)
                 self.scores[name] = self._mean_score(scored)
                 if scored.missing:
-                    lacking.setdefault(scored.missing, []).append(name)
+                    short = Shortfall(scored.missing, len(scored.ids), self.n_questions)
+                    lacking.setdefault(short, []).append(name)
             elif name in of_corpus:
                 self.scores[name] = facts.corpus(self.run, name)
-        answered = int(self.run.columns.answered.sum())
-        for count, missing in lacking.items():
-            self.notes.append(MissingScores.of(missing, count, answered))
+        for short, missing in lacking.items():
+            self.notes.append(MissingScores.of(missing, short))
 
     def _mean_score(self, scored: facts.Scored) -> Interval:
         """The mean of a score with its interval, which treats questions of one cluster as one

@@ -3,7 +3,7 @@
     session = model.session(meter)
     session.ask(AppQuestion("How long is the warranty?"))      -> AppReply, its cost on the meter
 
-Seconds are the wall time of the call without waits before retries. Tokens and money are what the
+Seconds are those of the requests on their connections (http_loop.py), or of the function. Tokens and money are what the
 reply says; where it says nothing they are unknown.
 """
 
@@ -20,10 +20,10 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.errors import CannotRun, HarnessError, Missing, attempt
 from harness.llm.backend import Backend, ModelFacts
-from harness.llm.endpoint_http import RetryPolicy, Tries
+from harness.llm.endpoint_http import RetryPolicy, Tries, timed_tries
 from harness.llm.endpoint_info import api_key, one_address_problems
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, Written
-from harness.parallel.scheduler import Took, timed
+from harness.parallel.scheduler import Took
 
 CAPABILITY = "application"
 _OWN = {
@@ -230,7 +230,7 @@ class ApplicationSession(Session):
         tries = Tries()
         reply: AppReply | None = None
         try:
-            with timed() as took:
+            with timed_tries(tries) as took:
                 value = self._model.call.reply_to(question, tries)
             reply = read_reply(value, self._model.places)
         finally:

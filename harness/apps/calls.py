@@ -9,10 +9,12 @@ A reply is a text, or JSON values. The option that names what is called stands i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 
 from harness.config import registry
@@ -198,7 +200,7 @@ class FunctionCall:
         """Call the function with these arguments, and return what it returns as JSON values.
 
         Args:
-            tries: Counts this call, as the only one.
+            tries: Counts this call, as the only one, and its seconds.
             arguments: The function's.
 
         Raises:
@@ -207,20 +209,23 @@ class FunctionCall:
         """
         tries.made += 1
         tries.sent += 1
-        value = self._function(*arguments)
+        with _seconds_added_to(tries):
+            value = self._function(*arguments)
         if inspect.isawaitable(value):
-            value = self._awaited(value)
+            value = self._awaited(value, tries)
         return self._as_json(value)
 
-    def _awaited(self, value: Awaitable[object]) -> object:
-        """Wait for the result of an async function. Raises RequestFailed where it takes too long.
+    def _awaited(self, value: Awaitable[object], tries: Tries) -> object:
+        """Wait for the result of an async function, whose seconds are added to `tries`. Raises
+        RequestFailed where it takes too long.
 
         All its calls run in one event loop, so that a client that the function keeps stays usable.
         """
 
         async def result() -> object:
             """Wait for the value, as long as the timeout allows."""
-            return await asyncio.wait_for(value, self._timeout)
+            with _seconds_added_to(tries):
+                return await asyncio.wait_for(value, self._timeout)
 
         try:
             return asyncio.run_coroutine_threadsafe(result(), self._running_loop()).result()
@@ -248,6 +253,16 @@ class FunctionCall:
                 f"{self._target} returned what is no JSON ({error}); it should return "
                 f"{_FORMS[self._option]}"
             ) from None
+
+
+@contextlib.contextmanager
+def _seconds_added_to(tries: Tries) -> Iterator[None]:
+    """Context manager: the wall time of its block is added to the seconds of `tries`."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        tries.seconds += time.perf_counter() - began
 
 
 def _fields(value: object) -> object:

@@ -31,6 +31,8 @@ class Dataset:
         rows: The number of all questions, whatever the limit; 0 where they were not counted.
         kinds: (name, kind) -> the number of all questions of it (datasets.question_kinds).
         notes: Sentences about the source, printed as warnings.
+        folder_documents: Documents in a folder of the user's own: a file is one, and a line of a
+            .jsonl file; 0 for data that is no folder.
         pages: Id of a document -> name of a page or section of it -> its span, where a document
             holds several.
     """
@@ -46,6 +48,7 @@ class Dataset:
     rows: int = 0
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    folder_documents: int = 0
     pages: Mapping[str, Mapping[str, Support]] = field(default_factory=dict)
 
     def __len__(self) -> int:

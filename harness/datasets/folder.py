@@ -272,7 +272,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     suffix = f" with {folder.resolve().name}"
     name = name_of_folder(folder)
     dataset = checker.dataset(name, source, suffix, examples, documents, tuple(notes))
-    return replace(dataset, pages=parser.named_pages())
+    return replace(dataset, pages=parser.named_pages(), folder_documents=len(read.pages))
 
 
 def name_of_folder(folder: Path) -> str:
@@ -316,10 +316,12 @@ def _unanswered_note(examples: Sequence[Example]) -> list[str]:
             unknown += 1
     if not unknown:
         return []
-    noun = "questions have"
+    total = len(examples)
+    verb = "have"
     if unknown == 1:
-        noun = "question has"
-    return [f"{unknown} {noun} no accepted answer, so scores of answers do not count these"]
+        verb = "has"
+    counted = f"scores of answers are over the other {total - unknown}"
+    return [f"{unknown} of {total} questions {verb} no accepted answer; {counted}"]
 
 
 def _unread_note(unread: Sequence[Sequence[str]]) -> list[str]:

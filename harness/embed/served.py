@@ -21,10 +21,10 @@ from harness.cost.flops import Event, Kind, ModelShape
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, model_of_server
 from harness.errors import CannotRun, ModelOutputError
-from harness.llm.endpoint_http import RetryPolicy, Server, Tries, UnusableReply
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries, UnusableReply, timed_tries
 from harness.llm.endpoint_info import api_key
 from harness.llm.endpoint_tokens import EstimatedTokens
-from harness.parallel.scheduler import Took, timed
+from harness.parallel.scheduler import Took
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class _Served:
         tries = Tries()
         reply: _Results[T] | None = None
         sizes = list(map(EstimatedTokens().count, texts))
-        with timed() as took:
+        with timed_tries(tries) as took:
             try:
                 reply = self._server.post(path, body, read, _FRAME + _VECTOR * len(texts), tries)
             finally:

@@ -235,6 +235,8 @@ def _dataset(plan: PlannedRun) -> DatasetRows:
         questions=len(dataset.examples),
         skipped=dict(dataset.skipped),
     )
+    if dataset.folder_documents:
+        rows = rows.with_values(folder_documents=dataset.folder_documents)
     if dataset.copied is not None:
         rows = rows.with_values(twin=SwappedCopy.from_json(dataset.copied))
     return rows

@@ -15,9 +15,9 @@ from harness.cost.flops import OWN_RETRIEVER, Event
 from harness.cost.meter import Meter
 from harness.datasets.base import Dataset
 from harness.errors import ModelOutputError
-from harness.llm.endpoint_http import Tries
+from harness.llm.endpoint_http import Tries, timed_tries
 from harness.method import Hit
-from harness.parallel.scheduler import Took, timed
+from harness.parallel.scheduler import Took
 from harness.retrieval.served import ServedRetriever
 
 
@@ -60,7 +60,7 @@ class MeteredRetriever:
             vector = self._embed(query)
         took, tries = Took(), Tries()
         try:
-            with timed() as took:
+            with timed_tries(tries) as took:
                 hits = self._served.search(query, k, vector, tries)
         finally:
             self._book(took, tries)

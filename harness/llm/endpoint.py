@@ -34,13 +34,13 @@ from harness.llm.backend import ModelFacts
 from harness.llm.cached_replies import AddedContext, with_reply_cache
 from harness.llm.endings import KNOWN, endings_pattern
 from harness.llm.endpoint_batch import Batches, Waiting
-from harness.llm.endpoint_http import RetryPolicy, Server, Tries
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries, timed_tries
 from harness.llm.endpoint_info import addresses, api_key, endpoint_shape, endpoint_tokenizer
 from harness.llm.endpoint_reply import Reply, RequestSizes, read_reply
 from harness.llm.endpoint_tokens import EstimatedTokens, Tokens
 from harness.llm.fleet import Fleet
 from harness.models import Decoding, LanguageModel, Probe, Session, Span, WaitsForBatch, Written
-from harness.parallel.scheduler import Took, timed
+from harness.parallel.scheduler import Took
 
 # A log-probability that stands for 0; JSON may hold whole numbers beyond any float.
 _LOGPROB_OF_ZERO = -1e4
@@ -332,7 +332,7 @@ class EndpointSession(Session):
         }
         sent = {name: value for name, value in fields.items() if value is not None}
         try:
-            with timed() as took:
+            with timed_tries(tries) as took:
                 reply = complete(self._model.batches or self._model.server, sent, tries)
             reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
         except WaitsForBatch as request:

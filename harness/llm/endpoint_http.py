@@ -24,6 +24,7 @@ wait together, and without them it only sets headers, for 1.4 CPU seconds of imp
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
 import math
@@ -31,7 +32,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
@@ -48,7 +49,7 @@ from harness.llm.http_loop import (
     proxy_for,
 )
 from harness.parallel.members import current
-from harness.parallel.scheduler import add_queued
+from harness.parallel.scheduler import Took, add_queued, timed
 
 T = TypeVar("T")
 
@@ -213,17 +214,33 @@ class Tries:
         sent: Those of them that had a connection.
         document: What the request is about, "" where that is unknown.
         failed_at: Addresses of the servers that failed it, where there are several (fleet.py).
+        seconds: Of all tries, on their connections alone (http_loop.py); of a function, its calls.
     """
 
     made: int = 0
     sent: int = 0
     document: str = ""
     failed_at: set[str] = field(default_factory=set)
+    seconds: float = 0.0
 
     @property
     def retries(self) -> int:
         """Tries beyond the first."""
         return max(self.made - 1, 0)
+
+
+@contextlib.contextmanager
+def timed_tries(tries: Tries) -> Iterator[Took]:
+    """Context manager: the time of the requests in its block, known once it ends: their seconds are
+    those of `tries`, and the rest of the block's time was queued."""
+    took = Took()
+    block = Took()
+    try:
+        with timed() as block:
+            yield took
+    finally:
+        took.seconds = tries.seconds
+        took.queued = max(block.seconds + block.queued - tries.seconds, 0.0)
 
 
 @dataclass
@@ -352,13 +369,13 @@ class Server:
 
         Args:
             call: What is sent.
-            tries: Its tries so far; a fleet chooses the server by them.
+            tries: Its tries so far; a fleet chooses the server by them. Its seconds are added.
 
         Raises:
             Retryable: There is no usable reply; a later try may give one.
             RequestFailed, CannotRun: There is no usable reply, and another try gives none.
         """
-        parsed = self._send_once(call, self.policy.timeout)
+        parsed = self._send_once(call, self.policy.timeout, tries)
         try:
             return Received(call.read(parsed), parsed)
         except UnusableReply as error:
@@ -392,14 +409,16 @@ class Server:
         """The server's list of models, as JSON values (GET /models). Raises Retryable,
         RequestFailed, CannotRun."""
         timeout = min(_LIST_TIMEOUT, self.policy.timeout)
-        return self._send_once(ServerCall("/models", json_value, _MOST_REPLY_BYTES), timeout)
+        call = ServerCall("/models", json_value, _MOST_REPLY_BYTES)
+        return self._send_once(call, timeout, Tries())
 
-    def _send_once(self, call: ServerCall[T], timeout: float) -> object:
+    def _send_once(self, call: ServerCall[T], timeout: float, tries: Tries) -> object:
         """Try a call once; returns its parsed reply, not read yet.
 
         Args:
             call: What is sent.
             timeout: Seconds until all of the reply is there.
+            tries: The seconds of this one are added to them.
 
         Raises:
             Retryable, RequestFailed, CannotRun: There is no reply, or none that can be parsed.
@@ -416,24 +435,23 @@ class Server:
             form=call.form,
             proxy=self._proxy,
         )
-        reply = self._exchange(request)
+        reply = self._exchange(request, tries)
         if not reply.is_success:
             raise self.error_of_status(reply, call.content)
         kind = " ".join(self.mask_key(reply.kind).split())[:_MAX_QUOTED]
         return call.parse(kind, reply.body)
 
-    def _exchange(self, request: HttpRequest) -> HttpReply:
-        """The reply to a request, whatever its status. While it is awaited, no batch of forward
-        passes waits for the question that sent it. Raises Retryable where none comes back whole."""
-        scheduler = current()
+    def _exchange(self, request: HttpRequest, tries: Tries) -> HttpReply:
+        """The reply to a request, whatever its status, whose seconds are added to its tries. Raises
+        Retryable where none comes back whole."""
         try:
-            if scheduler is None:
-                return http_loop().exchange(request)
-            with scheduler.waiting_for_server():
-                return http_loop().exchange(request)
+            reply = _exchanged(request)
         except ExchangeFailed as error:
+            tries.seconds += error.seconds
             why = self.mask_key(str(error))
             raise Retryable(why, sent=error.sent, gone=error.gone) from None
+        tries.seconds += reply.seconds
+        return reply
 
     def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
         """The exception for a reply that is no success: Retryable, RequestFailed or CannotRun, as
@@ -597,6 +615,16 @@ class Server:
                 with scheduler.waiting_for_server():
                     time.sleep(seconds)
             add_queued(seconds)
+
+
+def _exchanged(request: HttpRequest) -> HttpReply:
+    """The reply to a request; no batch waits for the calling thread meanwhile. Raises
+    ExchangeFailed."""
+    scheduler = current()
+    if scheduler is None:
+        return http_loop().exchange(request)
+    with scheduler.waiting_for_server():
+        return http_loop().exchange(request)
 
 
 def _listed_names(models: object) -> list[str]:

@@ -9,6 +9,10 @@ aiohttp: bench/README.md#servers.
 
 A request has one time limit, from the search for a connection to the last byte of its reply.
 Redirects are not followed.
+
+Its seconds are those on its connection: from when its first byte is written to when the last one of
+its reply arrives (clocked_socket.py). What a thread waits before and after (for the loop, for a
+connection, for a core, for other threads of this process) is none of them.
 """
 
 from __future__ import annotations
@@ -18,14 +22,16 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
+from harness.llm.clocked_socket import ClockedConnector, taken_socket
 from harness.llm.endpoint_info import is_loopback
 
 NO_REPLY = "nothing came back"
@@ -99,12 +105,14 @@ class HttpReply:
         body: Its bytes.
         kind: Its content type.
         retry_after: The header of this name, "" for none.
+        seconds: From the first byte of its request to its own last one.
     """
 
     status: int
     body: bytes
     kind: str = "application/json"
     retry_after: str = ""
+    seconds: float = 0.0
 
     @property
     def is_success(self) -> bool:
@@ -118,6 +126,7 @@ class ExchangeFailed(Exception):
     Attributes:
         sent: Whether there was a connection.
         gone: Whether the server may have ended.
+        seconds: From the first byte of the request to the failure; 0 where nothing was written.
     """
 
     def __init__(self, why: str, sent: bool = True, gone: bool = True) -> None:
@@ -131,6 +140,7 @@ class ExchangeFailed(Exception):
         super().__init__(why)
         self.sent = sent
         self.gone = gone
+        self.seconds = 0.0
 
 
 class _Exchange:
@@ -208,6 +218,9 @@ class HttpLoop:
         """Send a request, note its reply or error, and let its thread go on."""
         try:
             exchange.reply = await self._reply_to(exchange.request)
+        except ExchangeFailed as error:
+            error.seconds = _seconds_until_now()
+            exchange.error = error
         except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
             exchange.error = error
         finally:
@@ -228,7 +241,8 @@ class HttpLoop:
                 timeout=aiohttp.ClientTimeout(total=request.timeout),
             ) as reply:
                 problem = _NOT_WHOLE
-                return await _read(reply, request.max_bytes)
+                whole = await _read(reply, request.max_bytes)
+                return replace(whole, seconds=_seconds_to_arrival())
         except TimeoutError:
             raise ExchangeFailed(f"{problem} within {request.timeout:g} seconds") from None
         except aiohttp.ClientConnectorError as error:
@@ -239,9 +253,9 @@ class HttpLoop:
     def _opened_session(self) -> aiohttp.ClientSession:
         """The session; made at the first request, as it needs a loop that runs."""
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE)
             self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+                connector=ClockedConnector(_KEEPALIVE),
+                cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
 
@@ -261,6 +275,21 @@ def _cancel(exchange: _Exchange) -> None:
     """End a request whose thread does not wait for it any more."""
     if exchange.task is not None:
         exchange.task.cancel()
+
+
+def _seconds_to_arrival() -> float:
+    """Seconds on its connection of the request whose reply the current task has read."""
+    connection = taken_socket.get()
+    assert connection is not None  # the reply came over it
+    return connection.seconds
+
+
+def _seconds_until_now() -> float:
+    """Seconds since the current task's request was written; 0 where it was not."""
+    connection = taken_socket.get()
+    if connection is None or connection.written is None:
+        return 0.0
+    return time.perf_counter() - connection.written
 
 
 async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:

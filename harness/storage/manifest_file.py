@@ -64,6 +64,8 @@ class DatasetRows(JsonValues):
         revision: The revision of the repository.
         questions: How many there are.
         skipped: Rows that the loader left out, by reason.
+        folder_documents: Documents in a folder of the user's own; None for other data, and in runs
+            of older versions.
         twin: How it was made, for an entity-swapped copy.
     """
 
@@ -73,6 +75,7 @@ class DatasetRows(JsonValues):
     revision: str | None = None
     questions: int = 0
     skipped: Annotated[dict[str, int], NULL_IS_EMPTY] = Field(default_factory=dict)
+    folder_documents: int | None = None
     twin: SwappedCopy | None = None
 
 

@@ -81,7 +81,7 @@ class TextGroup:
 
 def text_group(run: StoredRun) -> TextGroup:
     """What the run has in common with others of the same texts and tokens."""
-    model = run.config.model.name
+    model = facts.model_name(run)
     return TextGroup(run.config.dataset.name, facts.fingerprint(run), model)
 
 

@@ -4,7 +4,7 @@
 
 function names(data) {
   const models = new Set(data.methods.map((m) => m.model));
-  return data.methods.map((m) => (models.size > 1 ? `${m.label} (${m.model})` : m.label));
+  return data.methods.map((m) => (models.size > 1 && m.model !== "–" ? `${m.label} (${m.model})` : m.label));
 }
 
 function pairs(data, a, b) {

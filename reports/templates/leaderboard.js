@@ -41,7 +41,7 @@ function leaderboard(section) {
     const sets = [...new Set(wanted().map((row) => row.dataset.dataSet))].sort();
     const lines = new Map();
     for (const row of wanted().sort((a, b) => askedOtherwise(a) - askedOtherwise(b))) {
-      const name = row.cells[0].textContent + (models ? ` (${row.dataset.model})` : "");
+      const name = row.cells[0].textContent + (models && row.dataset.model !== "–" ? ` (${row.dataset.model})` : "");
       if (!lines.has(name)) lines.set(name, Object.assign(new Map(), { askedOtherwise: new Set() }));
       const cells = lines.get(name);
       const [set, score] = [row.dataset.dataSet, number(row, "score")];

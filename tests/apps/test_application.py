@@ -169,7 +169,7 @@ def test_an_application_stands_beside_a_method(run, here, table, wiki):
             "--set", "model.window=2048", "app.timeout=7",
         ).checked()  # fmt: skip
     rows = table()
-    assert rows["wiki"]["model"] == "application"
+    assert rows["wiki"]["model"] == "–"
     assert rows["closed-book"]["model"] == "pocket-llama"
     (file,) = (wiki / "results" / "wiki").glob("wiki--*/run.yaml")
     assert "timeout: 7.0" in file.read_text()
@@ -566,8 +566,8 @@ def test_notes_on_scores_that_are_no_columns_are_not_shown(run, here, wiki):
     with WikiApp().server() as server:
         run(f"wiki={server.url}/ask").checked()
     below = here("report", "results").checked().stdout
-    assert "right: 1 of the 5 answered questions have a value" in below
+    assert "right: mean over 1 of 5 questions; 4 answers have no value" in below
     assert "flashrag.em" not in below
     chosen = here("report", "results", "--columns", "method,flashrag.em").checked().stdout
-    assert "flashrag.em: 1 of the 5 answered questions have a value" in chosen
+    assert "flashrag.em: mean over 1 of 5 questions; 4 answers have no value" in chosen
     assert "right:" not in chosen

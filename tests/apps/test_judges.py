@@ -95,7 +95,7 @@ def test_claims_are_judged_one_by_one_and_what_cannot_be_read_has_no_score(
     assert name in printed.split("method", 1)[1].splitlines()[0].split()
     report = " ".join(printed.split())
     assert f"{name}: share of an answer's claims that the shown texts support" in report
-    assert "4 answers have no score (1 contexts not said, 2 no claims, 1 unclear)" in report
+    assert "4 of 5 answers have no score (1 contexts not said, 2 no claims, 1 unclear)" in report
 
 
 def test_the_same_claims_are_extracted_once_for_all_kinds(answered, here):

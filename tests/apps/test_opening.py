@@ -156,6 +156,6 @@ def test_all_pages_of_a_folder_are_one_document_and_intervals_are_over_questions
     _, lines = page()
     assert "on 5 questions about the folder." in "|".join(lines)
     assert "With so few questions this test cannot separate any two runs" in "|".join(lines)
-    assert table()["good"]["documents"] == 1
+    assert table()["good"]["documents"] == 6
     below = here("report", "results").checked().stdout
-    assert "all pages of the folder count as one document; intervals and tests are over" in below
+    assert "each of which every question may be about; intervals and tests are over" in below

@@ -95,14 +95,14 @@ CASES = {
         [Run("bm25", [*HIGH[:-1], None])],
         (
             "bm25 scores 95.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 20 questions "
-            "about 20 documents. Failed questions, which count 0: 1 of bm25."
+            "about 20 documents. Failed questions, which count 0: 1 of 20 of bm25."
         ),
     ),
     "a failed question that is left out": (
         [Run("bm25", [*HIGH[:-1], None], changes=SKIP)],
         (
             "bm25 scores 100.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 19 questions"
-            " about 19 documents. Failed questions, left out: 1 of bm25."
+            " about 19 documents. Failed questions, left out: 1 of 20 of bm25."
         ),
     ),
     "one run with a floor": (
@@ -139,8 +139,8 @@ CASES = {
     "no score at all": (
         [Run("pecan", [None], changes=SKIP), Run("bm25", [None], changes=SKIP)],
         (
-            "No answer has a score (longbench.qa_f1). Failed questions, left out: 1 of bm25"
-            " and 1 of pecan."
+            "No answer has a score (longbench.qa_f1). Failed questions, left out: 1 of 1 of bm25"
+            " and 1 of 1 of pecan."
         ),
     ),
     "all zero": (
@@ -179,7 +179,7 @@ CASES = {
             "bm25 and pecan score 100.0 of 100 points each (longbench.qa_f1), on 20 "
             "questions about 20 documents. No interval of their difference can be given. "
             "bm25 takes 25 % of the FLOPs of pecan, indexes included. Failed questions, "
-            "left out: 18 of pecan."
+            "left out: 18 of 20 of pecan."
         ),
     ),
     "two dearer ones": (
@@ -399,8 +399,8 @@ CASES = {
             "pecan scores highest of 2 methods, 95.0 of 100 points (longbench.qa_f1), on 20"
             " questions about 20 documents. The data separate it from every other method. "
             "lead scores 90.0 points less (95 % interval LOW to HIGH) and takes 12.5 % of "
-            "the FLOPs of pecan, indexes included. Failed questions, which count 0: 1 of "
-            "pecan and 1 of lead."
+            "the FLOPs of pecan, indexes included. Failed questions, which count 0: 1 of 20 of "
+            "pecan and 1 of 20 of lead."
         ),
     ),
     "other rows of the data set": (

@@ -50,7 +50,7 @@ class TestScores:
         rows = [record(0, 1.0, scores={SCORE: 1.0, "em": 1.0}), other]
         row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
         assert (row["em"], row[SCORE]) == (1.0, 0.5)
-        assert ("em: 1 of the 2 answered questions have a value" in row["notes"]) is noted
+        assert ("em: mean over 1 of 2 questions; 1 answer has no value" in row["notes"]) is noted
 
     def test_scores_that_are_missing_alike_are_told_in_one_sentence(self, tmp_path):
         rows = [
@@ -59,7 +59,7 @@ class TestScores:
             record(2, 1.0),
         ]
         row = row_of(frame([read_run(write_run(tmp_path, rows))]), "pecan")
-        assert "em, hit: 1 of the 3 answered questions have a value" in row["notes"]
+        assert "em, hit: means over 1 of 3 questions; 2 answers have no value" in row["notes"]
 
     def test_a_score_of_another_data_set_is_missing_not_zero(self, tmp_path):
         settings = {"dataset": {"name": "qasper", "scorers": ["em"]}}
@@ -271,7 +271,7 @@ class TestNotes:
         ]
         notes = frame([read_run(write_run(tmp_path, rows))])["notes"][0]
         assert "1 of 2 questions were answered from a truncated context" in notes
-        assert f"1 values of {SCORE} could not be scored as they are and count 0" in notes
+        assert f"1 of 2 values of {SCORE} could not be scored as they are and count 0" in notes
         assert "all questions share one document: no interval" in notes
 
     @pytest.mark.parametrize("form", ["text", "markdown", "latex"])

@@ -200,7 +200,7 @@ class _Entry:
     @property
     def model(self) -> str:
         """The name of the run's model."""
-        return self.run.config.model.name
+        return facts.model_name(self.run)
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
