@@ -40,7 +40,7 @@ def decided(here, tmp_path, monkeypatch):
         asked = body["messages"][-1]["content"]
         reply = completion("no idea")
         for row in own_application.rows():
-            if row.question in asked and row.page < "e":
+            if row.question in asked:
                 reply = completion(row.answer)
         reply["usage"] = {"prompt_tokens": len(asked) // 2, "completion_tokens": 4}
         return reply
