@@ -84,7 +84,7 @@ class Decoding:
         max_tokens: Most tokens.
         stop: The reply ends before the first of these texts.
         temperature: 0 is greedy.
-        top_p: Of a sampled reply.
+        top_p: Share of probability that a sampled reply is drawn from, the likeliest first.
         seed: Of a sampled reply; None draws as 0 does, but the cache of replies (--cache replies)
             does not hold the reply.
         schema: JSON text of the JSON schema that a server holds the reply to, "" for none; a loaded
@@ -107,7 +107,7 @@ class Sampling:
         seed: Of the question; each request draws by it and by its own context, so that no order of
             requests changes a draw.
         temperature: 0 leaves them greedy.
-        top_p: Of a sampled reply.
+        top_p: Share of probability that a sampled reply is drawn from, the likeliest first.
         max_tokens: Most tokens of any reply; None: as the method says.
     """
 
@@ -139,7 +139,7 @@ class Written:
 
     Attributes:
         text: Without thinking.
-        span: Of its tokens in the context.
+        span: Its tokens in the context.
         finish: "stop" (end of turn or a stop string) or "length".
         offsets: The character range (start, end) of each token in `text`.
         attention: [tokens, watched spans]; row i is the mean attention (over heads, layers and the

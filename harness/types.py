@@ -111,10 +111,10 @@ class Shown:
         kind: "span": text[start:end] of a document; "generated": `text` that a model wrote. Of an
             application of the user's own: "source": the page `text` that it names; "quote": `text`
             that it used and that is in no document; "unknown": it does not say which texts it used.
-        document_id: Of a span, or of a source that is a page of the documents.
+        document_id: The document of a span, or of a source that is a page of the documents.
         start: First character of that place.
         end: The character after the last.
-        text: Of what is no span.
+        text: The text of what is no span.
         sources: The spans (document_id, start, end) that a generated text was written from.
     """
 
@@ -131,10 +131,10 @@ class SearchHit:
     """A passage that a search found (`Tools.search`).
 
     Attributes:
-        id: Of the passage, in its corpus or document.
+        id: The passage's id in its corpus or document.
         title: "" for none.
         text: Without the title.
-        score: Of the retriever; higher is better.
+        score: The retriever's score; higher is better.
         shown: What `Answer.shown` says of a reader that saw it.
     """
 
@@ -167,9 +167,9 @@ class Found:
     """A passage that a search found, as a record holds it.
 
     Attributes:
-        id: Of the passage, in its corpus or document.
+        id: The passage's id in its corpus or document.
         title: "" for none.
-        score: Of the retriever; higher is better.
+        score: The retriever's score; higher is better.
         shown: Its text, as spans of the question's own documents where these have it.
         pages: The passages (document_id, start, end) of these documents that have its title.
     """
@@ -198,9 +198,9 @@ class Step:
     Attributes:
         action: What was done, in a word.
         node: That it was done with; None for none.
-        level: Of the node.
+        level: The level of the node.
         scores: The parts of the choice (attention, similarity, total).
-        tokens: Of the text of the move.
+        tokens: The tokens of the move's text.
         p_yes: P(Yes) of the probe after the move; None without a probe.
         flops: What the question has cost so far, convention -> FLOPs; older runs hold one number,
             of the convention "full".
@@ -234,7 +234,7 @@ class Answer:
         text: The answer.
         shown: What the reader saw.
         stop_reason: Why the search ended.
-        steps: Of the search.
+        steps: The steps of the search.
         truncated: A cut of the context, {"side", "tokens_before", "tokens_after"}; None without one.
     """
 

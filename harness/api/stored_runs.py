@@ -89,7 +89,7 @@ class JudgeArguments(TypedDict, total=False):
         set: Its settings, {"model.base_url": ...}.
         prompt: A file.
         name: The score is judge.NAME.
-        max_tokens: Of a reply.
+        max_tokens: The most tokens of a reply.
         kind: As of `harness judge --kind`.
         scale: "1-5" for a rubric in `prompt`.
     """

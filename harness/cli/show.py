@@ -72,7 +72,7 @@ class DatasetNotes:
 
     Attributes:
         download: What to download, a sentence each.
-        options: Of its format, by name.
+        options: The options of its format, by name.
         documents: Lines on the files of retrieved documents that it takes.
     """
 
@@ -90,7 +90,7 @@ class ShownConfig:
         origins: Flat key -> what set it; "prompt NAME" -> what replaced that prompt.
         prompts: Name -> text.
         notes: On a data set.
-        parameters: Of a method: name -> help.
+        parameters: For a method, name of a setting -> help.
     """
 
     values: Mapping[str, object]

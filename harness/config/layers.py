@@ -85,9 +85,9 @@ class Choices:
         limit: Number of first questions.
         sample: Number of drawn questions.
         corpus: Folder or address of an index.
-        seed: Of the run.
+        seed: The run's seed.
         sets: Values of --set: "method.k" -> 3.
-        files: Of --config, in order.
+        files: The files of --config, in order.
         suite: Its settings hold where nothing else is set; its lists of names are ignored.
         point: The swept keys with this run's values, which are in `sets` already (config/sweep.py).
         app: The application that answers in place of a method.

@@ -80,9 +80,10 @@ def changes_from_preset(
 def _preset_settings(
     method: Method, choice: MethodChoice, dataset: str
 ) -> dict[str, object] | None:
-    """The settings, as of `_prediction_settings`, that the method's preset has for a data set.
+    """The settings that change a prediction, and the prompts, as the method's preset has them.
 
-    None for a method without a preset, or with a preset of another implementation.
+    {"k": 5, "prompt answer": "..."}; None for a method without a preset, or with a preset of
+    another implementation.
 
     Args:
         method: The method as it runs.

@@ -107,9 +107,9 @@ class DatasetConfig(Frozen):
         name: In tables.
         format: The registered loader.
         hub: The repository of the rows; None: they are in `data`, or made here.
-        subset: Of the repository.
-        revision: Of the repository.
-        split: Of the repository or file.
+        subset: The subset of the repository.
+        revision: The revision of the repository.
+        split: The split of the repository or file.
         data: A local file or folder to load instead.
         instruction: How to answer, as every method's prompt has it.
         max_answer_tokens: Longest answer.
@@ -122,8 +122,8 @@ class DatasetConfig(Frozen):
         raw_replies: Whether scorers see white space around a reply, too (code).
         chat: False shows the shared prompt without the model's chat template.
         scorers: Names; the first is the headline.
-        licence: Of the rows.
-        citation: Of the paper.
+        licence: The licence of the rows.
+        citation: The paper to cite.
         keep_texts: Whether run folders hold questions, gold answers and texts, which a licence may
             forbid.
         swap: "entities" for a copy with other names and numbers (packages/audit), "entities:rules"
@@ -134,7 +134,7 @@ class DatasetConfig(Frozen):
         shots_by: How they are chosen.
         shots_passages: Whether an example shows its passages.
         shots_ids: The examples by id, in place of a choice.
-        shots_seed: Of a choice by seed.
+        shots_seed: The seed of a choice by seed.
         options: Settings of the format.
     """
 
@@ -187,9 +187,9 @@ class Price(Frozen):
     """Money of a million tokens of a server.
 
     Attributes:
-        input: Of tokens that it read.
-        output: Of tokens that it wrote.
-        cached: Of those that it had in its prefix cache; None: as input.
+        input: What tokens that it read cost.
+        output: What tokens that it wrote cost.
+        cached: What those cost that it had in its prefix cache; None: as input.
         batch: What a request in a batch costs (model.batch), as a share of these prices.
     """
 
@@ -227,13 +227,13 @@ class _Weights(Frozen):
         source: Hub id or folder; of a server, its name of the model.
         package: An installed package that carries the files.
         package_path: Where they are in it.
-        sha256: Of the file of weights.
-        revision: Of the repository.
+        sha256: The hash of the file of weights.
+        revision: The revision of the repository.
         device: That it runs on.
-        base_url: Of a server that runs it, up to and with /v1.
+        base_url: The address of a server that runs it, up to and with /v1.
         api_key_env: Name of the environment variable with the server's key.
         timeout: Seconds for one reply.
-        retries: Of a request, after the first try.
+        retries: How often a request is repeated after its first try.
         shape: Sizes for FLOPs and plans where the weights are not on this machine.
     """
 
@@ -286,10 +286,10 @@ class ModelConfig(_Weights):
         logprobs: How many tokens the server gives probabilities of; 0 for one that gives none.
         extra: Further fields of a server's requests (null: a field is left out), or further
             variables of a loaded model's chat template (enable_thinking).
-        price: Of its tokens.
+        price: The price of its tokens.
         batch: Whether a run sends its requests as batch files (harness/llm/endpoint_batch.py).
-        temperature: Of the reader's replies to a question that its method leaves greedy.
-        top_p: Of the same replies.
+        temperature: That of the reader's replies which the method leaves greedy; 0 is greedy.
+        top_p: That of the same replies.
         max_tokens: Most tokens of any of these replies, where the method allows more.
     """
 
@@ -342,7 +342,7 @@ class EncoderConfig(_Weights):
         source: Hub id or folder.
         query_source: Where the network for questions is; None: one network for both.
         pooling: How tokens become one vector; None: as the folder says, else their mean.
-        similarity: Of two vectors.
+        similarity: How two vectors are compared.
         query_prefix: Before a question.
         passage_prefix: Before a passage.
         max_length: Most tokens of a text; None: as the folder says.
@@ -371,10 +371,10 @@ class RetrieverConfig(Frozen):
         format: A known form of requests and replies.
         map: Field -> its place in a reply.
         body: jinja2 template of a request.
-        headers: Of a request; "$NAME" is the value of an environment variable.
+        headers: Headers of a request; "$NAME" is the value of an environment variable.
         api_key_env: Name of the environment variable with its key.
         timeout: Seconds for one reply.
-        retries: Of a request, after the first try.
+        retries: How often a request is repeated after its first try.
         price: Money of one search; None: unknown.
     """
 
@@ -398,10 +398,10 @@ class GeneralSettings(Frozen):
     the hash.
 
     Attributes:
-        seed: Of the run.
+        seed: The run's seed.
         limit: The first questions are asked, so many; None: all.
         sample: About so many questions are drawn (question_kinds.py); None: no draw.
-        sample_seed: Of that draw.
+        sample_seed: The seed of that draw.
         failed: What a failed question counts: "zero", or "skip" where it is left out.
         keep_prompts: Whether the run folder holds every request as it was sent.
         cache: "replies" where requests that earlier runs have sent are not sent again.

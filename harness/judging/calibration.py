@@ -18,20 +18,28 @@ BIN = 100
 
 @dataclass(frozen=True)
 class Sure:
-    """An answer that was judged. confidence: in percent; right: 1 or 0."""
+    """A judged answer with its confidence.
+
+    Attributes:
+        confidence: How sure the answer says it is, in percent.
+        right: 1 for a right answer, 0 for a wrong one.
+    """
 
     confidence: float
     right: float
 
 
 def _gap(answers: Sequence[Sure]) -> float:
-    """The mean confidence less the share of right answers."""
+    """The mean confidence of answers, as a share, less the share of right ones."""
     gaps = [answer.confidence / 100 - answer.right for answer in answers]
     return sum(gaps) / len(gaps)
 
 
 def calibration_error(answers: Iterable[Sure]) -> float | None:
-    """The error, from 0 to 1; None for fewer than two bins of answers."""
+    """The calibration error of answers, from 0 to 1; None for fewer than two bins of them.
+
+    Answers are sorted by confidence and cut into bins of 100; the last bin is left out of the sum.
+    """
     ordered = sorted(answers, key=lambda answer: answer.confidence)
     n_bins = len(ordered) // BIN
     if n_bins < 2:

@@ -75,8 +75,10 @@ class Judged:
 
     @property
     def calibration_error(self) -> float | None:
-        """How far the answers' confidence is from how often they are right, from 0 to 1; None where
-        too few name one."""
+        """How far the answers' confidence is from how often they are right, from 0 to 1.
+
+        None where too few answers name a confidence.
+        """
         sure = [
             Sure(judgement.confidence, judgement.score or 0.0)
             for judgement in self.judgements.values()

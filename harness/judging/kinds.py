@@ -98,18 +98,19 @@ def parse_rating(reply: str) -> str:
 
 
 def words_after(label: str, pattern: str, reply: str) -> str:
-    """What stands after a label in a reply, as BrowseComp-Plus' code reads it: first after a bold
-    one, in whatever case.
+    r"""Find what stands after a label in a reply, as BrowseComp-Plus' code reads it.
+
+    A bold label is looked for first, in upper or lower case.
 
     Args:
         label: A word.
         pattern: A regular expression of what may follow.
-        reply: Of a judge.
+        reply: A judge's reply.
 
     Returns:
         The words; "" where no label is followed by such.
 
-    >>> words_after("correct", "yes|no", "reasoning: It is.\\n**correct:** yes")
+    >>> words_after("correct", "yes|no", "reasoning: It is.\n**correct:** yes")
     'yes'
     """
     for form in (rf"\*\*{label}:\*\*", rf"\*\*{label}\*\*:", f"{label}:"):

@@ -160,11 +160,13 @@ def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudg
 def with_published_prompts(
     judge: Judge, examples: Mapping[str, Example], request: JudgeRequest
 ) -> Judge:
-    """The judge, with the prompts published for a run's questions unless the user gave one.
+    """The judge, or a copy with the prompts that are published for a run's questions.
+
+    A prompt that the user gave, and any kind but correctness, stays.
 
     Args:
-        judge: What `make_judge` made of the request.
-        examples: The questions by id.
+        judge: The judge that `make_judge` made of the request.
+        examples: Question id -> the question with its gold answers.
         request: What the user said of the judge.
     """
     if request.prompt is not None or judge.kind != CORRECTNESS:
@@ -179,12 +181,12 @@ def with_published_prompts(
 
 
 def _published_steps(judge: Judge, published: PublishedPrompts, max_tokens: int) -> StepwiseJudge:
-    """A judge that asks several requests about an answer with published prompts.
+    """Make a judge that asks several requests about an answer with published prompts.
 
     Args:
-        judge: Whose model it asks.
+        judge: The judge whose model it asks.
         published: The prompts.
-        max_tokens: Of a reply.
+        max_tokens: The most tokens of a reply.
     """
     return StepwiseJudge(
         name=judge.name,

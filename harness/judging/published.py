@@ -59,9 +59,10 @@ class PublishedPrompts:
     Attributes:
         version: Its name and hash.
         source: Repository and file of the authors.
-        max_tokens: Of a reply.
-        prompts: By kind: "fact".
-        highest_rating: Of which a rating is a share; None where the reply is yes or no.
+        max_tokens: The most tokens of a reply.
+        prompts: Kind ("fact") -> the prompt.
+        highest_rating: The highest rating, of which a rating is a share; None where the reply is
+            yes or no.
         verdict_after: The word that yes or no follows; "" where it may stand anywhere.
         confidence_after: The word that the confidence in percent follows; "" where none is asked.
         steps: How an answer is judged by several requests; "" for one request.
@@ -77,7 +78,9 @@ class PublishedPrompts:
     steps: str = ""
 
     def verdict(self, reply: str) -> str:
-        """What a reply says: YES, NO, a rating, or UNCLEAR."""
+        """Read the verdict in a reply as the authors' code does: YES, NO, a
+        rating such as "87.5", or UNCLEAR.
+        """
         if self.highest_rating is not None:
             return parse_rating(reply)
         if self.verdict_after:
@@ -87,7 +90,7 @@ class PublishedPrompts:
         return NO
 
     def score(self, verdict: str) -> float:
-        """The score, from 0 to 1, of a verdict."""
+        """The score of a verdict, from 0 to 1: the share of the highest rating, or 1 for yes."""
         if self.highest_rating is None:
             return float(verdict == YES)
         if verdict == UNCLEAR:
@@ -95,7 +98,9 @@ class PublishedPrompts:
         return float(verdict) / self.highest_rating
 
     def confidence(self, reply: str) -> float | None:
-        """The confidence in percent that a reply names, at most 100; None where it names none."""
+        """Read the confidence in percent that a reply names, at most 100; None where it names
+        none.
+        """
         if not self.confidence_after:
             return None
         number = words_after(self.confidence_after, r"\d+(?:\.\d+)?", reply)

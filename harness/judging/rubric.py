@@ -33,7 +33,7 @@ _RATING = re.compile(r"""[{,]\s*["']?score["']?\s*:\s*["']?(\d+(?:\.\d+)?)""")
 
 
 def read_item_rating(reply: str) -> float:
-    """The rating in a reply, 0 to 1.
+    """Read the rating in a reply about one item, from 0 to 1.
 
     >>> read_item_rating('{"score": 0.5, "reason": "The month is missing."}')
     0.5
@@ -69,7 +69,7 @@ class Order:
         return 2 * self.precision * self.recall / (self.precision + self.recall)
 
     def details(self) -> str:
-        """All values in a line."""
+        """All values on one line, for the details of a judgement."""
         return (
             f"precision {self.precision:.4g}, recall {self.recall:.4g}, F1 {self.f1:.4g}, "
             f"tau {self.tau:.4g}, F1 times tau {self.f1 * self.tau:.4g}"
@@ -79,12 +79,14 @@ class Order:
 def align(
     events: Sequence[str], lines: Sequence[str], is_same: Callable[[str, str], bool]
 ) -> list[str]:
-    """The lines, with the event in place of each line that is one.
+    """Replace each line of an answer that is an event by that event; other lines stay.
+
+    Each event stands for one line only, the first that it is the same as.
 
     Args:
-        events: In their order.
-        lines: Of an answer.
-        is_same: Whether an event and a line are the same event.
+        events: The events in their order.
+        lines: The lines of the answer.
+        is_same: Called with (event, line): whether they are the same event.
     """
     aligned = []
     used: set[int] = set()
@@ -126,8 +128,15 @@ def compare_orders(events: Sequence[str], lines: Sequence[str]) -> Order:
 
 
 def _ranks(order: Sequence[str], every_one: Sequence[str]) -> list[int]:
-    """The rank of each of `every_one` in an order, the last where it repeats; those that are not in
-    it share the rank after all."""
+    """The rank of each name in an order, from 1; of one that repeats the last rank.
+
+    Names that are not in the order share the rank after all: of ["b", "a"] among ["a", "b", "c"] it
+    is [2, 1, 4].
+
+    Args:
+        order: Names in their order.
+        every_one: The names whose ranks are wanted.
+    """
     rank_of = {name: rank for rank, name in enumerate(order, start=1)}
     after_all = len(every_one) + 1
     return [rank_of.get(name, after_all) for name in every_one]
@@ -135,17 +144,24 @@ def _ranks(order: Sequence[str], every_one: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Asker:
-    """Asks the requests about one answer with the published prompts."""
+    """Asks the requests about one answer with the published prompts.
+
+    Attributes:
+        published: The prompts.
+        ask: Asks the judge.
+    """
 
     published: PublishedPrompts
     ask: Ask
 
     def _prompt(self, kind: str) -> Versioned:
-        """The published prompt of a kind."""
+        """The published prompt of a kind ("item", "same_event"), with the version of its file."""
         return Versioned(self.published.prompts[kind], self.published.version)
 
     def rate(self, case: Case) -> list[float]:
-        """The rating of each item of the rubric. Raises UnreadableReply."""
+        """Ask for a rating, from 0 to 1, of each item of the case's rubric. Raises
+        UnreadableReply.
+        """
         ratings = []
         for item in case.rubric:
             reply = self.ask(self._prompt("item"), item=[item], answer=[case.answer])
@@ -153,15 +169,20 @@ class _Asker:
         return ratings
 
     def is_same(self, event: str, line: str) -> bool:
-        """Whether a line of an answer is an event: "yes" stands anywhere in the reply."""
+        """Ask whether a line of an answer is an event; it is where
+        "yes" stands anywhere in the reply.
+        """
         reply = self.ask(self._prompt("same_event"), first=[event], second=[line])
         return YES in reply.lower()
 
 
 def rubric_steps(published: PublishedPrompts) -> Steps:
-    """What a judge with these prompts does."""
+    """Make the function that judges an answer by its rubric with these prompts."""
 
     def steps(case: Case, ask: Ask) -> Outcome:
+        """Judge an answer by its events in order where the case's
+        prompt says so, else item by item.
+        """
         asker = _Asker(published, ask)
         if case.prompt == "order":
             return _judge_order(case, asker)
@@ -171,7 +192,7 @@ def rubric_steps(published: PublishedPrompts) -> Steps:
 
 
 def _judge_items(case: Case, asker: _Asker) -> Outcome:
-    """The share of items that are complied with in full."""
+    """Score an answer by the share of its rubric's items that are complied with in full."""
     ratings = asker.rate(case)
     complied = sum(map(int, ratings))
     verdict = f"{complied} of {len(ratings)}"
@@ -179,7 +200,10 @@ def _judge_items(case: Case, asker: _Asker) -> Outcome:
 
 
 def _judge_order(case: Case, asker: _Asker) -> Outcome:
-    """Kendall's tau of the answer's lines and the events."""
+    """Score an answer by Kendall's tau between its lines and the events of the rubric.
+
+    0 where tau is not a number. The items are rated too, for the details.
+    """
     lines = align(case.rubric, case.answer.split("\n"), asker.is_same)
     order = compare_orders(case.rubric, lines)
     ratings = asker.rate(case)
@@ -193,7 +217,9 @@ def _judge_order(case: Case, asker: _Asker) -> Outcome:
 
 
 def _rated(case: Case, ratings: Sequence[float]) -> str:
-    """A line for each item, with its rating."""
+    """Write a line for each item of the rubric, with its rating: "0.5:
+    LLM response should state ...".
+    """
     lines = []
     for rating, item in zip(ratings, case.rubric, strict=True):
         lines.append(f"{rating:g}: {item}")

@@ -36,7 +36,7 @@ class StoredRequest:
         kind: "write", "probe" or "score".
         same: How many characters its prompt shares with the prompt before.
         prompt: The whole context as text.
-        reply: As in harness.cost.flops.Request.
+        reply: The reply as text (harness.cost.flops.Request).
     """
 
     question_id: str

@@ -45,7 +45,7 @@ class SwappedCopy(JsonValues):
 
     Attributes:
         of: Fingerprint of the original rows.
-        seed: Of its names and numbers.
+        seed: The seed that its names and numbers were drawn by.
         recogniser: What found the names.
     """
 

@@ -94,7 +94,7 @@ def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:
-    """Read run folders, in their order; raises as `read_run`.
+    """Read run folders, in their order.
 
     The garbage collector is off meanwhile: records are trees without cycles, and walking those
     already read again and again takes most of the time (100,000 records on 2 cores: 8.1 s with it,
@@ -104,6 +104,10 @@ def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]
         folders: The run folders.
         hold: What of the records stays in memory: "all", the "numbers" that tables count, or
             "nothing".
+
+    Raises:
+        UserError: One is no run folder.
+        DataError: A file in one is damaged.
     """
     was_on = gc.isenabled()
     gc.disable()

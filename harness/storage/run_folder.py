@@ -368,8 +368,8 @@ class RecordPass:
 
     Attributes:
         run: The run, without records.
-        notes: Gets a sentence on a torn line.
-        texts: Gets question id -> checksums of its long texts.
+        notes: A sentence on a torn line is added to it.
+        texts: Filled with question id -> checksums of its long texts.
     """
 
     run: StoredRun
@@ -527,7 +527,11 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
     """Read a run with the record of one question alone, its last one.
 
     Only lines that contain the id are parsed, so that damage elsewhere in records.jsonl raises
-    nothing. If the question has no record, the whole run is read. Raises as `read_run`.
+    nothing. If the question has no record, the whole run is read.
+
+    Raises:
+        UserError: It is no run folder.
+        DataError: A file in it is damaged.
     """
     keys = _written_keys(question_id)
 

@@ -329,7 +329,7 @@ class RunStore:
         """Append those texts that texts.jsonl lacks, each once.
 
         Args:
-            each: Of each thread that writes now, its texts: sha256 -> text.
+            each: The texts of each thread that writes now: sha256 -> text.
         """
         with self._lock:
             together: dict[str, str] = {}

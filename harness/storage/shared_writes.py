@@ -36,8 +36,9 @@ class _Waiting(Generic[T]):
 
 
 class SharedWrites(Generic[T]):
-    """See the module. write_all: writes items in the order in which they came; called by one thread
-    at a time."""
+    """Writes items of several threads together: one of the threads
+    that wait writes for all of them.
+    """
 
     def __init__(self, write_all: Callable[[Sequence[T]], None]) -> None:
         """Begin with nothing to write.

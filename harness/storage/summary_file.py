@@ -53,7 +53,7 @@ class EarlyStop(JsonValues):
         by: What stopped it.
         questions: How many were asked.
         of: How many there are.
-        seed: Of their order.
+        seed: The seed of the order in which they were asked.
         alpha: The largest probability of any wrong verdict.
         width: The interval at which a pair is settled; None for no such width.
         target: What the verdicts are about, "population" or "table".

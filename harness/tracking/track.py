@@ -62,7 +62,7 @@ class StoreError(SaveError):
     later.
 
     Attributes:
-        uri: Of the store.
+        uri: The address of the store.
         reason: Why it failed, short and without secrets.
     """
 
