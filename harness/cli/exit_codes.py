@@ -48,7 +48,7 @@ def _ending_of(error: Exception) -> _Ending | None:
 
 
 def _message_of(error: Any) -> str:
-    """The message of an error of typer."""
+    """The message of an error that typer raised."""
     message: str = error.format_message()
     return message
 

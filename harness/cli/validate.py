@@ -154,8 +154,10 @@ def _check_dataset(config: DatasetConfig) -> None:
 
 
 def _check_suite(name: str) -> None:
-    """Check that a suite's settings fit every method, data set and model it names. Raises
-    ConfigError, UserError."""
+    """Check that a suite's settings fit every method, data set and model that it names.
+
+    Raises UserError for one mistake, ConfigError for several.
+    """
     suite = suites.read_suite(name)
     problems: list[HarnessError] = []
     for part in suite.parts or (suite,):

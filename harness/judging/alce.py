@@ -194,8 +194,8 @@ def _precision(read: Read) -> Callable[[Case, Ask], Outcome]:
     """
 
     def steps(case: Case, ask: Ask) -> Outcome:
-        """Score an answer by the share of its citations that their
-        statements are entailed by and need.
+        """Score an answer by the share of its citations that are precise: the passages that their
+        statement cites entail it, and it needs this one.
         """
         checker = _Checker(passages(case.shown), ask)
         lines = []

@@ -159,8 +159,8 @@ def recall(case: Case, ask: Ask) -> Outcome:
 
 
 def precision(case: Case, ask: Ask) -> Outcome:
-    """Score an answer by the share of its citations that their
-    statements are supported by and need.
+    """Score an answer by the share of its citations that are precise: the texts that their
+    statement cites support it, and it needs this one.
     """
     found = statements(case.answer)
     total = 0

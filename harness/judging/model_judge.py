@@ -219,9 +219,9 @@ class Judge:
 
     @property
     def version(self) -> str:
-        """Names prompt, length limit and model: "1 (32 tokens, model 9f3c0a1b)".
+        """What the judge's scores depend on, in words: "1 (32 tokens, model 9f3c0a1b)".
 
-        Scores are comparable only if it is equal.
+        Prompt, most tokens of a reply and model; scores are comparable only if it is equal.
         """
         model = key_digest(dict(self.identity))[:8]
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
