@@ -343,7 +343,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         return self._window - self.length()
 
     def close(self) -> None:
-        """Free the context."""
+        """Free the context; it takes no further turn."""
         self._turn = "closed"
 
     # -- for back ends
@@ -461,7 +461,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             return self._text()
 
     def _check_watch(self, watch: Sequence[Span]) -> None:
-        """Raise CannotRun or ValueError where attention to the spans `watch` cannot be measured."""
+        """Raise CannotRun where spans are to be watched and the model gives no attention."""
         if watch:
             self._require("attention")
 
@@ -569,7 +569,8 @@ class LanguageModel(abc.ABC):
 
     @abc.abstractmethod
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Character range of every token of `text`, encoded on its own without special tokens."""
+        """Character range [start, end) of every token of `text`, encoded on its own without special
+        tokens."""
 
     @abc.abstractmethod
     def turn_tokens(self) -> int:

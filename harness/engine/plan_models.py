@@ -291,8 +291,9 @@ class ModelPlanner:
         )
 
     def _check_prompts(self, models: Mapping[str, ModelConfig]) -> None:
-        """Add a mistake for each model whose chat template lacks the system turn that prompts use,
-        and warnings for models that were not trained on these prompts."""
+        """Add a mistake for each model whose chat template lacks the system turn that prompts use.
+        Also warns of a server that uses its template against dataset.chat=false, and of models that
+        were not trained on these prompts."""
         method = self._method
         has_system_turn = any(prompt.of(method.config).system for prompt in method.templates())
         for role, config in models.items():
@@ -400,7 +401,12 @@ class ModelPlanner:
 
 
 def _names_by_backend(models: Mapping[str, ModelConfig], name: str) -> list[str]:
-    """The names of the models of a back end, each once: ("endpoint") -> ["gpt-4o"]."""
+    """The names of the models that a back end runs, each once.
+
+    Args:
+        models: Role -> settings of its model.
+        name: The back end: "endpoint".
+    """
     names = [model.name for model in models.values() if model.backend == name]
     return list(dict.fromkeys(names))
 

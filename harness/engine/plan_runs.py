@@ -132,7 +132,8 @@ def _check_retriever(
 
 
 def _note_unused(plans: Sequence[PlannedRun], note: Callable[[str], None]) -> None:
-    """Note each setting that the user gave and that no run of the command uses."""
+    """Note each setting that the user gave and that no run of the command uses: one that every plan
+    lists as unused."""
     if not plans:
         return
     first, *others = plans

@@ -24,14 +24,15 @@ _STOPS, _T_P = "record_stops", "record_t_p"
 def with_stops(
     runs: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs with the options set as --set would.
+    """The runs with the options set as --set would set them.
 
-    Of several methods, one without the field, or one that refuses it as it is set, is left as it
-    is. So is a run that cannot be resolved: its mistake is reported when it is planned.
+    Where the command has several methods, a run stays as it is whose method lacks the field, or
+    refuses it as it is set. So does a run that cannot be resolved: its mistake is reported when it
+    is planned.
 
     Args:
         runs: The runs of the command.
-        options: Field name -> value, None where it is not given.
+        options: Field name -> value, None where the option is not given.
         note: Gets a sentence for each option that does not apply to some methods.
 
     Raises:

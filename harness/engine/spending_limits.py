@@ -69,7 +69,8 @@ class Budget:
 
     def open_run(self, folder: Path, prices: Prices) -> None:
         """Count what a run folder has cost so far: the hours of its earlier starts, its indexes and
-        its judges. From now on costs are priced by this run's prices.
+        its judges; its questions are counted as their records are read. From now on costs are
+        priced by this run's prices.
 
         Args:
             folder: The run folder.

@@ -208,8 +208,9 @@ def _logits(
     once more in float32: in bfloat16 the logits of two labels are often one number, and a probe
     then a tie.
 
-    Where the head is not a plain linear layer in memory (logits scaled or capped after it, an
-    adapter, quantised weights), its own logits stay.
+    That is done only where the output of the head, a plain linear layer in memory, is what the
+    network returns: not where logits are scaled or capped after it, with an adapter, or quantised
+    weights.
 
     Args:
         net: A causal language model of transformers.

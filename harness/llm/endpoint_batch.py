@@ -47,7 +47,7 @@ class Waiting(Protocol):
     """What shows how far batches are (harness/engine/progress.py)."""
 
     def note(self, text: str) -> None:
-        """Print a line."""
+        """Print a line of text."""
 
     def part(self, done: int, total: int, what: str) -> None:
         """Show how far something is.
@@ -496,9 +496,10 @@ class Batches:
         )
 
     def _reply_lines(self, file: str) -> list[ReplyLine]:
-        """Download a file of replies and parse its lines.
+        """Download a file of replies and parse its lines. Raises LimitReached where it cannot be
+        had.
 
-        Of lines with the same custom id the first counts. A line that is no JSON object is left
+        Where lines have the same custom id, the first counts. A line that is no JSON object is left
         out; its question counts as not answered.
         """
         path = f"/files/{file}/content"

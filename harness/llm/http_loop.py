@@ -198,7 +198,8 @@ class HttpLoop:
         return exchange.reply
 
     def close(self) -> None:
-        """Close all connections; at the end of the process."""
+        """Close all connections, and wait a second at most for that; called at the end of the
+        process."""
         if self._session is None:
             return
         with contextlib.suppress(TimeoutError, RuntimeError):

@@ -152,8 +152,8 @@ class KVPool:
                 self._make_room(tokens)
 
     def extend(self, end: int, tokens: int) -> bool:
-        """Reserve the `tokens` positions from `end` on if all are free; returns whether they
-        were."""
+        """Reserve the `tokens` positions that begin at `end`, where a context ends, if all are
+        free; returns whether they were."""
         with self.lock:
             for n, free in enumerate(self._free):
                 if free.start == end and free.holds(tokens, self.limit):
@@ -162,7 +162,7 @@ class KVPool:
         return False
 
     def release(self, start: int, end: int) -> None:
-        """Make the positions [start, end) free."""
+        """Make the positions [start, end) free; adjacent free ranges become one."""
         if start >= end:
             return
         with self.lock:
@@ -216,9 +216,9 @@ class KVPool:
         self.capacity = grown
 
     def keep(self, slot: Slot) -> None:
-        """Keep the named blocks of a context that ended, for others to copy. The oldest kept
-        contexts are dropped where there is no room for them; a context of fewer than two blocks is
-        not kept."""
+        """Keep the named blocks of a context that ended, for others to copy. Of two contexts whose
+        first two blocks are equal only the newer is kept, and the oldest kept contexts are dropped
+        where there is no room for them. A context of fewer than two blocks is not kept."""
         with self.lock:
             size = len(slot.names) * BLOCK
             if len(slot.names) < 2 or size > self._max_ended_tokens or not slot.capacity:
@@ -618,8 +618,8 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
 
 
 def rewind(cache: Cache, length: int) -> None:
-    """Roll every layer back to the first `length` tokens; a layer that holds fewer is left as it
-    is."""
+    """Forget all but the first `length` tokens of a context in every layer; a layer that holds
+    fewer is left as it is."""
     for layer in cache.layers:
         layer.crop(min(length - layer.get_seq_length(), 0))
 

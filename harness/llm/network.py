@@ -108,8 +108,9 @@ class Network:
 
     @contextlib.contextmanager
     def adapter(self, name: str | None) -> Iterator[None]:
-        """Context manager: passes inside use adapter `name`, or none for None. Raises CannotRun for
-        an unknown one."""
+        """Context manager: passes inside it use this adapter, or none for None. Where the model has
+        adapters, passes of other threads wait meanwhile. Raises CannotRun for an adapter that the
+        model lacks."""
         if not self._adapters:
             if name is not None:
                 raise CannotRun(
@@ -291,8 +292,8 @@ class Network:
 
     @property
     def pool(self) -> KVPool:
-        """Keys and values of all contexts; on a GPU at most the memory that is free when the first
-        context begins."""
+        """The pool of keys and values of all contexts, made when the first context begins: on a GPU
+        it holds at most as many as the memory that is free then."""
         # cached_property has no lock since Python 3.12: two questions would begin in two pools.
         with self._pool_lock:
             if self._pool is None:
@@ -367,7 +368,7 @@ class Network:
         return int(free * self._fraction / sizes)
 
     def _token_size(self) -> int:
-        """Bytes of one token's keys and values."""
+        """How many bytes the keys and values of one token take in all layers."""
         shape = self.shape
         numbers = 2 * shape.layers * shape.kv_heads * shape.head_size
         bytes_of_number: int = getattr(torch, self.dtype).itemsize

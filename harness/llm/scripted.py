@@ -125,7 +125,7 @@ class ScriptedSession(Session):
         """The span with its attention to each watched span, by the model's rule for two texts.
 
         Args:
-            span: Of the text that is fed.
+            span: The span of the text that is fed.
             text: This text.
             watch: Earlier spans.
         """
@@ -325,7 +325,13 @@ class ScriptedModel(LanguageModel):
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
     ) -> ScriptedSession:
-        """Open an empty context. Any adapter is accepted: it changes nothing."""
+        """Open an empty context.
+
+        Args:
+            meter: Counts its costs.
+            role: The role that they are counted under.
+            adapter: Accepted, and changes nothing.
+        """
         return ScriptedSession(self, meter, role)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
