@@ -519,7 +519,8 @@ class _Search:
         return _Found(entities, self._best_relations(relations), self.first(chunks, self.chunks))
 
     def _find_high(self, words: Sequence[str]) -> _Found:
-        """Find relations by high-level keywords, with their entities and chunks."""
+        """Find relations by high-level keywords, with their entities and chunks, as many of each as
+        a list of the prompt holds."""
         relations = self._best_relations(self._nearest(words, relations=True))
         entities: list[int] = []
         chunks: list[int] = []

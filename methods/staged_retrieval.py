@@ -94,7 +94,8 @@ class StagedConfig(RetrievalConfig):
 
     @model_validator(mode="after")
     def _check_stages(self) -> StagedConfig:
-        """Raise ValueError for settings that exclude each other."""
+        """Raise ValueError for hypothetical passages without an encoder, or together with rewritten
+        queries."""
         if self.hypothetical_passages is not None and self.ranking == "bm25":
             raise ValueError(
                 "hypothetical_passages are searched by an encoder; set ranking=dense or hybrid"
@@ -256,7 +257,11 @@ class StagedRetrieval(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Write queries, rank, rerank, show the best that fits, answer."""
+        """Write queries, rank the chunks, rerank the first ones, and answer from the best chunks or
+        sections that fit.
+
+        Without a setting for it, a stage is left out.
+        """
         (document,) = documents
         (index,) = indexes
         retriever = tools.retriever()

@@ -333,7 +333,8 @@ class _Summaries:
         return self.limit - frame_tokens(self.model, self.prompt) - self.length
 
     def _require_room(self, segment: Piece) -> None:
-        """Raise QuestionError for a segment that does not fit a request."""
+        """Raise QuestionError where a segment does not fit a request beside the prompt and a
+        summary."""
         tokens = self.model.count(segment.text)
         if tokens <= self._room_for_texts():
             return

@@ -169,7 +169,8 @@ class Showing:
         return f"Subsection {number}: {node.title}"
 
     def text(self, piece: Piece) -> str:
-        """The text of a piece as the reader sees it."""
+        """The text of a piece as the reader sees it: with the document's title above it, and the
+        titles of its parts at their places."""
         source = self.documents[piece.document]
         lines = ""
         if piece.titled:

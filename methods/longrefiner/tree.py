@@ -108,7 +108,8 @@ class Tree:
         return [i for i, node in enumerate(self.nodes) if node.leaf]
 
     def under(self, node: int) -> list[int]:
-        """The numbers of the leaves under a node in order; of a leaf itself."""
+        """The numbers of the leaves under a node, in the order of the text; for a leaf its own
+        number."""
         children = self.children()
         leaves: list[int] = []
         left = [node]

@@ -312,7 +312,8 @@ class Walk:
         return seed_of
 
     def _note_shown(self, nodes: list[int]) -> None:
-        """Add the summaries of these nodes to what the reader saw, each once."""
+        """Add the summaries of these nodes to what the reader saw, each once, with the spans of the
+        document that they were written from."""
         document = self.document.id
         for node in nodes:
             span = self.graph.span[node]

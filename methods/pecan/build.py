@@ -167,7 +167,8 @@ class _GraphBuilder:
         return batches
 
     def _shown_counts(self, below: Level) -> list[int]:
-        """Tokens of each node as a prompt shows it, its line break included."""
+        """How many tokens each node of a level takes in a prompt: its text, its bullet where it has
+        one, and a line break."""
         counts = below.counts
         if below.number > 2 and self._config.graph == "points":
             bullet = self._model.count(BULLET)

@@ -111,7 +111,11 @@ class Repl:
             return Ran(f"{ended} The session was started anew: all variables are lost.")
 
     def _run(self, process: _Process, code: str) -> Ran:
-        """Run a block in the process. Raises _Ended where it goes beyond a limit."""
+        """Run a block in the process, and answer what the code asks; that time does not count.
+
+        Raises:
+            _Ended: The block goes beyond a limit, or breaks the session.
+        """
         left = self._limits.seconds
         process.send({"code": code}, left)
         while True:

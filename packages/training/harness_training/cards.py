@@ -296,7 +296,7 @@ def _training_rows(cards: Mapping[str, Card]) -> list[tuple[str, ...]]:
 
 
 def _course_of(training: CardTraining) -> Course:
-    """The part of a card's training that is a row of a table."""
+    """The part of a card's training that is a row in the table of trainings."""
     return Course(
         seed=training.seed,
         rows=training.rows,

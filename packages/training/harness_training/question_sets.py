@@ -193,7 +193,8 @@ class _Evaluation:
 
     @classmethod
     def of(cls, configs: Iterable[DatasetConfig]) -> _Evaluation:
-        """The evaluation questions of some data sets, loaded."""
+        """Load the evaluation questions of some data sets. An id that is only a counter does not
+        count."""
         evaluation = cls()
         for config in configs:
             for key, text in _evaluation_questions(config):

@@ -120,7 +120,8 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
 
 
 def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
-    """The usable rows of one file of a data set."""
+    """The usable rows of one file of a data set: those with one document and marked gold passages,
+    or declared unanswerable."""
     config: DatasetConfig = resolve_dataset(Choices(dataset=dataset, data=str(path))).value
     task = Task(instruction=config.instruction, max_answer_tokens=config.max_answer_tokens)
     loaded = load(config)

@@ -28,7 +28,12 @@ def skills(config: QRMeMConfig) -> list[Skill]:
 
 
 def _memory_skills(config: QRMeMConfig) -> list[Skill]:
-    """A skill for each kind of request of the memory and its navigation."""
+    """A skill for each kind of request of the memory and its navigation, in the prompts of
+    `config`.
+
+    The functions inside make the request of each for a scene; how a scene's texts are ordered
+    stands at the head of this file.
+    """
 
     def asking(scene: Scene, summary: str = "") -> Asking:
         """What writes the method's requests about the scene's question; `summary` is of the whole
