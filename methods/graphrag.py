@@ -304,7 +304,7 @@ class DescribedGraph:
 
     @property
     def entities(self) -> list[int]:
-        """The numbers of the entities."""
+        """The numbers of all entities, which are their places among the items."""
         return list(self.numbers.values())
 
     @cached_property
@@ -325,7 +325,11 @@ class DescribedGraph:
         return sum(self.degrees[end] for end in self.ends(relation))
 
     def row(self, number: int) -> str:
-        """The entity or the relation of this number as a line of a prompt."""
+        """The entity or the relation of this number as a line of a prompt: "TOREN | A writer. |
+        PERSON | 3".
+
+        Its last field is the entity's number of relations, or both entities' of a relation.
+        """
         item = self.items[number]
         rank = self.degrees[number]
         if item.is_relation:

@@ -326,14 +326,14 @@ def _chunk_end(
 
 
 def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
-    """Whether a chunk may end before token i, as token i - 1 is a stop, or a stop of white space is
-    between it and token i.
+    """Whether a chunk may end before token i: token i - 1 is a stop, or the text between the two
+    has a stop that is white space, such as a line break.
 
     Args:
         text: The text.
         offsets: (start, end) of each token in the text.
         i: The number of the token.
-        stops: The tokens that a chunk may end after.
+        stops: The texts that a chunk may end after.
     """
     start, end = offsets[i - 1]
     next_start, _ = offsets[i]

@@ -127,7 +127,8 @@ def _shares_by_paper(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
 def _shares_by_code(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
     """Global scores [nodes] as the released code computes them.
 
-    A selected part has 1 and adds a share to each of its children, unless it is an abstract.
+    A selected part has 1 and adds a share to each of its children, unless it is an abstract. The
+    share is 1 / (m + 1), m the number of a section's sub-sections or of a sub-section's paragraphs.
 
     Args:
         tree: The tree.

@@ -98,8 +98,11 @@ def _plain_spans(text: str) -> Sequence[Span]:
 
 
 def _points_at(text: str, spans: Sequence[Span]) -> list[Point]:
-    """The points at these spans of a text; a mark or an ellipsis alone says nothing and is left
-    out."""
+    r"""The points at these spans of a text, each on one line; a mark or an ellipsis alone is left
+    out.
+
+        "* Ann left.\n* ...", [(2, 11), (14, 17)] -> [Point(2, 11, "Ann left.")]
+    """
     points: list[Point] = []
     for span in spans:
         start, end = trimmed(text, *span)

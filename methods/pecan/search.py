@@ -407,8 +407,8 @@ class Search:
         return sorted(fits)
 
     def _max_top_nodes(self, top: list[int]) -> int:
-        """How many nodes of the top level may be read: with a fixed number of nodes its share for
-        one level."""
+        """How many nodes of the top level may be read: all, `max_nodes`, or, without progress
+        control, the share of `max_nodes` for one level."""
         if self.config.max_nodes is None:
             return len(top)
         if self.config.progress_control:

@@ -90,7 +90,8 @@ def parse_questions(reply: str) -> list[str] | None:
 
 
 def parse_sentence(reply: str) -> str | None:
-    """The first line of a reply that is not blank, without a bullet; None where there is none."""
+    r"""The first line of a reply that is not blank, without a bullet: "\n* Ann left." -> "Ann
+    left."; None where there is none."""
     for line in reply.splitlines():
         sentence = line.strip().removeprefix("*").strip()
         if sentence:

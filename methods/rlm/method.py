@@ -304,7 +304,8 @@ class RLM(Method):
         return replies
 
     def _reply(self, prompt: str, tools: Tools) -> str:
-        """A model's reply to one prompt, or what is wrong with it, for the code to read."""
+        """A model's reply to one prompt of the code; a sentence that says so where the prompt is
+        too long."""
         model = tools.model("searcher")
         pieces = Pieces([prompt])
         tokens = prompt_tokens(pieces, model)

@@ -119,11 +119,11 @@ class Course:
         return cards.AboutAdapter(self.method_name, self.prompt_hashes(task), data)
 
     def folder(self, task: TrainingTask) -> Path:
-        """The folder of a task's adapter."""
+        """The folder of a task's adapter: "OUT/adapters/analysis"."""
         return self.out / "adapters" / task.name
 
     def data_file(self, task: TrainingTask) -> Path:
-        """The file with a task's data."""
+        """The file with a task's data: "OUT/data/analysis.jsonl"."""
         return self.out / "data" / f"{task.name}.jsonl"
 
     def base_model(self) -> Base:
@@ -309,11 +309,11 @@ class Course:
         )
 
     def prompt_hashes(self, task: TrainingTask) -> dict[str, str]:
-        """Name -> hash of each prompt that `task` learns; of all prompts if the method has no
+        """Name -> hash of each prompt that a task learns; of all prompts if the method has no
         prompt of that name.
 
-        A system turn is named "NAME, system". The card and checkpoints keep them, so that no
-        adapter meets other texts.
+        A system turn is named "NAME, system". The card and checkpoints keep these hashes, so that
+        no adapter meets other texts.
         """
         digests = prompt_digests(self.method.prompts())
         names = [name for name in digests if name.removesuffix(", system") == task.name]

@@ -224,7 +224,7 @@ def _passages_shown(
 
 
 def _joined(row: RealRow, shown: Sequence[int]) -> str:
-    """The passages of these numbers as one text."""
+    """The passages of these numbers as one text, a blank line between each two."""
     return "\n\n".join(row.passages[i] for i in shown)
 
 

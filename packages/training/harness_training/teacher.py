@@ -177,7 +177,7 @@ class TeacherSession(Session):
         self._ended = False  # whether the end of the turn is in the context already
 
     def _append_ids(self, ids: Iterable[int]) -> Span:
-        """Add tokens to the context; return where they stand."""
+        """Add tokens to the context, and return where they stand in it."""
         start = len(self._transcript.ids)
         self._transcript.ids.extend(ids)
         return Span(start, len(self._transcript.ids))
