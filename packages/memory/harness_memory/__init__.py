@@ -1,0 +1,1 @@
+"""Memory systems of other packages as methods (docs/methods/memory.md)."""
