@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -111,7 +111,9 @@ class _Embedder(_Client):
 
     def embed_batch(self, texts: Sequence[str], memory_action: str = "add") -> list[list[float]]:
         """The vectors of texts; memory_action "search" encodes queries."""
-        kind = "query" if memory_action == "search" else "passage"
+        kind: Literal["query", "passage"] = "passage"
+        if memory_action == "search":
+            kind = "query"
         vectors = self._kept(lambda: self.encoder.encode(list(texts), kind))
         return [[float(value) for value in vector] for vector in vectors]
 
