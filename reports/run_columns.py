@@ -151,12 +151,15 @@ def _declined(row: TableRow) -> int | None:
 
 
 def _searches(row: TableRow) -> float | None:
-    """Searches in a corpus per question; None where another program answered."""
+    """Searches in a corpus per question; None where another program answered, or no question
+    made one."""
     if _unobserved(row.run):
         return None
     columns = row.run.columns
     counts = columns.cost("search", "searches", "requests")
     counts = counts + columns.cost("answer", "searches", "requests")
+    if not counts.any():
+        return None
     return float(counts.mean())
 
 

@@ -116,7 +116,7 @@ def test_every_maximum_is_that_of_a_real_run(name, own):
             assert found.flops == pytest.approx(
                 sum(u["flops"][convention] for u in usage(real) if u), rel=1e-12
             )
-        spans = [(s["start"], s["end"]) for s in Trials.shown(found.steps(parsed(recording)))]
+        spans = [(s["start"], s["end"]) for s in Trials.shown_after(found.steps(parsed(recording)))]
         assert spans == [(s["start"], s["end"]) for s in real["shown"]]
 
 
@@ -194,7 +194,7 @@ def test_a_segment_that_leaves_is_told():
     assert places[gone["scores"]["segment"]] not in [
         (s["start"], s["end"]) for s in record["shown"]
     ]
-    seen = Trials.shown(record["steps"])
+    seen = Trials.shown_after(record["steps"])
     assert [(s["start"], s["end"]) for s in seen] == [
         (s["start"], s["end"]) for s in record["shown"]
     ]
