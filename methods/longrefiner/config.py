@@ -137,7 +137,7 @@ class LongRefinerConfig(MethodConfig):
     part_titles: PartTitles = setting(
         "paper",
         help=(
-            "Titles above parts that are read in full: of every such section and sub- section "
+            "Titles above parts that are read in full: of every such section and subsection "
             "(paper), of the sub-sections of such a section, numbered (code), or none."
         ),
     )
