@@ -36,7 +36,9 @@ def page(run, here, wiki):
 def test_a_page_opens_with_questions_methods_verdict_quality_money_time_and_failures(page):
     _, lines = page(*PRICES, "currency=EUR", fields=("answer", "tokens"))
     text = "|".join(lines)
-    assert text.startswith("results|Questions|wiki, 5 questions|Methods|good, bad|good ")
+    assert text.startswith(
+        "results|Questions|wiki, 5 questions about 6 documents|Methods|good, bad|good "
+    )
     assert "scores highest of 2 methods, 100.0 of 100 points (right)" in text
     assert "|money|EUR per 1,000 questions|" in text
     row = text.partition("|of all|good|")[2].split("|")
