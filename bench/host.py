@@ -31,7 +31,7 @@ from harness.config.schema import ModelConfig
 from harness.llm import cuda_graphs
 from harness.llm.backend import load_model
 from harness.llm.batched_forward import ForwardRequest, run_packed
-from harness.llm.capture import FeedCapture
+from harness.llm.capture import FeedCapture, FeedRequest
 from harness.llm.kv import rewind
 from harness.llm.load import unload
 from harness.llm.network import Network
@@ -112,7 +112,8 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
         run_packed(model.net, model.device, [ForwardRequest([5] * (400 + rows), cache)], True)
         rewind(cache, 400)
     size = rows // requests
-    asked = [((400 + n * size, 400 + (n + 1) * size), ((10, 30),)) for n in range(requests)]
+    starts = [400 + n * size for n in range(requests)]
+    asked = [FeedRequest(start, start + size, ((10, 30),)) for start in starts]
     forward_requests = [
         ForwardRequest([7] * rows, cache, 1, FeedCapture(400, asked)) for cache in caches
     ]

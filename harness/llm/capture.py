@@ -75,6 +75,20 @@ class AttentionCall(NamedTuple):
     scaling: float
 
 
+class FeedRequest(NamedTuple):
+    """A text whose mean attention to earlier spans a FeedCapture measures.
+
+    Attributes:
+        start: The position of its first token in the context.
+        end: The position after its last token.
+        spans: Ranges [start, end) of the context that its tokens may attend to, all before `start`.
+    """
+
+    start: int
+    end: int
+    spans: Ranges
+
+
 @dataclass(frozen=True)
 class FeedCaptured:
     """What a FeedCapture held when a pass began.
@@ -113,56 +127,81 @@ class RowsInPass(NamedTuple):
     rows: slice
 
 
+class _WatchedPass(NamedTuple):
+    """What sums up the attention of one pass.
+
+    Attributes:
+        first: The position of the pass's first new token.
+        rows: Adds to the `totals` of the FeedCapture that made it, whenever it is finished.
+    """
+
+    first: int
+    rows: WatchedRows
+
+
 @dataclass
 class FeedCapture:
     """Measures, while a text is read, the mean attention of its tokens to earlier spans.
 
-    Rows and spans are positions [start, end) in the context; every span ends at or before its rows.
-
     Attributes:
         first: The position of the pass's first new token.
-        requests: (the rows of a text, the spans that they may attend to) of each measurement.
+        requests: What is measured.
         totals: For each request the sums [spans] so far.
         layers: How many calls of attention were seen so far.
     """
 
     first: int
-    requests: list[tuple[tuple[int, int], Ranges]]
+    requests: list[FeedRequest]
     totals: list[np.ndarray] = field(default_factory=list)
     layers: int = 0
-    _watched: tuple[int, WatchedRows] | None = None
+    _watched: _WatchedPass | None = None
 
     def __post_init__(self) -> None:
         """Begin with sums of 0."""
-        self.totals = [np.zeros(len(spans), np.float32) for _, spans in self.requests]
+        self.totals = [np.zeros(len(request.spans), np.float32) for request in self.requests]
 
     def in_pass(self, new: int) -> list[RowsInPass]:
         """The rows of each request among the pass's `new` tokens; requests without any are left
         out."""
         parts: list[RowsInPass] = []
-        for n, ((start, end), _) in enumerate(self.requests):
-            rows = slice(max(start - self.first, 0), min(end - self.first, new))
+        for n, request in enumerate(self.requests):
+            rows = slice(max(request.start - self.first, 0), min(request.end - self.first, new))
             if rows.start < rows.stop:
                 parts.append(RowsInPass(n, rows))
         return parts
 
     def take(self, call: AttentionCall) -> None:
         """Add the attention of one layer's call, of which this context has all rows."""
-        query, key = call.query[0], call.key[0]
-        lse, scaling = call.lse, call.scaling
-        new = query.shape[1]
-        if lse is None:
-            for n, rows in self.in_pass(new):
-                spans = self.requests[n][1]
-                first = self.first + rows.start
-                weights = block_weights(query[:, rows], key, first, spans, scaling)
-                self.totals[n] += weights.sum(0).cpu().numpy()
+        if call.lse is None:
+            self._add_by_softmax(call)
         else:
-            if self._watched is None or self._watched[0] != self.first:
-                self._watched = self.first, WatchedRows(self.watched(0, 0, new), 1)
-            self._watched[1].take(query, key.transpose(0, 1), lse[0], scaling)
-            self._watched[1].finish()
+            self._add_by_lse(call, call.lse)
         self.layers += 1
+
+    def _add_by_softmax(self, call: AttentionCall) -> None:
+        """Add the attention of a layer to `totals`, from all scores of a row."""
+        query, key = call.query[0], call.key[0]
+        for n, rows in self.in_pass(query.shape[1]):
+            first = self.first + rows.start
+            spans = self.requests[n].spans
+            weights = block_weights(query[:, rows], key, first, spans, call.scaling)
+            self.totals[n] += weights.sum(0).cpu().numpy()
+
+    def _add_by_lse(self, call: AttentionCall, lse: Tensor) -> None:
+        """Add the attention of a layer to `totals`, from log-sum-exps: only keys of spans are read.
+
+        Args:
+            call: The layer's call.
+            lse: Its log-sum-exps.
+        """
+        query, key = call.query[0], call.key[0]
+        if self._watched is None or self._watched.first != self.first:
+            # Made once a pass: the layers have the same rows and spans.
+            requests = self.watched(0, 0, query.shape[1])
+            self._watched = _WatchedPass(self.first, WatchedRows(requests, layers=1))
+        self._watched.rows.take(query, key.transpose(0, 1), lse[0], call.scaling)
+        # Writes the layer's sums into `totals`, which the requests of `watched` refer to.
+        self._watched.rows.finish()
 
     def watched(self, row: int, place: int, new: int) -> list[WatchRequest]:
         """The requests that have rows in the pass, as WatchedRows takes them; they add to `totals`.
@@ -174,7 +213,7 @@ class FeedCapture:
         """
         requests = []
         for n, rows in self.in_pass(new):
-            spans = [(place + start, place + end) for start, end in self.requests[n][1]]
+            spans = [(place + start, place + end) for start, end in self.requests[n].spans]
             own_rows = range(row + rows.start, row + rows.stop)
             requests.append(WatchRequest(self.totals[n], own_rows, spans))
         return requests
@@ -205,8 +244,9 @@ class FeedCapture:
                 "in use"
             )
         means = []
-        for total, ((start, end), _) in zip(self.totals, self.requests, strict=True):
-            means.append(tuple((total / layers / (end - start)).tolist()))
+        for total, request in zip(self.totals, self.requests, strict=True):
+            n_rows = request.end - request.start
+            means.append(tuple((total / layers / n_rows).tolist()))
         return means
 
 
@@ -259,6 +299,18 @@ class HeadCapture:
         return torch.stack([self.sums[layer].cpu() for layer in sorted(self.sums)]) / self.rows
 
 
+class WrittenStep(NamedTuple):
+    """What is kept of one written token until its attention is computed.
+
+    Attributes:
+        queries: [layers, heads, size].
+        sums: Log-sum-exps of the scores [layers, heads]; None where they are unknown.
+    """
+
+    queries: Tensor
+    sums: Tensor | None
+
+
 @dataclass
 class WriteCapture:
     """Measures the attention of written tokens to spans: keeps their queries and reduces them in
@@ -269,8 +321,7 @@ class WriteCapture:
         spans: Positions [start, end) in the context.
         cache: The cache of the context.
         rows: Means [rows, spans] of each block that was reduced.
-        steps: For each row that waits its queries [layers, heads, size] and log-sum-exps [layers,
-            heads], None where they are unknown.
+        steps: The rows that wait, oldest first.
         keys: [kv_heads, tokens, size] of each layer, where a cache holds them in another form; else
             [].
         scaling: The factor of the scores.
@@ -280,7 +331,7 @@ class WriteCapture:
     spans: Ranges
     cache: Any
     rows: list[np.ndarray] = field(default_factory=list)
-    steps: list[tuple[Tensor, Tensor | None]] = field(default_factory=list)
+    steps: list[WrittenStep] = field(default_factory=list)
     keys: list[Tensor] = field(default_factory=list)
     scaling: float = 1.0
     _calls: list[AttentionCall] = field(default_factory=list)
@@ -310,7 +361,7 @@ class WriteCapture:
             sums: Log-sum-exps of the scores [layers, heads]; None where they are unknown.
             scaling: The factor of the scores.
         """
-        self.steps.append((queries, sums))
+        self.steps.append(WrittenStep(queries, sums))
         self.scaling = scaling
 
     def saved(self) -> int:
@@ -331,14 +382,14 @@ class WriteCapture:
             layers = len(self.cache.layers)
             seen = len(self._calls)
             if not seen:
-                seen = max((len(queries) for queries, _ in self.steps), default=0)
+                seen = max((len(step.queries) for step in self.steps), default=0)
             if seen not in (0, layers):
                 raise RuntimeError(f"attention was captured in {seen} of {layers} layers")
             if not self.steps:
                 return
             # [layers, heads, rows, size]
-            queries = torch.stack([queries for queries, _ in self.steps], 2)
-            lses = [lse for _, lse in self.steps if lse is not None]
+            queries = torch.stack([step.queries for step in self.steps], 2)
+            lses = [step.sums for step in self.steps if step.sums is not None]
             keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
             total = self._over_layers(queries, lses, keys)
             self.rows.append(total.cpu().numpy() / len(keys))

@@ -58,8 +58,8 @@ class TokenContext(Session):
 
     def _skip_thinking(self) -> None:
         """Append an empty thinking, where the model has one, so that the reply is the answer."""
-        if self._model.skips:
-            self._queue(self._model.skips)
+        if self._model.reply_start:
+            self._queue(self._model.reply_start)
             self._answering = True
 
     def _append(self, text: str) -> Span:

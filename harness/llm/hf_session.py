@@ -23,10 +23,9 @@ from transformers.cache_utils import Cache
 
 from harness.config.schema import Thinking
 from harness.cost.meter import Meter
-from harness.llm.attention_weights import Ranges
 from harness.llm.batched_forward import ForwardRequest
 from harness.llm.cached_replies import with_reply_cache
-from harness.llm.capture import FeedCapture, HeadCapture, WriteCapture
+from harness.llm.capture import FeedCapture, FeedRequest, HeadCapture, WriteCapture
 from harness.llm.endings import begins_thinking
 from harness.llm.hf_context import Context
 from harness.llm.hf_model import LoadedModel
@@ -53,9 +52,9 @@ class WatchedSpan:
     columns: tuple[tuple[int, int], ...]
 
     @property
-    def request(self) -> tuple[tuple[int, int], Ranges]:
+    def request(self) -> FeedRequest:
         """The span and its columns as FeedCapture takes them."""
-        return (self.span.start, self.span.end), self.columns
+        return FeedRequest(self.span.start, self.span.end, self.columns)
 
 
 @dataclass

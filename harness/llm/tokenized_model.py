@@ -62,7 +62,8 @@ class TokenizedModel(LanguageModel):
             such turn.
         opens: What opens a thinking.
         closes: What ends one at its limit.
-        skips: An empty thinking.
+        reply_start: What stands before a reply without thinking: an empty thinking, or what opens
+            one in a template that ends it by itself.
         stop_ids: Tokens that end a reply.
         endings: A pattern of markers that are cut off a reply; None for none.
         thinking: The markers of a reasoning model; None for another.
@@ -135,10 +136,10 @@ class TokenizedModel(LanguageModel):
         self.thinking = thinking
         self.opens = self.text.trusted(self.pieces.thinks)
         self.closes: list[int] = []
-        self.skips = self.opens
+        self.reply_start = self.opens
         if thinking is not None:
             self.closes = self.text.trusted(f"\n{thinking.close}\n\n")
-            self.skips = self.text.trusted(f"{thinking.open}\n\n{thinking.close}\n\n")
+            self.reply_start = self.text.trusted(f"{thinking.open}\n\n{thinking.close}\n\n")
 
     def _with_bos(self, text: str) -> list[int]:
         """Token ids of the template's first piece, with one BOS in front if the tokenizer puts one
@@ -171,9 +172,9 @@ class TokenizedModel(LanguageModel):
         return self.text.offsets(text)
 
     def turn_tokens(self) -> int:
-        """Tokens that the template adds to one user turn and its reply, BOS and an empty thinking
-        included."""
-        return len(self.begin) + len(self.mid) + len(self.skips)
+        """Tokens that the template adds to one user turn and its reply: BOS and what stands before
+        a reply without thinking included."""
+        return len(self.begin) + len(self.mid) + len(self.reply_start)
 
     def system_turn_tokens(self, text: str) -> int:
         """Tokens that a system turn of `text` adds. Raises CannotRun where the chat template has no

@@ -25,7 +25,7 @@ from harness.llm import capture, cuda_graphs, hf_model
 from harness.llm.attention_weights import WatchedRows, WatchRequest, block_weights
 from harness.llm.backend import load_model
 from harness.llm.batched_forward import ForwardRequest, run_alone, run_packed
-from harness.llm.capture import FeedCapture, WriteCapture
+from harness.llm.capture import FeedCapture, FeedRequest, WriteCapture
 from harness.llm.cuda_graphs import InputRow, RecordedSteps
 from harness.llm.kernels import (
     cpu_attention,
@@ -112,7 +112,7 @@ def test_contexts_of_any_length_and_order(tiny, calls):
         first = [len(w) for w in words]
         captures = [
             WriteCapture(first[0], [(2, 9)], caches[0]),
-            FeedCapture(first[1], [((first[1], first[1] + 4), [(3, 5)])]),
+            FeedCapture(first[1], [FeedRequest(first[1], first[1] + 4, [(3, 5)])]),
             None,
         ]
         return [
@@ -143,7 +143,10 @@ def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
     pool, layers = KVPool(tiny.layers + 1), tiny.layers + 1
     caches = [pool.cache() for _ in range(2)]
     run_packed(tiny.net, tiny.device, [ForwardRequest([1, 2, 3], cache) for cache in caches], True)
-    feed, write = FeedCapture(3, [((3, 5), [(0, 2)])]), WriteCapture(3, [(0, 2)], caches[1])
+    feed, write = (
+        FeedCapture(3, [FeedRequest(3, 5, [(0, 2)])]),
+        WriteCapture(3, [(0, 2)], caches[1]),
+    )
     run_packed(
         tiny.net,
         tiny.device,
@@ -518,7 +521,7 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     monkeypatch.setattr(
         WatchedRows, "finish", WatchedRows._reduce
     )  # only the sums of all layers go to the host
-    feed = FeedCapture(0, [((5, 9), [(0, 3)])])
+    feed = FeedCapture(0, [FeedRequest(5, 9, [(0, 3)])])
     first = [
         ForwardRequest([1, 2, 3], caches[0], 1),
         ForwardRequest([7] * 9, caches[1], 0, feed),
