@@ -60,6 +60,29 @@ class _Outcome(Generic[T]):
     step: Step
 
 
+@dataclass(frozen=True)
+class _Request:
+    """A request that fits the window.
+
+    Attributes:
+        pieces: The prompt.
+        memory: The nodes of the working memory that it shows, the newest ones.
+        n_left_out: How many older ones did not fit.
+    """
+
+    pieces: Pieces
+    memory: list[int]
+    n_left_out: int
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence on the summaries that did not fit; none where all did."""
+        if not self.n_left_out:
+            return []
+        n_visited = self.n_left_out + len(self.memory)
+        return [f"{self.n_left_out} of {n_visited} summaries in the working memory did not fit"]
+
+
 @dataclass
 class Walk:
     """One question's walk over one document's tree; `run` once."""
@@ -237,8 +260,8 @@ class Walk:
     ) -> _Outcome[T]:
         """Send a request until its reply is understood.
 
-        Where none is, or the walk has had all its replies, nothing is found, and `_why` says why
-        the walk ends. Also counts the replies.
+        Where none is, or the walk has had all its replies, nothing is found. Also counts the
+        replies, and sets `_why` where the walk ends.
 
         Args:
             model: The model.
@@ -249,36 +272,55 @@ class Walk:
         Raises:
             WindowExceeded: Not even an empty memory makes the request fit.
         """
-        config = self.config
         limit = self._reply_tokens(model) + answer_tokens
+        request = self._fitting_request(model, build, limit)
+        response: ParsedReply[T] = ParsedReply(prompt_tokens(request.pieces, model))
+        sizes = "method.segment_tokens, method.summary_tokens or method.children"
+        require_room(response.tokens + limit, model, self.config.window, sizes)
+        with model.session() as s:
+            feed(s, request.pieces)
+            sample_until_parsed(s, response, limit, parse, self._retry(), self._seeds())
+        self._calls += response.replies
+        self._invalid += len(response.refused)
+        if response.found is None:
+            self._why = self._why_it_ends(response)
+        notes = [*request.notes, *response.notes]
+        step = Step("", tokens=response.tokens, note="; ".join(notes))
+        return _Outcome(response.found, request.memory, step)
+
+    def _fitting_request(
+        self, model: MeteredModel, build: Callable[[list[str]], Pieces], limit: int
+    ) -> _Request:
+        """The request with as many of the newest texts of the working memory as the window allows.
+
+        Args:
+            model: The model.
+            build: Makes the prompt of a working memory (its texts, the newest last).
+            limit: Most tokens of a reply.
+
+        Returns:
+            The request; one that does not fit even with an empty memory is returned as it is.
+        """
         memory: list[int] = []
-        if config.working_memory:
+        if self.config.working_memory:
             memory = list(self._visited)
         texts = [self.graph.text[node] or EMPTY for node in memory]
-        room = window_of(config.window, model) - limit
+        room = window_of(self.config.window, model) - limit
 
         def request_with_newest(count: int) -> Pieces:
             """The request with the newest `count` texts of the working memory."""
             return build(texts[len(texts) - count :])
 
         pieces, n_shown = fit_lines(request_with_newest, len(texts), room, model)
-        response: ParsedReply[T] = ParsedReply(prompt_tokens(pieces, model))
-        sizes = "method.segment_tokens, method.summary_tokens or method.children"
-        require_room(response.tokens + limit, model, config.window, sizes)
-        retries = min(config.strikes, config.max_calls - self._calls) - 1
-        retry = Retry(retries, config.temperature, config.top_p)
-        with model.session() as s:
-            feed(s, pieces)
-            sample_until_parsed(s, response, limit, parse, retry, self._seeds())
-        self._count_replies(response)
-        notes = list(response.notes)
         n_left_out = len(memory) - n_shown
-        if n_left_out:
-            notes.insert(
-                0, f"{n_left_out} of {len(memory)} summaries in the working memory did not fit"
-            )
-        step = Step("", tokens=response.tokens, note="; ".join(notes))
-        return _Outcome(response.found, memory[n_left_out:], step)
+        return _Request(pieces, memory[n_left_out:], n_left_out)
+
+    def _retry(self) -> Retry:
+        """How often a reply may be asked for again: until the strikes, or the replies of the whole
+        walk, are used up; the first reply is one of them."""
+        config = self.config
+        replies = min(config.strikes, config.max_calls - self._calls)
+        return Retry(replies - 1, config.temperature, config.top_p)
 
     def _reply_tokens(self, model: MeteredModel) -> int:
         """Most tokens of a reply: its form, and its reasons where they are asked for, without an
@@ -288,16 +330,11 @@ class Walk:
             tokens += model.count(_REASONS) + self.config.reasoning_tokens
         return tokens
 
-    def _count_replies(self, response: ParsedReply[T]) -> None:
-        """Add the replies to a request to the counts; where none was understood, set `_why`, which
-        says why the walk ends."""
-        self._calls += response.replies
-        self._invalid += len(response.refused)
-        if response.found is not None:
-            return
-        self._why = f"the walk took {self.config.max_calls} replies"
+    def _why_it_ends(self, response: ParsedReply[T]) -> str:
+        """Why the walk ends after replies of which none was understood."""
         if response.replies == self.config.strikes:
-            self._why = f"{self.config.strikes} invalid replies"
+            return f"{self.config.strikes} invalid replies"
+        return f"the walk took {self.config.max_calls} replies"
 
     def _seeds(self) -> Callable[[int], int]:
         """A function: place of a reply to this request, from 0 -> its seed, which follows from its
