@@ -102,6 +102,12 @@ def _answer_cells(skill: str) -> list[Cell]:
     return rows
 
 
+def _sentences_in(tokens: int) -> tuple[int, int]:
+    """About how many sentences have so many tokens, as the least and the most of a recipe."""
+    count = tokens // _FACT
+    return count, count
+
+
 def _search_cells(skill: str) -> list[Cell]:
     """The cells of a skill that searches: one and two hops over 250 and 500 tokens, which come as
     points one by one, or as chunks of about 100 tokens that cut sentences."""
@@ -109,7 +115,7 @@ def _search_cells(skill: str) -> list[Cell]:
     for ask in ("one", "two"):
         for n in (250, 500):
             points = Recipe(
-                skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2, ask={ask: 1.0}
+                skill=skill, kinds=READ, facts=_sentences_in(n), pieces=2, ask={ask: 1.0}
             )
             chunks = Recipe(
                 skill=skill, kinds=READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0}
@@ -131,14 +137,16 @@ def _points_cells(skill: str) -> list[Cell]:
 
 
 def _gathered_cells(skill: str) -> list[Cell]:
-    """The cells of a skill that gathers names: points of 100, 250 and 400 tokens, and points of a
-    whole document."""
+    """The cells of a skill that lists the names which bullet points are about: points of 100, 250
+    and 400 tokens, and points of a whole document. Each sentence is a bullet point, as
+    `pieces` is above 1."""
     rows: list[Cell] = []
     for n in (100, 250, 400):
-        points = Recipe(skill=skill, kinds=READ, facts=(n // _FACT, n // _FACT), pieces=2)
+        points = Recipe(skill=skill, kinds=READ, facts=_sentences_in(n), pieces=2)
         rows.append(Cell("names", f"{n} tokens", points, share=0.25))
-    level = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
-    return [*rows, Cell("names", "of a document", level, share=0.5)]
+    document = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
+    rows.append(Cell("names", "of a document", document, share=0.5))
+    return rows
 
 
 def _choice_cells(skill: str) -> list[Cell]:
@@ -168,7 +176,7 @@ def default_cell(scene: str, skill: str = "") -> Cell:
     if scene in ("points", "gathered"):
         share = 0.25
     if scene == "gathered":
-        recipe = Recipe(skill=skill, kinds=READ, facts=(250 // _FACT, 250 // _FACT), pieces=2)
+        recipe = Recipe(skill=skill, kinds=READ, facts=_sentences_in(250), pieces=2)
         return Cell("one and two hops", "250 tokens", recipe, share=share)
     kinds: tuple[str, ...] = READ
     if scene == "choice":

@@ -106,8 +106,8 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Qu
     """The questions that one step of training reads, each with all chunks of its text: a function
     of seed and step alone.
 
-    Questions about one text come together: a chunk that one needs another does not, so the question
-    has to be read.
+    Several questions share each text, so that the ranking must depend on the question, not on the
+    chunk alone.
 
     Args:
         seed: The seed of the training.

@@ -26,7 +26,7 @@ from pocket.world.fact_proofs import (
     supporting_facts,
 )
 from pocket.world.names import VALUES, Namer, make_value
-from pocket.world.templates import Relation, Schema
+from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, Relation, Schema
 
 UNANSWERABLE = "unanswerable"
 _LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
@@ -224,8 +224,8 @@ class GrowingText:
             second_number = self.draw_thing(relation.object)
         self._add_path(first.start, steps, first_number)
         self._add_path(second.start, steps, second_number)
-        smaller = "<" in relation.lines
-        if smaller and ">" in relation.lines:
+        smaller = SMALLER in relation.lines
+        if smaller and LARGER in relation.lines:
             smaller = self.dice.chance(0.5)
         return self._proved_question(Compare(first, second, smaller), "comparison")
 
@@ -234,7 +234,7 @@ class GrowingText:
         or for two hops a random relation to a person, and then the person's birth."""
         names: list[str] = []
         for relation in self.schema.relations.values():
-            to_number = "<" in relation.lines or ">" in relation.lines
+            to_number = SMALLER in relation.lines or LARGER in relation.lines
             to_person = "@" in relation.lines and relation.object == "person"
             if (hops == 1 and to_number) or (hops == 2 and to_person):
                 names.append(relation.name)
@@ -245,7 +245,9 @@ class GrowingText:
     def ask_same(self) -> Asked:
         """Add facts on two new things, and return the question whether they have the same object,
         as often yes as no."""
-        relation = self.dice.pick([r for r in self.schema.relations.values() if "&" in r.lines])
+        relation = self.dice.pick(
+            [r for r in self.schema.relations.values() if SAME_OBJECT in r.lines]
+        )
         first = Path(self.add_thing(relation.subject), (relation.name,))
         second = Path(self.add_thing(relation.subject), (relation.name,))
         end = self.add_thing(relation.object)

@@ -6,7 +6,7 @@ training on.
 Every answer is proved (pocket.world.fact_proofs.prove), never read off the sentence.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from harness.stats.rng import Dice
 from pocket.world.fact_proofs import (
@@ -22,7 +22,7 @@ from pocket.world.fact_proofs import (
     supporting_facts,
 )
 from pocket.world.facts_and_distractors import UNANSWERABLE, Asked
-from pocket.world.templates import schema
+from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, schema
 
 _TRIES = 12
 
@@ -118,12 +118,12 @@ class Asker:
                 return question
         return None
 
-    def _comparable_facts(self, marks: Sequence[str]) -> tuple[Fact, Fact] | None:
+    def _comparable_facts(self, *marks: str) -> tuple[Fact, Fact] | None:
         """Draw two facts of one relation with different subjects; None where none were found.
 
         Args:
-            marks: The relation has a line with one of these marks (see templates): "<>" to compare
-                numbers, "&" to compare things.
+            *marks: The relation has a line with one of these marks (see templates): SMALLER and
+                LARGER to compare numbers, SAME_OBJECT to compare things.
         """
         candidates: list[Fact] = []
         for fact in self.facts:
@@ -142,14 +142,17 @@ class Asker:
     def compare(self) -> Asked | None:
         """Draw a question which of two things has the smaller or larger number; None where no two
         can be compared."""
-        pair = self._comparable_facts("<>")
-        if pair is None or numeric_value(pair[0].object) == numeric_value(pair[1].object):
+        pair = self._comparable_facts(SMALLER, LARGER)
+        if pair is None:
             return None
-        lines = self.schema.relations[pair[0].relation].lines
-        marks = [mark for mark in "<>" if mark in lines]
-        smaller = self.dice.pick(marks) == "<"
-        first, second = map(_path_of, pair)
-        return self._ask_unique(Compare(first, second, smaller), "comparison")
+        first, second = pair
+        if numeric_value(first.object) == numeric_value(second.object):
+            return None
+        lines = self.schema.relations[first.relation].lines
+        marks = [mark for mark in (SMALLER, LARGER) if mark in lines]
+        smaller = self.dice.pick(marks) == SMALLER
+        comparison = Compare(_path_of(first), _path_of(second), smaller)
+        return self._ask_unique(comparison, "comparison")
 
     def same(self) -> Asked | None:
         """Draw a question whether two things have the same object, yes as often as no if the facts
@@ -159,11 +162,11 @@ class Asker:
             answer = "yes"
         question = None
         for _ in range(_TRIES):
-            pair = self._comparable_facts("&")
+            pair = self._comparable_facts(SAME_OBJECT)
             if pair is None:
                 return None
-            first, second = map(_path_of, pair)
-            question = self._ask_unique(Same(first, second), "same")
+            first, second = pair
+            question = self._ask_unique(Same(_path_of(first), _path_of(second)), "same")
             if question is not None and question.answer == answer:
                 return question
         return question

@@ -87,10 +87,10 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
         return growth.ask_path(hops)
     if hops == 4:
         if order.kind == "2wikimultihopqa":
-            return growth.ask_which(2)
+            return growth.ask_which(hops=2)
         return growth.ask_path(hops)
     if order.dice.chance(0.6):
-        return growth.ask_which(1)
+        return growth.ask_which(hops=1)
     return growth.ask_same()
 
 

@@ -23,6 +23,8 @@ from pocket.world.templates import schema
 
 _SECTIONS = ("Data", "Method", "Training", "Experiments", "Results")
 _NOTHING = 0.12  # share of questions that the paper does not answer
+_COMPARISON = 0.35  # share of the two-hop questions that compare two things
+_SAME = 0.6  # share of the comparisons that ask whether two things have the same object
 _LONG = 2000  # characters from which on a paper has an abstract, an introduction and a conclusion
 
 
@@ -75,10 +77,10 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
     if dice.chance(_NOTHING):
         return growth.ask_nothing()
     hops = dice.pick(order.hops)
-    if hops == 2 and dice.chance(0.35):
-        if dice.chance(0.6):
+    if hops == 2 and dice.chance(_COMPARISON):
+        if dice.chance(_SAME):
             return growth.ask_same()
-        return growth.ask_which(1)
+        return growth.ask_which(hops=1)
     return growth.ask_path(hops)
 
 

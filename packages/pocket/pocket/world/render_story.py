@@ -118,7 +118,7 @@ def _ask_question(order: Order, growth: GrowingText) -> Asked:
     """
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
-        return growth.ask_which(1)
+        return growth.ask_which(hops=1)
     return growth.ask_path(hops)
 
 

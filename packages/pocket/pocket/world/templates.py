@@ -21,7 +21,11 @@ from harness.stats.rng import Dice
 from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths_of
 from pocket.world.names import VALUES
 
-_MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", "&", "<", ">", "#")
+SMALLER, LARGER = "<", ">"
+"""Marks of the lines that compare two numbers: which is smaller, which is larger."""
+SAME_OBJECT = "&"
+"""The mark of the lines that ask whether two things have the same object."""
+_MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", SAME_OBJECT, SMALLER, LARGER, "#")
 _WORDS = FilePath(__file__).with_name("words")
 """The tables; things in stories pass from hand to hand in their order."""
 _TABLES = {"encyclopedia": ("encyclopedia", "places"), "story": ("story",), "paper": ("paper",)}
@@ -232,10 +236,10 @@ class Schema:
         if isinstance(query, Same):
             first = self._phrase_but_last(query.first, dice)
             second = self._phrase_but_last(query.second, dice)
-            return _capital(dice.pick(relation.lines["&"]).format(a=first, b=second))
-        mark = ">"
+            return _capital(dice.pick(relation.lines[SAME_OBJECT]).format(a=first, b=second))
+        mark = LARGER
         if query.smaller:
-            mark = "<"
+            mark = SMALLER
         clause = dice.pick(relation.lines[mark])
         if len(query.first.steps) == 2:
             role = self.relations[query.first.steps[0]].lines["@"][0]
