@@ -121,7 +121,7 @@ class SearchO1(TaggedSearch):
             return _NOTHING
         return information.strip() or _NOTHING
 
-    def invalid(self) -> None:
+    def text_after_invalid_part(self) -> None:
         """None: a reply without a query ends the reasoning."""
 
     def answer_of(self, reply: str) -> str:

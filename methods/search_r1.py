@@ -73,7 +73,7 @@ class SearchR1(TaggedSearch):
         trajectory.found.add(query, hits, tools)
         return f"\n\n<information>{numbered(hits).strip()}</information>\n\n"
 
-    def invalid(self) -> str:
+    def text_after_invalid_part(self) -> str:
         """A sentence that says which tags there are, put after a part without query and answer."""
         return "".join(INVALID.of(self.config).fill())
 

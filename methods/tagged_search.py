@@ -86,7 +86,7 @@ class TaggedSearch(Method):
         """
 
     @abc.abstractmethod
-    def invalid(self) -> str | None:
+    def text_after_invalid_part(self) -> str | None:
         """The text that is put into the reply after a part with neither query nor answer; None ends
         the reply there."""
 
@@ -133,10 +133,10 @@ class TaggedSearch(Method):
                 return end
             query = self.tags.query_in(trajectory.newest)
             if query is None:
-                put = self.invalid()
-                if put is None:
+                correction = self.text_after_invalid_part()
+                if correction is None:
                     return "ended"
-                trajectory.text += put
+                trajectory.text += correction
             else:
                 trajectory.text += self.information(query, trajectory, tools)
         return self._write_part(s, trajectory, tools) or "max_turns"

@@ -10,6 +10,7 @@ reads what is whole.
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 _OPENING = re.compile(r"""[\[({](?=\s*(?:["'“\[({\])}\d-]|\w+\s*:))""")
 _TOKEN = re.compile(
@@ -41,19 +42,40 @@ def values_in(reply: str) -> list[object]:
         at = match.end()
 
 
+class _OpenObject(NamedTuple):
+    """An object of a reply while its items are read.
+
+    Attributes:
+        value: The object, empty until all items are read.
+        items: Its keys and values in turn, as they are read.
+    """
+
+    value: dict[str, object]
+    items: list[object]
+
+    def fill(self) -> None:
+        """Put the items into the object: ["a", 1, "b", 2] -> {"a": 1, "b": 2}. An item in a key's
+        place that is no string is left out with its value."""
+        keys = self.items[::2]
+        values = self.items[1::2]
+        for key, item in zip(keys, values, strict=False):
+            if isinstance(key, str):
+                self.value[key] = item
+
+
 class _ReplyReader:
     """Collects the lists and objects of a reply, token by token.
 
     Attributes:
         _values: All lists and objects so far; an object is empty until `finished_values` fills it.
-        _objects: Each object, and its keys and values in turn as they are read.
+        _objects: Each object with its items.
         _open: The items so far of each list or object that is not closed, the innermost last.
     """
 
     def __init__(self) -> None:
         """Begin without a value."""
         self._values: list[object] = []
-        self._objects: list[tuple[dict[str, object], list[object]]] = []
+        self._objects: list[_OpenObject] = []
         self._open: list[list[object]] = []
 
     @property
@@ -92,24 +114,19 @@ class _ReplyReader:
         items: list[object] = []
         value: object = items
         if bracket == "{":
-            filled_later: dict[str, object] = {}
-            self._objects.append((filled_later, items))
-            value = filled_later
+            opened = _OpenObject({}, items)
+            self._objects.append(opened)
+            value = opened.value
         self._values.append(value)
         if self._open:
             self._open[-1].append(value)
         self._open.append(items)
 
     def finished_values(self) -> list[object]:
-        """All lists and objects in the order in which they began, the objects filled from their
-        items: ["a", 1, "b", 2] -> {"a": 1, "b": 2}. An item in a key's place that is no string is
-        left out with its value."""
-        for value, items in self._objects:
-            keys = items[::2]
-            values = items[1::2]
-            for key, item in zip(keys, values, strict=False):
-                if isinstance(key, str):
-                    value[key] = item
+        """All lists and objects in the order in which they began; also fills the objects from their
+        items."""
+        for opened in self._objects:
+            opened.fill()
         return self._values
 
 

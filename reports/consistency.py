@@ -281,12 +281,24 @@ def _reader_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str
     for name, default in _IN_IDENTITY.items():
         ours = settings.get(name, default)
         theirs = identity.get(name, default)
-        if name == "attention" and theirs == "transformers":
-            continue
-        if name in ("dtype", "window") and ours in ("auto", None):
-            continue
-        if (ours or None) != (theirs or None):
+        if not _fits_identity(name, ours, theirs):
             yield f"model.{name} is {ours}, the reader was loaded with {theirs}"
+
+
+def _fits_identity(name: str, ours: object, theirs: object) -> bool:
+    """Whether a reader can have been loaded with a setting.
+
+    Args:
+        name: A key of _IN_IDENTITY.
+        ours: Its value in the settings.
+        theirs: Its value in the identity of the loaded reader.
+    """
+    if name == "attention" and theirs == "transformers":
+        return True  # the fused kernel is not exact for this model, whatever the setting
+    if name in ("dtype", "window") and ours in ("auto", None):
+        return True  # nothing is set: the model's own value
+    # False, "" and None all mean that the setting is off.
+    return (ours or None) == (theirs or None)
 
 
 def _count_misfits(run: StoredRun) -> Iterator[str]:

@@ -578,8 +578,10 @@ def _answer_json(
         replay_json = replay.as_json()
         moves = replay.steps[: len(steps)]
         steps = [{**step, **move} for step, move in zip(steps, moves, strict=True)]
+    # However short the page has to be, the prediction keeps its longest form: it is what is read.
+    prediction = cut_text(record.prediction, LENGTHS[0].text)
     return without_empty(
-        prediction=cut_text(record.prediction, LENGTHS[0].text),
+        prediction=prediction,
         scores=_rounded(record.scores, 5),
         stop=record.stop_reason,
         error=_error_text(record.error),

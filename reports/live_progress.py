@@ -278,7 +278,8 @@ class _FollowedRun:
     def _read_changes(self) -> None:
         """Read all files again where one of them has changed, and set when the next reading is due.
 
-        Nothing is read before that time: after a slow reading it is twenty times as far off.
+        Nothing is read before that time: the pause after a reading is 20 times the seconds that it
+        took beyond 0.1 s.
 
         Raises:
             UserError: A file is damaged.

@@ -21,7 +21,7 @@ class Notebook(ProgressLine):
 
     def stop(self) -> None:
         """End the run; the bar stays as it is."""
-        self._log()
+        self._log()  # draws the bar a last time
         self._widget.close()
 
     def _draw(self) -> None:
@@ -30,7 +30,7 @@ class Notebook(ProgressLine):
             self._log()
 
     def _log(self) -> None:
-        """Draw the bar as it is now."""
+        """Draw the bar as it is now, in place of a line in a log."""
         self._drawn = time.monotonic()
         self._widget.n = self._done
         self._widget.set_description_str(printable(self.line()))

@@ -51,6 +51,7 @@ def say(line: str) -> None:
 
 
 if TYPE_CHECKING:
+    from harness.cost.usage import PhaseUsage
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
     from harness.storage.summary_file import RunSummary, ScoreMean
@@ -102,18 +103,33 @@ def _counts(summary: RunSummary) -> list[tuple[int | None, str]]:
 
 
 def _recalled_text(summary: RunSummary) -> str:
-    """Write how many requests the cache of replies answered, to follow the counts; "" for none."""
+    """Write how many requests the cache of replies answered, to follow the counts; "" for none.
+
+    Requests of answered questions and of indexes count, but not those to encoders.
+    """
     answered = summary.n_scored or 0
-    phases = [(phase, answered) for phase in summary.usage.values()]
-    phases += [(phase, 1) for phase in summary.index.usage.values()]
     recalled = 0.0
-    sent = 0.0
-    for phase, times in phases:
-        recalled += times * phase.get("recalled", 0)
-        sent += times * (phase["requests"] - phase.get("encoder_requests", 0))
+    requests = 0.0
+    for phase in summary.usage.values():  # means of an answered question
+        recalled += answered * _recalled(phase)
+        requests += answered * _model_requests(phase)
+    for phase in summary.index.usage.values():  # sums over all indexes
+        recalled += _recalled(phase)
+        requests += _model_requests(phase)
     if not recalled:
         return ""
-    return f", {recalled:.0f} of {sent:.0f} requests answered by the cache of replies"
+    return f", {recalled:.0f} of {requests:.0f} requests answered by the cache of replies"
+
+
+def _recalled(phase: PhaseUsage) -> float:
+    """How many requests of a phase the cache of replies answered; a phase without any has no such
+    number."""
+    return float(phase.get("recalled", 0))
+
+
+def _model_requests(phase: PhaseUsage) -> float:
+    """How many requests of a phase were for language models."""
+    return float(phase["requests"] - phase.get("encoder_requests", 0))
 
 
 def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:

@@ -144,8 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
         if content is None:
             self.send_error(404)
             return
-        kind = content[0]
-        body = content[1].encode()
+        kind, text = content
+        body = text.encode()
         self.send_response(200)
         headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
         for name, value in {**headers, **_HEADERS}.items():

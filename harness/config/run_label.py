@@ -35,7 +35,8 @@ def label(method: Mapping[str, object]) -> str:
     Without a mark (older runs have none) it is the preset's name alone.
 
     Args:
-        method: The method as it stands in a run.yaml.
+        method: The method as it stands in a run.yaml, with its `mark`: what differs from the
+            preset, as `changes_from_preset` says it.
     """
     name = str(method["name"])
     mark = method.get("mark")

@@ -34,8 +34,12 @@ _LISTED = 8  # keys in the note
 
 @dataclass(slots=True)
 class UnreadKeys:
-    """The keys that are not read, in the order in which they came, and how many questions have
-    one."""
+    """The keys that are not read.
+
+    Attributes:
+        names: Each key once, in the order in which they came: an ordered set, its values are None.
+        questions: How many questions have such a key.
+    """
 
     names: dict[str, None] = field(default_factory=dict)
     questions: int = 0
@@ -46,9 +50,9 @@ class UnreadKeys:
         Args:
             names: Its keys that are not read; may be empty.
         """
-        listed = dict.fromkeys(names)
-        if listed:
-            self.names.update(listed)
+        new_names = dict.fromkeys(names)
+        if new_names:
+            self.names.update(new_names)
             self.questions += 1
 
     def notes(self) -> list[str]:

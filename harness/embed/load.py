@@ -237,7 +237,8 @@ class SentenceEncoder:
             "embed",
             0,
             logits=logits,
-            **vars(took),
+            seconds=took.seconds,
+            queued=took.queued,
         )
         self._meter.record(
             with_token_counts(batch, lengths, together.net.max_seq_length), shape_of(network.config)
@@ -396,7 +397,8 @@ class CrossEncoderReranker:
             "rerank",
             0,
             logits=len(lengths),
-            **vars(took),
+            seconds=took.seconds,
+            queued=took.queued,
         )
         self._meter.record(with_token_counts(batch, lengths, limit), self._shape)
         return scores

@@ -36,7 +36,8 @@ from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
 _KEPT = 4
-"""Indexes held in memory at least: questions on one document follow each other in every data set."""
+"""Most indexes held in memory; few are enough, as questions on one document follow each other in
+every data set."""
 
 
 @dataclass(frozen=True)

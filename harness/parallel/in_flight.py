@@ -162,18 +162,18 @@ def in_flight(
     flight = _Flight(examples, places, answer, finish, choose)
     try:
         flight.start()
-        if flight.finish_all():
-            flight.scheduler.wait()
+        if flight.finish_until_error():
+            flight.scheduler.wait()  # for the threads, which end by themselves: nothing is left
             return
     except BaseException as error:  # an interrupt, or what `finish` raised
         interrupted = isinstance(error, KeyboardInterrupt)
         if interrupted:
-            flight.end(_LONGEST_WAIT)
+            flight.stop_threads(longest_wait=_LONGEST_WAIT)
             flight.finish_waiting()
         else:
-            flight.end(None)
+            flight.stop_threads()
         raise
-    flight.end(None)
+    flight.stop_threads()
     flight.finish_waiting()
     raise flight.errors[min(flight.errors)]
 
@@ -250,9 +250,9 @@ class _Flight(Generic[E, O]):
                 self._ended.put(_Failed(position, error))
                 return
 
-    def finish_all(self) -> bool:
-        """Finish outcomes as they come, until all examples are finished. Returns False as soon as
-        one is an error."""
+    def finish_until_error(self) -> bool:
+        """Finish outcomes as they come, until all examples are finished, or one ends in an error.
+        Returns whether all are finished."""
         while self._unfinished:
             self._take([self._ended.get()])
             if self.errors:
@@ -283,13 +283,15 @@ class _Flight(Generic[E, O]):
         if outcomes:
             self._finish(outcomes)
 
-    def end(self, seconds: float | None) -> None:
+    def stop_threads(self, longest_wait: float | None = None) -> None:
         """Stop all threads and wait for them.
 
-        seconds: to wait at most after the current pass, as a thread may wait for a server's reply.
+        Args:
+            longest_wait: Seconds to wait at most after the current pass, as a thread may wait for a
+                server's reply; None for as long as it takes.
         """
         self.scheduler.stop()
-        self.scheduler.wait(seconds)
+        self.scheduler.wait(longest_wait)
 
 
 def places_for(

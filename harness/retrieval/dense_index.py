@@ -135,8 +135,10 @@ class DenseIndex:
             )
             heap.add_result(scores, np.where(rows < 0, rows, rows + n * SIZE))
         heap.finalize()
-        order = np.lexsort((heap.I, -heap.D))
-        return np.take_along_axis(heap.D, order, 1), np.take_along_axis(heap.I, order, 1)
+        best_scores, numbers = heap.D, heap.I  # [questions, k] each
+        # For each question: by score, best first, then by number.
+        order = np.lexsort((numbers, -best_scores), axis=1)
+        return np.take_along_axis(best_scores, order, 1), np.take_along_axis(numbers, order, 1)
 
     def _vectors(self, number: int) -> np.ndarray:
         """The vectors in a file [passages, width]. Also maps them into memory, at their first

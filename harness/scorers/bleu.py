@@ -176,14 +176,21 @@ class _Variant(NamedTuple):
         """Register two scorers: hf_bleu.NAME of one answer and hf_bleu.corpus_NAME of a list."""
         of_one = partial(bleu, max_order=self.max_order, smooth=self.smooth)
         of_list = partial(corpus_bleu, max_order=self.max_order, smooth=self.smooth)
-        scorer(
-            f"hf_bleu.{self.name}",
-            f"BLEU of one text, {self.orders}",
+        # counts: of each answer, summed over all; total: the corpus's score from these sums.
+        register_one = scorer(
+            name=f"hf_bleu.{self.name}",
+            summary=f"BLEU of one text, {self.orders}",
             corpus=f"hf_bleu.corpus_{self.name}",
             counts=counts,
             total=partial(from_counts, max_order=self.max_order, smooth=self.smooth),
-        )(of_one)
-        scorer(f"hf_bleu.corpus_{self.name}", f"BLEU of a list, {self.orders}", "corpus")(of_list)
+        )
+        register_one(of_one)
+        register_list = scorer(
+            name=f"hf_bleu.corpus_{self.name}",
+            summary=f"BLEU of a list, {self.orders}",
+            kind="corpus",
+        )
+        register_list(of_list)
 
 
 for _variant in (

@@ -176,11 +176,12 @@ class TokenClassifier:
             role="compressor",
             model=self.name,
             phase=self._meter.current_phase,
-            kind="embed",
+            kind="embed",  # one pass over a text without writing, as that of an encoder
             new=len(row),
-            pairs=len(row) ** 2,
+            pairs=len(row) ** 2,  # each token attends to all
             requests=1,
-            **vars(took),
+            seconds=took.seconds,
+            queued=took.queued,
         )
         self._meter.record(event, shape_of(self._net.config))
         return probabilities[1:-1]

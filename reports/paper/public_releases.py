@@ -315,12 +315,13 @@ def row_differences(run: StoredRun, dataset: str, split: str) -> Findings:
 
 
 def _unchecked_rows(run: StoredRun) -> list[str]:
-    """What nothing here proves of the rows: "rows", "retrieved documents"; [] for nothing."""
+    """Which of "rows" and "retrieved documents" no checksum or revision fixes; [] for neither."""
     config = run.config.dataset
     unchecked = []
+    # A local file, or a data set of the hub without a revision.
     if config.data or not run.manifest.dataset.revision:
         unchecked.append("rows")
-    if config.options.get("documents"):
+    if config.options.get("documents"):  # a local file of them
         unchecked.append("retrieved documents")
     return unchecked
 

@@ -480,12 +480,16 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
 
 def _hash_texts(record: StoredRecord) -> StoredRecord:
     """A copy of a record with hashes in the place of the data set's texts: one for each text that
-    was shown, and one for question, options and gold answers together."""
+    was shown, and one for question, options and gold answers together.
+
+    The hash of a shown text is in "sha256": a bundle has no texts.jsonl, a line of which
+    "text_sha256" would name.
+    """
     bare = without_texts(record)
-    for old, piece in zip(record.pieces(), bare.pieces(), strict=True):
-        text_hash = _text_hash(old)
+    for whole_piece, bare_piece in zip(record.pieces(), bare.pieces(), strict=True):
+        text_hash = _text_hash(whole_piece)
         if text_hash:
-            piece["sha256"] = text_hash  # not the pointer: that names a text of the folder
+            bare_piece["sha256"] = text_hash
     hashed = texts_digest(record)
     if not hashed:
         return bare

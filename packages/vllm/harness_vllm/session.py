@@ -87,7 +87,8 @@ class VLLMSession(TokenContext):
             pairs=pairs_of(len(closing), len(self.ids)),
             requests=1,
             reused=max(reused - queued, 0),
-            **vars(took),
+            seconds=took.seconds,
+            queued=took.queued,
         )
         probabilities = [math.exp(reply.logprobs[token].logprob) for token in first_tokens]
         likeliest = None
@@ -116,7 +117,8 @@ class VLLMSession(TokenContext):
             logits=len(ids),
             pairs=pairs_of(len(ids), before - 1),  # the last token before is run for its logits
             requests=1,
-            **vars(took),
+            seconds=took.seconds,
+            queued=took.queued,
         )
         rows = reply.prompt_logprobs[before:]
         return [row[token].logprob for row, token in zip(rows, ids, strict=True)]
@@ -177,7 +179,8 @@ class VLLMSession(TokenContext):
             pairs=pairs_of(new, start),
             out=len(asked.tokens),
             endings=int(written.ending),
-            **vars(asked.took),
+            seconds=asked.took.seconds,
+            queued=asked.took.queued,
         )
         return written
 
