@@ -1,7 +1,6 @@
 """What the engine does on a GPU, with random weights of a given shape. Figures: bench/README.md.
 
-    python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000]
-    [--peak TFLOPS]
+    python -m bench.gpu FOLDER [--shape llama-3.1-8b|tiny] [--in-flight 16 64 256] [--tokens 100000] [--peak TFLOPS]
 
 The weights are drawn once and kept in FOLDER (in bfloat16; the shape of Llama-3.1-8B takes 14 GB:
 its vocabulary is the made-up one). Rows: capture on against off; writing with recorded steps

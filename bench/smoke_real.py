@@ -1,8 +1,7 @@
 """Every method preset on three rows of each data set that it serves, by a random model, a scripted
 one and the default one.
 
-    HARNESS_TEST_DATA=FOLDER python -m bench.smoke_real [--model NAME,..] [--dataset NAME,..]
-    [--method NAME,..]
+    HARNESS_TEST_DATA=FOLDER python -m bench.smoke_real [--model NAME,..] [--dataset NAME,..] [--method NAME,..]
     python -m bench.smoke_real --table        the table of what is stored; nothing is run
 
 The random model (bench/smoke_models.py) answers the whole matrix first, some seconds a cell; then

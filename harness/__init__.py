@@ -2,8 +2,7 @@
 table.
 
     import harness
-    run = harness.run("pecan", "musique", data="dev.jsonl", model="./Llama-3.1-8B-Instruct",
-    limit=20)
+    run = harness.run("pecan", "musique", data="dev.jsonl", model="./Llama-3.1-8B-Instruct", limit=20)
     run.records                   a pandas.DataFrame with a row a question
     run.compare(other)            the paired difference
 

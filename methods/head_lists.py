@@ -2,8 +2,7 @@
 
     source: princeton-pli/QRHead, ...     where it is from
     found_on: LME                         the rows that it was found on
-    model: {name: ..., hub: [owner/name], hidden_size: 4096, num_hidden_layers: 32,
-    num_attention_heads: 32, ...}
+    model: {name: ..., hub: [owner/name], hidden_size: 4096, num_hidden_layers: 32, num_attention_heads: 32, ...}
     heads: ["13-18", "13-21"]             layer-head, from 0, best first
 
 A list belongs to a model of these sizes and vocabulary; where it has `weights`, to these weights

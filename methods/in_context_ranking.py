@@ -4,9 +4,8 @@ of them.
     "[1] chunk" "[2] chunk" ... instruction question      attention of the last part, instruction on, to each token
     "[1] chunk" "[2] chunk" ... instruction "N/A"         the same of a question without content, which is taken off
 
-    token score = sum over heads of (attention to the question - attention to "N/A"); those more
-    than two standard deviations below their chunk's mean are left out; chunk score = sum of the
-    rest.
+    token score = sum over heads of (attention to the question - attention to "N/A"); those more than two standard
+    deviations below their chunk's mean are left out; chunk score = sum of the rest.
 
 ICR sums all heads, QRHead those of a head list. Source: docs/methods/attention.md#in-context.
 """

@@ -2,8 +2,7 @@
 sentence, and so on.
 
     question ──► 6 paragraphs ──► "Velindra is by Toren." ──► 6 more ──► "So the answer is: Kelford." ──► the reader
-                                  the next sentence of the reasoning, read over all paragraphs so
-                                  far
+                                  the next sentence of the reasoning, read over all paragraphs so far
 
 A sentence that only concludes ("So ...", "Therefore ...") is no query; the last one before it is,
 or the question. The reasoning ends with the sentence that gives an answer, with an empty one, or

@@ -3,7 +3,7 @@
 HyDE           passages that would answer the question; a search by the mean of their vectors
 multi-query    the question in other words; a search by each
 
-    "1. repair time of a pump\n2. how long does a pump repair take"
+    "1. repair time of a pump\\n2. how long does a pump repair take"
         -> ["repair time of a pump", "how long does a pump repair take"]
 
 Sources and defaults: docs/methods/stages.md#rewriting.

@@ -17,8 +17,7 @@ Columns of `frame`, in order:
     texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
     declined                            questions answered only by a second request, over the whole document
     <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
-                                        of a score of all answers (hf_bleu.corpus_bleu4) its value,
-                                        where a run has it
+                                        of a score of all answers (hf_bleu.corpus_bleu4) its value
     tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
     tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
     tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
@@ -33,8 +32,7 @@ Columns of `frame`, in order:
     ratio.search                        tflops over the reference's likewise: what the papers print, without the index
     seconds                             search + answer per question: the time that its own calls ran
     seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
-                                        for an older run of several questions at once, whose times
-                                        hold the queue
+                                        for an older run of several questions at once: its times hold the queue
     seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
     convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
     scorers notes run                   versions; sentences to print below the table; the folder's name

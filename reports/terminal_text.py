@@ -1,6 +1,6 @@
 """Text for a terminal: one line, and how wide it is there.
 
-one_line("two\nlines")     -> "two lines"
+one_line("two\\nlines")     -> "two lines"
 terminal_width("長い")      -> 4
 """
 

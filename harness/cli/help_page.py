@@ -58,8 +58,9 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 def write_commands(entries: Mapping[str, Entry], formatter: Any) -> None:
     """Write the first words of the commands into a group's help by section; imports none of them.
 
-    What begins with the same word is one line: "report    Print
-    tables; also: report curves, front".
+    What begins with the same word is one line:
+
+        report    Print tables; also: report curves, front
 
     Args:
         entries: Name of one or two words -> command.

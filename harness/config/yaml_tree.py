@@ -1,8 +1,7 @@
 """YAML read strictly, and settings in layers: merged with the origin of each value, and checked as
 a pydantic model.
 
-    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k":
-    7}})])
+    tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k": 7}})])
     tree.values                          {"params": {"k": 7}}
     tree.origins                         {"params.k": "--set"}
     build(MethodChoice, tree, "method")  the model, or every mistake as a sentence:

@@ -2,8 +2,7 @@
 
     --documents wiki      guide/setup.md, faq.txt, page.html, manual.pdf, pages.jsonl ({"id", "title", "text"})
     --questions q.jsonl   {"question": "How long is the warranty?", "answer": "two years", "document": "guide/setup",
-                            "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and
-                            .yaml
+                            "gold_pages": ["guide/setup#Warranty"]}; also .json, .csv, .tsv and .yaml
 
 Only "question" is needed; what else a row may say of the right answer is in folder_gold.py. A
 question that names no "document" (or "documents") is asked about the whole folder: its document is

@@ -2,8 +2,7 @@
 
 row_format(config)       "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
 loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs,
-                         "retrieved" puts questions and the documents that were retrieved for them
-                         together
+                         "retrieved" puts questions and the documents that were retrieved for them together
 option_fields(name)      what `dataset.options` may hold
 """
 

@@ -2,8 +2,7 @@
 sentences, 2 hops.
 
     official   {"_id": "5a..", "question": "..", "answer": "..", "type": "bridge", "level": "hard",
-                "supporting_facts": [["Title", 0], ..], "context": [["Title", ["One.", " Two."]],
-                ..]}
+                "supporting_facts": [["Title", 0], ..], "context": [["Title", ["One.", " Two."]], ..]}
     hub copy   the same with "id", and columns: "supporting_facts": {"title": [..], "sent_id": [..]},
                 "context": {"title": [..], "sentences": [[..], ..]}
 

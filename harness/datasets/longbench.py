@@ -1,7 +1,6 @@
 """LongBench (Bai et al., ACL 2024): one row a question, its long text as one string.
 
-    {"input": "Who ...?", "context": "...", "answers": ["Ada"], "length": 18409, "dataset":
-    "narrativeqa",
+    {"input": "Who ...?", "context": "...", "answers": ["Ada"], "length": 18409, "dataset": "narrativeqa",
      "language": "en", "all_classes": null, "_id": "5a.."}
 
 The text is shown as it is; questions on the same text share a document, named after the sha256 of
@@ -262,7 +261,8 @@ def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str)
 
 
 def _folded(text: str) -> str:
-    """The text in small letters with single spaces, to compare it: " Who  IS it?" -> "who is
-    it?".
+    """The text in small letters with single spaces, to compare it.
+
+    " Who  IS it?" -> "who is it?"
     """
     return " ".join(text.split()).casefold()

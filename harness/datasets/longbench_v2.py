@@ -1,10 +1,8 @@
 """LongBench v2 (Bai et al., ACL 2025): 503 questions with four options on texts of 8,000 to 2
 million words.
 
-    {"_id": "66f3..", "domain": "Single-Document QA", "sub_domain": "Literary", "difficulty":
-    "hard", "length": "short",
-     "question": "..", "choice_A": "..", "choice_B": "..", "choice_C": "..", "choice_D": "..",
-     "answer": "B",
+    {"_id": "66f3..", "domain": "Single-Document QA", "sub_domain": "Literary", "difficulty": "hard", "length": "short",
+     "question": "..", "choice_A": "..", "choice_B": "..", "choice_C": "..", "choice_D": "..", "answer": "B",
      "context": ".."}
 
 The answer is the text of the right option, Gold.extra has its number from 1. `difficulty` becomes

@@ -1,10 +1,8 @@
 """LongMemEval (Wu et al., ICLR 2025): questions on the sessions of a user with a chat assistant,
 each with its date.
 
-    {"question_id": "e1", "question_type": "multi-session", "question": "..", "answer": "..",
-    "question_date": "..",
-     "haystack_dates": ["2023/05/20 (Sat) 02:21", ..], "haystack_session_ids": [..],
-     "answer_session_ids": [..],
+    {"question_id": "e1", "question_type": "multi-session", "question": "..", "answer": "..", "question_date": "..",
+     "haystack_dates": ["2023/05/20 (Sat) 02:21", ..], "haystack_session_ids": [..], "answer_session_ids": [..],
      "haystack_sessions": [[{"role": "user", "content": "..", "has_answer": true}, ..], ..]}
 
 A question's document is its history, oldest session first, as the authors' prompt in plain words

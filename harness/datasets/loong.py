@@ -1,10 +1,8 @@
 """Loong (Wang et al., EMNLP 2024): questions on some eleven papers, financial reports or Chinese
 verdicts at once.
 
-    {"id": "13a4..", "level": 3, "set": 1, "type": "paper", "language": "en", "question": "..",
-    "instruction": "..",
-     "prompt_template": "#Papers:\\n{docs}\\n\\n{instruction}\\n\\n#The paper ..:\\n{question}",
-     "answer": {..} or "..",
+    {"id": "13a4..", "level": 3, "set": 1, "type": "paper", "language": "en", "question": "..", "instruction": "..",
+     "prompt_template": "#Papers:\\n{docs}\\n\\n{instruction}\\n\\n#The paper ..:\\n{question}", "answer": {..} or "..",
      "docs": "OpenMoE: ..\\n# OpenMoE ..\\n\\n..."}
 
 `docs` holds the documents' texts, which the authors' file only names: step 1 of their program adds

@@ -1,8 +1,7 @@
 """OpenAI MRCR (OpenAI 2025, after Vodrahalli et al. 2024): a long chat in which one request comes
 2, 4 or 8 times.
 
-    {"prompt": '[{"role": "user", "content": "write a poem about tapirs"}, {"role": "assistant",
-    "content": ".."}, ..]',
+    {"prompt": '[{"role": "user", "content": "write a poem about tapirs"}, {"role": "assistant", "content": ".."}, ..]',
      "answer": "aYooSG8CQgIn the..", "random_string_to_prepend": "aYooSG8CQg", "n_needles": 2}
 
 The last message asks ("Prepend aYooSG8CQg to the 2nd (1 indexed) poem about tapirs. .."); those

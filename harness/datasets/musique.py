@@ -1,11 +1,8 @@
 """MuSiQue (Trivedi et al., TACL 2022): 20 paragraphs a question, 2 to 4 hops.
 
-    {"id": "2hop__1_2", "question": "...", "answer": "...", "answer_aliases": ["..."], "answerable":
-    true,
-     "paragraphs": [{"idx": 0, "title": "...", "paragraph_text": "...", "is_supporting": false},
-     ...],
-     "question_decomposition": [{"id": 1, "question": "...", "answer": "...",
-     "paragraph_support_idx": 0}, ...]}
+    {"id": "2hop__1_2", "question": "...", "answer": "...", "answer_aliases": ["..."], "answerable": true,
+     "paragraphs": [{"idx": 0, "title": "...", "paragraph_text": "...", "is_supporting": false}, ...],
+     "question_decomposition": [{"id": 1, "question": "...", "answer": "...", "paragraph_support_idx": 0}, ...]}
 
 The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and
 `question_decomposition` stored column-wise, as Hugging Face `datasets` may do. Unknown fields are
@@ -51,8 +48,8 @@ def parse_row(raw: RawRow) -> Row | Skip:
 
         answer_aliases            other right answers
         supporting_paragraphs     `idx` of each, as the official scorer needs them
-        question_decomposition    the hops: question, answer, `idx` of the paragraph that supports
-        it hops                      how many: 2
+        question_decomposition    the hops: question, answer, `idx` of the paragraph that supports it
+        hops                      how many: 2
         type                      the start of the id: "2hop"
 
     Raises:

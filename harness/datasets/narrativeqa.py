@@ -2,12 +2,10 @@
 two answers each.
 
     official files   a folder with qaps.csv (document_id, set, question, answer1, answer2), documents.csv (document_id,
-                     set, kind, wiki_title) and the stories (see narrativeqa_stories); or the two
-                     archives of the hub copy: narrativeqa-master.zip with the tables,
-                     narrativeqa_full_text.zip with the stories
+                     set, kind, wiki_title) and the stories (see narrativeqa_stories); or the two archives of the
+                     hub copy: narrativeqa-master.zip with the tables, narrativeqa_full_text.zip with the stories
     rows             a question and its whole story each, which comes again with every question on it and is kept once:
-                     {"document": {"id": "..", "text": "..", "kind": ".."}, "question": {"text":
-                     ".."},
+                     {"document": {"id": "..", "text": "..", "kind": ".."}, "question": {"text": ".."},
                      "answers": [{"text": ".."}, ..]}
 
 A story is one document, shared by its questions. Questions have no ids of their own: theirs is made

@@ -3,10 +3,8 @@ annotators.
 
     official   {"1909.00694": {"title": "..", "abstract": "..",
                  "full_text": [{"section_name": "..", "paragraphs": [..]}, ..],
-                 "qas": [{"question": "..", "question_id": "..", "answers": [{"answer":
-                 {"unanswerable": false,
-                    "extractive_spans": [..], "yes_no": null, "free_form_answer": "", "evidence":
-                    [..]}}]}]}}
+                 "qas": [{"question": "..", "question_id": "..", "answers": [{"answer": {"unanswerable": false,
+                    "extractive_spans": [..], "yes_no": null, "free_form_answer": "", "evidence": [..]}}]}]}}
     hub copy   a row a paper, its "id" among the other fields, and columns:
                  "full_text": {"section_name": [..], "paragraphs": [[..], ..]},
                  "qas": {"question": [..], "question_id": [..], "answers": [{"answer": [..]}, ..]}

@@ -2,8 +2,7 @@
 questions, easy and hard.
 
     official   {"article_id": "23592", "set_unique_id": "23592_U", "title": "..", "article": "..",
-                 "questions": [{"question": "..", "question_unique_id": "23592_U_1", "options":
-                 [..],
+                 "questions": [{"question": "..", "question_unique_id": "23592_U_1", "options": [..],
                                 "gold_label": 1, "difficult": 0}, ..]}
     hub copy   a row a question: {"article": "..", "question": "..", "options": [..], "answer": 0, "hard": false}
 

@@ -1,8 +1,7 @@
 """One checked row: what every format is turned into, and how it becomes a question with its
 document.
 
-Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",),
-supporting=(0,))
+Row(id="q1", question="Who ...?", paragraphs=(("Title", "Text."),), answers=("Ada",), supporting=(0,))
   ─► Document(id="q1", text="Title\\nText.", passages=(Passage("Title", 0, 11),)), Example(...)
 
 Formats in which questions share a document turn a row into a `Group`, those with retrieved

@@ -1,7 +1,6 @@
 """RULER (Hsieh et al., COLM 2024): 13 tasks whose texts are made for any length and tokenizer.
 
-    options: {task: niah_single_2, tokens: 4096, tokenizer: FOLDER, seed: 0, questions: 20, essays:
-    FILE, rows: FILE}
+    options: {task: niah_single_2, tokens: 4096, tokenizer: FOLDER, seed: 0, questions: 20, essays: FILE, rows: FILE}
 
 Tasks, sentences and sizes are those of the authors' repository (NVIDIA/RULER,
 scripts/synthetic.yaml and scripts/data/synthetic). `tokens` covers the shared prompt with text,

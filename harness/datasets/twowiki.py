@@ -1,7 +1,6 @@
 """2WikiMultihopQA (Ho et al., COLING 2020): 10 paragraphs a question, in sentences, 2 or 4 hops.
 
-    {"_id": "9b..", "type": "compositional", "question": "..", "answer": "..", "supporting_facts":
-    [["Title", 0], ..],
+    {"_id": "9b..", "type": "compositional", "question": "..", "answer": "..", "supporting_facts": [["Title", 0], ..],
      "context": [["Title", ["One.", "Two."]], ..], "evidences": [["Title", "director", "Name"], ..]}
 
 The schema of HotpotQA with two differences: sentences have no spaces around them, and the evidence

@@ -1,7 +1,6 @@
 """Progress of a run, on one line of stderr.
 
-    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40
-    chunks
+    42/200 · 1 failed · 312k tokens · 4.1 TFLOPs · longbench-f1 41.2 · 3 min left · indexing 12/40 chunks
     200/200 · 1 failed · 1.5M tokens · 19.6 TFLOPs · 14 min                                  the result follows
 
 No TFLOPs where the sizes of a model are not known, for instance behind a server: a partial sum

@@ -1,7 +1,6 @@
 """One start of a run: open its folder, ask what is not answered yet, write the summary.
 
-    run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed,
-    save_problems)
+    run(plan, out, command=[...], progress=Progress()) -> RunResult(folder, summary, failed, save_problems)
 
     with opened_job(plan, out, ...) as job:     the same in pieces, for a run whose end depends on its answers
         job.ask(examples)

@@ -7,12 +7,13 @@ score_record            the record of a question with its scores, whether it was
 
 verdict = score_reply(config.dataset, answer.text, answer.shown, gold)
 verdict.scores    {"flashrag.acc": 1.0, ...}: a value that is no finite number counts 0 and is flagged
-verdict.notes     {"flags": {scorer: why}}           if a scorer flags the answer
-                  {"answer_prefix": "found", "scored": "Mira"}, or {"answer_prefix": "missing"}: if
-                  one is required
-                  {"scored": "Mira"}, or {"answer_schema": "it is no JSON"}: if a schema is required;
-                  a reply that does not follow it scores 0
-                  {"counts": {scorer: [...]}}        if sums over all answers give a score of the corpus (BLEU)
+verdict.notes
+    {"flags": {scorer: why}}                        a scorer flags the answer
+    {"answer_prefix": "found", "scored": "Mira"}    a prefix is required, and stands in the reply
+    {"answer_prefix": "missing"}                    a prefix is required, and does not
+    {"scored": "Mira"}                              a schema is required, and the reply follows it
+    {"answer_schema": "it is no JSON"}              a schema is required, and it does not: the score is 0
+    {"counts": {scorer: [...]}}                     sums over all answers give a score of the corpus (BLEU)
 
 unanswered_verdict(config.dataset, gold)             the same for a question without an answer: every score is 0
 score_record(record, config.dataset, gold)           a record with the scores of its answer, or of none

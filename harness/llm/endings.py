@@ -12,7 +12,8 @@ docs/methods/shared.md#end-markers.
 Reasoning models: the thinking in front of an answer is cut off the reply, and its cost is reported
 apart.
 
-    split_thinking("<think>A city.</think>\n\nParis", Thinking())     ("<think>A city.</think>\n\n", "Paris", True)
+    split_thinking("<think>A city.</think>\\nParis", Thinking())
+        -> SplitReply("<think>A city.</think>\\n", "Paris", True)
 
 `model.thinking` names the markers and how many tokens the model may think, beyond those that a
 method allows for the answer. The thinking is part neither of the answer nor of the context after

@@ -7,11 +7,10 @@ summarise(records, documents).to_json() -> {
     "replies": {"empty": 3},                    only if some lack something (`lacking_replies`)
     "interval_rule": "1",                       by which the intervals were made (harness.stats)
     "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
-                                                95 % interval by cluster; n: questions that have
-                                                this score
-    "usage": {"search": {...}, "answer": {...}},                              mean an answered question
-    "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0, "usage": {...},
-    "usage_per_document": {...}},
+                                                95 % interval by cluster; n: questions that have this score
+    "usage": {"search": {...}, "answer": {...}},    mean an answered question
+    "index": {"documents": 40, "built": 12, "hit": 28, "failed": 0,
+              "usage": {...}, "usage_per_document": {...}},
     "texts_cut": {"texts": 412, "cut": 260},    only where an encoder cut texts: all that it was given, and those cut
     "errors": {"WindowExceeded": 2}}            failed questions by the type of their error
 """

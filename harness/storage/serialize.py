@@ -1,8 +1,7 @@
 """Values as JSON and arrays, never pickle: what an index or a record may hold.
 
     dump({"levels": [1, 2], "vectors": array})
-        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} as JSON, and an npz file with {"0":
-        array}
+        -> {"levels": [1, 2], "vectors": {"__array__": "0"}} as JSON, and an npz file with {"0": array}
 
 `dump` and `load` are exact inverses, but for tuples (lists afterwards) and NumPy scalars
 (Python's). Everything else is refused; the error names its place.

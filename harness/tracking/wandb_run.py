@@ -2,8 +2,7 @@
 of an MLflow store.
 
     log_run(run, "wandb:qa")  config: short settings by their names for --set · history: means over 1, 2, ... questions
-                              summary: the numbers of the tables · group: the suite, else the data
-                              set
+                              summary: the numbers of the tables · group: the suite, else the data set
 
 Where it logs to, and as whom, W&B reads from WANDB_MODE, WANDB_API_KEY, WANDB_BASE_URL and its own
 files; those of runs are in wandb/ of the results folder. No text, code or path is sent. A run is

@@ -1,9 +1,8 @@
 """The outline language of LongRefiner (LongRefiner 3.2 and table 1): a document's structure in few
 tokens.
 
-    <abstract>CLIP<br>CLIP</abstract><section: T>CLIP<sub-section: U>CLIP</sub-section: U></section:
-    T> CLIP = the first k tokens of a paragraph, a mark, and its last k; all of it where it has 2k
-    tokens or fewer
+    <abstract>CLIP<br>CLIP</abstract><section: T>CLIP<sub-section: U>CLIP</sub-section: U></section: T>
+    CLIP = the first k tokens of a paragraph, a mark, and its last k; all of it where it has 2k tokens or fewer
 
 Both spellings are read: marks "<skip>" (the paper) and "..." (the released data), tags "subsection"
 and "sub-section", titles with or without quotes. What a model wrote wrongly is read as far as it

@@ -112,8 +112,8 @@ def body_spans(text: str) -> list[Span]:
 def _heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a line that is a heading, else None.
 
-    "== Career ==" -> (2, "Career")        "Section::::Career.:Early years." -> (2, "Early
-    years")
+    "== Career ==" -> (2, "Career")
+    "Section::::Career.:Early years." -> (2, "Early years")
     """
     kilt = _KILT.match(line)
     if kilt:

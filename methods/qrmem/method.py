@@ -4,8 +4,7 @@ Algorithm 1 of QRMeM: read, reflect on what is missing, follow the edge that fit
 again.
 
     S_mix <- S_imp, the segments of the question's entities
-    until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no
-    edge leads on:
+    until the model says that S_mix answers, or the entity set was updated `max_trials` times, or no edge leads on:
         R <- why not;  edge <- the one from E to another entity most similar to [Q; R; E];  E <- E u its entity
         S_add <- S_add u that entity's segments that are not read, with the edge's score;  S_mix <- what fits
 
@@ -19,8 +18,7 @@ The two other navigations of QRMeM 2.2:
 Entity trial        no edges: the model is shown all entities and lists those to look up next, until their segments
                     answer, fill the window, or no longer change
 Graph expansion     no reflection: neighbours over edges similar to the question join, round by round; the model writes
-                    an elaborated question from them; segments are retrieved by the question and
-                    that one, and read
+                    an elaborated question from them; segments are retrieved by the question and that one, and read
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

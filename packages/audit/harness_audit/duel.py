@@ -1,8 +1,8 @@
 """Run methods in step until the comparison is settled: documents in random order, a look after
 each.
 
-    outcome = duel(plans, Rules(alpha=0.05), Path("results"), asking=Asking([...]),
-    progress=ProgressLine())
+    asking = Asking([...])
+    outcome = duel(plans, Rules(alpha=0.05), Path("results"), asking=asking, progress=ProgressLine())
     outcome.pairs[0].sentence        "bm25 is better than closed-book: +12.1 points [3.0, 20.8] ..."
 
     order ──► the next document's questions ──► every method still in the race ──► races of open pairs ──► stop?

@@ -15,11 +15,9 @@ dataset method model length                 the bucket's name
 tokens.from tokens.mean tokens.to           shortest, mean and longest of its questions
 score mean mean.low mean.high               the score's name, its mean in [0, 1], 95 % interval clustered by document
 answer_recall answer_recall.low .high       share of questions whose gold answer stands in what the reader was shown,
-                                            in whole words; questions with no answer but yes, no and
-                                            the like left out
+                                            in whole words; questions with no answer but yes, no and the like left out
 answer_recall_substring (.low .high)        share of questions of whose shown texts one contains a gold answer as a
-                                            substring, over all questions (FlashRAG's retrieval
-                                            recall)
+                                            substring, over all questions (FlashRAG's retrieval recall)
 n failed notes run
 """
 

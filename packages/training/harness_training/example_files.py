@@ -3,8 +3,7 @@
     write_world(path, task, recipes, count, seed)            scenes of the synthetic world, with the right replies
     read_scenes(path, task)                                    those, or what a teacher labelled (labelling.py)
 
-    {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [],
-    "verdicts": [true]}]}
+    {"id": "text 0", "scenes": [{"question": "...", "options": null, "texts": [], "replies": [], "verdicts": [true]}]}
 
 Scenes hold texts, not tokens: the method's own code puts its prompts around them, as it does in a
 run. The synthetic world is a module with a pydantic model `Recipe` and a function

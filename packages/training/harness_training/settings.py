@@ -1,7 +1,6 @@
 """Training settings: profiles/<method>-<profile>.yaml, then a file of the user's, then --set.
 
-    settings = read_settings(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8,
-    "rate": 1e-3})
+    settings = read_settings(Settings, "longrefiner", "pocket", tasks, sets={"analysis.rank": 8, "rate": 1e-3})
     settings.tasks["analysis"]                 TaskSettings
 
 A file has the keys of Settings; `common` holds for every task and `tasks` for one. After --set a

@@ -1,9 +1,9 @@
 """What a reranker of the pocket world learns from: a question, the chunks of its text, and which of
 them it needs.
 
-    chunk_lists(sample("musique", seed=1_000_000, tokens=1640, hops=(1, 2), purpose="training"),
-    100, offsets)
-        one QuestionWithChunks for each question of the text that something supports
+    made = sample("musique", seed=1_000_000, tokens=1640, hops=(1, 2), purpose="training")
+    chunk_lists(made, 100, offsets)
+        -> one QuestionWithChunks for each question of the text that something supports
 
 "Where was the author of Velindra born?"   chunk 1  "... Velindra is a book by Toren ..."   stating
                                            chunk 2  "... Toren was born in Kelford ..."      stating

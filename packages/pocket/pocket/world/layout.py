@@ -1,8 +1,8 @@
 """Paragraphs of sentences, some of which state facts, and the document they make with every offset
 known.
 
-paragraph = Paragraph("Velindra", [(fact, "Velindra is a book by Toren."), (None, "On most days the
-air is calm.")]) page = lay_out("doc-1", [paragraph])
+sentences = [(fact, "Velindra is a book by Toren."), (None, "On most days the air is calm.")]
+page = lay_out("doc-1", [Paragraph("Velindra", sentences)])
 page.document.text              "Velindra\\nVelindra is a book by Toren. On most days the air is calm."
 page.stated                     (Stated(fact, 9, 37),)
 
