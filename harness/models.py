@@ -46,6 +46,8 @@ __all__ = [
 
 # A model is loaded for each of the first five, an encoder or reranker for the last two.
 ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
+ROLES_WITH_OWN_MODEL = ("builder", "searcher", "compressor", "refiner")
+"""Those that a configuration may give a model of their own, by `roles.ROLE`; else it is the reader."""
 # What a model may be able to do beyond reading and writing.
 CAPABILITIES = (
     "attention",

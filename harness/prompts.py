@@ -66,8 +66,8 @@ class Prompt:
     answers: bool = False
 
     def of(self, config: Replacing | None) -> Prompt:
-        """This prompt with the turns that a method's configuration puts in their place, if it
-        does.
+        """This prompt with the turns that the configuration of a method replaces; unchanged where
+        it replaces none.
         """
         if config is None or self.name not in config.prompts:
             return self

@@ -25,7 +25,8 @@ class Passage:
 class Section(Passage):
     """A passage that no chunk runs across, as it is a page of a folder or the part below a heading.
 
-    ends_chunks: always true; so that indexes and data sets with sections have hashes of their own.
+    ends_chunks: Always true. It is a field so that indexes and data sets with sections have hashes
+    of their own.
     """
 
     ends_chunks: bool = True
@@ -197,7 +198,7 @@ class Step:
 
     Attributes:
         action: What was done, in a word.
-        node: That it was done with; None for none.
+        node: The number of the node that it was done with; None without one.
         level: The level of the node.
         scores: The parts of the choice (attention, similarity, total).
         tokens: The tokens of the move's text.
@@ -248,10 +249,16 @@ class Answer:
 NOT_SAID = "the application does not say what it used"
 """Why a score of what was shown is absent, in a record's flags."""
 
-# Keys of a record's notes: whether the reply has the answer prefix, why it does not follow the answer
-# schema, counts over all answers, what models judged.
-PREFIX, MISSING, COUNTS, JUDGES = "answer_prefix", "missing", "counts", "judges"
+# Keys of a record's notes.
+PREFIX = "answer_prefix"
+"""Whether the reply has the answer prefix: "found" or MISSING."""
+MISSING = "missing"
+COUNTS = "counts"
+"""Counts over all answers, by scorer."""
+JUDGES = "judges"
+"""What models judged."""
 NOT_FOLLOWED = "answer_schema"
+"""Why the reply does not follow the answer schema."""
 LOGGED = "logged."
 """The start of the names of scores that another tool gave (harness import); nothing here can
 compute them."""

@@ -2,10 +2,10 @@
 
 sentence_chunks   so many whole sentences a chunk          packed_chunks   whole sentences up to so many tokens
 passage_chunks    the document's own paragraphs
-packed            "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
+clause_chunks     "One. Two words. Three.", 3 tokens ──► "One. Two words." | " Three."
 
-`packed` fills chunks with sentences in order. A longer sentence is cut after its clauses, a longer
-clause where tokens end, into pieces that are packed with nothing else. Each line ends a sentence
+`clause_chunks` fills chunks with sentences in order. A longer sentence is cut after its clauses, a
+longer clause where tokens end, into pieces that are packed with nothing else. Each line ends a sentence
 there. RAPTOR's released split_text differs: docs/methods/raptor.md#raptor-chunks.
 """
 
@@ -24,7 +24,7 @@ from methods.sentences import sentence_ends
 _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
 
 
-def packed(text: str, size: int, model: MeteredModel) -> list[Span]:
+def clause_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
     """Cut a text into spans of characters, in order, each of whole sentences where these fit.
 
     They tile the text but for parts of white space alone. Tokens are those of the whole text: a
@@ -203,7 +203,7 @@ def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[S
 
     Args:
         document: The document.
-        size: Tokens of a paragraph at most; a longer one is cut as `packed` cuts it.
+        size: Tokens of a paragraph at most; a longer one is cut as `clause_chunks` cuts it.
         model: The model whose tokens are counted.
     """
     text = document.text
@@ -212,7 +212,7 @@ def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[S
     if not paragraphs:
         paragraphs = [(0, len(text))]
     for start, end in paragraphs:
-        parts = packed(text[start:end], size, model)
+        parts = clause_chunks(text[start:end], size, model)
         chunks += [(start + a, start + b) for a, b in parts]
     return chunks
 

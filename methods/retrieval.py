@@ -90,9 +90,9 @@ class RetrievalConfig(MethodConfig):
         `least_characters` are dropped.
         """
         sections = [one for one in document.passages if isinstance(one, Section)]
-        spans = self._spans(document, model)
-        if sections:
-            spans = self._spans_in(sections, document, model)
+        spans = (
+            self._spans_in(sections, document, model) if sections else self._spans(document, model)
+        )
         return [(start, end) for start, end in spans if end - start >= self.least_characters]
 
     def _spans_in(
@@ -121,11 +121,17 @@ class RetrievalConfig(MethodConfig):
             return fixed_chunks(document.text, size, model)
         if self.chunks == "passages":
             return packing.passage_chunks(document, size, model)
-        if self.chunk_sentences is not None:
-            return packing.sentence_chunks(document.text, self.chunk_sentences, size, model)
         if self.chunks == "packed":
             return packing.packed_chunks(document.text, size, model)
-        return packing.packed(document.text, size, model)
+        if self.chunks == "clauses":
+            return packing.clause_chunks(document.text, size, model)
+        assert self.chunk_sentences is not None  # as _check_limits demands with "sentences"
+        return packing.sentence_chunks(document.text, self.chunk_sentences, size, model)
+
+    @property
+    def ends_with_sentences(self) -> bool:
+        """Whether ends of sentences decide where a chunk ends."""
+        return self.chunks != "tokens"
 
 
 class TopK(ReadingMethod):
@@ -135,14 +141,14 @@ class TopK(ReadingMethod):
     traits = Traits(one_request=True)
     scope = "document"
     index_roles: ClassVar[tuple[str, ...]] = ("reader",)
+    # method.k=from:RUN_FOLDER shows as many chunks as cost what that run's questions cost.
     from_other_runs: Mapping[str, str] = {"k": "chunk_tokens"}
 
     def __init__(self, config: MethodConfig) -> None:
         """Keep the settings; give the index the version "2" where its chunks end with sentences."""
         super().__init__(config)
-        if self.config.chunks not in ("tokens", "words"):
-            # Chunks that end with a sentence: version 2 has another rule for ends of sentences.
-            # Others are as before.
+        if self.config.ends_with_sentences:
+            # Version 2 has another rule for ends of sentences; other chunks are as before.
             self.index_version = "2"  # type: ignore[misc]
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -322,6 +328,48 @@ def _retrieval_config(request: Reading) -> RetrievalConfig:
     return request.config
 
 
+@dataclass(frozen=True)
+class _Fitting:
+    """How many of the best texts fit, from the best one on.
+
+    Attributes:
+        count: Their number.
+        reason: Why no more are read: "budget" or "window" where not all fit, "k" where all fit and
+            there are more, else "exhausted".
+    """
+
+    count: int
+    reason: str
+
+
+def _fit(
+    question: Question, best: Sequence[str], are_all: bool, tools: Tools, request: Reading
+) -> _Fitting:
+    """Find how many texts fit into the budget of `request` and the window.
+
+    Args:
+        question: The question.
+        best: The k best texts as the prompt shows them, best first.
+        are_all: Whether there are no further texts.
+        tools: The engine's tools.
+        request: How the answer is asked for; its `config` is a RetrievalConfig.
+    """
+    config = _retrieval_config(request)
+    model = tools.model()
+    room = room_for_text(question, tools, model, request)
+    limit = room
+    if config.budget is not None:
+        limit = min(room, config.budget)
+    count = how_many_fit(best, limit, model)
+    if count < len(best):
+        if limit < room:
+            return _Fitting(count, "budget")
+        return _Fitting(count, "window")
+    if are_all:
+        return _Fitting(count, "exhausted")
+    return _Fitting(count, "k")
+
+
 def read_best_fitting(
     question: Question, texts: Sequence[str], order: Sequence[int], tools: Tools, request: Reading
 ) -> BestRead:
@@ -335,26 +383,16 @@ def read_best_fitting(
         request: How the answer is asked for; its `config` is a RetrievalConfig.
     """
     config = _retrieval_config(request)
-    model = tools.model()
-    room = room_for_text(question, tools, model, request)
-    limit = room
-    if config.budget is not None:
-        limit = min(room, config.budget)
     best = order[: config.k]
-    count = how_many_fit([texts[i] for i in best], limit, model)
-    reason = "exhausted"
-    if count < len(best):
-        reason = "window"
-        if limit < room:
-            reason = "budget"
-        if count == 0:
-            reason += ": not even one chunk fits"
-    elif len(best) < len(order):
-        reason = "k"
-    read = list(best[:count])
+    are_all = len(best) == len(order)
+    fitting = _fit(question, [texts[i] for i in best], are_all, tools, request)
+    reason = fitting.reason
+    if best and fitting.count == 0:
+        reason += ": not even one chunk fits"
+    read = list(best[: fitting.count])
     if config.order == "document":
         read.sort()
-    answer = ask(question, [texts[i] for i in read], tools, model, request)
+    answer = ask(question, [texts[i] for i in read], tools, tools.model(), request)
     return BestRead(answer, read, reason)
 
 
@@ -389,27 +427,18 @@ def read_hits_fitting(
         best: The passages to show, best first.
         tools: The engine's tools.
         request: How the answer is asked for; its `config` is a RetrievalConfig.
-        as_read: The passages' texts -> as the prompt shows them.
+        as_read: The passages' texts -> as the prompt shows them, such as TopK.as_read; unchanged by
+            default.
     """
     config = _retrieval_config(request)
-    model = tools.model()
-    room = room_for_text(question, tools, model, request)
-    limit = room
-    if config.budget is not None:
-        limit = min(room, config.budget)
-    count = how_many_fit(as_read(texts_of(best)), limit, model)
-    reason = "exhausted"
-    if count < len(best):
-        reason = "window"
-        if limit < room:
-            reason = "budget"
-    elif len(best) == config.k:
-        reason = "k"
-    read = list(best[:count])
+    # A retriever that gives k passages may have more.
+    are_all = len(best) != config.k
+    fitting = _fit(question, as_read(texts_of(best)), are_all, tools, request)
+    read = list(best[: fitting.count])
     if config.order == "document":
         read = in_document_order(read, [document])
-    answer = ask(question, as_read(texts_of(read)), tools, model, request)
-    return HitsRead(answer, read, reason)
+    answer = ask(question, as_read(texts_of(read)), tools, tools.model(), request)
+    return HitsRead(answer, read, fitting.reason)
 
 
 def similarity_to(query: str, vectors: ArrayLike, tools: Tools) -> np.ndarray:

@@ -68,6 +68,11 @@ class SelfRouteConfig(RetrievalConfig):
             )
         return self
 
+    @property
+    def ends_with_sentences(self) -> bool:
+        """Whether ends of sentences decide where a chunk ends."""
+        return self.chunks not in ("tokens", "words")
+
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
         """Cut a document into chunks as the setting `chunks` says: of words, or as for top-k
         retrieval."""

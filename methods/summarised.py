@@ -14,7 +14,7 @@ from harness.method import Index, Indexes, IndexTools, MethodConfig, Needs, Tool
 from harness.method.settings import index_setting
 from harness.types import Answer, Document, Question, Shown
 from methods import reading
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.retry import window_of
 from methods.summary import SUMMARY, condense
 
@@ -65,7 +65,7 @@ class Summarised(reading.ReadingMethod):
                 f"method.reserve={config.reserve}; lower it or method.summary_tokens, or raise "
                 "method.window"
             )
-        spans = packed(document.text, config.segment_tokens, model)
+        spans = clause_chunks(document.text, config.segment_tokens, model)
         texts = [document.text[a:b].strip() for a, b in spans]
         # What parts two texts in the reading prompt may take a token more than the line's end that
         # condense counts.

@@ -3,39 +3,7 @@
     runs = [read_run(folder) for folder in find_runs(Path("results"))]     # harness.storage.run_folder
     print(render(frame(runs), "markdown"))
 
-Columns of `frame`, in order:
-
-    dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
-    base                                method without these settings; this and the next line only where some differ
-    method.k, seed, ...                 the settings, one column each (reports/settings.py)
-    headline upper_bound                name of the score that runs are known by; whether the evidence alone was shown
-    floor unfinished                    whether it only marks what others must beat; whether questions may be missing
-    asked_otherwise                     whether the run asked other questions than most runs; it is not ranked then
-    n documents                         questions recorded, and their documents: the clusters of question_clusters.py
-    failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
-    left_out                            questions without a record, left out by the loader
-    texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
-    declined                            questions answered only by a second request, over the whole document
-    <score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
-                                        of a score of all answers (hf_bleu.corpus_bleu4) its value
-    tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
-    tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
-    tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
-    tokens tokens.in tokens.out         search + answer per question; read and written
-    money money.index money.run         of requests to servers (harness/cost/usage.py): per question with its share of
-                                        the index; per document; of all questions and indexes
-    tflops.index / .search / .answer    1e12 FLOPs likewise
-    tflops tflops.low tflops.high       search + answer per question, with its interval
-    tflops.total .low .high             the same with the index, shared by the questions asked of its document
-    ratio                               tflops.total over the reference's (same data set, model and questions), over
-                                        the questions that both answered
-    ratio.search                        tflops over the reference's likewise: what the papers print, without the index
-    seconds                             search + answer per question: the time that its own calls ran
-    seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
-                                        for an older run of several questions at once: its times hold the queue
-    seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
-    convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
-    scorers notes run                   versions; sentences to print below the table; the folder's name
+The columns are those of reports/run_columns.py, where they are explained below COLUMNS.
 """
 
 import math
@@ -209,7 +177,7 @@ def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Cell]]:
         k=3 and k=5     -> [{"method.k": 3}, {"method.k": 5}]
         k=3 and k=all   -> [{"method.k": "3"}, {"method.k": "all"}]
     """
-    keys = _swept_settings(names)
+    keys = _differing_settings(names)
     with_texts = _settings_with_texts(names)
     found = []
     for name in names:
@@ -233,8 +201,8 @@ def _settings_with_texts(names: Sequence[RunNames]) -> set[str]:
     return found
 
 
-def _swept_settings(names: Sequence[RunNames]) -> list[str]:
-    """The names of the settings that tell runs of one method from each other, each once."""
+def _differing_settings(names: Sequence[RunNames]) -> list[str]:
+    """The names of the settings in which runs of one method differ, each once."""
     found: dict[str, None] = {}
     for name in names:
         found.update(dict.fromkeys(name.values))
@@ -242,8 +210,8 @@ def _swept_settings(names: Sequence[RunNames]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _BesideOthers:
-    """What is said of a run beside the other runs of a table, in sentences; None for nothing.
+class _Comparison:
+    """What comparing a run with the other runs of a table gives, in sentences; None for nothing.
 
     Attributes:
         reproduction: What it shares with an earlier run of the same settings.
@@ -260,8 +228,8 @@ class _BesideOthers:
     same_nodes: list[str]
 
 
-def _beside_others(rows: Sequence[TableRow], checks: Checks) -> list[_BesideOthers]:
-    """For each row, what is said of it beside the others.
+def _comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_Comparison]:
+    """For each row, what comparing it with the others gives.
 
     Args:
         rows: The rows.
@@ -269,42 +237,43 @@ def _beside_others(rows: Sequence[TableRow], checks: Checks) -> list[_BesideOthe
     """
     runs = [row.run for row in rows]
     labels = [row.label for row in rows]
-    reproduced = reproductions(runs, labels)
-    not_ranked = reasons_not_to_rank(runs, checks)
-    versions = other_versions(runs, checks)
-    prices = other_prices(runs)
-    same_nodes = same_nodes_notes(runs, labels)
+    of_each_row = zip(
+        reproductions(runs, labels),
+        reasons_not_to_rank(runs, checks),
+        other_versions(runs, checks),
+        other_prices(runs),
+        same_nodes_notes(runs, labels),
+        strict=True,
+    )
     found = []
-    for place in range(len(rows)):
-        beside = _BesideOthers(
-            reproduction=reproduced[place],
-            not_ranked=not_ranked[place],
-            versions=versions[place],
-            prices=prices[place],
-            same_nodes=same_nodes[place],
-        )
-        found.append(beside)
+    for reproduction, not_ranked, versions, prices, same_nodes in of_each_row:
+        found.append(_Comparison(reproduction, not_ranked, versions, prices, same_nodes))
     return found
 
 
 def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
     """Compare each row with the others; sets `asked_otherwise`, and adds to `notes` and `marks`.
 
-    The sentences say what a run does otherwise than most runs, and what does not fit in its own
-    records.
+    `notes` get what a run does otherwise than most runs, and what does not fit in its own records.
+    Those of them by which its numbers may be wrong, or not comparable, are in `marks` too.
     """
-    for row, beside in zip(rows, _beside_others(rows, checks), strict=True):
-        row.asked_otherwise = beside.not_ranked is not None
+    for row, comparison in zip(rows, _comparisons(rows, checks), strict=True):
+        row.asked_otherwise = comparison.not_ranked is not None
         misfits = record_notes(row.run, checks)
         prices = None
-        if beside.prices is not None:
-            prices = f"{row.label}: {beside.prices}"
+        if comparison.prices is not None:
+            prices = f"{row.label}: {comparison.prices}"
         row.marks += [f"{row.label} {misfit}" for misfit in misfits]
-        row.marks += filter(None, (beside.not_ranked, prices))
-        row.notes += filter(None, (beside.reproduction,))
+        row.marks += _said(comparison.not_ranked, prices)
+        row.notes += _said(comparison.reproduction)
         row.notes += misfits
-        row.notes += filter(None, (beside.not_ranked, beside.versions, prices))
-        row.notes += beside.same_nodes
+        row.notes += _said(comparison.not_ranked, comparison.versions, prices)
+        row.notes += comparison.same_nodes
+
+
+def _said(*sentences: str | None) -> list[str]:
+    """The sentences without those that are None or empty."""
+    return [sentence for sentence in sentences if sentence]
 
 
 def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]:

@@ -295,7 +295,40 @@ COLUMNS = (
     Column("notes", lambda row: tuple(row.notes), shown=Shown.NEVER),
     Column("run", lambda row: row.run.name, shown=Shown.NEVER),
 )
-"""In the order of csv and json."""
+"""The columns of the main table, in the order of csv and json:
+
+dataset method model hash8          the run; method names the settings in which runs of it differ: "bm25 k=3"
+base                                method without these settings; this and the next line only where some differ
+method.k, seed, ...                 the settings, one column each (reports/settings.py)
+headline upper_bound                name of the score that runs are known by; whether the evidence alone was shown
+floor unfinished                    whether it only marks what others must beat; whether questions may be missing
+asked_otherwise                     whether the run asked other questions than most runs; it is not ranked then
+n documents                         questions recorded, and their documents: the clusters of question_clusters.py
+failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
+left_out                            questions without a record, left out by the loader
+texts_cut                           texts that an encoder or reranker read only in part (notes: of how many)
+declined                            questions answered only by a second request, over the whole document
+<score> <score>.low <score>.high    mean in [0, 1] and its 95 % interval, by cluster (stats/bootstrap.py);
+                                    of a score of all answers (hf_bleu.corpus_bleu4) its value, where a run has it
+tokens.index / .search / .answer    tokens through a model: per document; per question in each phase
+tokens.probes / tflops.probes       the part of .search that probes took; missing for a method without probes
+tokens.thinking / tflops.thinking   the part of search + answer that a reasoning model thought; else missing
+tokens tokens.in tokens.out         search + answer per question; read and written
+money money.index money.run         of requests to servers (harness/cost/usage.py): per question with its share of
+                                    the index; per document; of all questions and indexes
+tflops.index / .search / .answer    1e12 FLOPs likewise
+tflops tflops.low tflops.high       search + answer per question, with its interval
+tflops.total .low .high             the same with the index, shared by the questions asked of its document
+ratio                               tflops.total over the reference's (same data set, model and questions), over
+                                    the questions that both answered
+ratio.search                        tflops over the reference's likewise: what the papers print, without the index
+seconds                             search + answer per question: the time that its own calls ran
+seconds.p50 seconds.p95             the median of that over questions, and what 95 % of them do not exceed; missing
+                                    for an older run of several questions at once: its times hold the queue
+seconds.queue seconds.index         what a question's calls waited for others or before a retry; per document
+convention                          how FLOPs are counted: one of harness.cost.flops.CONVENTIONS
+scorers notes run                   versions; sentences to print below the table; the folder's name
+"""
 
 
 def _one_decimal(value: float) -> str:

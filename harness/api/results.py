@@ -127,7 +127,7 @@ class Runs(list[Run]):
     @property
     def table(self) -> pd.DataFrame:
         """A table with a row for each run, as `harness report --format csv` has it; its columns are
-        those of reports/main_table.py.
+        those of reports/run_columns.py.
         """
         return _tables(self).table()
 

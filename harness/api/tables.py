@@ -76,7 +76,7 @@ class Tables:
         return main_table.frame(average_over_seeds(self.runs))
 
     def table(self) -> pd.DataFrame:
-        """A table with a row for each run and all columns of reports/main_table.py."""
+        """A table with a row for each run and all columns of reports/run_columns.py."""
         return main_table.frame(self.runs)
 
     def html(self) -> str:

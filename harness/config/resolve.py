@@ -39,7 +39,7 @@ from harness.config.schema import (
 )
 from harness.config.yaml_tree import Layer, Tree, build, flatten, mapping_at
 from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
-from harness.models import ROLES
+from harness.models import ROLES_WITH_OWN_MODEL
 
 DEFAULTS = {"model": "default", "encoder": "minilm"}
 DEFAULT = "default"
@@ -199,14 +199,16 @@ class _Part:
 
         Raises UserError for a role that cannot have a model of its own.
         """
-        name, _, role = path.replace("roles", "model").partition(".")
+        name, _, role = path.partition(".")
+        if role:
+            name = "model"
         if role in ("reader", *PARTS):
             flag = f"--set {role}=NAME"
             if role == "reader":
                 flag = "--model"
             raise UserError(f"set the {role} with {flag}, not as a role")
-        if role and role not in ROLES[1:5]:
-            raise unknown(f"role '{role}'", role, ROLES[1:5])
+        if role and role not in ROLES_WITH_OWN_MODEL:
+            raise unknown(f"role '{role}'", role, ROLES_WITH_OWN_MODEL)
         return cls(path, name, role)
 
     @property
@@ -313,7 +315,9 @@ class _Resolver:
         """
         part = attempt(self.problems, self._part, path, form)
         raise_all(self.problems)
-        assert part is not None  # who asks for an encoder has named it
+        # Only a part that nothing names is None: a method, data set or reader without a name is a
+        # mistake or has a default, and resolve_encoder is called for choices that name an encoder.
+        assert part is not None
         return ResolvedPart(part, self.origins)
 
     def settings(self) -> Settings:
@@ -360,7 +364,13 @@ class _Resolver:
     def _part(self, path: str, form: type[P]) -> P | None:
         """Resolve one part, and note the origins of its values; None for a part that nothing names.
 
-        What the layers set for the method or data set by its name holds for it too.
+        What the layers set for the method or data set by its name holds for it too. The layers of
+        method pecan, lowest first, where a user's file has `encoder.default` and sets t_p:
+
+            ("file.yaml", {"encoder": "minilm"})                   `encoder.default`, for this method
+            ("configs/methods/pecan.yaml", {"params": {...}})      the preset, with what it extends
+            ("file.yaml", {"params": {"t_p": 0.6}})                the user's layers
+            ("--method", {"name": "pecan"})
 
         Args:
             path: "model", "roles.builder".
@@ -409,6 +419,7 @@ class _Resolver:
         if by_layers is not None:
             return _Name(by_layers, origin)
         if part.path == "model" and self.parts.dataset is not None:
+            # Data set format -> the default reader; "any other" is a key of configs/registry.yaml.
             readers = registry.shipped("readers")
             reader = readers.get(self.parts.dataset.format, readers["any other"])
             return _Name(reader or DEFAULTS["model"], DEFAULT)

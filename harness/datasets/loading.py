@@ -155,4 +155,11 @@ def _load_rows(config: DatasetConfig, limit: int | None) -> Dataset:
     suffix = ""
     if rows.placement is not None:
         suffix = f", {rows.placement}"
-    return checker.dataset(config.name, source, suffix, examples, documents, notes)
+    return checker.dataset(
+        config.name,
+        source,
+        source_suffix=suffix,
+        examples=examples,
+        documents=documents,
+        notes=notes,
+    )

@@ -58,6 +58,14 @@ def parse_row(raw: RawRow) -> Row | Skip:
     row = _MusiqueRow.read(raw)
     if not row.answerable:
         return Skip(UNANSWERABLE)
+    return _parsed(row)
+
+
+def _parsed(row: _MusiqueRow) -> Row:
+    """The question of a row with its paragraphs, whether it is answerable or not.
+
+    Raises RowError, which names the field.
+    """
     positions = _positions(row)
     _check_hops(row, positions)
     aliases = row.answer_aliases or []
@@ -101,11 +109,10 @@ def _check_hops(row: _MusiqueRow, positions: dict[int, int]) -> None:
         positions: `idx` of each paragraph -> its place.
     """
     for number, hop in enumerate(row.question_decomposition or ()):
-        if hop.paragraph_support_idx not in (None, *positions):
+        idx = hop.paragraph_support_idx
+        if idx is not None and idx not in positions:
             name = f"question_decomposition[{number}].paragraph_support_idx"
-            raise RowError(
-                name, f"{hop.paragraph_support_idx} is not the idx of one of the paragraphs"
-            )
+            raise RowError(name, f"{idx} is not the idx of one of the paragraphs")
 
 
 def parse_row_of_full(raw: RawRow) -> Row:
@@ -116,9 +123,8 @@ def parse_row_of_full(raw: RawRow) -> Row:
     """
     declined = raw.get("answerable") is False
     if declined:
-        raw = {**raw, "answer": "unanswerable", "answer_aliases": [], "answerable": True}
-    row = parse_row(raw)
-    assert isinstance(row, Row)
+        raw = {**raw, "answer": "unanswerable", "answer_aliases": []}
+    row = _parsed(_MusiqueRow.read(raw))
     row = replace(row, extra={**row.extra, "declined": declined})
     if declined:
         row = replace(row, id=f"{row.id}~unanswerable", supporting=())

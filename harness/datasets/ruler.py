@@ -317,17 +317,18 @@ def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> Rule
     value = dice.randint(10000, 99998)
     chain = [f"VAR {names[0]} = {value}"]
     chain += [f"VAR {later} = VAR {earlier}" for earlier, later in itertools.pairwise(names)]
-    places = sorted(dice.sample(range(size), len(chain)))
-    marked = [place + earlier for earlier, place in enumerate(places)]
+    noise_places = sorted(dice.sample(range(size), len(chain)))
+    # Each line of the chain stands further back by the lines of the chain before it.
+    places = [place + lines_before for lines_before, place in enumerate(noise_places)]
     pieces = [NOISE] * size
-    for place, line in zip(marked, chain, strict=True):
+    for place, line in zip(places, chain, strict=True):
         pieces.insert(place, line)
     question = f"Find all variables that are assigned the value {value} in the text above."
     begins = (
         "According to the chain(s) of variable assignment in the text above, 5 variables are "
         f"assigned the value {value}, they are: "
     )
-    return RulerText(pieces, marked, "\n", question, names, begins)
+    return RulerText(pieces, places, "\n", question, names, begins)
 
 
 def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> RulerText:

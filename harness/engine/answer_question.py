@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from harness.cost.meter import Meter
+from harness.cost.usage import Usage
 from harness.engine.document_view import View
 from harness.engine.made_documents import view_for_method
 from harness.engine.named_sources import with_places
@@ -80,8 +81,9 @@ class Attempt:
         meter: Counts what this try costs.
         began: When it began, by time.perf_counter.
         reply: The answer; without a text until the method has answered.
-        error: Why there is no answer, {"type", "message", ...}, or NOT_SCORED_YET once there is
-            one; None while it is being answered.
+        error: What its record will say under "error": {"type", "message", ...} where the question
+            failed; NOT_SCORED_YET where it was answered, which scoring clears; None while it is
+            being answered.
         notes: What its record will say under "notes".
     """
 
@@ -282,9 +284,13 @@ class AnswerQuestion:
             attempt.notes["not_finite"] = not_finite
         return reply
 
-    def record_of(self, attempt: Attempt) -> StoredRecord:
+    def record_of(self, attempt: Attempt, usage: Usage) -> StoredRecord:
         """The record of an attempt, without scores: its answer, cost, searches, error and notes.
-        Also adds the cost to what the command has spent against its limits."""
+
+        Args:
+            attempt: The attempt.
+            usage: What it cost.
+        """
         question = attempt.example.question
         documents = self._plan.dataset.documents
         notes = {**attempt.notes, "seconds": round(time.perf_counter() - attempt.began, 6)}
@@ -298,7 +304,7 @@ class AnswerQuestion:
             document_characters=[len(documents[name].text) for name in question.document_ids],
             prediction=reply.text,
             scores={},
-            usage=json_values(self.run.budget.spend(attempt.meter.usage()), lost=[]),
+            usage=json_values(usage, lost=[]),
             shown=reply.shown,
             stop_reason=reply.stop_reason,
             steps=reply.steps,
@@ -309,10 +315,12 @@ class AnswerQuestion:
         )
 
     def store(self, attempt: Attempt) -> Unscored:
-        """Write the record of an attempt to disk, where it waits to be scored. Also writes the
-        texts that it quotes, or takes them out of it (dataset.keep_texts), and the requests that
-        were sent where they are kept (--keep-prompts)."""
-        record = self.record_of(attempt)
+        """Add the cost of an attempt to what the command has spent against its limits, and write
+        its record to disk, where it waits to be scored. Also writes the texts that it quotes, or
+        takes them out of it (dataset.keep_texts), and the requests that were sent where they are
+        kept (--keep-prompts)."""
+        usage = self.run.budget.spend(attempt.meter.usage())
+        record = self.record_of(attempt, usage)
         store = self.run.store
         if self._config.dataset.keep_texts:
             record, texts = with_texts(record, attempt.example, self._plan.dataset.documents)

@@ -61,7 +61,8 @@ class LimitHook(Hook):
         return plan
 
     def started(self, plan: PlannedRun) -> None:
-        """Count what earlier starts of the run spent; from now on its prices count."""
+        """Begin to count this run: what its earlier starts, indexes and judges cost, and from now
+        on by its prices. Its questions are counted as their records are read."""
         self._budget.open_run(self._out / plan.folder, plan.config.stored().prices)
 
     def closed(self) -> int:

@@ -179,7 +179,7 @@ def plan(settings: Settings, elsewhere: bool = False) -> PlannedRun:
     if elsewhere:
         findings.allow_missing()
     findings.raise_problems()
-    asked = asked or _official_number(settings)
+    asked = asked or _questions_elsewhere(settings)
     parts = _CheckedParts(settings, settled, asked, models, corpus)
     return _planned_run(parts, findings)
 
@@ -203,7 +203,7 @@ def _questions(
     return asked
 
 
-def _official_number(settings: Settings) -> AskedQuestions:
+def _questions_elsewhere(settings: Settings) -> AskedQuestions:
     """Stands in for a run's questions where their rows are not on this machine: a data set without
     questions, whose `rows` is the official number of the preset, or 0 where --set chose another
     split, subset or repository."""

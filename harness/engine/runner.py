@@ -235,7 +235,9 @@ class Job:
         self.run = OpenRun.of(plan, store, progress, options.budget, self.examples, manifest)
         self._answer = AnswerQuestion(self.run)
         self._record = RecordAnswer(self.run, options.fail_fast)
-        self._known: set[str] = set()  # questions that are answered, or asked by this start
+        # Ids of questions that are not asked any more: answered, failed for good, or asked by this
+        # start.
+        self._known: set[str] = set()
 
     @cached_property
     def executor(self) -> Executor:
@@ -254,6 +256,7 @@ class Job:
         for question_id, question in records.items():
             if question_id in asked:
                 self._count_stored(question_id, question)
+        # _count_stored puts the questions that are asked again into `run.earlier`.
         self._known = records.keys() - self.run.earlier.keys()
         manifest = self.run.manifest
         beyond = records.keys() - asked

@@ -195,11 +195,15 @@ def searches_of(meter: Meter, documents: Sequence[Document], pages: Pages) -> tu
     return tuple(searches)
 
 
+TitledPlace = tuple[str, int, int]
+"""A part of a document with a title: (document id, start, end), as records hold it."""
+
+
 def _found(
     hit: SearchHit,
     documents: Sequence[Document],
     pages: Pages,
-    titled: Mapping[str, tuple[tuple[str, int, int], ...]],
+    titled: Mapping[str, Sequence[TitledPlace]],
 ) -> Found:
     """A hit as the record holds it: with the places, in the question's documents, of its text and
     of its title.
@@ -208,11 +212,11 @@ def _found(
         hit: A hit of a search.
         documents: The documents of the question.
         pages: Id of a document -> its named parts.
-        titled: Title in lower case -> the places of what has it (document id, start, end).
+        titled: What `_places_by_title` gives.
     """
     placed = with_places(Answer("", (hit.shown,)), documents, pages)
     places = titled.get(_title_key(hit.title), ())
-    return Found(hit.id, hit.title, round(hit.score, 6), placed.shown, places)
+    return Found(hit.id, hit.title, round(hit.score, 6), placed.shown, tuple(places))
 
 
 def _title_key(title: str) -> str:
@@ -220,22 +224,21 @@ def _title_key(title: str) -> str:
     return " ".join(title.casefold().split())
 
 
-def _places_by_title(
-    documents: Sequence[Document], pages: Pages
-) -> dict[str, tuple[tuple[str, int, int], ...]]:
-    """Where each title is: {"the mill": (("d1", 0, 120), ("d2", 40, 90))}, a place being (document
-    id, start, end).
+def _places_by_title(documents: Sequence[Document], pages: Pages) -> dict[str, list[TitledPlace]]:
+    """Where each title is: {"the mill": [("d1", 0, 120), ("d2", 40, 90)]}.
 
-    A title is that of a passage, or of a document without passages, else the name of a page.
+    A title, by `_title_key`, is that of a passage, or of a document without passages: all that have
+    it are its places. The name of a page counts where nothing before it has that title.
     """
-    places: dict[str, tuple[tuple[str, int, int], ...]] = {}
+    places: dict[str, list[TitledPlace]] = {}
     for document in documents:
         parts = document.passages or (Passage(document.title, 0, len(document.text)),)
         for part in parts:
             key = _title_key(part.title)
             if key:
-                place = (document.id, part.start, part.end)
-                places[key] = (*places.get(key, ()), place)
+                places.setdefault(key, []).append((document.id, part.start, part.end))
         for name, page in pages.get(document.id, {}).items():
-            places.setdefault(_title_key(name), ((page.document_id, page.start, page.end),))
+            key = _title_key(name)
+            if key not in places:
+                places[key] = [(page.document_id, page.start, page.end)]
     return places

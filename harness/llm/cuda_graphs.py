@@ -36,12 +36,12 @@ class Step(NamedTuple):
     Attributes:
         logits: Of the next token [contexts, vocab].
         queries: Of the token that was run [contexts, layers, heads, size].
-        sums: Log-sum-exps of their scores [contexts, layers, heads].
+        log_sum_exps: Of the attention scores of these queries [contexts, layers, heads].
     """
 
     logits: Tensor
     queries: Tensor
-    sums: Tensor
+    log_sum_exps: Tensor
 
 
 class InputRow(NamedTuple):
@@ -172,16 +172,16 @@ class RecordedSteps:
             rows: The input rows of the step.
             captures: What measures each context; None for one that is not watched.
         """
-        places = _rows_of_contexts(rows, len(captures))
+        row_of_context = _rows_of_contexts(rows, len(captures))
         watched: list[WriteCapture] = []
         watched_rows: list[int] = []
-        for place, capture in zip(places, captures, strict=True):
+        for row, capture in zip(row_of_context, captures, strict=True):
             if capture is not None:
                 watched.append(capture)
-                watched_rows.append(place)
+                watched_rows.append(row)
         if watched:
             at = torch.tensor(watched_rows, device=step.queries.device)
-            keep_steps(watched, step.queries[at], step.sums[at], self._scaling)
+            keep_steps(watched, step.queries[at], step.log_sum_exps[at], self._scaling)
 
     def _record_and_check(
         self,

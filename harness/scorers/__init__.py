@@ -502,8 +502,13 @@ def _value_of_answer(
 ) -> object:
     """What a scorer returns for one answer; None where it gives no score.
 
-    The scorer's kind decides what it compares: the answer with the accepted answers or with those
-    of the sub-questions, or what was shown with the supporting passages.
+    The scorer's kind decides what it compares:
+
+        answer           the answer with the accepted answers
+        short_answers    the answer with those of the sub-questions
+        shown            what was shown with the supporting passages
+
+    Scorers of the kind "searches" are called by `_value_of_searches`.
 
     Args:
         name: The scorer's name.

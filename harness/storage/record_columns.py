@@ -241,7 +241,7 @@ class _SparseColumn:
         return column
 
 
-class _Coder(Generic[_Value]):
+class _DistinctValues(Generic[_Value]):
     """Collects a value for each record, each different one once."""
 
     def __init__(self) -> None:
@@ -274,17 +274,21 @@ class ColumnsBuilder:
     """Collects the columns of records, one record after the other."""
 
     def __init__(self) -> None:
-        """Begin with empty columns; the attributes are those of RecordColumns while they grow."""
+        """Begin with empty columns, without a record.
+
+        Of each record: its id, documents, state, scores, phases, costs, notes and searches; the
+        searches are None for a record without steps.
+        """
         self._ids: list[str] = []
-        self._documents = _Coder[tuple[str, ...]]()
+        self._documents = _DistinctValues[tuple[str, ...]]()
         self._failed = array("b")
         self._truncated = array("b")
         self._scores: dict[str, _SparseColumn] = {}
         self._phases: dict[str, _SparseColumn] = {}
         self._usage: dict[Path, _SparseColumn] = {}
         self._usage_keys: set[str] = set()
-        self._notes = _Coder[Notes]()
-        self._searches = _Coder[SearchSummary | None]()
+        self._notes = _DistinctValues[Notes]()
+        self._searches = _DistinctValues[SearchSummary | None]()
 
     def add(self, record: StoredRecord) -> None:
         """Add the next record's numbers to the columns."""

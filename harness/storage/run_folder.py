@@ -382,15 +382,18 @@ class RecordPass:
         Also fills `notes` and `texts`. Raises DataError for a damaged file.
 
         Args:
-            watch: Called with the iterator of records, texts included, and must yield each of them
-                on. It is called a second time, with the last records only, where a question turns
-                out to have several records.
+            watch: Is given the records, texts included, and yields each of them unchanged; so it
+                sees them as they are read. It is called once more, for the last record of each
+                question, where a question turns out to have several.
         """
         path = self.run.path / RECORDS
         try:
             records = _once_each(read_records(path, self.notes))
             return self._columns(watch(records))
         except _QuestionAgain:
+            # A question has several records, of which only the last counts. So the pass begins anew
+            # with StreamedRecords, which reads the file twice: for the places of the last records,
+            # and then these.
             self.notes.clear()
             self.texts.clear()
             return self._columns(watch(iter(StreamedRecords(path, self.notes))))

@@ -53,8 +53,7 @@ def summarise(
             (harness.stats.question_clusters). None: a failed question scores 0, seed 0.
     """
     numbers = _Numbers(config)
-    scored_questions = numbers.count_records(records)
-    clusters = cluster_numbers(numbers.dataset_format, scored_questions)
+    clusters = numbers.count_records(records)
     numbers.count_indexes(documents)
     return numbers.summary(clusters)
 
@@ -138,8 +137,19 @@ class _Numbers:
         self.replies = Counter[str]()
         self.texts = _EncoderTexts()
 
-    def count_records(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, Sequence[str]]]:
-        """Count each record, and yield (question id, its document ids) of those whose scores count.
+    def count_records(self, records: Iterable[StoredRecord]) -> NDArray[np.int32]:
+        """Count each record.
+
+        Returns:
+            For each question whose scores count, the number of its cluster; shape (questions,).
+        """
+        return cluster_numbers(self.dataset_format, self._counted_and_scored(records))
+
+    def _counted_and_scored(
+        self, records: Iterable[StoredRecord]
+    ) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield (question id, its document ids) of the records whose scores count; every record is
+        counted as it passes.
 
         A failed question's scores do not count where the run's setting `failed` is "skip".
         """
@@ -195,8 +205,7 @@ class _Numbers:
         """Make the summary of all that was counted.
 
         Args:
-            clusters: For each question that count_records yielded, the number of its cluster;
-                int32, shape (questions,).
+            clusters: What count_records returned.
         """
         n_failed = self.errors.total()
         summary = RunSummary(

@@ -336,11 +336,12 @@ def _git_dirty(git: GitState) -> str | None:
 def running_points(run: StoredRun) -> list[Point]:
     """The means over the first 1, 2, ... questions of a run, for MLflow's lines.
 
-    Up to three points a question: the headline score in percent, TFLOPs, and how many failed.
+    Up to three points a question: the headline score in percent, TFLOPs with the question's share
+    of the indexes, and how many failed.
     """
     headline: str = run.config.dataset.scorers[0]
     points: list[Point] = []
-    costs = question_tflops(run)
+    costs = question_tflops(run, with_index=True)
     score = 0.0
     spent = 0.0
     answered = 0

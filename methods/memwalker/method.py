@@ -25,7 +25,7 @@ from methods.memwalker import prompts
 from methods.memwalker.config import MemWalkerConfig
 from methods.memwalker.prompts import PROMPTS, SEGMENT
 from methods.memwalker.walk import Walk
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.retry import window_of
 
 
@@ -97,7 +97,7 @@ def _add_segments(
     """
     model = tools.model("builder")
     prompt = SEGMENT.of(config)
-    spans = packed(document.text, config.segment_tokens, model)
+    spans = clause_chunks(document.text, config.segment_tokens, model)
     segments = [[document.text[start:end].strip()] for start, end in spans]
     summaries = summary.write_groups(
         1,

@@ -327,38 +327,38 @@ class Search:
     def run(self, question: Question) -> Answer:
         """Search the graph, then answer the question from the visited nodes; the stop reason says
         why the search ended."""
-        with self.model.session() as s:
+        with self.model.session() as session:
             with self.tools.phase("search"):
-                context = self._open(s, question)
+                context = self._open(session, question)
                 reason = self._walk(context)
             text = self._finish(context)
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
-    def _open(self, s: Session, question: Question) -> Context:
+    def _open(self, session: Session, question: Question) -> Context:
         """Begin the prompt with the question, and show the nodes of the top level.
 
         Raises:
             WindowExceeded: Not even the question fits.
         """
-        turn = second_turn(self.tools.task.instruction, question, self.config)
-        span = open_search(s, question, self.config)
-        reserved = self._tokens_after_search(turn)
+        answer_turn = second_turn(self.tools.task.instruction, question, self.config)
+        question_span = open_search(session, question, self.config)
+        reserved = self._tokens_after_search(answer_turn)
         window = min(self.config.window, self.model.window)
-        context = Context(s, span, window - reserved, turn)
+        context = Context(session, question_span, window - reserved, answer_turn)
         if context.room() < 0:
             raise WindowExceeded(
-                f"the question with its prompts and answer takes {s.length() + reserved} tokens, more "
-                f"than the searcher's window of {window}; raise method.window and the window of "
+                f"the question with its prompts and answer takes {session.length() + reserved} tokens, "
+                f"more than the searcher's window of {window}; raise method.window and the window of "
                 f"'{self.model.name}'"
             )
         self._visit_top_level(context)
         return context
 
-    def _tokens_after_search(self, turn: str) -> int:
-        """How many tokens are reserved for the end: closing the turn, "Yes", the second turn, the
-        answer."""
+    def _tokens_after_search(self, answer_turn: str) -> int:
+        """How many tokens are reserved for the end: closing the first turn, "Yes", the turn that
+        asks for the answer, the answer."""
         turns = 2 * self.model.turn_tokens()
-        texts = self.model.count(self.config.yes) + self.model.count(turn)
+        texts = self.model.count(self.config.yes) + self.model.count(answer_turn)
         return turns + texts + self.tools.task.max_answer_tokens
 
     def _finish(self, context: Context) -> str:

@@ -36,7 +36,7 @@ from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
 from harness.types import Document, Question
 from harness.words import words
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import (
@@ -152,7 +152,7 @@ def build_memory(
     """
     model = tools.model("builder")
     encoder = tools.encoder()
-    spans = packed(document.text, config.segment_tokens, model)
+    spans = clause_chunks(document.text, config.segment_tokens, model)
     segments = [document.text[start:end].strip() for start, end in spans]
     summary = one_summary(
         segments, config.summary_tokens, tools, model, config.window, SUMMARY.of(config)

@@ -40,7 +40,7 @@ from harness.storage.files import home
 from harness.types import Document
 from methods import summary
 from methods.graph import Graph, NewNodes, equal_weights
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
 _OF_UMAP = ("umap", "pynndescent")
@@ -301,7 +301,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
             f"clusters hold {max_tokens} tokens at most, which is what the window of "
             f"'{model.name}' leaves"
         )
-    for start, end in packed(document.text, config.chunk_tokens, model):
+    for start, end in clause_chunks(document.text, config.chunk_tokens, model):
         graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
     if not graph.text:
         graph.notes.append("the document has no text, so there is nothing to retrieve")

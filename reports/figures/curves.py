@@ -66,7 +66,8 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The curves of score and TFLOPs against the stop rule.
+    """The curves of score and TFLOPs against PECAN's stop rule: a search ends at the t_n-th probe
+    whose P(Yes) is above t_p.
 
     Args:
         runs: Stored runs; those without such a stop rule have no curve.

@@ -264,8 +264,11 @@ def verdict(
 def _reach(value: Value, measured: Measured, margin: float) -> float:
     """How far from the printed value a measured one may be and still count as equivalent.
 
-    That is half a unit of its last digit and the margin; for a cost also the tokens by which
-    prompts may be worded otherwise.
+    That is half a unit of its last digit and the margin; for a cost also what prompts that are
+    worded otherwise may cost (`measured.wording`, in the unit of the value, 0 for requests).
+
+        a score printed as 41.3, a margin of 2 points      0.05 + 2
+        a cost printed as 8.0 TFLOPs, a margin of 2 %      0.05 + 0.02 * 8.0 + measured.wording
 
     Args:
         value: The printed value.

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -184,13 +184,13 @@ class _World:
 
     def _copied_document(self, old: Document) -> Document:
         """The copy of a document: text, titles and places of its passages."""
-        offset = self._offset_maps[old.id]
+        offsets = self._offset_maps[old.id]
         text = self._swap.text(old.text)
         passages: list[Passage] = []
         for passage in old.passages:
             title = self._swap.text(passage.title)
-            start = offset(passage.start, False)
-            passages.append(Passage(title, start, offset(passage.end, True)))
+            start = offsets.of_start(passage.start)
+            passages.append(Passage(title, start, offsets.of_end(passage.end)))
         name = old.id
         if len(self.documents) > 1:
             text_hash = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
@@ -203,9 +203,8 @@ class _World:
         return {old.id: new.id for old, new in zip(self.documents, self.copies, strict=True)}
 
     @cached_property
-    def _offset_maps(self) -> dict[str, Callable[[int, bool], int]]:
-        """Id of a document -> a function that turns an offset in its text into one in its copy; see
-        `_Swap.offset_map`."""
+    def _offset_maps(self) -> dict[str, _Offsets]:
+        """Id of a document -> the offsets in its copy for those in its text."""
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
     def copied(self, example: Example) -> Example:
@@ -234,9 +233,9 @@ class _World:
 
     def copy_of(self, mark: Support) -> Support:
         """The span in the copy of a document that stands for a supporting span in the original."""
-        offset = self._offset_maps[mark.document_id]
+        offsets = self._offset_maps[mark.document_id]
         return Support(
-            self.ids[mark.document_id], offset(mark.start, False), offset(mark.end, True)
+            self.ids[mark.document_id], offsets.of_start(mark.start), offsets.of_end(mark.end)
         )
 
     def swap_for(self, question: Question, gold: Gold) -> _Swap:
@@ -405,16 +404,8 @@ class _Swap:
             return list(map(self.value, value))
         return value
 
-    def offset_map(self, text: str) -> Callable[[int, bool], int]:
-        """Return a function (offset in `text`, is it the end of a span?) -> offset in the copy.
-
-        An offset inside a word whose length changes becomes the offset of its start or, for the end
-        of a span, its end.
-
-            "Ada met Bo."  ─►  "Tovin met Brasker.": 4 -> 6 ("met"), 9 -> 10 ("Bo", cut) or as an end 17
-        """
-        # Of each word whose length changes, after a word of no length at 0: where it starts and
-        # ends, and by how much it moves what comes after it.
+    def offset_map(self, text: str) -> _Offsets:
+        """The offsets in the copy of `text` for those in it."""
         starts = [0]
         ends = [0]
         shifts = [0]
@@ -424,24 +415,63 @@ class _Swap:
                 starts.append(match.start())
                 ends.append(match.end())
                 shifts.append(shifts[-1] + len(made) - len(match.group()))
+        return _Offsets(starts, ends, shifts)
 
-        def new_offset(at: int, end: bool) -> int:
-            """Where an offset in the text lies in the copy.
 
-            Args:
-                at: The offset in the text, in characters.
-                end: Whether it is the end of a span.
-            """
-            word = bisect_right(starts, at) - 1  # the last that starts at `at` or before
-            if starts[word] < at < ends[word]:
-                if end:
-                    return ends[word] + shifts[word]
-                return starts[word] + shifts[word - 1]
-            if at == starts[word] and word:
-                word -= 1  # its own start is moved by the words before it alone
-            return at + shifts[word]
+@dataclass(frozen=True)
+class _Offsets:
+    """The offsets in the copy of a text for those in the text, both in characters.
 
-        return new_offset
+    An offset inside a word whose length changes becomes that of its start or, for the end of a
+    span, of its end.
+
+        "Ada met Bo."  ─►  "Tovin met Brasker."
+        of_start(4) -> 6, where "met" starts; of_start(9) -> 10, where "Brasker" starts
+        of_end(9) -> 17, where "Brasker" ends
+
+    Attributes:
+        starts: Where each word whose length changes starts in the text, after a word of no length
+            at 0.
+        ends: Where it ends.
+        shifts: By how much it and the words before it move what comes after it.
+    """
+
+    starts: Sequence[int]
+    ends: Sequence[int]
+    shifts: Sequence[int]
+
+    def of_start(self, at: int) -> int:
+        """The offset in the copy of a span's start in the text."""
+        word = self._word_before(at)
+        if self._is_inside(word, at):
+            return self.starts[word] + self.shifts[word - 1]
+        return self._shifted(word, at)
+
+    def of_end(self, at: int) -> int:
+        """The offset in the copy of a span's end in the text."""
+        word = self._word_before(at)
+        if self._is_inside(word, at):
+            return self.ends[word] + self.shifts[word]
+        return self._shifted(word, at)
+
+    def _word_before(self, at: int) -> int:
+        """The number of the last word that starts at `at` or before."""
+        return bisect_right(self.starts, at) - 1
+
+    def _is_inside(self, word: int, at: int) -> bool:
+        """Whether an offset is after the start of a word and before its end."""
+        return self.starts[word] < at < self.ends[word]
+
+    def _shifted(self, word: int, at: int) -> int:
+        """An offset in the copy for one that is inside no word whose length changes.
+
+        Args:
+            word: The number of the last such word that starts at `at` or before.
+            at: The offset in the text.
+        """
+        if at == self.starts[word] and word:
+            word -= 1  # its own start is moved by the words before it alone
+        return at + self.shifts[word]
 
 
 def _replace_number(token: str, seed: int) -> str:

@@ -237,14 +237,10 @@ def test_what_stands_for_a_name_is_no_word_of_the_texts(monkeypatch):
 
 def test_a_mark_inside_a_word_covers_the_whole_word():
     swap = entity_swap._Swap({"ada": "kelsor"}, 0)
-    place = swap.offset_map("So Ada Ada.")
+    offsets = swap.offset_map("So Ada Ada.")
     assert swap.text("So Ada Ada.") == "So Kelsor Kelsor."
-    assert [place(4, end=False), place(5, end=True), place(8, end=False), place(9, end=True)] == [
-        3,
-        9,
-        10,
-        16,
-    ]
+    assert [offsets.of_start(4), offsets.of_end(5)] == [3, 9]
+    assert [offsets.of_start(8), offsets.of_end(9)] == [10, 16]
 
 
 def _config(path, **fields):

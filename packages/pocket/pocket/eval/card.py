@@ -108,14 +108,17 @@ def _teacher(folder: Path) -> Teacher:
 
 
 def _fingerprint_scenes(skill: Skill) -> list[Scene]:
-    """Three fixed scenes of the skill's kind, over each kind of text in turn; of several, those in
-    which the model replies are preferred. Raises CannotRun where no text gives such a scene."""
+    """Three fixed scenes such as the skill declares (`skill.scene`), one for each kind of text in
+    its default recipe. Each is the first in which the model replies, else the first.
+
+    Raises CannotRun where no text of a kind gives such a scene.
+    """
     recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
     for number in range(_SCENES):
         kind = recipe.kinds[number % len(recipe.kinds)]
         narrowed = recipe.model_copy(update={"kinds": (kind,)})
-        drawn = _draw_scenes(skill, narrowed, number)
+        drawn = _scenes_of_many_texts(skill, narrowed, number)
         first = next(drawn, None)
         if first is None:
             raise CannotRun(
@@ -126,8 +129,9 @@ def _fingerprint_scenes(skill: Skill) -> list[Scene]:
     return scenes
 
 
-def _draw_scenes(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
-    """Yield the scenes that one scene of a fingerprint is chosen from, text after text.
+def _scenes_of_many_texts(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
+    """Yield the scenes that one scene of a fingerprint is chosen from, of up to _TEXTS texts, one
+    text after the other.
 
     Args:
         skill: The skill, whose kind of scene they are.

@@ -10,7 +10,7 @@ function that yields scenes is a pocket.tasks.catalog.SceneMaker.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 
@@ -390,23 +390,17 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class _Level:
-    """The points of one level of a graph.
+@dataclass(frozen=True)
+class _Point:
+    """A point of a level of a graph.
 
     Attributes:
-        texts: The text of each point.
-        subjects: For each point the thing that it is about.
+        text: Its text.
+        subject: The thing that it is about.
     """
 
-    def __init__(self) -> None:
-        """Begin without a point."""
-        self.texts: list[str] = []
-        self.subjects: list[str] = []
-
-    def add(self, text: str, subject: str) -> None:
-        """Add a point and the thing that it is about."""
-        self.texts.append(text)
-        self.subjects.append(subject)
+    text: str
+    subject: str
 
 
 def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
@@ -426,31 +420,32 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """
     if recipe.tokens is None:
         level = _level_of_parts(shown)
-        names = level.subjects
+        names = [point.subject for point in level]
     else:
         # The text is a whole document.
         level = _level_of_document(shown, dice)
         names = subjects(shown)
-    if not level.texts:
+    if not level:
         return
     if dice.chance(0.25):
         level = _higher_level(names, dice)
-    reply = _bullets(map(about_sentence, _groups(level.subjects, GROUP)))
-    texts = tuple(level.texts)
+    about = [point.subject for point in level]
+    reply = _bullets(map(about_sentence, _groups(about, GROUP)))
+    texts = tuple(point.text for point in level)
     yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
 
 
-def _level_of_parts(shown: Shown) -> _Level:
+def _level_of_parts(shown: Shown) -> list[_Point]:
     """The points of a text in parts: each part that states a fact, about the subject of its first
     fact."""
-    level = _Level()
+    level: list[_Point] = []
     for text, facts in zip(shown.texts, shown.stated, strict=True):
         if facts:
-            level.add(text, facts[0].subject)
+            level.append(_Point(text, facts[0].subject))
     return level
 
 
-def _level_of_document(shown: Shown, dice: Dice) -> _Level:
+def _level_of_document(shown: Shown, dice: Dice) -> list[_Point]:
     """The points of a document: some facts that follow each other in it, so several of one subject,
     a point each.
 
@@ -461,26 +456,22 @@ def _level_of_document(shown: Shown, dice: Dice) -> _Level:
         shown: The document.
         dice: Draws which facts.
     """
-    level = _Level()
     every = list(shown.sentences)
     count = min(len(every), dice.between(3, _LEVEL))
     start = dice.below(len(every) - count + 1)
-    for fact in every[start : start + count]:
-        level.add(in_words([fact], shown), fact.subject)
-    return level
+    facts = every[start : start + count]
+    return [_Point(in_words([fact], shown), fact.subject) for fact in facts]
 
 
-def _higher_level(names: Sequence[str], dice: Dice) -> _Level:
+def _higher_level(names: Sequence[str], dice: Dice) -> list[_Point]:
     """The points of a level above others: "About A, B and C.", each about its first name.
 
     Args:
         names: The things that the points name; each once.
         dice: Draws how many a point names, up to GROUP.
     """
-    level = _Level()
-    for group in _groups(names, dice.between(1, GROUP)):
-        level.add(about_sentence(group), group[0])
-    return level
+    groups = _groups(names, dice.between(1, GROUP))
+    return [_Point(about_sentence(group), group[0]) for group in groups]
 
 
 def _bullets(lines: Iterable[str]) -> str:
