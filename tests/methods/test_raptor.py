@@ -19,7 +19,7 @@ from harness.errors import ConfigError, QuestionError, UserError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.graph import Graph
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig
@@ -61,12 +61,12 @@ CHUNKS = [
 
 @pytest.mark.parametrize(("text", "size", "wanted"), CHUNKS)
 def test_sentences_are_packed(text, size, wanted):
-    assert [text[a:b] for a, b in packed(text, size, MODEL)] == wanted
+    assert [text[a:b] for a, b in clause_chunks(text, size, MODEL)] == wanted
 
 
 def test_chinese_sentences_end_without_white_space():
     text = "\u5979\u6765\u4e86\u3002\u4ed6\u8d70\u4e86\uff01\u201c\u5417\uff1f\u201d\u4e00\u4e8c\uff0c\u4e09\u56db\u4e94\u3002"
-    found = [text[a:b] for a, b in packed(text, 6, Letters())]
+    found = [text[a:b] for a, b in clause_chunks(text, 6, Letters())]
     # Four and four characters, then four, then seven that are cut behind the clause.
     assert found == [text[:4], text[4:8], text[8:12], text[12:15], text[15:]]
 
@@ -75,7 +75,7 @@ def test_chinese_sentences_end_without_white_space():
     "text", ["x" * 200_000, "word " * 40_000, "." * 200_000, "!) " * 66_000, '."' * 100_000]
 )
 def test_long_texts_without_an_end_take_no_longer(text):
-    spans = packed(text, 100, Letters())
+    spans = clause_chunks(text, 100, Letters())
     assert all(b - a <= 100 for a, b in spans)
     assert "".join(text[a:b] for a, b in spans) == text
     assert len(spans) <= 2 * len(text) / 100 + 1
@@ -84,12 +84,12 @@ def test_long_texts_without_an_end_take_no_longer(text):
 @given(st.text(alphabet='ab .,!?;\n"\u3002\uff0c\u00e9', max_size=120), st.integers(1, 9))
 def test_chunks_lose_no_word_and_keep_the_order(text, size):
     for model in (MODEL, Letters()):
-        spans = packed(text, size, model)
+        spans = clause_chunks(text, size, model)
         assert all(a < b for a, b in spans)
         assert all(b <= c for (_, b), (c, _) in pairwise(spans))
         assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
         assert all(len(model.offsets(text[a:b])) <= size + 1 for a, b in spans)
-    assert all(b - a <= size for a, b in packed(text, size, Letters()))
+    assert all(b - a <= size for a, b in clause_chunks(text, size, Letters()))
 
 
 def points(count, width=16, seed=0):
