@@ -24,7 +24,7 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans, texts_at
 from methods.found import shown_hits, texts_of
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, parse_list
 
@@ -131,7 +131,7 @@ class Decompose(reading.ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index of a document: {"segments": [[start, end], ...]} in characters."""
-        spans = packed(document.text, self.config.segment_tokens, tools.model())
+        spans = clause_chunks(document.text, self.config.segment_tokens, tools.model())
         return {"segments": [list(span) for span in spans]}
 
     def answer(

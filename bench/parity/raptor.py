@@ -19,7 +19,7 @@ from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.types import Document
 from methods.graph import Graph
-from methods.packing import packed
+from methods.packing import clause_chunks
 from methods.raptor import tree
 from methods.raptor.config import RaptorConfig
 from methods.raptor.method import Raptor, traversal
@@ -66,7 +66,10 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
         encode=lambda text: [0] * model.count(text)
     )  # SmolLM2's, in place of cl100k_base
     for question, text in rows.texts("longbench/hotpotqa", DOCUMENTS):
-        released, own = split(text, tokens, 100), [text[a:b] for a, b in packed(text, 100, model)]
+        released, own = (
+            split(text, tokens, 100),
+            [text[a:b] for a, b in clause_chunks(text, 100, model)],
+        )
         found.add(WORDS, *("".join(_words(" ".join(chunks)).split()) for chunks in (released, own)))
         found.sets(CHUNKS, list(map(_words, released)), list(map(_words, own)))
         points = _vectors([_words(chunk) for chunk in own], rows)
