@@ -105,10 +105,10 @@ def _answers(
         spans = [(end - len(piece) - 1, end - 1) for piece, end in zip(pieces, ends, strict=True)]
         for given, cut, out in (
             (joined, lambda *_, s=spans: s, replies[0]),
-            (document, packed, replies[1]),
+            (document, clause_chunks, replies[1]),
         ):
             tools = rows.tools()
-            with mock.patch.object(tree, "packed", cut):
+            with mock.patch.object(tree, "clause_chunks", cut):
                 index = method.index(given, tools)
             out.append(method.answer(example.question, [given], [index], tools).text)
     rows.answers(found, CHUNKS, *replies)
