@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -107,11 +107,37 @@ class Point:
         return f"(importance {self.score}) {self.text}"
 
 
-def report_in(reply: str) -> tuple[str, str, float] | None:
-    r"""Title, text and rating of a report in a reply; None where it has no title or no text.
+class WrittenReport(NamedTuple):
+    """A report as a model wrote it.
+
+    Attributes:
+        title: Its title.
+        text: Its summary and findings, a line each.
+        rating: How important it is, as the model says; 0 where it says nothing.
+    """
+
+    title: str
+    text: str
+    rating: float
+
+
+class WrittenPoint(NamedTuple):
+    """A point as a model wrote it.
+
+    Attributes:
+        text: What it says.
+        score: How much it helps, as the model says; 0 where it says nothing.
+    """
+
+    text: str
+    score: int
+
+
+def report_in(reply: str) -> WrittenReport | None:
+    r"""The report in a reply; None where it has no title or no text.
 
     '{"title": "Brem", "summary": "A town.", "rating": 5, "findings": ["It is old."]}'
-        -> ("Brem", "A town.\nIt is old.", 5.0)
+        -> WrittenReport("Brem", "A town.\nIt is old.", 5.0)
     """
     for value in values_in(reply):
         if not isinstance(value, dict):
@@ -123,7 +149,7 @@ def report_in(reply: str) -> tuple[str, str, float] | None:
             parts += map(_finding, findings)
         text = "\n".join(str(part).strip() for part in parts if part)
         if title and text:
-            return title, text, _number(value.get("rating"))
+            return WrittenReport(title, text, _number(value.get("rating")))
     return None
 
 
@@ -145,19 +171,20 @@ def _number(value: object) -> float:
         return 0.0
 
 
-def points_in(reply: str) -> list[tuple[str, int]] | None:
-    """The points of a reply as (text, score), those without a text left out; None where it has no
-    list of points.
+def points_in(reply: str) -> list[WrittenPoint] | None:
+    """The points of a reply, those without a text left out; None where it has no list of points.
 
-        '{"points": [{"description": "Toren wrote it.", "score": 80}]}' -> [("Toren wrote it.", 80)]
+    '{"points": [{"description": "Toren wrote it.", "score": 80}]}'
+        -> [WrittenPoint("Toren wrote it.", 80)]
     """
     for value in values_in(reply):
         if not isinstance(value, dict) or not isinstance(value.get("points"), list):
             continue
-        described = filter(_is_described, value["points"])
-        return [
-            (str(point["description"]), int(_number(point.get("score")))) for point in described
-        ]
+        points: list[WrittenPoint] = []
+        for point in filter(_is_described, value["points"]):
+            score = int(_number(point.get("score")))
+            points.append(WrittenPoint(str(point["description"]), score))
+        return points
     return None
 
 
@@ -238,8 +265,8 @@ class GraphRAG(LightRAG):
         response = ask_parsed(model, pieces, most, report_in, Retry(retries=0))
         if response.found is None:
             return None
-        title, text, rating = response.found
-        return Report(community, title, text, rating).to_row()
+        written = response.found
+        return Report(community, written.title, written.text, written.rating).to_row()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

@@ -19,7 +19,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -396,6 +396,18 @@ def free_gpu_bytes(device: torch.device) -> int | None:
     return None
 
 
+class FailedPass(NamedTuple):
+    """A pass that failed and ran again, one context at a time.
+
+    Attributes:
+        why: The type of the error.
+        limit: Most tokens of a pass from then on.
+    """
+
+    why: str
+    limit: int
+
+
 class ForwardQueue:
     """Chooses and runs the passes of one model with one adapter; a RequestQueue of
     harness.parallel.scheduler."""
@@ -412,8 +424,7 @@ class ForwardQueue:
         """
         self._model, self._adapter = model, adapter
         self._limit = model.prefill_chunk
-        # For each pass that failed why, and the limit of tokens from then on.
-        self.failed: list[tuple[str, int]] = []
+        self.failed: list[FailedPass] = []
 
     def slow_paths(self) -> Iterator[str]:
         """Yield why passes of this queue ran slower than they could, a sentence each: steps that
@@ -426,8 +437,8 @@ class ForwardQueue:
         elif model.in_one_call and has_stepped and steps is None:
             yield f"'{model.name}' runs each decode step anew, without a CUDA graph: it is spread over several devices"
         if self.failed:
-            why, _ = self.failed[0]
-            least = min(limit for _, limit in self.failed)
+            why = self.failed[0].why
+            least = min(failed.limit for failed in self.failed)
             yield (
                 f"{len(self.failed)} batches of '{model.name}' failed and ran again one context at "
                 f"a time ({why}); the next ones had at most {least} tokens, the last ones "
@@ -597,7 +608,7 @@ class ForwardQueue:
             results = self._run_together(requests)
         except Exception as error:  # noqa: BLE001 - whose error it is shows when each context runs alone
             self._limit = max(sum(len(request.ids) for request in requests) // 2, 1)
-            self.failed.append((type(error).__name__, self._limit))
+            self.failed.append(FailedPass(type(error).__name__, self._limit))
             for request, length in zip(requests, lengths, strict=True):
                 rewind(request.cache, length)
             captures.roll_back()

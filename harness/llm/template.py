@@ -15,7 +15,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from jinja2 import Template, TemplateError, meta, nodes
 from jinja2.ext import Extension
@@ -33,6 +33,30 @@ _ROUGH_TEXT = "qXa  b\n\n\n* C <x> </think> {{ d }} #Xq"
 _HINT = "set model.template=none or give a template file with model.template=FILE"
 
 
+class SystemTurnText(NamedTuple):
+    """What a chat template puts around a system turn's content.
+
+    Attributes:
+        before: What stands before it.
+        after: What stands between it and the first user turn's content.
+    """
+
+    before: str
+    after: str
+
+
+class SystemTurnTokens(NamedTuple):
+    """The same as token ids.
+
+    Attributes:
+        before: What stands before a system turn's content.
+        after: What stands between it and the first user turn's content.
+    """
+
+    before: list[int]
+    after: list[int]
+
+
 @dataclass(frozen=True)
 class Pieces:
     """The texts that a chat template puts between contents; see the module's drawing.
@@ -42,8 +66,8 @@ class Pieces:
         mid: Between a user turn's content and the reply.
         next: Between a reply and the next user turn's content.
         trims: Whether the template strips white space around a content (Llama-3.1's does).
-        system: What stands before a system turn's content, and between it and the first user
-            turn's; None where the template has no system role.
+        system: What stands around a system turn's content; None where the template has no system
+            role.
         thinks: After `mid`, what opens a reasoning model's thinking, or is an empty one.
         closed: Whether `thinks` ends the thinking.
     """
@@ -52,7 +76,7 @@ class Pieces:
     mid: str
     next: str
     trims: bool = False
-    system: tuple[str, str] | None = None
+    system: SystemTurnText | None = None
     thinks: str = ""
     closed: bool = False
 
@@ -68,15 +92,15 @@ class Framed(Protocol):
         begin: What stands before the first user turn.
         mid: What stands between a user turn and the reply.
         next: What stands between a reply and the next user turn.
-        system: What stands before and after a system turn's content; None where the template has no
-            such turn.
+        system: What stands around a system turn's content; None where the template has no such
+            turn.
     """
 
     name: str
     begin: list[int]
     mid: list[int]
     next: list[int]
-    system: tuple[list[int], list[int]] | None
+    system: SystemTurnTokens | None
 
 
 def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
@@ -93,11 +117,11 @@ def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
     if turn == "system":
         if model.system is None:
             raise no_system(model.name)
-        return model.system[0]
+        return model.system.before
     if turn == "reply":
         return model.mid
     if before == "system" and model.system is not None:
-        return model.system[1]
+        return model.system.after
     if before == "start":
         return model.begin
     return model.next
@@ -280,9 +304,8 @@ def environment() -> ImmutableSandboxedEnvironment:
     return sandbox
 
 
-def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, str] | None:
-    """The text before a system turn's content, and between it and the content of the user turn
-    after it; None where the template has no system role.
+def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> SystemTurnText | None:
+    """The text around a system turn's content; None where the template has no system role.
 
     Args:
         render: Messages -> text. For a template without the role the text lacks the content, or an
@@ -298,7 +321,8 @@ def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> tuple[str, 
     if rendered.index(_SYSTEM) > rendered.index(_USER):
         return None
     before, _, rest = rendered.partition(_SYSTEM)
-    return before, rest.partition(_USER)[0]
+    after, _, _ = rest.partition(_USER)
+    return SystemTurnText(before, after)
 
 
 def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:

@@ -15,7 +15,7 @@ from harness.errors import CannotRun
 from harness.llm import gguf
 from harness.llm.backend import ModelFacts
 from harness.llm.endings import endings_pattern, markers_of
-from harness.llm.template import PLAIN, Pieces, cut_template, no_system
+from harness.llm.template import PLAIN, Pieces, SystemTurnTokens, cut_template, no_system
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.models import LanguageModel
@@ -58,8 +58,8 @@ class TokenizedModel(LanguageModel):
         begin: What stands before the first user turn, as tokens.
         mid: What stands between a user turn and the reply.
         next: What stands between a reply and the next user turn.
-        system: What stands before and after a system turn's content; None where the template has no
-            such turn.
+        system: What stands around a system turn's content; None where the template has no such
+            turn.
         opens: What opens a thinking.
         closes: What ends one at its limit.
         reply_start: What stands before a reply without thinking: an empty thinking, or what opens
@@ -119,10 +119,11 @@ class TokenizedModel(LanguageModel):
         self.begin = self._with_bos(self.pieces.begin)
         self.mid = self.text.trusted(self.pieces.mid)
         self.next = self.text.trusted(self.pieces.next)
-        self.system: tuple[list[int], list[int]] | None = None
+        self.system: SystemTurnTokens | None = None
         if self.pieces.system is not None:
-            before, between = self.pieces.system
-            self.system = self._with_bos(before), self.text.trusted(between)
+            before = self._with_bos(self.pieces.system.before)
+            after = self.text.trusted(self.pieces.system.after)
+            self.system = SystemTurnTokens(before, after)
 
     def _encode_thinking(self, thinking: Thinking | None) -> None:
         """Set what opens a thinking, what ends one at its limit, and an empty one, as token ids.
@@ -181,8 +182,8 @@ class TokenizedModel(LanguageModel):
         system role."""
         if self.system is None:
             raise no_system(self.name)
-        before, between = self.system
-        return len(before) + self.count(text) + len(between) - len(self.begin)
+        around = len(self.system.before) + len(self.system.after)
+        return around + self.count(text) - len(self.begin)
 
 
 def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:

@@ -84,7 +84,7 @@ def answer_from(
     spans, tokens = kept_spans(everything, room, model, "left")
     stop = 0
     if spans:
-        stop = spans[0][1]
+        _, stop = spans[0]  # the only one: "left" keeps the beginning
     text = everything[:stop]
     note = f"{compressed.before} tokens compressed to {compressed.after}"
     compress = Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note)
@@ -206,7 +206,8 @@ def _length(piece: Piece) -> int:
     """How many characters a piece has, a text or a span."""
     if isinstance(piece, str):
         return len(piece)
-    return piece[1] - piece[0]
+    piece_start, piece_end = piece
+    return piece_end - piece_start
 
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
@@ -214,7 +215,8 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
     document."""
     if isinstance(piece, str):
         return piece[start:end]
-    return piece[0] + start, piece[0] + end
+    piece_start, _ = piece
+    return piece_start + start, piece_start + end
 
 
 class CompressedMethod(ReadingMethod):

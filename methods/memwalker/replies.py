@@ -28,18 +28,29 @@ class Verdict(NamedTuple):
     answer: str | None
 
 
-def _parse_action(reply: str) -> tuple[int, str] | None:
-    r"""The number of the action line and the text after it; None without such a line, or with
-    several numbers.
+class _Action(NamedTuple):
+    """The action line of a reply.
 
-        "Reasoning: ...\nAction: -2\nAnswer: Brem" -> (-2, "\nAnswer: Brem")
+    Attributes:
+        number: The number in it.
+        rest: The text after it.
+    """
+
+    number: int
+    rest: str
+
+
+def _parse_action(reply: str) -> _Action | None:
+    r"""The action line of a reply; None without such a line, or with several numbers.
+
+    "Reasoning: ...\nAction: -2\nAnswer: Brem" -> _Action(-2, "\nAnswer: Brem")
     """
     matches = list(_ACTION.finditer(reply))
     numbers = {int(match.group(1)) for match in matches}
     if len(numbers) != 1:
         return None
     first = matches[0]
-    return int(first.group(1)), reply[first.end() :]
+    return _Action(int(first.group(1)), reply[first.end() :])
 
 
 def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
@@ -56,9 +67,8 @@ def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
     action = _parse_action(reply)
     if action is None:
         return None
-    number, _ = action
-    if 0 <= number < count or (back and number == BACK):
-        return number
+    if 0 <= action.number < count or (back and action.number == BACK):
+        return action.number
     return None
 
 
@@ -71,10 +81,9 @@ def parse_verdict(reply: str) -> Verdict | None:
     action = _parse_action(reply)
     if action is None:
         return None
-    number, rest = action
-    if number == BACK:
+    if action.number == BACK:
         return Verdict(None)
-    match = _ANSWER_LINE.search(rest)
-    if number != ANSWER or match is None or not match.group(1).strip():
+    match = _ANSWER_LINE.search(action.rest)
+    if action.number != ANSWER or match is None or not match.group(1).strip():
         return None
     return Verdict(match.group(1).strip())

@@ -486,11 +486,12 @@ class _GraphBuilder:
             relations: (number of the segment, text) of each, at least one.
         """
         (last_segment, text), *rest = relations
+        first_entity, second_entity = pair
         understood = True
         for step, (segment, other) in enumerate(rest):
             first = Relation(self.segments[last_segment], text)
             second = Relation(self.segments[segment], other)
-            key = f"fusion {pair[0]} {pair[1]} {step}"
+            key = f"fusion {first_entity} {second_entity} {step}"
             merged = self.tools.keep(key, partial(self._merge_pair, first, second))
             if merged is None:
                 understood = False

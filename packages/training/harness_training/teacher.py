@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.template import cut_template, no_system, turn_frame
+from harness.llm.template import SystemTurnTokens, cut_template, no_system, turn_frame
 from harness.llm.text import Text
 from harness.method import Task
 from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
@@ -91,10 +91,11 @@ class Teacher(LanguageModel):
         self.begin = self.text.trusted(pieces.begin)
         self.mid = self.text.trusted(pieces.mid)
         self.next = self.text.trusted(pieces.next)
-        self.system: tuple[list[int], list[int]] | None = None
+        self.system: SystemTurnTokens | None = None
         if pieces.system is not None:
-            before, after = pieces.system
-            self.system = self.text.trusted(before), self.text.trusted(after)
+            before = self.text.trusted(pieces.system.before)
+            after = self.text.trusted(pieces.system.after)
+            self.system = SystemTurnTokens(before, after)
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
