@@ -92,7 +92,7 @@ def booked() -> Iterator[list[Batch]]:
 
     def book_packed(net: Any, device: Any, asks: Any, *more: Any) -> Any:
         """Read tokens as before, and add their contexts to the present batch."""
-        batches[-1].add([(len(ask.ids), slot_of(ask.cache).used[0]) for ask in asks])
+        batches[-1].add([(len(ask.ids), slot_of(ask.cache).n_tokens) for ask in asks])
         return run_packed(net, device, asks, *more)
 
     def book_replay(steps: Any, size: int, rows: Any) -> Any:

@@ -163,7 +163,7 @@ class _Packed:
 
     def add(self, request: ForwardRequest) -> None:
         """Append a context's tokens to the pass; they follow what the context's cache holds."""
-        before = slot_of(request.cache).used[0]
+        before = slot_of(request.cache).n_tokens
         start = len(self.ids)
         self.ids += request.ids
         end = len(self.ids)
@@ -197,7 +197,7 @@ class _Packed:
         new = [part.end - part.start for part in self.parts]
         slots = [slot_of(part.cache) for part in self.parts]
         starts = [slot.start for slot in slots]
-        keys = [slot.used[0] + count for slot, count in zip(slots, new, strict=True)]
+        keys = [slot.n_tokens + count for slot, count in zip(slots, new, strict=True)]
         return functools.cache(functools.partial(pack_layout, new, starts, keys, longest))
 
 
@@ -319,7 +319,7 @@ def make_room(requests: Sequence[ForwardRequest]) -> None:
         pool.clock += 1
         for request in requests:
             slot = slot_of(request.cache)
-            slot.reserve(slot.used[0] + len(request.ids))
+            slot.reserve(slot.n_tokens + len(request.ids))
             slot.before_leaving = None
             if isinstance(request.capture, WriteCapture):
                 slot.before_leaving = request.capture.reduce

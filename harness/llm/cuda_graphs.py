@@ -155,7 +155,7 @@ class RecordedSteps:
         """
         rows: list[InputRow] = []
         for context, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
-            rows.append(InputRow(slot.start, token, slot.used[0], slot.used[0], context))
+            rows.append(InputRow(slot.start, token, slot.n_tokens, slot.n_tokens, context))
         first = slot_of(self._filling).start
         for n in range(size - len(tokens)):
             rows.append(InputRow(first + n, 0, 0, 0, None))  # noqa: PERF401

@@ -225,8 +225,10 @@ class KVPool:
                 return
             slot.shrink(size)
             slot.before_leaving = None
-            self._ended.pop(slot.names[1], None)
-            self._ended[slot.names[1]] = slot
+            # A block's name is a hash of all tokens up to its end, so this is one of both blocks.
+            two_blocks = slot.names[1]
+            self._ended.pop(two_blocks, None)
+            self._ended[two_blocks] = slot
             while sum(kept.capacity for kept in self._ended.values()) > self._max_ended_tokens:
                 self._ended.popitem(last=False)
 
@@ -359,6 +361,12 @@ class Slot:
         self.before_leaving: Callable[[], None] | None = None
         self.names: list[bytes] = []
         self.away: list[LayerStates] | None = None
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens the context holds, by its first layer; between passes all layers hold as
+        many."""
+        return self.used[0]
 
     def __del__(self) -> None:
         """Give the positions back to the pool when the context is not in use any more."""
@@ -551,7 +559,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             raise ValueError("crop wants a negative count")
         self.slot.used[self._layer] += tokens_to_remove
         if not self._layer:  # names of blocks that were taken away
-            del self.slot.names[self.slot.used[0] // BLOCK :]
+            del self.slot.names[self.slot.n_tokens // BLOCK :]
 
 
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
@@ -610,7 +618,7 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
     slots = [(slot_of(cache), new) for cache, new in parts]
     rows: list[int] = []
     for slot, new in slots:
-        first = slot.start + slot.used[0]
+        first = slot.start + slot.n_tokens
         rows += range(first, first + new)
     index = torch.tensor(rows, device=device)
     pool = slots[0][0].pool

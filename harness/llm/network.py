@@ -549,7 +549,7 @@ class ForwardQueue:
             token: Its next token; None where the logits were NaN or infinite.
         """
         if token is None:
-            return self._model.bad_logits(slot_of(writing.cache).used[0])
+            return self._model.bad_logits(slot_of(writing.cache).n_tokens)
         more = result_or_error(functools.partial(writing.takes, token))
         if more is True:
             return Again(
@@ -602,7 +602,7 @@ class ForwardQueue:
         """
         if len(requests) == 1:
             return [result_or_error(functools.partial(self._run_alone, requests[0]))]
-        lengths = [slot_of(request.cache).used[0] for request in requests]
+        lengths = [slot_of(request.cache).n_tokens for request in requests]
         captures = CaptureTransaction([request.capture for request in requests])
         try:
             results = self._run_together(requests)

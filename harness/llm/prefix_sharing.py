@@ -68,7 +68,7 @@ def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     if not request.blocks:
         return _NOTHING_SHARED
     slot = slot_of(request.cache)
-    used, n_named = slot.used[0], len(slot.names)
+    used, n_named = slot.n_tokens, len(slot.names)
     sharable = max((used + len(request.ids) - request.logits) // BLOCK - n_named, 0)
     common = slot.pool.longest_match(request.blocks[:sharable], n_named)
     tokens = 0
@@ -91,7 +91,7 @@ def copy_shared(request: ForwardRequest) -> ForwardRequest:
         return request
     slot = slot_of(request.cache)
     with slot.pool.lock:  # the source may be rolled back, or end
-        prefix, used = shared_prefix(request), slot.used[0]
+        prefix, used = shared_prefix(request), slot.n_tokens
         if prefix.source is None:
             return request
         if prefix.tokens and not slot.copy(

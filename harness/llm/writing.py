@@ -120,7 +120,7 @@ class Writing:
         self.cached += 1
         self.cost.new += 1
         self.cost.logits += 1
-        self.cost.pairs += slot_of(self.cache).used[0]
+        self.cost.pairs += slot_of(self.cache).n_tokens
         if self.capture is not None and len(self.capture.steps) >= BLOCK:
             self.capture.reduce()
         return self.cost.out < self.decoding.max_tokens
