@@ -54,14 +54,15 @@ class Question:
 
     @property
     def begins(self) -> str:
-        """The text that the shared prompt writes for the model as the
-        beginning of its reply; "" for none.
+        """The text that the shared prompt writes for the model as the beginning of its reply.
+
+        "" here; a data set whose questions have one makes them of a subclass.
         """
         return ""
 
     @property
     def example(self) -> str:
-        """The solved example that the shared prompt begins with; "" for none."""
+        """The solved example that the shared prompt begins with; "" here, as with `begins`."""
         return ""
 
 
@@ -129,7 +130,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A passage that a search found (`Tools.search`).
+    """A passage that a search found, as `Tools.search` gives it to a method; `Found` is the same in
+    a record.
 
     Attributes:
         id: The passage's id in its corpus or document.
@@ -155,7 +157,14 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One call of `Tools.search`. phase: where its cost counts; seconds: of the call."""
+    """One call of `Tools.search`, as a meter holds it; `Searched` is the same in a record.
+
+    Attributes:
+        query: What was searched for.
+        phase: The phase in which its cost counts.
+        seconds: How long the call took.
+        hits: What it found, best first.
+    """
 
     query: str
     phase: str

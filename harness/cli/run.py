@@ -35,9 +35,9 @@ from harness.errors import FirstFailure, HarnessError, UserError
 from harness.parallel.phases import forget_phases, phase, phase_table
 from harness.storage.files import check_home
 
-# 0 done, 3 incomplete, 4 a check failed, 2 the user's mistake (3 once any run started), 1 a bug;
-# the last one wins.
 _CODES_BY_SEVERITY = (0, 3, 4, 2, 1)
+"""Exit codes, of which a command with several ends with the last: 0 done, 3 incomplete, 4 a check
+failed, 2 the user's mistake, 1 a bug."""
 SAVED = "interrupted; what was answered is saved"
 
 
@@ -168,7 +168,7 @@ class _Command:
                         planned.lost.append(Lost(plan.run_name, "not started, as --fail-fast asks"))
                     break
         if self._started and self.code == 2:
-            self.code = 3
+            self.code = 3  # 2 says that nothing was run
 
     def _progress(self, plan: PlannedRun, several: bool) -> Progress:
         """Make what shows the progress of a run; its name is printed too where there are

@@ -184,7 +184,7 @@ class Meter:
             branch = self._branch
             branch.events.append(event)
             self.shapes[event.shape] = shape
-            if event.answered:
+            if event.answered:  # FLOPs are those of requests that gave a usable reply
                 branch.flops = branch.flops + _flops_of(event, shape)
 
     @contextlib.contextmanager

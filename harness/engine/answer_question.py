@@ -37,7 +37,8 @@ from harness.storage.serialize import json_values
 from harness.types import NOT_SCORED_YET, Answer, Document, Example, Question
 
 EMPTY_DOCUMENT = Document("no document", "")
-"""What is read for a question for which nothing was retrieved, so that it is asked and counts."""
+"""What stands for the documents where none is given or found, so that the question is asked and
+counts; also where a method searches a corpus by itself."""
 
 
 @dataclass(frozen=True)
@@ -169,38 +170,34 @@ class AnswerQuestion:
         """The documents that the method sees for a question: those of the question, or with a
         corpus the passages that were retrieved for it. With the view "evidence" only their
         supporting parts remain, and for a method that takes one document they are joined."""
-        question = attempt.example.question
-        documents = [self._plan.dataset.documents[name] for name in question.document_ids]
-        if self._plan.corpus is not None:
-            documents = self.retrieved(question, attempt.meter)
+        documents = self.given_or_retrieved(attempt) or [EMPTY_DOCUMENT]
         supporting = None
         if self._config.method.view == "evidence":
             supporting = attempt.example.gold.supporting
-        return view_for_method(
-            documents or [EMPTY_DOCUMENT], supporting, self._plan.method.traits.one_document
-        )
+        return view_for_method(documents, supporting, self._plan.method.traits.one_document)
 
-    def retrieved(self, question: Question, meter: Meter) -> list[Document]:
-        """Search the corpus with the question: the best passages, each as a document. Returns none
-        for a run without a corpus, and for a method that searches by itself.
-
-        Args:
-            question: Its text is the query.
-            meter: Counts the search.
-        """
+    def given_or_retrieved(self, attempt: Attempt) -> list[Document]:
+        """The documents of a question; with a corpus the best passages for it, each as a document,
+        and none for a method that searches the corpus by itself. The attempt's meter counts the
+        search."""
+        question = attempt.example.question
         corpus = self._plan.corpus
-        if corpus is None or corpus.passages is None:
+        if corpus is None:
+            return [self._plan.dataset.documents[name] for name in question.document_ids]
+        if corpus.passages is None:
             return []
-        with meter.phase("search"):
+        with attempt.meter.phase("search"):
             searcher = self.run.searches.searcher(())
-            return documents_of(searcher.search(question.text, corpus.passages, meter))
+            return documents_of(searcher.search(question.text, corpus.passages, attempt.meter))
 
     def question_for(self, view: View, example: Example) -> Question:
         """The question with the ids of the documents that the method sees. They differ from the
         data set's where documents are joined, cut to their supporting parts, or retrieved from a
         corpus."""
-        cut = self._config.method.view == "evidence" or self._plan.corpus is not None
-        if self._plan.method.traits.one_document or cut:
+        joined = self._plan.method.traits.one_document
+        cut = self._config.method.view == "evidence"
+        retrieved = self._plan.corpus is not None
+        if joined or cut or retrieved:
             return replace(example.question, document_ids=tuple(view.pieces))
         return example.question
 

@@ -118,7 +118,7 @@ class InFlight(InTurn):
         run.indexer.kept = max(run.indexer.kept, places)
         keep_heap_out_of_collections()
         with warn_of_global_draws(run.progress.note, derived_seed(config.seed, "in flight")):
-            in_flight(examples, places, answer, record, run.indexer.choose_next)
+            in_flight(examples, places, answer, record, run.indexer.reserve_next)
 
     def _load(self, record: RecordAnswer) -> int:
         """Load the models, at the first call alone; returns how many questions they have room

@@ -103,10 +103,10 @@ class Indexer:
         # Ids of documents that were indexed, or failed; no question waits for them.
         self._indexed: set[str] = set()
 
-    def choose_next(self, examples: Iterable[Example]) -> int:
-        """The position in `examples` of the question to ask next: the first one none of whose
-        documents another thread is indexing, else 0. Also marks its documents as being indexed,
-        until `documents_done`.
+    def reserve_next(self, examples: Iterable[Example]) -> int:
+        """Mark the documents of the question to ask next as being indexed, until `documents_done`,
+        and return its position in `examples`: the first question none of whose documents another
+        thread is indexing. Where there is none, nothing is marked, and the position is 0.
 
         So several documents are indexed at the same time, also where many questions on one document
         follow each other.
@@ -227,7 +227,7 @@ class Indexer:
         Raises:
             TypeError: It returned no dict. Also whatever the method raises.
         """
-        method = copy.copy(self._plan.method)
+        method = copy.copy(self._plan.method)  # the run's own method keeps its settings
         method.config = _IndexSettings(self._plan.method)
         build = IndexBuild(method.index_roles, self._cache, wanted.key)
         task = None

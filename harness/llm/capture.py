@@ -304,11 +304,11 @@ class WrittenStep(NamedTuple):
 
     Attributes:
         queries: [layers, heads, size].
-        sums: Log-sum-exps of the scores [layers, heads]; None where they are unknown.
+        log_sum_exps: Of the attention scores [layers, heads]; None where they are unknown.
     """
 
     queries: Tensor
-    sums: Tensor | None
+    log_sum_exps: Tensor | None
 
 
 @dataclass
@@ -389,7 +389,7 @@ class WriteCapture:
                 return
             # [layers, heads, rows, size]
             queries = torch.stack([step.queries for step in self.steps], 2)
-            lses = [step.sums for step in self.steps if step.sums is not None]
+            lses = [step.log_sum_exps for step in self.steps if step.log_sum_exps is not None]
             keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
             total = self._over_layers(queries, lses, keys)
             self.rows.append(total.cpu().numpy() / len(keys))
