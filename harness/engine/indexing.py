@@ -259,7 +259,7 @@ class Indexer:
             scheduler = current()
             if scheduler is not None:
                 scheduler.check()  # an interrupted run may have closed its folder
-            self._store.add_document(line)
+            self._store.append_index_line(line)
             self._budget.spend_index(line)
 
 

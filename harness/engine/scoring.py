@@ -204,22 +204,21 @@ def score_record(
         record: The record; it is not changed.
         dataset: Its scorers.
         gold: The gold answers of the question.
-        keep: Scorers whose scores stay, and come first.
+        keep: Names of scores that are not computed again; they come first.
     """
     error = record.error
     if error is not None and not lacks_only_scores(error):
         verdict = unanswered_verdict(dataset, gold)
     else:
         verdict, error = _verdict_on_answer(record, dataset, gold)
-    # Scores of judges and of other tools stay too; flags and counts stay with their scores.
-    stay = _scores_that_stay(record, keep)
-    scores = {**verdict.scores, **_named(record.scores, stay)}
+    kept = _scores_not_computed_again(record, keep)
+    scores = {**verdict.scores, **_named(record.scores, kept)}
     order = [*keep, *scores]
     return replace(
         record,
         scores={name: scores[name] for name in order if name in scores},
         error=error,
-        notes=_notes_of_scored(record, verdict, stay),
+        notes=_notes_of_scored(record, verdict, kept),
     )
 
 
@@ -257,27 +256,27 @@ def _verdict_on_answer(
         return unanswered_verdict(dataset, gold), {**failure, **SCORING}
 
 
-def _scores_that_stay(record: StoredRecord, keep: Sequence[str]) -> set[str]:
+def _scores_not_computed_again(record: StoredRecord, keep: Sequence[str]) -> set[str]:
     """The names of scores that are not computed again: those of judges, of other tools (their names
     begin with LOGGED), and `keep`."""
     logged = [name for name in record.scores if name.startswith(LOGGED)]
     return {*record.judgements, *keep, *logged}
 
 
-def _notes_of_scored(record: StoredRecord, verdict: Verdict, stay: set[str]) -> dict[str, object]:
+def _notes_of_scored(record: StoredRecord, verdict: Verdict, kept: set[str]) -> dict[str, object]:
     """The record's notes with those of a new verdict in place of an earlier verdict's.
 
     Args:
         record: The record as it was before.
         verdict: The new verdict.
-        stay: Names of the scores that are not computed again; their flags and counts stay.
+        kept: Names of the scores that are not computed again; their flags and counts are kept too.
     """
     notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}
     notes |= verdict.notes
-    flags = _named(record.flags, stay)
+    flags = _named(record.flags, kept)
     if flags:
         notes["flags"] = {**flags_of(verdict.notes), **flags}
-    counts = _named(counts_of(record.notes), stay)
+    counts = _named(counts_of(record.notes), kept)
     if counts:
         notes[COUNTS] = {**counts_of(verdict.notes), **counts}
     return notes

@@ -67,7 +67,7 @@ _KEYS = {
     TEXTS: "sha256",
     REQUESTS: "kind",
 }
-"""The files of lines, and a key that every line of each has."""
+"""Name of each file of JSON lines -> a key that all of its lines have."""
 
 
 class RunStore:
@@ -302,8 +302,8 @@ class RunStore:
         self.append_records([record])
 
     def append_records(self, records: Sequence[StoredRecord]) -> None:
-        """Append records to records.jsonl; they are on disk when this
-        returns, or none is (SaveError).
+        """Append records to records.jsonl: all are on disk when this returns. Raises SaveError where
+        they cannot be written, and then none of them is in the file.
 
         Also empties the file of unscored answers once each answer in it has a record.
         """
@@ -354,7 +354,7 @@ class RunStore:
         """Stream the lines of documents.jsonl, an index each, in order."""
         return read_index_lines(self.folder)
 
-    def add_document(self, line: IndexLine) -> None:
+    def append_index_line(self, line: IndexLine) -> None:
         """Append the line of an index to documents.jsonl, unless an equal one is there.
 
         A build that failed gets a line each time, as each had a cost. Raises SaveError.

@@ -259,7 +259,7 @@ def test_a_writer_whose_block_has_ended_writes_nothing(finished):
     store.keep_answer(row)
     store.append_record(row)
     store.keep_texts({"0": "long"})
-    store.add_document(IndexLine("late", None, "built", {}))
+    store.append_index_line(IndexLine("late", None, "built", {}))
     assert {path.name: path.read_bytes() for path in finished.iterdir()} == before
 
 
