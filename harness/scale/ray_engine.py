@@ -452,7 +452,7 @@ class _Round:
             self._noted.add(note)
         for name, value in answered.calls:
             getattr(self._run.store, name)(value)
-            if name == "add_document":
+            if name == "append_index_line":
                 self._run.budget.spend_index(value)
         self._run.budget.spend(answered.record.usage)
         if answered.manifest:
