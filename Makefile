@@ -77,7 +77,7 @@ demo-real: venv
 
 # The tables of README.md and docs/results.md, and bundles of the runs; the same command goes on where it was stopped.
 QUESTIONS ?= 100
-RESULTS := $(BIN)/harness run --suite results --limit $(QUESTIONS) --parallel 8 --out results/real --mlflow off
+RESULTS := $(BIN)/harness run --suite results --sample $(QUESTIONS) --parallel 8 --out results/real --mlflow off
 
 results: venv
 	$(RESULTS) --dataset hotpotqa $(HOTPOTQA)
