@@ -90,7 +90,7 @@ def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
         run: The run.
         method: Its method, with its settings.
     """
-    preset = _preset_params(run, str(run.config.profile or _PAPER))
+    preset = _preset_params(run, run.config.profile)
     for name, value in run.config.method.params.items():
         origin = run.origins.get(f"{_PARAMS}{name}", "")
         said = origin == DEFAULT or origin.startswith(("configs/", "profile "))
@@ -146,16 +146,18 @@ def _set_by_profile(run: StoredRun) -> dict[str, str]:
     return found
 
 
-def _preset_params(run: StoredRun, profile: str) -> Mapping[str, object]:
-    """The parameters of the run's preset under a profile; {} where there is no such preset."""
+def _preset_params(run: StoredRun, profile: str | None) -> Mapping[str, object]:
+    """The parameters of the run's preset under a profile, or without one; {} where there is no
+    such preset."""
     preset = _preset(run, profile)
     if preset is None:
         return {}
     return preset.params
 
 
-def _preset(run: StoredRun, profile: str) -> MethodChoice | None:
-    """The preset that the run's method is called by, under a profile; None where there is none."""
+def _preset(run: StoredRun, profile: str | None) -> MethodChoice | None:
+    """The preset that the run's method is called by, under a profile or without one; None where
+    there is none."""
     name = run.config.method.name.partition("[")[0]
     dataset = run.config.dataset.name
     try:

@@ -331,3 +331,11 @@ def test_searches_are_counted_and_pages_that_hold_the_answer(
     report = here("report", "out", "--columns", "method,searches").checked().stdout
     assert re.search(r"ircot \[k=1\] +2\.0", report)
     assert "searches: in the corpus, per question" in report
+
+
+def test_a_default_that_a_profile_changes_is_no_doubt_of_a_run_without_a_profile(here, tmp_path):
+    """Profile paper finds names with Stanza, and the defaults with rules."""
+    write_questions(tmp_path)
+    run(here, tmp_path, "linearrag", "--set", "encoder=minilm", replies=[{"reply": "Une"}])
+    done = here("report", "out").checked()
+    assert "its preset's" not in " ".join(done.stdout.split())
