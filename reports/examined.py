@@ -45,7 +45,7 @@ _MANY = 4  # times more characters of a token than usual are none of that model
 _LONGER = 2.5  # times more characters of a token than in the first prompt are none of its language
 _STATIC = 20  # characters of an answer that a token may stand for
 _FRAME = 1500  # characters of a prompt beside what it shows: question, markers, examples
-_RANKING = 2  # requests of a search that ranks by attention: one with the question, one without
+_MOST_RANKING_REQUESTS = 2  # a search that ranks by attention: one with the question, one without
 _ROUNDING = 1e-6
 _SLOWER = 1.1  # how much longer requests may seem than their question
 _EXACT = 0.002  # seconds that two clocks of a process may differ by
@@ -553,6 +553,11 @@ def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
     return total
 
 
+def _model_requests(phases: Iterable[PhaseUsage]) -> float:
+    """The requests of phases to models that write, without those to encoders and rerankers."""
+    return _sum(phases, "requests") - _sum(phases, "encoder_requests")
+
+
 def _usage_problems(phases: Iterable[PhaseUsage], expected: Expected) -> Iterator[str]:
     """Yield what does not fit between tokens, FLOPs and models of a phase, a sentence each.
 
@@ -641,14 +646,15 @@ def _request_problems(
         phases: Its costs of search and answer, in this order.
         expected: What it is compared with.
     """
-    requests = _sum(phases, "requests") - _sum(phases, "encoder_requests")
+    requests = _model_requests(phases)
     tokens_out = _sum(phases, "tokens_out")
     if not requests and not _must_ask(record, expected.declared):
         return
     if not requests or not _sum(phases, "tokens_in"):
         yield "an answer without a request, or without a token that was read"
         return
-    if expected.sizes and not _sum(phases, "seconds"):  # a script's replies take none
+    # A script's replies take no time; a model with recorded sizes is no script.
+    if expected.sizes and not _sum(phases, "seconds"):
         yield "an answer that took no time"
     prediction = record.prediction
     has_probes = any("probes" in phase for phase in phases)
@@ -656,9 +662,9 @@ def _request_problems(
         yield "an answer without a token that was written"
     if expected.declared is None or not expected.declared.one_request:
         return
-    search = phases[:1]
-    searched = _sum(search, "requests") - _sum(search, "encoder_requests")
-    if requests - searched != 1 or searched > _RANKING:
+    search, answer = phases
+    search_requests = _model_requests([search])
+    if _model_requests([answer]) != 1 or search_requests > _MOST_RANKING_REQUESTS:
         yield "several requests, where the method makes one"
     yield from _reply_problems(record, phases, expected)
 

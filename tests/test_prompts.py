@@ -19,8 +19,8 @@ from harness.config.resolve import resolve_method
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.cost.meter import Meter
+from harness.engine.completed_method import make_method
 from harness.engine.plan import PlannedRun, plan_choices
-from harness.engine.settled_method import make_method
 from harness.errors import CannotRun, ConfigError, UserError
 from harness.llm.backend import load_model
 from harness.llm.scripted import Rule

@@ -22,7 +22,7 @@ from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, passages_in, run_ours, search
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_method
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.method import Method
 from harness.types import SearchHit
 

@@ -17,7 +17,7 @@ from bench.parity.rows import Rows
 from bench.parity.search_tools import Case, cases, ids_of, run_ours, search
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_method, resolve_model
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.llm.model_info import local_folder
 from harness.method import Method
 

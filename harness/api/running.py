@@ -164,7 +164,7 @@ def _run_all(
     planned = plan_runs(wanted, note)
     for warning in _distinct_warnings(planned.plans):
         note(f"warning: {warning}")
-    runs = Runs(lost={lost.run: lost.why for lost in planned.lost})
+    runs = Runs(lost={run.run: run.why for run in planned.incomplete})
 
     def execute(plan: PlannedRun) -> runner.RunResult:
         """Run one plan with the options of the request."""

@@ -14,7 +14,7 @@ from harness.types import lacks_only_scores
 
 if TYPE_CHECKING:
     from harness.engine.runner import RunResult
-    from harness.engine.runs_in_turn import Lost
+    from harness.engine.runs_in_turn import IncompleteRun
 
 
 def failure_text(result: RunResult, label: str, debug: bool) -> str:
@@ -79,12 +79,12 @@ def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
     return ways
 
 
-def incomplete_runs_sentence(total: int, lost: Sequence[Lost]) -> str:
+def incomplete_runs_sentence(total: int, incomplete: Sequence[IncompleteRun]) -> str:
     """Say which of `total` runs are incomplete, and why; the last words
     of a command with several runs.
     """
-    if not lost:
+    if not incomplete:
         return f"all {total} runs are complete"
-    lines = [f"{len(lost)} of {total} runs are incomplete:"]
-    lines += [f"  {loss.run}: {loss.why}" for loss in lost]
+    lines = [f"{len(incomplete)} of {total} runs are incomplete:"]
+    lines += [f"  {each.run}: {each.why}" for each in incomplete]
     return "\n".join(lines)

@@ -163,7 +163,8 @@ def only_plan(
         runs: What is planned.
         request: The command's request.
         printing: How it prints.
-        checks: Hooks that refuse a plan which they could not check.
+        checks: Hooks of declared checks (a budget, a gate). Each is asked whether it can check a
+            run at all; that raises where it cannot.
 
     Returns:
         The exit code.
@@ -171,7 +172,8 @@ def only_plan(
     Raises:
         UserError: A check names a score that a run does not have.
     """
-    planned = plan_runs(runs, say, elsewhere=True)
+    # What is missing here is printed below, and is no mistake: the runs may be for another machine.
+    planned = plan_runs(runs, say, for_another_machine=True)
     for plan in planned.plans:
         for check in checks:
             check.ready(plan)
@@ -182,8 +184,8 @@ def only_plan(
         _print_forecasts(forecasts, printing, request.suite)
     for missing in _each_once(plan.missing for plan in planned.plans):
         say(f"missing here: {missing}")
-    if planned.lost:
-        say(incomplete_runs_sentence(len(runs), planned.lost))
+    if planned.incomplete:
+        say(incomplete_runs_sentence(len(runs), planned.incomplete))
     return planned.code
 
 

@@ -30,7 +30,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
 from harness.engine.progress import Progress
 from harness.engine.progress_line import ProgressLine
-from harness.engine.runs_in_turn import Hook, Lost, Outcome, Planned, bug_sentence, in_turn
+from harness.engine.runs_in_turn import Hook, IncompleteRun, Outcome, Planned, bug_sentence, in_turn
 from harness.errors import FirstFailure, HarnessError, UserError
 from harness.parallel.phases import forget_phases, phase, phase_table
 from harness.storage.files import check_home
@@ -112,8 +112,8 @@ def run_request(
         say(phase_table())
     if finished_folders is not None:
         finished_folders += command.finished
-    if len(runs) > 1 and (planned.lost or request.suite is not None):
-        say(incomplete_runs_sentence(len(runs), planned.lost))
+    if len(runs) > 1 and (planned.incomplete or request.suite is not None):
+        say(incomplete_runs_sentence(len(runs), planned.incomplete))
     codes = [hook.closed() for hook in hooks]
     return max([command.code, *codes], key=_CODES_BY_SEVERITY.index)
 
@@ -147,7 +147,7 @@ class _Command:
     def execute(self, planned: Planned, hooks: list[Hook]) -> None:
         """Execute the planned runs in turn and print each result.
 
-        Sets `code`, fills `finished`, and adds the incomplete runs to `planned.lost`. With
+        Sets `code`, fills `finished`, and adds the incomplete runs to `planned.incomplete`. With
         --fail-fast the first incomplete run is the last one that is started.
 
         Args:
@@ -162,10 +162,12 @@ class _Command:
             for number, outcome in enumerate(in_turn(planned.plans, execute, hooks), 1):
                 problems = self._print_and_count(outcome, several)
                 if problems:
-                    planned.lost.append(Lost(outcome.plan.run_name, problems))
+                    planned.incomplete.append(IncompleteRun(outcome.plan.run_name, problems))
                 if problems and self.request.fail_fast:
                     for plan in planned.plans[number:]:
-                        planned.lost.append(Lost(plan.run_name, "not started, as --fail-fast asks"))
+                        planned.incomplete.append(
+                            IncompleteRun(plan.run_name, "not started, as --fail-fast asks")
+                        )
                     break
         if self._started and self.code == 2:
             self.code = 3  # 2 says that nothing was run

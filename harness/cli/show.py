@@ -41,9 +41,9 @@ from harness.config.schema import (
 )
 from harness.config.yaml_tree import Tree, as_typed, flatten, mapping_at
 from harness.datasets.formats import documents_given, option_fields
+from harness.engine.completed_method import make_method
 from harness.engine.numbers_from_runs import parameters_naming_runs
 from harness.engine.plan import mistakes_in_parts
-from harness.engine.settled_method import make_method
 from harness.errors import UnknownName, UserError
 from harness.method import MethodConfig
 from harness.method.settings import help_of

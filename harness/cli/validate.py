@@ -15,9 +15,9 @@ from harness.config.resolve import resolve, resolve_dataset, resolve_method
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import mapping_at
 from harness.datasets.formats import formats
+from harness.engine.completed_method import make_method
 from harness.engine.plan import PlannedRun, mistakes_in_parts
 from harness.engine.plan_runs import plan_runs
-from harness.engine.settled_method import make_method
 from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
 
 

@@ -277,8 +277,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 
 
 def _store_of(config: DatasetConfig, options: Options) -> DocumentStore | None:
-    """Open the files of retrieved documents that are named; None where the rows bring the
-    documents.
+    """Open the files of retrieved documents; None where the rows bring the documents.
+
+    The files are those of the setting `documents`; without it, the evidence folder beside the rows
+    of TriviaQA.
 
     Raises DataError for a place that cannot be used.
     """

@@ -101,6 +101,11 @@ def _after_space(sentence: object) -> object:
 def _evidences(raw: RawRow) -> list[list[str]]:
     """The triples of a row, [subject, relation, object]; [] where it has none.
 
+    [["Ada", "born in", "Rome"]]                                     as it is
+    [{"fact": "Ada", "relation": "born in", "entity": "Rome"}]       the same
+    {"fact": "Ada", "relation": "born in", "entity": "Rome"}         one triple without a list: the same
+    "" or null                                                       []
+
     Raises RowError for anything else in the field.
     """
     if "evidences" not in raw:
@@ -109,7 +114,7 @@ def _evidences(raw: RawRow) -> list[list[str]]:
     if entries is None:
         return []
     if not isinstance(entries, list):
-        return [_triple(entries)]
+        return [_triple(entries)]  # one object that is a triple by itself, or RowError
     return list(map(_triple, entries))
 
 

@@ -22,12 +22,12 @@ from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
 from harness.datasets import answer_prefix, answer_schema
 from harness.datasets.base import Dataset
 from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_questions
+from harness.engine.completed_method import CompletedMethod, complete_method, make_method, mark_of
 from harness.engine.findings import Findings
 from harness.engine.numbers_from_runs import NumberFromRun, differing_source
 from harness.engine.plan_models import ModelPlanner, PlannedModels
 from harness.engine.planned_corpus import PlannedCorpus, plan_corpus, with_search_scores
 from harness.engine.run_hash import HashInputs
-from harness.engine.settled_method import SettledMethod, make_method, mark_of, settle_method
 from harness.errors import HarnessError, UserError, attempt
 from harness.method import Method, Task
 from harness.storage.hub_download import without_weights
@@ -114,24 +114,24 @@ class PlannedRun:
         return f"{self.method_name} on {self.config.dataset.name}"
 
 
-def plan_choices(choices: Choices, elsewhere: bool = False) -> PlannedRun:
+def plan_choices(choices: Choices, for_another_machine: bool = False) -> PlannedRun:
     """Resolve `choices` and check them against code, data and models.
 
     Args:
         choices: What the user chose for one run.
-        elsewhere: Plan a run for another machine: no weights are fetched, and files missing here
-            are no error.
+        for_another_machine: Whether the run is for another machine: then no weights are fetched,
+            and files missing here are no error.
 
     Raises:
         UserError: One mistake.
         ConfigError: Several.
     """
     downloads: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-    if elsewhere:
+    if for_another_machine:
         downloads = without_weights()
     with downloads:
         settings = resolve(choices, mistakes_in_parts)
-        return plan(settings, elsewhere)
+        return plan(settings, for_another_machine)
 
 
 def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessError]:
@@ -153,12 +153,13 @@ def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessE
     return problems
 
 
-def plan(settings: Settings, elsewhere: bool = False) -> PlannedRun:
+def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
     """Check settings against code, data and models, and make the plan of their run.
 
     Args:
         settings: The run's settings.
-        elsewhere: Plan a run for another machine: files missing here are no error.
+        for_another_machine: Whether the run is for another machine: then files missing here are no
+            error.
 
     Raises:
         UserError: One mistake.
@@ -170,22 +171,22 @@ def plan(settings: Settings, elsewhere: bool = False) -> PlannedRun:
             "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; "
             "leave it out"
         )
-    settled = attempt(findings.problems, settle_method, settings)
+    completed = attempt(findings.problems, complete_method, settings)
     findings.raise_problems()
-    assert settled is not None  # no problems: it is there
-    corpus = plan_corpus(settings, settled.method, findings)
-    asked = _questions(settings, settled.method, findings, elsewhere)
-    models = ModelPlanner(settings, settled, findings).plan()
-    if elsewhere:
+    assert completed is not None  # no problems: it is there
+    corpus = plan_corpus(settings, completed.method, findings)
+    asked = _questions(settings, completed.method, findings, for_another_machine)
+    models = ModelPlanner(settings, completed, findings).plan()
+    if for_another_machine:
         findings.allow_missing()
     findings.raise_problems()
-    asked = asked or _questions_elsewhere(settings)
-    parts = _CheckedParts(settings, settled, asked, models, corpus)
+    asked = asked or _questions_not_here(settings)
+    parts = _CheckedParts(settings, completed, asked, models, corpus)
     return _planned_run(parts, findings)
 
 
 def _questions(
-    settings: Settings, method: Method, findings: Findings, elsewhere: bool
+    settings: Settings, method: Method, findings: Findings, for_another_machine: bool
 ) -> AskedQuestions | None:
     """The questions of a run, checked; None where they cannot be loaded, which is a finding.
 
@@ -193,17 +194,18 @@ def _questions(
         settings: The run's settings.
         method: The run's method.
         findings: Gets mistakes and warnings.
-        elsewhere: Files missing here are no error, so that the models are checked too.
+        for_another_machine: Whether files missing here are no error, so that the models are checked
+            too.
     """
     asked = attempt(findings.problems, load_questions, settings, method, findings)
-    if elsewhere:
+    if for_another_machine:
         findings.allow_missing()
     if asked is not None:
         check_questions_fit(settings, asked.dataset, findings)
     return asked
 
 
-def _questions_elsewhere(settings: Settings) -> AskedQuestions:
+def _questions_not_here(settings: Settings) -> AskedQuestions:
     """Stands in for a run's questions where their rows are not on this machine: a data set without
     questions, whose `rows` is the official number of the preset, or 0 where --set chose another
     split, subset or repository."""
@@ -212,7 +214,9 @@ def _questions_elsewhere(settings: Settings) -> AskedQuestions:
     rows = 0
     if "--set" not in chosen:
         rows = presets.official_questions(name)
-    dataset = Dataset(name, (), {}, "", "not on this machine", rows=rows)
+    dataset = Dataset(
+        name, examples=(), documents={}, fingerprint="", source="not on this machine", rows=rows
+    )
     return AskedQuestions(dataset, settings.dataset)
 
 
@@ -221,7 +225,7 @@ class _CheckedParts:
     """The parts of a run in which no mistake was found."""
 
     settings: Settings
-    settled: SettledMethod
+    completed: CompletedMethod
     asked: AskedQuestions
     models: PlannedModels
     corpus: PlannedCorpus | None
@@ -230,11 +234,11 @@ class _CheckedParts:
 def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     """The run with its hash and folder, from parts without mistakes. Also adds to `findings` a
     warning for each number that comes from a run with another data set or model."""
-    method = parts.settled.method
+    method = parts.completed.method
     models = parts.models
     dataset = parts.asked.dataset
     config = _used_config(parts)
-    _warn_of_sources(parts.settled, config, findings)
+    _warn_of_sources(parts.completed, config, findings)
     code: dict[str, str] = {}
     if config.method.implementation not in registry.shipped("methods"):
         code = own_code(type(method), config.method.params.values())
@@ -246,7 +250,7 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     folder = run_path(config.dataset.name, config.method.name, config.model.name, hash8)
     return PlannedRun(
         config=config,
-        origins=dict(sorted(parts.settled.origins.items())),
+        origins=dict(sorted(parts.completed.origins.items())),
         method=method,
         dataset=dataset,
         task=task,
@@ -258,7 +262,7 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
         warnings=tuple(dict.fromkeys(findings.warnings)),
         code=code,
         choices=parts.settings.choices,
-        numbers=parts.settled.numbers,
+        numbers=parts.completed.numbers,
         missing=tuple(dict.fromkeys(findings.missing)),
         unused=models.unused,
         corpus=parts.corpus,
@@ -270,15 +274,15 @@ def _used_config(parts: _CheckedParts) -> RunConfig:
     are left out, encoder, reranker and retriever are None where unused. The method's name gets what
     tables show of it ("bm25[wiki]"), its mark what differs from the preset."""
     settings = parts.settings
-    settled = parts.settled
+    completed = parts.completed
     models = parts.models
-    marks = [mark_of(settled, settings.dataset.name)]
+    marks = [mark_of(completed, settings.dataset.name)]
     if parts.corpus is not None:
         marks.append(parts.corpus.mark)
     mark = ", ".join(filter(None, marks))
-    method = settled.choice.model_copy(update={"name": models.method_name, "mark": mark})
-    asked = with_search_scores(parts.asked, settled.method, parts.corpus)
-    needed = settled.method.needs
+    method = completed.choice.model_copy(update={"name": models.method_name, "mark": mark})
+    asked = with_search_scores(parts.asked, completed.method, parts.corpus)
+    needed = completed.method.needs
     return settings.config.model_copy(
         update={
             "method": method,
@@ -291,15 +295,15 @@ def _used_config(parts: _CheckedParts) -> RunConfig:
     )
 
 
-def _warn_of_sources(settled: SettledMethod, config: RunConfig, findings: Findings) -> None:
+def _warn_of_sources(completed: CompletedMethod, config: RunConfig, findings: Findings) -> None:
     """Warn of each number that comes from a run with another data set or model.
 
     Args:
-        settled: Has the numbers.
+        completed: Has the numbers.
         config: The settings of the run that uses them.
         findings: Gets the warnings.
     """
-    for parameter, number in settled.numbers.items():
+    for parameter, number in completed.numbers.items():
         warning = differing_source(parameter, number, config.dataset.name, config.model.name)
         if warning:
             findings.warnings.append(warning)

@@ -1,6 +1,6 @@
 """The models and encoders of a plan, checked against what the method needs of them; none is loaded.
 
-    ModelPlanner(settings, settled, findings).plan() -> PlannedModels(models, encoders, identities)
+    ModelPlanner(settings, completed, findings).plan() -> PlannedModels(models, encoders, identities)
 
 Mistakes and warnings are added to the findings of the plan.
 """
@@ -22,10 +22,10 @@ from harness.config.schema import (
 from harness.config.yaml_tree import mapping_at
 from harness.cost.flops import ModelShape
 from harness.embed import encoder_info
+from harness.engine.completed_method import CompletedMethod
 from harness.engine.findings import Findings
 from harness.engine.model_warnings import untrained_warnings
 from harness.engine.runnable_presets import runnable_presets
-from harness.engine.settled_method import SettledMethod
 from harness.errors import Missing, attempt
 from harness.llm import backend
 from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
@@ -69,7 +69,7 @@ class ModelPlanner:
 
     Attributes:
         settings: The run's settings.
-        settled: The run's method with its parameters.
+        completed: The run's method with its parameters.
         findings: Gets mistakes and warnings.
         _identities: Role -> what identifies its model, encoder or retriever, for those checked so
             far.
@@ -78,15 +78,15 @@ class ModelPlanner:
     """
 
     settings: Settings
-    settled: SettledMethod
+    completed: CompletedMethod
     findings: Findings
     _identities: dict[str, ModelIdentity] = field(default_factory=dict)
     _facts: dict[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Keep the method and the name by which messages call it."""
-        self._method = self.settled.method
-        self._name = self.settled.choice.name
+        self._method = self.completed.method
+        self._name = self.completed.choice.name
 
     def plan(self) -> PlannedModels:
         """Check all models and encoders. Mistakes do not end the check: they are added to the
@@ -392,7 +392,7 @@ class ModelPlanner:
         "dragon[minilm]"."""
         name = self._name
         for role, config in encoders.items():
-            own: str | None = getattr(self.settled.choice, role, None)
+            own: str | None = getattr(self.completed.choice, role, None)
             suffix = f"[{config.name}]"
             differs = own is not None and presets.fold(own) != presets.fold(config.name)
             if differs and not name.endswith(suffix):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
 from harness.engine.plan import PlannedRun, plan_choices
-from harness.engine.runs_in_turn import Lost, Planned, bug_sentence
+from harness.engine.runs_in_turn import IncompleteRun, Planned, bug_sentence
 from harness.errors import ConfigError, HarnessError, UserError, attempt, raise_all
 
 _MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
@@ -50,7 +50,7 @@ class _Mistakes:
 
 
 def plan_runs(
-    choices: Sequence[Choices], note: Callable[[str], None], elsewhere: bool = False
+    choices: Sequence[Choices], note: Callable[[str], None], for_another_machine: bool = False
 ) -> Planned:
     """Plan every run of a command. Of several runs, those without mistakes are planned although
     others have some, which go to `note` and make the exit code 2.
@@ -58,19 +58,19 @@ def plan_runs(
     Args:
         choices: What the user chose, run by run.
         note: Gets a sentence for each mistake.
-        elsewhere: Plan runs for another machine: files missing here are no error.
+        for_another_machine: Plan runs for another machine: files missing here are no error.
 
     Raises:
         UserError: A name or key is wrong, or no run at all can be planned.
     """
     if len(choices) == 1:
-        planned = Planned([plan_choices(choices[0], elsewhere)])
+        planned = Planned([plan_choices(choices[0], for_another_machine)])
         _check_plans(choices, planned.plans, note)
         return planned
     _check_names(choices)
     planned, mistakes = Planned(), _Mistakes()
     for run in choices:
-        _plan_one(run, elsewhere, planned, mistakes)
+        _plan_one(run, for_another_machine, planned, mistakes)
     problems = _sentences(mistakes.wrong, _MAX_REPEATS)
     missing = _sentences(mistakes.missing, 1)  # one thing to get, however many runs lack it
     problems += missing
@@ -151,25 +151,27 @@ def _check_names(choices: Sequence[Choices]) -> None:
     raise_all(mistakes)
 
 
-def _plan_one(run: Choices, elsewhere: bool, planned: Planned, mistakes: _Mistakes) -> None:
-    """Plan one of several runs. A run that cannot run is put among the lost ones; so is one that a
+def _plan_one(
+    run: Choices, for_another_machine: bool, planned: Planned, mistakes: _Mistakes
+) -> None:
+    """Plan one of several runs. A run that cannot run is put among the incomplete ones; so is one that a
     bug ends, and the others go on.
 
     Args:
         run: What the user chose for it.
-        elsewhere: Plan it for another machine.
-        planned: Gets its plan, or that it is lost.
+        for_another_machine: Plan it for another machine.
+        planned: Gets its plan, or why it cannot run.
         mistakes: Gets what is wrong with it.
     """
     name = f"{' '.join(filter(None, [run.method, point_text(run.point)]))} on {run.dataset}"
     try:
-        planned.plans.append(plan_choices(run, elsewhere))
+        planned.plans.append(plan_choices(run, for_another_machine))
     except UserError as error:
         mistakes.add(error, name)
-        planned.lost.append(Lost(name, "; ".join(error.sentences)))
+        planned.incomplete.append(IncompleteRun(name, "; ".join(error.sentences)))
     except Exception as error:  # noqa: BLE001 - a bug in one method must not lose the others
         traceback.print_exc()
-        planned.lost.append(Lost(name, bug_sentence(error)))
+        planned.incomplete.append(IncompleteRun(name, bug_sentence(error)))
         planned.code = 1
 
 

@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve_method
 from harness.config.schema import MethodChoice
 from harness.config.sweep import method_and_parameters
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.errors import UserError
 
 FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}

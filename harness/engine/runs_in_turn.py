@@ -51,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Lost:
+class IncompleteRun:
     """An incomplete run: not started, stopped midway, with failed questions or not saved.
 
     Attributes:
@@ -69,12 +69,12 @@ class Planned:
 
     Attributes:
         plans: The plans of the runs that can be run.
-        lost: The other runs, with why.
+        incomplete: The other runs, with why.
         code: The exit code so far.
     """
 
     plans: list[PlannedRun] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
+    incomplete: list[IncompleteRun] = field(default_factory=list)
     code: int = 0
 
 

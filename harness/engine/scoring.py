@@ -171,9 +171,13 @@ def scorer_applies(name: str, gold: Gold) -> bool:
 
 
 def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet | None:
-    """The scores of an empty answer by the named scorers; None where one of them fails on it."""
+    """The scores of an empty answer by the named scorers; None where one of them fails on it.
+
+    It counts as an answer that never comes, so that it is within no limit of seconds.
+    """
+    never = math.inf
     try:
-        return scorers.score_answer(names, "", (), gold, math.inf)
+        return scorers.score_answer(names, "", (), gold, seconds=never)
     except STOPS:
         raise
     except Exception:  # noqa: BLE001 - a user's scorer may break on an empty answer; the question failed all the same

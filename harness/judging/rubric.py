@@ -179,7 +179,7 @@ class _Asker:
 def rubric_steps(published: PublishedPrompts) -> Steps:
     """Make the function that judges an answer by its rubric with these prompts."""
 
-    def steps(case: Case, ask: Ask) -> Outcome:
+    def judge_answer(case: Case, ask: Ask) -> Outcome:
         """Judge an answer by its events in order where the case's
         prompt says so, else item by item.
         """
@@ -188,7 +188,7 @@ def rubric_steps(published: PublishedPrompts) -> Steps:
             return _judge_order(case, asker)
         return _judge_items(case, asker)
 
-    return steps
+    return judge_answer
 
 
 def _judge_items(case: Case, asker: _Asker) -> Outcome:

@@ -94,11 +94,11 @@ class FeedCaptured:
     """What a FeedCapture held when a pass began.
 
     Attributes:
-        layers: Calls that it had seen.
+        calls_seen: Calls of attention that it had seen.
         totals: For each request the sums [spans].
     """
 
-    layers: int
+    calls_seen: int
     totals: list[np.ndarray]
 
 
@@ -147,13 +147,13 @@ class FeedCapture:
         first: The position of the pass's first new token.
         requests: What is measured.
         totals: For each request the sums [spans] so far.
-        layers: How many calls of attention were seen so far.
+        calls_seen: How many calls of attention were seen so far: in each pass one a layer.
     """
 
     first: int
     requests: list[FeedRequest]
     totals: list[np.ndarray] = field(default_factory=list)
-    layers: int = 0
+    calls_seen: int = 0
     _watched: _WatchedPass | None = None
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ class FeedCapture:
             self._add_by_softmax(call)
         else:
             self._add_by_lse(call, call.lse)
-        self.layers += 1
+        self.calls_seen += 1
 
     def _add_by_softmax(self, call: AttentionCall) -> None:
         """Add the attention of a layer to `totals`, from all scores of a row."""
@@ -220,11 +220,11 @@ class FeedCapture:
 
     def saved(self) -> FeedCaptured:
         """What was captured so far, to come back to by `restore` where the next pass fails."""
-        return FeedCaptured(self.layers, [total.copy() for total in self.totals])
+        return FeedCaptured(self.calls_seen, [total.copy() for total in self.totals])
 
     def restore(self, captured: FeedCaptured) -> None:
         """Go back to what `saved` returned."""
-        self.layers = captured.layers
+        self.calls_seen = captured.calls_seen
         self.totals = captured.totals
         self._watched = None
 
@@ -236,11 +236,12 @@ class FeedCapture:
             layers: The number of layers of the model.
 
         Raises:
-            RuntimeError: A layer was not seen; each batch adds all layers to the count.
+            RuntimeError: The call of a layer was not seen. A whole pass adds `layers` to the calls,
+                so a number that this does not divide lacks some.
         """
-        if self.layers < layers or self.layers % layers:
+        if self.calls_seen < layers or self.calls_seen % layers:
             raise RuntimeError(
-                f"attention was captured in {self.layers} of {layers} layers: kernel '{NAME}' not "
+                f"attention was captured in {self.calls_seen} of {layers} layers: kernel '{NAME}' not "
                 "in use"
             )
         means = []
@@ -636,7 +637,7 @@ class Pack:
             self._watched.finish()
         for part in self.parts:
             if isinstance(part.capture, FeedCapture):
-                part.capture.layers += self.calls
+                part.capture.calls_seen += self.calls
         captures = [part.capture for part in self.parts if isinstance(part.capture, WriteCapture)]
         if captures:
             keep_steps(captures, *self.step(), self.scaling)

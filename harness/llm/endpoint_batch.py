@@ -299,7 +299,7 @@ class Batches:
         # The server may name a field by the name that it has here, or by the one that was sent.
         fields = json.dumps({**body, **json.loads(self._server.encoded(body))}).encode()
         problem = self._server.error_of_status(failure, fields)
-        if self._server.takes_other_name(problem) and self._rounds < 2:
+        if self._server.learn_other_name(problem) and self._rounds < 2:
             with self._lock:
                 self._queue_and_raise(key, body)
         if isinstance(problem, CannotRun):

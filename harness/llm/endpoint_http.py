@@ -299,6 +299,9 @@ class Server:
     ) -> T:
         """Post JSON, and read the JSON of its reply.
 
+        Where the server refuses a field and takes it under another name, the body is encoded again
+        with that name, and posted again.
+
         Args:
             path: Below the address of the server.
             body: What is sent.
@@ -313,8 +316,9 @@ class Server:
         try:
             return self.request(ServerCall(path, read, max_bytes, self.encoded(body)), tries)
         except CannotRun as error:
-            if not self.takes_other_name(error):
+            if not self.learn_other_name(error):
                 raise
+            # `encoded` now writes the other name.
             return self.request(ServerCall(path, read, max_bytes, self.encoded(body)), tries)
 
     def encoded(self, body: Mapping[str, object]) -> bytes:
@@ -322,9 +326,9 @@ class Server:
         renamed = {self._names.get(name, name): value for name, value in body.items()}
         return json.dumps(renamed, ensure_ascii=False).encode("utf-8", "replace")
 
-    def takes_other_name(self, error: Exception) -> bool:
-        """Whether an error refuses a field that has another name (max_tokens). If so, requests have
-        the other name from then on."""
+    def learn_other_name(self, error: Exception) -> bool:
+        """Where an error refuses a field that has another name (max_tokens), use that name in all
+        requests from now on. Returns whether it was so."""
         if not isinstance(error, _FieldRefused) or error.field not in OTHER_NAMES:
             return False
         self._names[error.field] = OTHER_NAMES[error.field]

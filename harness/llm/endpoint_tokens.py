@@ -23,7 +23,7 @@ from harness.llm.text import Text
 ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36
 
 
-def break_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
+def put_space_into_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
     """Put a space after the first character of each marker that a text spells.
 
     "a<|end|>", ["<|end|>"] -> ("a< |end|>", 1)
@@ -73,8 +73,9 @@ class EstimatedTokens:
         return ""
 
     def break_markers(self, text: str) -> tuple[str, int]:
-        """`text` with the markers of widespread models broken up, and their number."""
-        return break_markers(text, {*KNOWN, *OPENING})
+        """`text` with a space in each marker of a widespread model that it spells, and the number of
+        spaces: markers that end a reply or turn (KNOWN), and that begin one (OPENING)."""
+        return put_space_into_markers(text, {*KNOWN, *OPENING})
 
 
 class Tokens(Text):
@@ -132,4 +133,4 @@ class Tokens(Text):
     def break_markers(self, text: str) -> tuple[str, int]:
         """`text` with every marker in it broken up, and their number; text without markers is
         returned unchanged."""
-        return break_markers(text, self._markers_to_break)
+        return put_space_into_markers(text, self._markers_to_break)

@@ -165,10 +165,10 @@ class _WaitingAsk:
         member: The thread that asks.
         queue: The queue that runs it.
         ask: The request.
-        asked: When it was queued, by time.monotonic.
-        since: Since when it waits; later than `asked` where it goes on (`Again`).
+        queued_at: When it was queued, by time.monotonic.
+        since: Since when it waits; later than `queued_at` where it goes on (`Again`).
         outcome: Its result, or an exception.
-        ran: Seconds of the batches that it was in.
+        run_seconds: Seconds of the batches that it was in.
         gate: A lock that is released once `outcome` is set.
     """
 
@@ -181,9 +181,9 @@ class _WaitingAsk:
             ask: The request.
         """
         self.member, self.queue, self.ask = member, queue, ask
-        self.asked = self.since = time.monotonic()
+        self.queued_at = self.since = time.monotonic()
         self.outcome: Any = None
-        self.ran = 0.0
+        self.run_seconds = 0.0
         # A bare lock is a third of an Event's cost.
         self.gate = threading.Lock()
         self.gate.acquire()
@@ -191,11 +191,11 @@ class _WaitingAsk:
 
 def _run(queue: RequestQueue, batch: Sequence[_WaitingAsk]) -> list[Any]:
     """Run the asks of a batch together, and return the outcome of each in order. Also adds the
-    whole batch's seconds to the `ran` of every one."""
+    whole batch's seconds to the `run_seconds` of every one."""
     began = time.monotonic()
     outcomes: list[Any] = queue.run([waiting.ask for waiting in batch])
     for waiting in batch:
-        waiting.ran += time.monotonic() - began
+        waiting.run_seconds += time.monotonic() - began
     return outcomes
 
 
@@ -368,10 +368,12 @@ class Scheduler:
         with self._lock:
             self.check()
             self._asks.append(waiting)
+            # This thread now waits itself, so a batch need not wait for a request of it.
             self._forget_member(waiting.member)
             self._wake_if_ready()
-        waiting.gate.acquire()
-        add_queued(time.monotonic() - waiting.asked - waiting.ran)
+        waiting.gate.acquire()  # until the outcome is set
+        seconds = time.monotonic() - waiting.queued_at
+        add_queued(seconds - waiting.run_seconds)
         if isinstance(waiting.outcome, BaseException):
             raise waiting.outcome
         return waiting.outcome

@@ -137,6 +137,8 @@ def score(
         return 0.0
     gold = list(map(_plain, lines))
     value = _metric_of_task(task, gold, _answer_lines(prediction))
+    # The authors' code takes a value above 1 for an error and scores 0 (docs/methods/scoring.md).
+    # Only pairs in order have one: where the gold answer repeats a line.
     if value > 1.0:
         return 0.0
     return value

@@ -85,8 +85,10 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames:
 
 
 def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
-    """The F of ROUGE-L as LongBench computes it by the `rouge` package; 0.0 where that script
-    catches an exception.
+    """The F of ROUGE-L as LongBench computes it by the `rouge` package.
+
+    0.0 for a text without a sentence, and for one so long that the package's recursion would exceed
+    Python's limit: LongBench's script catches either exception and scores 0.
 
     Words are sets, and 1e-8 is added to the denominator, so identical texts give 0.999999995.
 

@@ -57,10 +57,10 @@ def find(source: str) -> Weights:
     Raises:
         CannotRun: They are not there ("not run: weights: ...").
     """
+    model = ModelConfig(name=source, source=source)
+    named_by_setting = weights_of("method.classifier")  # messages name this setting
     try:
-        folder, _ = local_folder(
-            ModelConfig(name=source, source=source), weights_of("method.classifier")
-        )
+        folder, _ = local_folder(model, named_by_setting)
         return Weights(source, folder, hash_files(folder))
     except Missing as error:
         raise Missing(f"not run: weights: {error}", error.thing) from error

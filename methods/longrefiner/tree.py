@@ -341,12 +341,12 @@ def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutTex
     return _CutText("".join(pieces), runs_in_cut, spans)
 
 
-def _has_abstract(runs: Sequence[_Stretch], parts: _Parts) -> bool:
+def _has_abstract(stretches: Sequence[_Stretch], parts: _Parts) -> bool:
     """Whether any of the stretches lies in an abstract."""
-    numbers: set[int] = set()
-    for run in runs:
-        numbers.update(run.path)
-    return any(parts.parts[number].kind == "abstract" for number in numbers)
+    part_numbers: set[int] = set()
+    for stretch in stretches:
+        part_numbers.update(stretch.path)
+    return any(parts.parts[number].kind == "abstract" for number in part_numbers)
 
 
 def _with_gaps(

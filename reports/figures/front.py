@@ -51,8 +51,8 @@ BEST = "best for its cost"
 BEATEN = "beaten"
 FLOOR = "floor"
 UPPER_BOUND = "upper bound"
-OTHERWISE = "asked otherwise"
-_UNRANKED = (UPPER_BOUND, OTHERWISE)
+ASKED_OTHERWISE = "asked otherwise"
+_UNRANKED = (UPPER_BOUND, ASKED_OTHERWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ _MARKS = {
     ),
     FLOOR: MarkStyle("floor: what others must beat", _GREY, "v"),
     UPPER_BOUND: MarkStyle("upper bound: was shown the evidence", "#009E73", "D"),
-    OTHERWISE: MarkStyle("asked otherwise: not compared", "#D55E00", "s"),
+    ASKED_OTHERWISE: MarkStyle("asked otherwise: not compared", "#D55E00", "s"),
 }
 """The kinds of points, in the order of the legend."""
 
@@ -343,11 +343,12 @@ def _point_of_row(row: TableRow, score: str, cost: str) -> MethodPoint | None:
 
 
 def _mark_of_row(row: TableRow) -> str:
-    """The kind of point of a row before it is compared; a method that may be beaten is BEST."""
+    """The kind of point of a row as long as nothing beats it; `_compared` makes a BEST that is
+    beaten BEATEN."""
     if row.is_upper_bound:
         return UPPER_BOUND
     if row.asked_otherwise:
-        return OTHERWISE
+        return ASKED_OTHERWISE
     if row.is_floor:
         return FLOOR
     return BEST

@@ -22,7 +22,7 @@ from harness.config.resolve import Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.suites import Suite
 from harness.cost.flops import ModelShape
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.errors import ConfigError
 from harness.method import Method
 
@@ -55,8 +55,13 @@ class Needs:
 def needs(suite: Suite) -> Needs:
     """The data sets, documents, models and GPU memory that a suite needs.
 
+    A method's run over the first data set of a part stands for its runs over the others. Their
+    parameters may differ (`by_dataset` of a preset: how many passages, say), but what is counted
+    here does not: the model is the suite's own, or the default reader, which differs only between
+    made-up and published data sets. No suite of the papers has both in one part.
+
     Raises:
-        UserError: A run of the suite cannot be settled.
+        UserError: A run of the suite cannot be resolved.
     """
     needed = Needs()
     for part in suite.parts or (suite,):

@@ -19,7 +19,7 @@ from harness.config.resolve import Settings as RunSettings
 from harness.config.resolve import resolve
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.config.yaml_tree import flatten
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.errors import ConfigError
 from harness.method import Method
 from harness.method.abilities import numbers_from_runs, roles_with_adapters

@@ -10,8 +10,8 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve_dataset, resolve_method
 from harness.cost.meter import Meter
 from harness.datasets.few_shot import shots_of
+from harness.engine.completed_method import make_method
 from harness.engine.plan import plan_choices
-from harness.engine.settled_method import make_method
 from harness.engine.tools import EngineTools, Models
 from harness.errors import UserError
 from harness.method import Task

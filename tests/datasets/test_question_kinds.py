@@ -17,8 +17,8 @@ from harness.datasets.question_kinds import (
     random_sample,
 )
 from harness.engine.asked_questions import load_questions
+from harness.engine.completed_method import complete_method
 from harness.engine.findings import Findings
-from harness.engine.settled_method import settle_method
 from harness.errors import UserError
 from harness.types import Document, Example, Gold, Question
 from tests.datasets.support import musique, write_lines
@@ -114,7 +114,7 @@ def test_a_sample_is_the_same_on_every_machine():
 def asked(data, **choices):
     """The questions of a run over a file of MuSiQue, and the warnings about them."""
     settings = resolve(Choices(method="bm25", dataset="musique", data=data, **choices))
-    method, findings = settle_method(settings).method, Findings()
+    method, findings = complete_method(settings).method, Findings()
     return load_questions(settings, method, findings).dataset, findings.warnings
 
 

@@ -6,7 +6,7 @@ import copy
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.storage.manifest_file import RunManifest
 from harness.storage.run_folder import read_run
 from harness.storage.stored_config import StoredConfig

@@ -8,7 +8,7 @@ import pytest
 from harness.config import suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.storage.stored_config import StoredConfig
 from reports.paper.comparable import differences
 from reports.paper.printed import load

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from harness.cost.meter import Meter
 from harness.errors import QuestionError
 from harness.llm.endings import KNOWN, OPENING
-from harness.llm.endpoint_tokens import break_markers
+from harness.llm.endpoint_tokens import put_space_into_markers
 from harness.llm.hf_session import HFSession
 from harness.llm.text import Text
 from tests.llm.endpoints import asked, loaded
@@ -105,7 +105,7 @@ def test_a_vocabulary_that_spells_a_control_token_as_a_word_fails_the_question()
     ],
 )
 def test_text_for_a_server(text, sent, count):
-    assert break_markers(text, {*KNOWN, *OPENING}) == (sent, count)
+    assert put_space_into_markers(text, {*KNOWN, *OPENING}) == (sent, count)
 
 
 def test_the_markers_of_the_servers_own_tokenizer_are_broken_up_too(kinds):

@@ -54,7 +54,7 @@ class Audit:
         examples: Question id -> question and gold.
         suspects: Question id -> reason -> its evidence.
         scored: Method -> its values of the headline.
-        strong: How many methods are strong (see the module).
+        n_strong: How many methods are strong (see the module).
     """
 
     dataset: str
@@ -62,7 +62,7 @@ class Audit:
     examples: Mapping[str, Example]
     suspects: Mapping[str, Mapping[str, str]]
     scored: Mapping[str, facts.Scored]
-    strong: int
+    n_strong: int
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
@@ -381,8 +381,9 @@ def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
     """Titled tables for people: for each data set the suspect questions, where there are any, and
     each method's score.
 
-    The score without suspect questions is not shown: which questions are suspect depends on the
-    answers (18.5 points in a simulation).
+    A method's score over the other questions alone is not shown. Which questions are suspect
+    depends on what the methods answered, so leaving them out shifts the scores; in a simulation by
+    18.5 points.
     """
     out = []
     for audit in audits:
@@ -393,10 +394,11 @@ def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
             out.append((f"{audit.dataset}: gold answers to look at", listed))
         suspects = f"{len(audit.suspects)} of {len(audit.examples)} gold answers are suspect"
         note = f"{suspects}; {audit.headline}"
-        if audit.strong < 2:
+        if audit.n_strong < 2:
             note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
         rows = []
         for label, scored in audit.scored.items():
+            # Of all questions, the suspect ones too.
             columns = facts.mean_columns("all", scored.values, scored.clusters, seed=0)
             rows.append({"method": label, **columns, "notes": (note,)})
         out.append((f"{audit.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))

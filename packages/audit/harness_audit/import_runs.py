@@ -65,14 +65,14 @@ class Imported:
         config: What goes into run.yaml.
         manifest: What goes into manifest.json.
         records: What goes into records.jsonl.
-        lost: A sentence for every answer that is left out.
+        left_out: A sentence for every answer that is left out.
     """
 
     run: ForeignRun
     config: StoredConfig
     manifest: RunManifest
     records: PackedRecords
-    lost: Sequence[str]
+    left_out: Sequence[str]
 
     @property
     def place(self) -> Path:
@@ -94,8 +94,8 @@ class Imported:
             The temporary folder with the run.
         """
         counts = RunSummary(state=self.run.state, n_asked=self.manifest.dataset.questions)
-        if self.lost:
-            counts = counts.with_values(n_left_out=len(self.lost))
+        if self.left_out:
+            counts = counts.with_values(n_left_out=len(self.left_out))
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)
         draft = Path(stack.enter_context(temporary), "run")
@@ -230,9 +230,7 @@ def _prepare_repeat(
     Raises:
         UserError: No answer fits a question, or none has a score.
     """
-    answers = run.answers
-    if len(run.repeats) > 1:
-        answers = Answers(answer for answer in run.answers if answer.repeat == repeat)
+    answers = _answers_of_repeat(run, repeat)
     matched = _match(run, answers, config, dataset)
     notes = [*run.lost, *matched.notes]
     logged = [LOGGED + name for name in run.scores]
@@ -243,13 +241,14 @@ def _prepare_repeat(
         raise UserError(f"{run.files[0]} holds no score; {why}")
     settings = _settings(run, repeat, config, names)
     files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
-    known = _known_of_rows(dataset)
-    rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
+    rows_identity = _identity_of_rows(dataset)
+    hashed = [settings, [file.to_json() for file in files], rows_identity]
+    n_questions = max(run.asked, len(answers))
     manifest = RunManifest(
         started=run.started,
         method=run.method,
-        hash=digest([settings, [file.to_json() for file in files], known])[:8],
-        dataset=rows.with_values(**known),
+        hash=digest(hashed)[:8],
+        dataset=DatasetRows(name=config.name, questions=n_questions, **rows_identity),
         scorers=_scorer_versions(computed, logged, run.tool),
         packages={"longdoc-harness": VERSION},
         warnings=notes,
@@ -258,11 +257,23 @@ def _prepare_repeat(
             files=files,
             at=utc_now(),
             told=run.printed_means,
-            left_out=matched.lost,
+            left_out=matched.left_out,
         ),
     )
-    stored = StoredConfig.from_json(settings)
-    return Imported(replace(run, answers=Answers()), stored, manifest, records, matched.lost)
+    return Imported(
+        run=replace(run, answers=Answers()),  # `records` has them now
+        config=StoredConfig.from_json(settings),
+        manifest=manifest,
+        records=records,
+        left_out=matched.left_out,
+    )
+
+
+def _answers_of_repeat(run: ForeignRun, repeat: int) -> Answers:
+    """The answers with the number `repeat`, from 1, among the answers to their question."""
+    if len(run.repeats) == 1:
+        return run.answers
+    return Answers(answer for answer in run.answers if answer.repeat == repeat)
 
 
 def _scorer_versions(
@@ -281,8 +292,8 @@ def _scorer_versions(
     return versions
 
 
-def _known_of_rows(dataset: Dataset | None) -> dict[str, str]:
-    """What the manifest says of a data set's rows: {"fingerprint": ..., "source": ...}; {} where
+def _identity_of_rows(dataset: Dataset | None) -> dict[str, str]:
+    """What identifies a data set's rows, in the manifest and in the hash: {"fingerprint": ..., "source": ...}; {} where
     the questions are those of the imported file."""
     if dataset is None:
         return {}
@@ -315,12 +326,12 @@ class _Matched:
 
     Args:
         pairs: The answers that fit a question.
-        lost: A sentence for each of the others.
+        left_out: A sentence for each of the others.
         notes: Sentences on both.
     """
 
     pairs: Iterable[_Pair]
-    lost: list[str]
+    left_out: list[str]
     notes: list[str]
 
 
@@ -341,13 +352,17 @@ def _match(
     if dataset is None:
         note = "documents are not known, so intervals take each question for a document of its own"
         return _Matched(_OwnQuestions(answers), [], [note])
-    pairs, lost = match_answers(answers, dataset.examples)
+    pairs, left_out = match_answers(answers, dataset.examples)
     if not pairs:
-        raise UserError(f"no answer in {run.files[0]} is to a question of {config.name}: {lost[0]}")
+        raise UserError(
+            f"no answer in {run.files[0]} is to a question of {config.name}: {left_out[0]}"
+        )
     notes: list[str] = []
-    if lost:
-        notes.append(f"{len(lost)} of {len(answers)} answers match no question and are left out")
-    return _Matched(pairs, lost, notes)
+    if left_out:
+        notes.append(
+            f"{len(left_out)} of {len(answers)} answers match no question and are left out"
+        )
+    return _Matched(pairs, left_out, notes)
 
 
 def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str]) -> DatasetConfig:

@@ -437,7 +437,10 @@ def _paired_scores(pair: Pair, score: str) -> PairedScores:
 
 def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
     """Scores of original and copy on their common questions, the drop, and the drop as a share of
-    the original's.
+    the original's score.
+
+    The share is left out (`recalled` is NOTHING) where the original scores 0, and where the check
+    does not show that the copy is no harder: the drop may then come of that.
 
     Args:
         pair: The runs.

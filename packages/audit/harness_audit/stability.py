@@ -49,7 +49,8 @@ _IN_DRAWS = (
 
 @dataclass(frozen=True)
 class Stability:
-    """The methods of one data set and model under every choice.
+    """The methods of one data set and model under every choice: each scorer and judge that can
+    score them.
 
     Args:
         found: The methods under every scorer.
@@ -222,8 +223,8 @@ def _unsettled_by_draw(band: Band, by_headline: Sequence[_PairByChoice]) -> list
 
 
 def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floats]:
-    """Choice -> for each pair the difference of the means of its two methods. Choices by which all
-    methods are equal are left out, but not the headline.
+    """Choice (scorer or judge) -> for each pair the mean of its first method minus that of its
+    second. Choices by which all methods are equal are left out, but not the headline.
 
     Args:
         band: The methods under every choice.

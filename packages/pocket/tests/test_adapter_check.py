@@ -8,7 +8,7 @@ from pocket.card import EMBEDDED, NAME
 
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_method
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.llm import adapters
 from harness.llm.model_info import hash_files
 

@@ -69,7 +69,7 @@ def import_(
     write_all(runs, results, say)
     for repeats in imports:
         _print_import(repeats, results)
-    if any(run.lost for run in runs):
+    if any(run.left_out for run in runs):
         return 3
     return 0
 
@@ -117,15 +117,15 @@ def _print_import(repeats: Sequence[Imported], results: Path) -> None:
         count = f"{len(repeat.records)} questions{number}"
         print(printable(f"{results / repeat.place}: {count}, imported from {repeat.run.tool}"))
         print(aligned(_score_rows(repeats)) or "  no question was answered")
-    lost: list[str] = []
+    left_out: list[str] = []
     warnings: list[str] = []
     for repeat in repeats:
-        lost += repeat.lost
+        left_out += repeat.left_out
         warnings += repeat.manifest.warnings
-    for sentence in lost[:_SHOWN]:
+    for sentence in left_out[:_SHOWN]:
         say(printable(f"left out: {sentence}"))
-    if len(lost) > _SHOWN:
-        say(f"left out: {len(lost) - _SHOWN} more (manifest.json lists all)")
+    if len(left_out) > _SHOWN:
+        say(f"left out: {len(left_out) - _SHOWN} more (manifest.json lists all)")
     for warning in dict.fromkeys(warnings):
         say(printable(f"note: {warning}"))
 

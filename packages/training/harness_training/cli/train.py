@@ -23,7 +23,7 @@ from harness.cli.table_output import columns
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_dataset, resolve_method, resolve_model
 from harness.config.yaml_tree import parse_assignments
-from harness.engine.settled_method import make_method
+from harness.engine.completed_method import make_method
 from harness.errors import UnknownName, UserError
 from harness.llm.backend import check_greedy, model_facts
 from harness.storage.files import check_writable, save_error

@@ -22,7 +22,7 @@ _PARAMS = "method.params."
 
 
 @dataclass(frozen=True)
-class SettledMethod:
+class CompletedMethod:
     """A method that can run.
 
     Attributes:
@@ -38,7 +38,7 @@ class SettledMethod:
     numbers: Mapping[str, NumberFromRun]
 
 
-def settle_method(settings: Settings) -> SettledMethod:
+def complete_method(settings: Settings) -> CompletedMethod:
     """Make the method of a run with a value for each parameter: numbers from finished runs, the
     run's system prompt and the defaults are filled in.
 
@@ -63,7 +63,7 @@ def settle_method(settings: Settings) -> SettledMethod:
     choice = choice.model_copy(update={"params": params})
     for path in flatten(params, "method.params"):
         origins.setdefault(path, DEFAULT)
-    return SettledMethod(method, choice, origins, numbers)
+    return CompletedMethod(method, choice, origins, numbers)
 
 
 def _answering(method: Method) -> list[Prompt]:
@@ -176,20 +176,20 @@ def _check_prompts(preset: str, method: Method) -> None:
     raise_all(problems)
 
 
-def mark_of(settled: SettledMethod, dataset: str) -> str:
+def mark_of(completed: CompletedMethod, dataset: str) -> str:
     """What tables add to the method's name where parameters or prompts are not the preset's; ""
     where all are.
 
     A number that a run gave does not mark it; tables print it below, with the run.
     """
     changed: dict[str, str] = {}
-    for path, origin in settled.origins.items():
+    for path, origin in completed.origins.items():
         if not path.startswith(_PARAMS):
             continue
         name = path.removeprefix(_PARAMS)
         is_of_preset = origin == DEFAULT or origin.startswith(("configs/", "$"))
-        if not is_of_preset and name not in settled.numbers:
+        if not is_of_preset and name not in completed.numbers:
             changed[name] = origin
     if not changed:
         return ""
-    return changes_from_preset(settled.method, settled.choice, dataset, changed)
+    return changes_from_preset(completed.method, completed.choice, dataset, changed)
