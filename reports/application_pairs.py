@@ -16,7 +16,7 @@ from harness.stats.best_of_several import FromBest
 from harness.stats.paired_tests import questions_to_show
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.best import beside_best, common_scores
+from reports.best import common_scores, compare_runs_with_best
 from reports.compare import paired_rows
 from reports.number_formats import probability
 from reports.ranking import Group, Ranked, rank_runs
@@ -48,7 +48,7 @@ def application_sentences(rows: Sequence[TableRow]) -> list[str]:
         paired_rows(compared, reference=group.best.run)
     except UserError:
         return []
-    found = beside_best(compared, group.score, group.best.run)
+    found = compare_runs_with_best(compared, group.score, group.best.run)
     pairs = _Pairs(group, runs, found.by_name())
     return list(map(pairs.sentences_on, applications))
 
@@ -60,12 +60,12 @@ class _Pairs:
     Args:
         group: The ranked runs.
         runs: Name of a run -> the run.
-        beside: Name of a run -> how it differs from the best one.
+        from_best: Name of a run -> how it differs from the best one.
     """
 
     group: Group
     runs: dict[str, StoredRun]
-    beside: dict[str, FromBest]
+    from_best: dict[str, FromBest]
 
     def sentences_on(self, application: Ranked) -> str:
         """The sentences on one application: its difference to the best other method, whether the
@@ -94,8 +94,8 @@ class _Pairs:
     def _test(self, application: Ranked, other: Ranked) -> FromBest:
         """The test of the application minus the other method; one of the two is the best of all."""
         if self.group.best == other:
-            return self.beside[application.run]
-        return self.beside[other.run].reversed()
+            return self.from_best[application.run]
+        return self.from_best[other.run].reversed()
 
     def _interval(self, test: FromBest) -> str:
         """Interval and p of a difference in words: "95 % interval -24.5 to 44.7, p 0.500"."""

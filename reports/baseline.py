@@ -17,7 +17,7 @@ from reports.run_records import values_of
 
 
 @dataclass(frozen=True)
-class BesideBaseline:
+class BaselineComparison:
     """A run's score minus that of an earlier run, on the questions of the earlier one.
 
     Args:
@@ -45,7 +45,7 @@ class BesideBaseline:
 
 def compare_with_baseline(
     run: StoredRun, base: StoredRun, score: str | None = None, allow_left_out: bool = False
-) -> BesideBaseline:
+) -> BaselineComparison:
     """A run's score minus that of an earlier run, with its interval.
 
     Two runs are compared also where both have one name, or where their models differ.
@@ -79,7 +79,7 @@ def compare_with_baseline(
         values_of(clusters, compared),
     )
     reasons = objections(pair, name, Checks())
-    return BesideBaseline(
+    return BaselineComparison(
         score=name,
         difference=test.difference,
         low=test.low,

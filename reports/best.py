@@ -4,13 +4,15 @@
 from collections.abc import Sequence
 
 from harness.errors import UserError
-from harness.stats.best_of_several import BesideBest, compare_with_best, selection_bias
+from harness.stats.best_of_several import ComparisonWithBest, compare_with_best, selection_bias
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.run_records import values_of
 
 
-def beside_best(runs: Sequence[StoredRun], score: str, best: str | None = None) -> BesideBest:
+def compare_runs_with_best(
+    runs: Sequence[StoredRun], score: str, best: str | None = None
+) -> ComparisonWithBest:
     """Compare runs with the best of them on the questions that all of them have a score for.
 
     Args:

@@ -194,15 +194,15 @@ class Cells:
         return ", ".join(marks)
 
     def below(
-        self, escape: Callable[[str], str] = str, elsewhere: Collection[str] = ()
+        self, escape: Callable[[str], str] = str, left_out: Collection[str] = ()
     ) -> list[str]:
         """The lines below the table: notes of every row, then footnotes with their marks.
 
         Args:
             escape: Gives the text of a note as the format needs it.
-            elsewhere: Notes of every row that the caller writes in another place; left out here.
+            left_out: Notes of every row that the caller writes in another place; left out here.
         """
-        lines = [escape(note) for note in self.common if note not in elsewhere]
+        lines = [escape(note) for note in self.common if note not in left_out]
         for number, note in enumerate(self.footnotes, 1):
             lines.append(f"[{number}] {escape(note)}")
         return lines

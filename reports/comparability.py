@@ -131,7 +131,7 @@ def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> lis
         checks: What was found in the records of both.
     """
     reasons = _question_reasons(run, base)
-    if facts.made_elsewhere(run) or facts.made_elsewhere(base):
+    if facts.is_imported(run) or facts.is_imported(base):
         return reasons
     reasons += text_reasons(run, base, checks)
     found = [one for one in differences(run, base) if one.kind == "answers"]
@@ -393,7 +393,7 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
         base: The run that stands for most of its data set.
         label: The name of the run in tables.
     """
-    if run is base or facts.made_elsewhere(run) or facts.made_elsewhere(base):
+    if run is base or facts.is_imported(run) or facts.is_imported(base):
         return []
     if run.config.model.name != base.config.model.name or _has_application(run, base):
         return []
@@ -514,7 +514,7 @@ def _size(run: StoredRun) -> int:
     """The number of questions of a run; of an imported one, those that the import left out count
     too."""
     questions = None
-    if facts.made_elsewhere(run):
+    if facts.is_imported(run):
         questions = run.manifest.dataset.questions
     return questions or len(run.records)
 

@@ -310,7 +310,7 @@ def _paired_scores(comparison: _Comparison) -> _PairedScores:
     # unless forced.
     clusters = reference.clusters_by_question()
     shared = ours.keys() & theirs.keys()
-    if pair.elsewhere:
+    if pair.has_imported_run:
         shared &= same_questions(pair.run, pair.base)
     common = [question for question in reference.ids if question in shared]
     if not common:
@@ -338,7 +338,7 @@ def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> li
     same = reproduction(pair.run, pair.base)
     if same is not None:
         notes.append(f"{pair.names}: {same}")
-    if pair.elsewhere:
+    if pair.has_imported_run:
         shared = shared_questions(pair.run, pair.base).sentence
         notes.append(f"{shared}; prompt, seed and weights of an imported run are not compared")
     for run, label in pair.labelled:

@@ -35,7 +35,7 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
     """
     ours = _compared_settings(run.config)
     theirs = _compared_settings(base.config)
-    if facts.made_elsewhere(run) or facts.made_elsewhere(base):
+    if facts.is_imported(run) or facts.is_imported(base):
         shared = [key for key in ours if key in theirs and key != "dataset.scorers"]
         return _differing(ours, theirs, shared)
     same_code = ours["method.implementation"] == theirs["method.implementation"]

@@ -123,8 +123,8 @@ def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Cost
 def _tokens(columns: RecordColumns, phase: str) -> Sequence[float]:
     """Tokens read and written in a phase by each answered question, as whole numbers; [] where they
     are not known for one of these."""
-    told_apart = columns.has_cost(phase, "tokens_in") & columns.has_cost(phase, "tokens_out")
-    known = told_apart | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
+    has_in_and_out = columns.has_cost(phase, "tokens_in") & columns.has_cost(phase, "tokens_out")
+    known = has_in_and_out | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
     if not known[columns.answered].all():
         return []
     parts = columns.cost(phase, "tokens_in") + columns.cost(phase, "tokens_out")

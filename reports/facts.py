@@ -125,7 +125,7 @@ def dataset_names(runs: Sequence[StoredRun]) -> list[str]:
     return names
 
 
-def made_elsewhere(run: StoredRun) -> bool:
+def is_imported(run: StoredRun) -> bool:
     """Whether another tool made the run (harness import); what its log lacks is then not known."""
     return run.manifest.imported is not None
 

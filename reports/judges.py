@@ -152,8 +152,8 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
     ties = values.count(0.5)
     test = None
     if values:
-        lost = 1.0 - np.asarray(values)
-        test = paired_test(values, lost, scored.clusters)
+        losses = 1.0 - np.asarray(values)
+        test = paired_test(values, losses, scored.clusters)
     other_run = str(run.manifest.judges[judge].other_run)
     return PairwiseResult(other_run, wins, ties, len(values) - wins - ties, test)
 

@@ -359,10 +359,10 @@ def _printed(
     margin = comparison.margin
     if margin is None:
         return None, None
-    beside = paper.frame(runs, margin=margin, convention=comparison.convention)
-    if beside.empty:
+    compared = paper.frame(runs, margin=margin, convention=comparison.convention)
+    if compared.empty:
         return [], paper.legend(margin)
-    parts = sections(shortened(beside, "row"), ())
+    parts = sections(shortened(compared, "row"), ())
     return _tables(parts), paper.legend(margin)
 
 

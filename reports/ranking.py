@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.best import beside_best
+from reports.best import compare_runs_with_best
 from reports.compare import paired_rows
 from reports.table_row import TableRow
 
@@ -317,7 +317,7 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
     except UserError:
         return None
     found = {}
-    for row in beside_best(compared, group.score, best).rows:
+    for row in compare_runs_with_best(compared, group.score, best).rows:
         found[row.name] = BestMinusRun(
             best=names[best],
             other=names[row.name],

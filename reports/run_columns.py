@@ -110,7 +110,7 @@ def legends(names: Collection[str]) -> list[str]:
 
 def _unobserved(run: StoredRun) -> bool:
     """Whether another program answered, so that it is not known what it cut or declined."""
-    return facts.made_elsewhere(run) or facts.is_application(run)
+    return facts.is_imported(run) or facts.is_application(run)
 
 
 def _not_parsed(row: TableRow) -> int | None:

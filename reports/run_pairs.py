@@ -51,9 +51,9 @@ class RunPair:
         return (self.run, self.label), (self.base, self.base_label)
 
     @property
-    def elsewhere(self) -> bool:
+    def has_imported_run(self) -> bool:
         """Whether one of the two was made by another tool."""
-        return facts.made_elsewhere(self.run) or facts.made_elsewhere(self.base)
+        return facts.is_imported(self.run) or facts.is_imported(self.base)
 
 
 def pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> list[RunPair]:
@@ -180,7 +180,7 @@ def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
 
     For a run made elsewhere, only whether enough questions are shared.
     """
-    if pair.elsewhere:
+    if pair.has_imported_run:
         return _too_little_shared(pair)
     names = f"{pair.dataset}: {pair.names}"
     sentences = []

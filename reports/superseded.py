@@ -46,7 +46,7 @@ def _key(run: StoredRun) -> str:
 
     An imported run has a key of its own, as it has no code that could be edited.
     """
-    if facts.made_elsewhere(run):
+    if facts.is_imported(run):
         return str(run.path)
     method = run.config.method
     corpus = run.manifest.corpus or SearchedCorpus()

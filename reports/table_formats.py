@@ -124,14 +124,14 @@ def _with_lines_below(lines: Sequence[str], below: Sequence[str]) -> str:
     return "\n".join([*lines, "", *below]) + "\n"
 
 
-def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = ()) -> str:
+def _as_text(table: Section, longest_line: float, left_out: Collection[str] = ()) -> str:
     """A plain table with its notes below.
 
     Args:
         table: The table.
         longest_line: Characters of a line; columns that do not fit stand in a block below, the
             first column beside them again.
-        elsewhere: Notes that are not written below this table.
+        left_out: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
     columns = _text_columns(cells)
@@ -141,7 +141,7 @@ def _as_text(table: Section, longest_line: float, elsewhere: Collection[str] = (
         block = [columns[place] for place in places]
         lines = ["  ".join(cells_of_line).rstrip() for cells_of_line in zip(*block, strict=True)]
         blocks.append("\n".join(lines))
-    below = _text_notes(cells.below(one_line, elsewhere), longest_line)
+    below = _text_notes(cells.below(one_line, left_out), longest_line)
     return _with_lines_below(["\n\n".join(blocks)], below)
 
 
@@ -234,12 +234,12 @@ def _markdown_notes(notes: Iterable[str]) -> list[str]:
     return [f"{note}  " for note in notes]  # two spaces break the line
 
 
-def _as_markdown(table: Section, elsewhere: Collection[str] = ()) -> str:
+def _as_markdown(table: Section, left_out: Collection[str] = ()) -> str:
     """A Markdown table with text from data escaped, and its notes below.
 
     Args:
         table: The table.
-        elsewhere: Notes that are not written below this table.
+        left_out: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
     heads = map(_markdown_escape, cells.heads)
@@ -253,7 +253,7 @@ def _as_markdown(table: Section, elsewhere: Collection[str] = ()) -> str:
                 cell = _markdown_escape(cell)
             escaped.append(cell)
         lines.append(_markdown_row(escaped))
-    return _with_lines_below(lines, _markdown_notes(cells.below(_markdown_escape, elsewhere)))
+    return _with_lines_below(lines, _markdown_notes(cells.below(_markdown_escape, left_out)))
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -311,17 +311,19 @@ def _unranked_notes(frame: pd.DataFrame) -> list[str]:
     """Sentences that name the methods that are never marked as best."""
     marks = [name for name in frame.columns if str(name).split(".")[-1] == "asked_otherwise"]
     upper_bounds: dict[str, None] = {}
-    otherwise: dict[str, None] = {}
+    asked_otherwise: dict[str, None] = {}
     for row in frame.to_dict("records"):
         if row.get("upper_bound"):
             upper_bounds[str(row["method"])] = None
         if any(map(row.get, marks)):
-            otherwise[str(row["method"])] = None
+            asked_otherwise[str(row["method"])] = None
     notes = []
     if upper_bounds:
         notes.append(f"{', '.join(upper_bounds)}: an upper bound, never marked as best")
-    if otherwise:
-        notes.append(f"{', '.join(otherwise)}: asked otherwise than most, never marked as best")
+    if asked_otherwise:
+        notes.append(
+            f"{', '.join(asked_otherwise)}: asked otherwise than most, never marked as best"
+        )
     return notes
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
     from harness.storage.summary_file import ScoreMean
-    from reports.baseline import BesideBaseline
+    from reports.baseline import BaselineComparison
 
 FAILED_CHECK = 4
 JUDGE = "judge."
@@ -279,7 +279,7 @@ def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
+def _outcome(found: BaselineComparison, drop: float) -> tuple[Outcome, list[str]]:
     """Decide a check against a baseline, and say why where the interval alone does not.
 
     Args:
@@ -302,7 +302,7 @@ def _outcome(found: BesideBaseline, drop: float) -> tuple[Outcome, list[str]]:
     return "undecided", [f"{why} (--max-drop {found.score}=X)"]
 
 
-def _difference_words(found: BesideBaseline) -> str:
+def _difference_words(found: BaselineComparison) -> str:
     """Write a difference: "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents".
 
     A run that asks the whole folder is "about the folder".

@@ -115,7 +115,7 @@ class InFlight(InTurn):
         # A scorer imports its packages with its first score, which would stall the requests in
         # flight.
         unanswered_verdict(config.dataset, examples[0].gold)
-        run.indexer.kept = max(run.indexer.kept, places)
+        run.indexer.most_in_memory = max(run.indexer.most_in_memory, places)
         keep_heap_out_of_collections()
         with warn_of_global_draws(run.progress.note, derived_seed(config.seed, "in flight")):
             in_flight(examples, places, answer, record, run.indexer.reserve_next)

@@ -34,10 +34,10 @@ class Findings:
     def allow_missing(self) -> None:
         """Take the problems that are only about things missing on this machine out of `problems`,
         and put what is missing into `missing`."""
-        kept: list[HarnessError] = []
+        others: list[HarnessError] = []
         for problem in self.problems:
             if isinstance(problem, Missing):
                 self.missing.append(problem.thing)
             else:
-                kept.append(problem)
-        self.problems = kept
+                others.append(problem)
+        self.problems = others

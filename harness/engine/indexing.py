@@ -35,7 +35,7 @@ from harness.storage.records import IndexLine, Status
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
-_KEPT = 4
+_MOST_IN_MEMORY = 4
 """Most indexes held in memory; few are enough, as questions on one document follow each other in
 every data set."""
 
@@ -64,7 +64,7 @@ class Indexer:
     """The indexes of one run: if several questions need the same one, one builds it.
 
     Attributes:
-        kept: How many indexes stay in memory.
+        most_in_memory: How many indexes stay in memory.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Indexer:
         self._store = store
         self._progress = progress
         self._budget = budget
-        self.kept = _KEPT
+        self.most_in_memory = _MOST_IN_MEMORY
         self._building = KeyedLocks()
         # For what all questions share: the recent indexes, documents.jsonl.
         self._lock = threading.Lock()
@@ -168,11 +168,11 @@ class Indexer:
             return self._recent.get(digest)
 
     def _keep_in_memory(self, digest: str, entry: Entry) -> None:
-        """Make an index the most recent one, and drop those beyond `kept`."""
+        """Make an index the most recent one, and drop those beyond `most_in_memory`."""
         with self._lock:
             self._recent[digest] = entry
             self._recent.move_to_end(digest)
-            while len(self._recent) > self.kept:
+            while len(self._recent) > self.most_in_memory:
                 self._recent.popitem(last=False)
 
     def _from_cache(self, wanted: _WantedIndex) -> Entry | None:

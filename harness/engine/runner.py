@@ -259,9 +259,9 @@ class Job:
         # _count_stored puts the questions that are asked again into `run.earlier`.
         self._known = records.keys() - self.run.earlier.keys()
         manifest = self.run.manifest
-        beyond = records.keys() - asked
-        self._say_what_is_stored(asked, len(beyond))
-        if not beyond:
+        over_limit = records.keys() - asked
+        self._say_what_is_stored(asked, len(over_limit))
+        if not over_limit:
             manifest.set_dataset_of_this_start()
         all_known = asked <= self._known
         in_flight = None
@@ -292,12 +292,12 @@ class Job:
         else:
             self._progress.seen(question.counted)
 
-    def _say_what_is_stored(self, asked: set[str], beyond: int) -> None:
+    def _say_what_is_stored(self, asked: set[str], n_over_limit: int) -> None:
         """Note how many answers are stored: "8 of 20 answers were stored on 2026-05-01".
 
         Args:
             asked: Ids of the questions of this start.
-            beyond: How many other questions have a record, beyond the limit of this start.
+            n_over_limit: How many other questions have a record, beyond the limit of this start.
         """
         stored = len(self._known & asked)
         if stored:
@@ -309,9 +309,9 @@ class Job:
                 if days[-1] != days[0]:
                     when += f" to {days[-1]}"
             self._progress.note(f"{stored} of {len(asked)} answers were stored{when}")
-        if beyond:
+        if n_over_limit:
             self._progress.note(
-                f"the run folder holds {beyond} questions beyond --limit; they count in its summary"
+                f"the run folder holds {n_over_limit} questions beyond --limit; they count in its summary"
             )
 
     def ask(self, examples: Sequence[Example]) -> None:

@@ -1,6 +1,6 @@
 """Which of several methods the data cannot separate from the best one.
 
-    scores of k methods + clusters ──► joint sign flips ──► largest statistic of all pairs ──► BesideBest
+    scores of k methods + clusters ──► joint sign flips ──► largest statistic of all pairs ──► ComparisonWithBest
 
 The best of k methods is chosen by the data, and its mean is too high by chance: compared with it as
 if it had been chosen before, 20 equal methods have a "significantly worse" one in 11 % of tables.
@@ -65,7 +65,7 @@ class FromBest:
 
 
 @dataclass(frozen=True, slots=True)
-class BesideBest:
+class ComparisonWithBest:
     """All methods beside the one with the highest mean, in the order that was given.
 
     Args:
@@ -102,7 +102,7 @@ def compare_with_best(
     *,
     best: str | None = None,
     seed: int = 0,
-) -> BesideBest:
+) -> ComparisonWithBest:
     """Compare all methods with the best of them.
 
     Args:
@@ -132,7 +132,7 @@ def compare_with_best(
         )
         p = max(joint[place], alone.p)
         rows.append(FromBest(name, float(means[place]), alone.difference, alone.low, alone.high, p))
-    return BesideBest(names[chosen], tuple(rows), len(sizes), int(sizes.sum()))
+    return ComparisonWithBest(names[chosen], tuple(rows), len(sizes), int(sizes.sum()))
 
 
 def _by_document(

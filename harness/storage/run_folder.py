@@ -55,7 +55,7 @@ Hold = Literal["all", "numbers", "nothing"]
 # No table reads these keys of a step.
 _STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
 _COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
-_KEPT = {*_COSTS, "queued"}  # 0 is another thing than unknown
+_ZERO_IS_KNOWN = {*_COSTS, "queued"}  # 0 is another thing than unknown
 
 _Pointers = dict[str, list[str]]
 """Question -> checksums of the long texts that its last record points to."""
@@ -408,9 +408,9 @@ class RecordPass:
         texts.
         """
         notes = [*self.notes, *self.run.notes]
-        lost = lost_texts(self.run.path, set(chain.from_iterable(self.texts.values())))
-        if lost:
-            notes.append(lost)
+        problem = missing_texts(self.run.path, set(chain.from_iterable(self.texts.values())))
+        if problem:
+            notes.append(problem)
         return replace(self.run, records=records, notes=tuple(notes))
 
 
@@ -513,8 +513,8 @@ def _without_zeros(used: PhaseUsage) -> PhaseUsage:
     tokens or seconds is returned as it is.
     """
     if used.keys() >= _COSTS:
-        kept = {key: value for key, value in used.items() if value or key in _KEPT}
-        return cast(PhaseUsage, kept)
+        known = {key: value for key, value in used.items() if value or key in _ZERO_IS_KNOWN}
+        return cast(PhaseUsage, known)
     return used
 
 
@@ -638,7 +638,7 @@ def _fits_its_checksum(line: Mapping[str, object]) -> bool:
     return isinstance(text, str) and checksum(text) == line["sha256"]
 
 
-def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
+def missing_texts(folder: Path, wanted: Set[str]) -> str | None:
     """A sentence on how many long texts are missing from a run's texts.jsonl; None where none is.
 
     Args:
@@ -655,7 +655,7 @@ def lost_texts(folder: Path, wanted: Set[str]) -> str | None:
         held = {line["sha256"] for line in lines if _fits_its_checksum(line)}
     except DataError as error:
         return str(error)
-    lost = len(wanted - held)
-    if not lost:
+    n_missing = len(wanted - held)
+    if not n_missing:
         return None
-    return f"{lost} of {len(wanted)} long texts that were shown are missing from {TEXTS}"
+    return f"{n_missing} of {len(wanted)} long texts that were shown are missing from {TEXTS}"

@@ -10,15 +10,15 @@ class WarnOnce:
     """Notes the first SaveError of a cache. A cache that cannot be written costs time, never a
     run."""
 
-    def __init__(self, note: Callable[[str], None], lost: str) -> None:
+    def __init__(self, note: Callable[[str], None], consequence: str) -> None:
         """Begin without a warning.
 
         Args:
             note: Called with the sentence to print.
-            lost: What is lost, the start of that sentence.
+            consequence: What cannot be done now, the start of that sentence.
         """
         self._note = note
-        self._lost = lost
+        self._consequence = consequence
         self._warned = False
         self._lock = threading.Lock()
 
@@ -28,4 +28,4 @@ class WarnOnce:
             is_first = not self._warned
             self._warned = True
         if is_first:
-            self._note(f"{self._lost}: {error}")
+            self._note(f"{self._consequence}: {error}")

@@ -65,14 +65,14 @@ def figure(
     whole = table
     parts: list[Titled] = [(part.title, part.frame) for part in sections(table, ())]
     if paper:
-        whole = _beside_printed_flops(runs, convention)
+        whole = _flops_with_printed_ones(runs, convention)
         # So long that the number of queries stays.
-        beside = sections(shortened(whole, "row", 52), ())
-        parts += [(f"printed and measured: {part.title}", part.frame) for part in beside]
+        compared = sections(shortened(whole, "row", 52), ())
+        parts += [(f"printed and measured: {part.title}", part.frame) for part in compared]
     return Figure("TFLOPs per query", whole, parts, panels(table, counts))
 
 
-def _beside_printed_flops(runs: Sequence[StoredRun], convention: str | None) -> pd.DataFrame:
+def _flops_with_printed_ones(runs: Sequence[StoredRun], convention: str | None) -> pd.DataFrame:
     """The TFLOPs that papers print beside those of the runs, a row a printed value.
 
     Raises:

@@ -187,7 +187,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
         UserError: The run's tokenizer is not known.
         CannotRun: The files of the tokenizer cannot be read.
     """
-    if facts.made_elsewhere(run):
+    if facts.is_imported(run):
         raise UserError(f"{run.path} was imported, so the tokenizer of its model is not known")
     config = part_of_run(ModelConfig, run.config.model.to_json(), str(run.path))
     if config.backend == "scripted":

@@ -66,7 +66,7 @@ def differences(
     found.reasons += _metric_reasons(value, run)
     found.reasons += _incomplete_reasons(value, run)
     found.marks += _run_marks(run)
-    found.unchecked += _made_otherwise(run)
+    found.unchecked += _differences_of_program(run)
     return Findings(
         reasons=found.reasons,
         unchecked=list(dict.fromkeys(found.unchecked)),
@@ -86,7 +86,7 @@ def _run_marks(run: StoredRun) -> list[str]:
     return marks
 
 
-def _made_otherwise(run: StoredRun) -> list[str]:
+def _differences_of_program(run: StoredRun) -> list[str]:
     """What differs between the program that made the run and this one: ["code", "packages"], one of
     them, or []."""
     here = made_by()

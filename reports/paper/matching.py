@@ -108,7 +108,7 @@ def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     """
     fitting = []
     for run in runs:
-        if facts.made_elsewhere(run) or _preset_name(run) != value.entry.preset:
+        if facts.is_imported(run) or _preset_name(run) != value.entry.preset:
             continue
         options = run.config.dataset.options
         if value.rules[0].tokens in (None, options.get("tokens")):

@@ -17,7 +17,7 @@ from reports.paper.setting_sentences import listed, setting_differences
 
 _GREEDY = StoredModel(name="")
 """A model whose replies are drawn by the defaults."""
-_ROUNDED_OTHERWISE = ("dtype", "attention")
+_AFFECTS_ROUNDING = ("dtype", "attention")
 """Settings of a model that change its numbers in their last digits alone, with these values."""
 _ROUNDED_AS = ("bfloat16", "float16", "float32", "sdpa", "eager")
 
@@ -167,7 +167,7 @@ class _RoleCheck:
         if self._window_suffices(used.get("window")):
             settings.pop("window", None)  # a larger one changes nothing where nothing was cut
         rounded = {}
-        for key in _ROUNDED_OTHERWISE:
+        for key in _AFFECTS_ROUNDING:
             if used.get(key) in _ROUNDED_AS:
                 rounded[key] = settings.pop(key)
         found.marks += setting_differences(self._head, used, rounded)

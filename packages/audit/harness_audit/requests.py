@@ -157,7 +157,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
     requests = interval(request_counts(run), clusters, seed=seed, bounds=None)
     search = _mean_requests(answered, "search")
     answer = _mean_requests(answered, "answer")
-    if facts.made_elsewhere(run):
+    if facts.is_imported(run):
         requests = NOTHING
         search = None
         answer = None
