@@ -784,7 +784,7 @@ def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
     if parallel > 1:
         seed_everything(derived_seed(plan.config.seed, "in flight"))
         places = places_for(run.models.load_all(), parallel, progress.note, run.longest_context)
-        run.indexer.kept = max(run.indexer.kept, places)
+        run.indexer.most_in_memory = max(run.indexer.most_in_memory, places)
         scheduler = Scheduler(places)
     return _WorkerRun(reference, AnswerQuestion(run), calls, progress, scheduler)
 

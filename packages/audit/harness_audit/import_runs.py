@@ -243,12 +243,12 @@ def _prepare_repeat(
     files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
     rows_identity = _identity_of_rows(dataset)
     hashed = [settings, [file.to_json() for file in files], rows_identity]
-    n_questions = max(run.asked, len(answers))
+    rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
     manifest = RunManifest(
         started=run.started,
         method=run.method,
         hash=digest(hashed)[:8],
-        dataset=DatasetRows(name=config.name, questions=n_questions, **rows_identity),
+        dataset=rows.with_values(**rows_identity),
         scorers=_scorer_versions(computed, logged, run.tool),
         packages={"longdoc-harness": VERSION},
         warnings=notes,
