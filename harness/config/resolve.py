@@ -442,8 +442,8 @@ class _Resolver:
         return _folder_base(part, named)
 
     def _unnamed_base(self, part: _Part, settings: list[Layer]) -> _Base | None:
-        """The base of a part without a name: the reader for a role,
-        None for a part that is not used.
+        """The base of a part without a name: for a role, all settings of the reader; None for a part
+        that is not used.
 
         Raises UserError for a part that needs a name.
 
@@ -529,7 +529,7 @@ class _Resolver:
             own = {key: value for key, value in values.items() if key not in ("name", "default")}
             if not named.chosen or not _names_another(values, str(named.name)):
                 if "default" in values:
-                    own = self._beside_default(part, base, own)
+                    own = self._settings_next_to_default(part, base, own)
                 layers.append((source, _fitted(part, base, source, own)))
             elif own:
                 other = f"{', '.join(sorted(own))} of {part.field} '{values['name']}'"
@@ -538,15 +538,18 @@ class _Resolver:
                 )
         return layers
 
-    def _beside_default(
+    def _settings_next_to_default(
         self, part: _Part, base: _Base, own: dict[str, object]
     ) -> dict[str, object]:
-        """Choose, of the settings that stand beside a `default`, those that hold for what is used.
+        """Of the settings that a layer has next to `default`, those that hold for what is used.
+
+        A layer {"default": "smollm2", "window": 2048, "dtype": "float32"} sets both for a loaded
+        model, whether it is that default or was chosen, and the window alone for one of a server.
 
         Args:
             part: The part.
             base: What is used: the default, or what was chosen in its place.
-            own: The settings that stand beside `default`.
+            own: The settings next to `default`.
         """
         if part.field == "model" and self.choices.app is not None:
             return {}  # an application is no language model
