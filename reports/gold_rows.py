@@ -348,7 +348,7 @@ def _differs(record: StoredRecord, rows: Rows) -> bool:
         return True
     if record.gold_answers != list(example.gold.answers):
         return True
-    marks = json_values(example.gold.extra, lost=[])
+    marks = json_values(example.gold.extra, not_finite=[])
     for key, value in record.gold_extra.items():
         if key in marks and marks[key] != value:
             return True

@@ -52,18 +52,18 @@ class JsonAnswer:
     truncated: dict[str, object] | None
 
     @classmethod
-    def of(cls, answer: Answer, lost: list[str]) -> JsonAnswer:
+    def of(cls, answer: Answer, not_finite: list[str]) -> JsonAnswer:
         """The JSON values of an answer.
 
         Args:
             answer: As the method gave it.
-            lost: Written into: gets the place of each number that is not finite ("steps[2].p_yes"),
+            not_finite: Written into: gets the place of each number that is not finite ("steps[2].p_yes"),
                 which becomes null in the values.
 
         Raises:
             TypeError: The answer holds what JSON cannot hold.
         """
-        values = json_values(answer, lost)
+        values = json_values(answer, not_finite)
         return cls(
             text=values["text"],
             shown=values["shown"],
@@ -91,7 +91,7 @@ class Attempt:
     example: Example
     meter: Meter
     began: float = field(default_factory=time.perf_counter)
-    reply: JsonAnswer = field(default_factory=lambda: JsonAnswer.of(Answer(""), lost=[]))
+    reply: JsonAnswer = field(default_factory=lambda: JsonAnswer.of(Answer(""), not_finite=[]))
     error: dict[str, str] | None = None
     notes: dict[str, object] = field(default_factory=dict)
 
@@ -265,7 +265,7 @@ class AnswerQuestion:
         names = attempt.example.question.document_ids
         documents = [dataset.documents[name] for name in names]
         searches = searches_of(attempt.meter, documents, dataset.pages)
-        found: list[StoredSearch] = json_values(searches, lost=[])
+        found: list[StoredSearch] = json_values(searches, not_finite=[])
         return found
 
     def as_json(self, answer: Answer, attempt: Attempt) -> JsonAnswer:
@@ -301,7 +301,7 @@ class AnswerQuestion:
             document_characters=[len(documents[name].text) for name in question.document_ids],
             prediction=reply.text,
             scores={},
-            usage=json_values(usage, lost=[]),
+            usage=json_values(usage, not_finite=[]),
             shown=reply.shown,
             stop_reason=reply.stop_reason,
             steps=reply.steps,

@@ -318,7 +318,7 @@ def _with_corrected_gold(
         notes = {"uncorrected": old.scores, **record.notes}
         changed = replace(record, notes=notes)
         if record.gold:
-            answers = cast(StoredGold, json_values(gold[record.question_id], lost=[]))
+            answers = cast(StoredGold, json_values(gold[record.question_id], not_finite=[]))
             changed = replace(changed, gold=answers)
         yield changed
 

@@ -30,7 +30,7 @@ def with_texts(
         texts.jsonl)
     """
     question = example.question
-    gold = cast(StoredGold, json_values(example.gold, lost=[]))
+    gold = cast(StoredGold, json_values(example.gold, not_finite=[]))
     options = None if question.options is None else list(question.options)
     changed = replace(
         with_own_pieces(record),

@@ -115,14 +115,14 @@ def load(data: bytes, arrays: bytes) -> Any:
     return json.loads(data, object_hook=unpack)
 
 
-def json_values(value: Any, lost: list[str]) -> Any:
+def json_values(value: Any, not_finite: list[str]) -> Any:
     """Turn a value into strict JSON values: tuples become lists, dataclasses dicts, NaN None.
 
         Answer("Rome", (Shown(...),)) -> {"text": "Rome", "shown": [{...}], ...}
 
     Args:
         value: Dataclasses, lists, tuples, mappings and plain values, at any depth.
-        lost: The place of each NaN or infinity, such as "steps[2].p_yes", is added to it.
+        not_finite: The place of each NaN or infinity, such as "steps[2].p_yes", is added to it.
 
     Raises:
         TypeError: JSON cannot hold something; the message names its place.
@@ -130,12 +130,12 @@ def json_values(value: Any, lost: list[str]) -> Any:
 
     def convert(value: object, at: str) -> object:
         """Turn a dataclass into JSON values, and a float that is not finite into None, which is
-        noted in `lost`. Raises TypeError for anything else.
+        noted in `not_finite`. Raises TypeError for anything else.
         """
         if isinstance(value, float):
             if math.isfinite(value):
                 return value
-            lost.append(at)
+            not_finite.append(at)
             return None
         if is_dataclass(value) and not isinstance(value, type):
             by_name = {field.name: getattr(value, field.name) for field in fields(value)}

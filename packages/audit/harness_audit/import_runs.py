@@ -628,7 +628,7 @@ def _record(
         options=options,
         document_ids=list(question.document_ids),
         document_characters=[],
-        gold=json_values(example.gold, lost=[]),
+        gold=json_values(example.gold, not_finite=[]),
         prediction=answer.prediction,
         scores={},
         usage={"answer": cast(PhaseUsage, {"uncounted": 1, **costs})},

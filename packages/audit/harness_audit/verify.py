@@ -414,7 +414,7 @@ class _RunCheck:
             question = example.question
             if question.id not in self.questions:
                 continue
-            gold = json_values(example.gold, lost=[])
+            gold = json_values(example.gold, not_finite=[])
             here = question_digest(question.text, question.options, gold)
             if here == self.entry.questions.get(question.id):
                 golds[question.id] = example.gold
@@ -662,7 +662,7 @@ def _scoring_differences(
                 "computed again"
             )
     stored_notes = _scoring_notes(stored.notes, names)
-    for key, note in _scoring_notes(json_values(fresh.notes, lost=[]), names).items():
+    for key, note in _scoring_notes(json_values(fresh.notes, not_finite=[]), names).items():
         if note != stored_notes[key]:
             sentences.append(f"notes.{key} is not what scoring gives")
     return sentences
