@@ -157,8 +157,8 @@ def opened_job(
     folder = Path(out) / plan.folder
     with RunStore.open(folder, plan.dataset.fingerprint, progress.note, options.part) as store:
         if store.unscored or not store.fresh:
-            # Also in a new folder: a part of a run that starts after the parts were merged takes over
-            # answers of the run that have no scores yet.
+            # A new folder too may have answers without scores: where several processes each ask a part
+            # of the questions, one that starts after the parts were merged takes over the run's.
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
         store.describe(plan.config.stored(), plan.origins)
         job = Job(plan, store, progress, command, options)

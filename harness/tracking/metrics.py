@@ -3,10 +3,11 @@ mlflow_run.py sends them.
 
 <scorer>                        every scorer under its own name, as in records and tables: percent, two decimals
 TFLOPs                          of a question with its share of the index, by the convention that the tag `flops` names
-failed, n, documents, truncated, left_out  questions (left_out: without an answer, by the loader; only if there are any)
+failed, n, documents,           questions; left_out are those without an answer, by the loader, only if there are any
+truncated, left_out
 uncertainty/<name>.low, .high   95 % interval of a scorer or of TFLOPs, by document
-usage/...                       tokens.<phase>, TFLOPs.<phase>, money, money.run, seconds, seconds.p50, .p95, .queue,
-                                .index
+usage/...                       tokens.<phase>, TFLOPs.<phase>, money, money.run,
+                                seconds, seconds.p50, .p95, .queue, .index
 
 A step is a number of questions: the headline score, TFLOPs and failed have one for each question,
 the mean (or count) so far; the others have that of all questions. MLflow draws a metric of several
