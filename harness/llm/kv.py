@@ -562,12 +562,24 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
             del self.slot.names[self.slot.n_tokens // BLOCK :]
 
 
+class PackedSlot(NamedTuple):
+    """A context of a packed pass.
+
+    Attributes:
+        slot: Where its keys and values stand.
+        n_new: How many tokens the pass adds to it.
+    """
+
+    slot: Slot
+    n_new: int
+
+
 class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not typed
     """One layer of several contexts' caches: writes the tokens of a packed pass to the slots they
     belong to."""
 
     def __init__(
-        self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[tuple[Slot, int]] = ()
+        self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[PackedSlot] = ()
     ) -> None:
         """Note where the tokens of a pass go.
 
@@ -575,7 +587,7 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
             layer: The number of the layer.
             pool: Holds the contexts.
             rows: The pool's position of each new token [sum of new].
-            slots: (slot, number of new tokens) of each context; () where the caller counts these.
+            slots: The contexts; () where the caller counts their new tokens.
         """
         super().__init__()
         self._layer = layer
@@ -593,8 +605,8 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
         self._pool.write(
             self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
         )
-        for slot, new in self._slots:
-            slot.used[self._layer] += new
+        for context in self._slots:
+            context.slot.used[self._layer] += context.n_new
         return key_states, value_states
 
     def get_seq_length(self) -> int:
@@ -615,13 +627,13 @@ def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Ca
         parts: (cache, number of new tokens) of each context, their room reserved.
         device: The device of the network's inputs.
     """
-    slots = [(slot_of(cache), new) for cache, new in parts]
+    slots = [PackedSlot(slot_of(cache), n_new) for cache, n_new in parts]
     rows: list[int] = []
-    for slot, new in slots:
+    for slot, n_new in slots:
         first = slot.start + slot.n_tokens
-        rows += range(first, first + new)
+        rows += range(first, first + n_new)
     index = torch.tensor(rows, device=device)
-    pool = slots[0][0].pool
+    pool = slots[0].slot.pool  # one pool holds all contexts
     return Cache(layers=[PackedLayer(layer, pool, index, slots) for layer in range(len(pool.keys))])
 
 
