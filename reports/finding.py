@@ -5,7 +5,7 @@ who reads no table.
     20 documents. The data cannot separate bm25 from it (pecan minus bm25: 5.0 points, 95 % interval
     for all pairs at once -5.7 to 15.7). bm25 takes 25 % of the FLOPs of pecan, indexes included."
 
-They follow from the tables alone. Methods with the same questions are ranked. A floor
+They follow from the tables alone. Methods with a score for the same questions are ranked. A floor
 (closed-book) and an upper bound (oracle-evidence) mark the range and are never proposed. Nor is a
 cheaper method where the best one is not better than a floor, where nothing could be tested, or where
 the data leave open that it loses more than half of the best score.
@@ -36,6 +36,7 @@ _INDEXES = {
 _LONGEST_LIST = 4  # names of methods; the others are counted
 _FEWEST_TESTED = 6  # documents: with fewer a sign-flip test cannot reach its level
 _WORTH_SAYING = 0.001  # of a score that is too high: the tables write one digit of a point
+_MAY_LOSE_HALF = "though it may lose more than half of the points"
 _CLEARLY_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a sentence
 
 
@@ -61,6 +62,10 @@ def finding(rows: Sequence[TableRow]) -> str:
         sentences += _several(group, runs)
     if group.methods and group.upper_bounds:
         sentences.append(_no_choice(group.upper_bounds))
+        sentences += _bounds_below_best(group)
+    if group.on_other_questions:
+        others = _listed(group.on_other_questions)
+        sentences.append(f"Not ranked, as they have a score for other questions: {others}.")
     sentences += _caveats(rows)
     return " ".join(sentences)
 
@@ -87,6 +92,16 @@ def _no_choice(bounds: Sequence[Ranked]) -> str:
     if len(bounds) == 1:
         return f"The upper bound {named} is no method to choose: it was {shown}."
     return f"The upper bounds {named} are no methods to choose: they were {shown}."
+
+
+def _bounds_below_best(group: Group) -> list[str]:
+    """One sentence on the upper bounds that score less than the best method; [] for none."""
+    below = [each.method for each in group.upper_bounds if each.score < group.best.score]
+    if not below:
+        return []
+    return [
+        f"{group.best.method} scores more than {_listed(below)}, so that this bounds nothing here."
+    ]
 
 
 def _one_method(group: Group) -> list[str]:
@@ -130,7 +145,7 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     best = group.best
     sentences = [_who_is_best(group)]
     if best.is_zero:
-        return sentences
+        return [*sentences, *_floors_above_zero(group)]
     higher = [floor for floor in group.floors if float(floor.points) >= float(best.points)]
     if higher:
         return [*sentences, f"That is no more than {_named_floors(higher)}."]
@@ -144,6 +159,14 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     return [*sentences, *_Tested(group, tested).sentences()]
 
 
+def _floors_above_zero(group: Group) -> list[str]:
+    """One sentence on the floors that score above 0, where no method does; [] for none."""
+    above = [floor for floor in group.floors if not floor.is_zero]
+    if not above:
+        return []
+    return [f"Above 0 is {_named_floors(above)}."]
+
+
 def _who_is_best(group: Group) -> str:
     """The first sentence: "pecan scores highest of 3 methods, 95.0 of 100 points (em.squad), on 20
     questions about 20 documents."
@@ -152,11 +175,20 @@ def _who_is_best(group: Group) -> str:
     if len(group.methods) == 1:
         scores = _scores(best)
         if best.is_zero:
-            scores = "does not score above 0"
+            scores = f"does not score above {_zero(best)}"
         return f"{best.method} {scores} ({group.score}), {_extent(best)}."
     if best.is_zero:
-        return f"None of {_compared(group)} scores above 0 ({group.score}), {_extent(best)}."
+        above = _zero(best)
+        return f"None of {_compared(group)} scores above {above} ({group.score}), {_extent(best)}."
     return f"{_named_leaders(group)} ({group.score}), {_extent(best)}."
+
+
+def _zero(best: Ranked) -> str:
+    """What a score that the tables write as 0.0 is not above: "0", or where it is a little more,
+    "0.05 points"."""
+    if best.score == 0:
+        return "0"
+    return "0.05 points"
 
 
 def _named_leaders(group: Group) -> str:
@@ -200,7 +232,7 @@ def _selection_bias(group: Group, runs: Sequence[StoredRun]) -> list[str]:
 
     The methods were ranked by the same questions that give the score:
 
-        -> ["The highest of 3 scores is too high by chance, here by about 1.2 points."]
+        -> ["The highest of 3 scores is too high by chance, on average by about 1.2 points."]
     """
     names = {each.run for each in group.methods}
     if len(names) < 2:
@@ -209,7 +241,7 @@ def _selection_bias(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     if bias < _WORTH_SAYING:
         return []
     chosen = f"The highest of {len(names)} scores is too high by chance"
-    return [f"{chosen}, here by about {100 * bias:.1f} points."]
+    return [f"{chosen}, on average by about {100 * bias:.1f} points."]
 
 
 def _named_floors(
@@ -254,11 +286,11 @@ class _Tested:
         close = self._not_separated(floors)
         if close:
             named = _named_floors(close, self.differences)
-            return [f"The data cannot separate {self._them} from {named}."]
+            return [f"The data cannot separate {self._best} from {named}."]
         sentences = []
         if floors:
             named = _named_floors(floors, self.differences)
-            sentences.append(f"The data separate {self._them} from {named}.")
+            sentences.append(f"The data separate {self._best} from {named}.")
         sentences += self._equality()
         sentences += self._separation()
         sentences += self._cost()
@@ -269,11 +301,12 @@ class _Tested:
         return [run for run in runs if not self.differences[run.run].separated]
 
     @property
-    def _them(self) -> str:
-        """The pronoun for the leaders: "it" or "them"."""
+    def _best(self) -> str:
+        """What stands for the method that is tested against each other one: "it", or its name where
+        several have the highest score, as the others of them are not tested."""
         if len(self.group.leaders) == 1:
             return "it"
-        return "them"
+        return self.group.best.method
 
     @property
     def _rivals(self) -> list[Ranked]:
@@ -306,16 +339,19 @@ class _Tested:
         return [f"Equal scores leave differences open ({minus} within {ends})."]
 
     def _separation(self) -> list[str]:
-        """One sentence on the methods that the data cannot separate from the leaders, or that they
-        separate all; [] where every method is a leader."""
+        """One sentence on the methods that the data cannot separate from the best one, or that they
+        separate all; [] where every method has the highest score."""
         if self._rivals:
             return [self._rivals_sentence()]
-        if self.group.others:
-            return [f"The data separate {self._them} from every other method."]
-        return []
+        if not self.group.others:
+            return []
+        others = "every other method"
+        if len(self.group.leaders) > 1:
+            others = "every method that scores less"
+        return [f"The data separate {self._best} from {others}."]
 
     def _rivals_sentence(self) -> str:
-        """The sentence on the methods that the data cannot separate from the leaders.
+        """The sentence on the methods that the data cannot separate from the best one.
 
         A difference that all of them have is said once:
 
@@ -326,9 +362,9 @@ class _Tested:
         if len(differences) > 1 and len(amounts) == 1:
             names = _listed([each.method for each in self._rivals])
             once = f"{differences[0].best} minus each: {differences[0].amount}"
-            return f"The data cannot separate {names} from {self._them} ({once})."
+            return f"The data cannot separate {names} from {self._best} ({once})."
         rivals = [f"{each.method} ({self.differences[each.run]})" for each in self._rivals]
-        return f"The data cannot separate {_listed(rivals)} from {self._them}."
+        return f"The data cannot separate {_listed(rivals)} from {self._best}."
 
     def _cost(self) -> list[str]:
         """One sentence on cost: what the cheapest method that may be as good as the best takes of
@@ -352,8 +388,9 @@ class _Tested:
         cheap = _cheapest([*group.leaders, *as_good])
         if cheap is not group.best and _is_cheaper(cheap, group.best):
             return [costs.of_method(cheap)]
-        if len(group.leaders) > 1 and _is_cheaper(group.best, group.leaders[-1]):
-            return [costs.of_best(group.leaders[-1])]
+        dearest = group.leaders[-1]
+        if len(group.leaders) > 1 and _is_cheaper(group.best, dearest):
+            return [costs.of_best(dearest, self.differences[dearest.run])]
         if risky:
             return costs.of_risky(_cheapest(risky))
         cheapest = _cheapest([group.best, *self._worse()])
@@ -401,17 +438,25 @@ class _CostSentences:
         """The sentence on what part of the best method's cost a cheaper one takes."""
         return f"{cheap.method} {self._share(cheap, self.best)}."
 
-    def of_best(self, dear: Ranked) -> str:
-        """The sentence on what part of an equally good method's cost the best one takes."""
-        return f"{self.best.method} {self._share(self.best, dear)}."
+    def of_best(self, dear: Ranked, difference: BestMinusRun) -> str:
+        """The sentence on what part of the cost of a method with the same score the best one takes,
+        and whether it may lose more than half of the score.
+
+        Args:
+            dear: The method with the same score.
+            difference: How the best one differs from it.
+        """
+        share = f"{self.best.method} {self._share(self.best, dear)}"
+        if difference.low is None or -difference.low > self.best.score / 2:
+            return f"{share}, {_MAY_LOSE_HALF}."
+        return f"{share}."
 
     def of_risky(self, cheap: Ranked) -> list[str]:
         """One sentence on what a method takes that may lose more than half of the best score; []
         where it is not clearly cheaper."""
         if not _is_cheaper(cheap, self.best):
             return []
-        loss = "though it may lose more than half of the points"
-        return [f"{cheap.method} {self._share(cheap, self.best)}, {loss}."]
+        return [f"{cheap.method} {self._share(cheap, self.best)}, {_MAY_LOSE_HALF}."]
 
     def of_worse(self, cheap: Ranked, difference: BestMinusRun) -> str:
         """The sentence on what a worse method loses and saves against the best one.

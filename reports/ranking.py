@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UserError
+from harness.stats.best_of_several import FromBest
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.best import compare_runs_with_best
@@ -93,16 +94,16 @@ class BestMinusRun:
 
     def __str__(self) -> str:
         """The difference in a sentence: "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7";
-        without the interval where there is none."""
+        where there is none, "5.0 points, no interval can be given"."""
         return f"{self.best} minus {self.other}: {self.amount}"
 
     @property
     def amount(self) -> str:
-        """The difference in words, "5.0 points, 95 % interval -5.7 to 15.7"; without the interval
-        where there is none."""
+        """The difference in words, "5.0 points, 95 % interval -5.7 to 15.7" or "5.0 points, no
+        interval can be given"."""
         points = f"{100 * self.difference:.1f} points"
         if self.interval is None:
-            return points
+            return f"{points}, no interval can be given"
         return f"{points}, {self.interval}"
 
     @property
@@ -134,6 +135,8 @@ class Group:
         without_flops: Names of the methods whose FLOPs are unknown.
         without_money: Names of the methods whose money is unknown, where that of others is known.
         several_models: Whether the runs differ in their model, applications aside.
+        on_other_questions: Runs that are not ranked, as they have a score for other questions than
+            most: "pecan (2 of 20)".
     """
 
     methods: Sequence[Ranked]
@@ -144,6 +147,7 @@ class Group:
     without_flops: Sequence[str]
     without_money: Sequence[str]
     several_models: bool
+    on_other_questions: Sequence[str]
 
     @property
     def best(self) -> Ranked:
@@ -172,10 +176,13 @@ def comparable_rows(rows: Sequence[TableRow]) -> list[TableRow]:
 def rank_runs(rows: Sequence[TableRow]) -> Group:
     """Sort the rows of one data set into methods (best first), floors and upper bounds.
 
-    Rows that were asked other questions than most, or have no score, are left out.
+    Rows that were asked other questions than most, or have no score, are left out. So are those
+    whose score is over other questions than that of the run with the most: two means over
+    different questions say nothing of two methods.
     """
     comparable = comparable_rows(rows)
     score = comparable[0].headline
+    comparable, elsewhere = _split_by_questions(comparable, score)
     methods: list[TableRow] = []
     floors: list[TableRow] = []
     upper_bounds: list[TableRow] = []
@@ -201,7 +208,37 @@ def rank_runs(rows: Sequence[TableRow]) -> Group:
         without_flops=entries.without_flops(methods),
         without_money=entries.without_money(methods),
         several_models=entries.with_model,
+        on_other_questions=[
+            f"{entries.name(row)} ({_count_scored(row, score)[0]} of {row.n_questions})"
+            for row in elsewhere
+        ],
     )
+
+
+def _split_by_questions(
+    rows: Sequence[TableRow], score: str
+) -> tuple[list[TableRow], list[TableRow]]:
+    """Two lists: the rows that have the score for the same questions as the row with the most, and
+    those that have it for others. Rows without the score, and upper bounds, are in the first.
+
+    Args:
+        rows: The rows of one data set.
+        score: Name of the score.
+    """
+    questions: dict[str, frozenset[str]] = {}
+    for row in rows:
+        has_mean = row.score(score).mean is not None
+        if has_mean and not row.is_upper_bound and score not in facts.corpus_scores(row.run):
+            questions[row.run.name] = frozenset(facts.scored(row.run, score).ids)
+    most = max(questions.values(), key=len, default=frozenset())
+    same: list[TableRow] = []
+    others: list[TableRow] = []
+    for row in rows:
+        if questions.get(row.run.name, most) == most:
+            same.append(row)
+        else:
+            others.append(row)
+    return same, others
 
 
 def _best_then_cheapest(entry: Ranked) -> tuple[float, float]:
@@ -229,16 +266,16 @@ class _Entries:
 
     def without_flops(self, rows: Sequence[TableRow]) -> list[str]:
         """The names of the rows whose FLOPs are unknown."""
-        return [self._name(row) for row in rows if _tflops(row) is None]
+        return [self.name(row) for row in rows if _tflops(row) is None]
 
     def without_money(self, rows: Sequence[TableRow]) -> list[str]:
         """Names of the rows whose money is unknown; [] where it is of all."""
-        names = [self._name(row) for row in rows if row.money is None]
+        names = [self.name(row) for row in rows if row.money is None]
         if len(names) == len(rows):
             return []
         return names
 
-    def _name(self, row: TableRow) -> str:
+    def name(self, row: TableRow) -> str:
         """The name of a row's method: "bm25", or "bm25 with llama-8b" where runs have several
         models."""
         if self.with_model:
@@ -257,7 +294,7 @@ class _Entries:
         if self.cost is not None:
             cost = _COSTS[self.cost](row)
         return Ranked(
-            method=self._name(row),
+            method=self.name(row),
             run=row.run.name,
             score=estimate.mean,
             low=estimate.low,
@@ -321,13 +358,23 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
         found[row.name] = BestMinusRun(
             best=names[best],
             other=names[row.name],
-            separated=row.p < facts.ALPHA,
+            separated=_is_separated(row),
             difference=-row.difference,
             low=_negative(row.high),
             high=_negative(row.low),
             for_all_pairs=len(others) > 1,
         )
     return found
+
+
+def _is_separated(row: FromBest) -> bool:
+    """Whether the data separate a run from the best one: the test over all pairs finds a
+    difference, and the interval for all pairs leaves 0 out.
+
+    The interval is a little wider than the test (it allows for the number of pairs, the test for
+    how they vary together), so that a p alone could stand beside an interval with 0 in it.
+    """
+    return row.p < facts.ALPHA and row.high is not None and row.high < 0
 
 
 def _negative(end: float | None) -> float | None:
