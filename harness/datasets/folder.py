@@ -319,6 +319,8 @@ def _unanswered_note(examples: Sequence[Example]) -> list[str]:
     verb = "have"
     if unknown == 1:
         verb = "has"
+    if unknown == total:
+        return ["no question has an accepted answer, so that no answer is scored by one"]
     counted = f"scores of answers are over the other {total - unknown}"
     return [f"{unknown} of {total} questions {verb} no accepted answer; {counted}"]
 

@@ -56,7 +56,7 @@ def test_each_command_of_the_page_runs(here, tmp_path, monkeypatch, server):
             model = tmp_path / "configs/models/wiki-model.yaml"
             model.write_text(model.read_text().replace(ADDRESS, server.url))
     asked = printed["harness run --suite wiki --parallel 8 --max-money 5"]
-    assert re.search(r"^full-context .* 6 +1 +0 ", asked, re.MULTILINE)
+    assert re.search(r"^full-context .* 6 +3 +0 ", asked, re.MULTILINE)
     opening = (tmp_path / "report.html").read_text().partition("</header>")[0]
     assert "EUR per 1,000 questions" in opening
     assert "closed-book" in opening

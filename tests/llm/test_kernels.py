@@ -530,7 +530,7 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
     found = run_packed(net, device, first, True)
     shapes = [row if row is None else (tuple(row.shape), row.device) for row in found]
     assert shapes == [((1, config.vocab_size), device), None, ((2, config.vocab_size), device)]
-    assert feed.layers == layers
+    assert feed.calls_seen == layers
     write = WriteCapture(3, [(0, 2)], caches[0])
     run_packed(
         net,
