@@ -65,7 +65,7 @@ def finding(rows: Sequence[TableRow]) -> str:
         sentences += _bounds_below_best(group)
     if group.on_other_questions:
         others = _listed(group.on_other_questions)
-        sentences.append(f"Not ranked, as they have a score for other questions: {others}.")
+        sentences.append(f"Not ranked, as scored on other questions: {others}.")
     sentences += _caveats(rows)
     return " ".join(sentences)
 
@@ -99,9 +99,7 @@ def _bounds_below_best(group: Group) -> list[str]:
     below = [each.method for each in group.upper_bounds if each.score < group.best.score]
     if not below:
         return []
-    return [
-        f"{group.best.method} scores more than {_listed(below)}, so that this bounds nothing here."
-    ]
+    return [f"{group.best.method} scores more than {_listed(below)}, so it is no bound here."]
 
 
 def _one_method(group: Group) -> list[str]:
@@ -160,11 +158,17 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _floors_above_zero(group: Group) -> list[str]:
-    """One sentence on the floors that score above 0, where no method does; [] for none."""
+    """One sentence on the floors that score above 0, where no method does; [] for none.
+
+    -> ["Only closed-book (50.0 points), a floor that methods must beat, scores above 0."]
+    """
     above = [floor for floor in group.floors if not floor.is_zero]
     if not above:
         return []
-    return [f"Above 0 is {_named_floors(above)}."]
+    verb = "score"
+    if len(above) == 1:
+        verb = "scores"
+    return [f"Only {_named_floors(above)}, {verb} above 0."]
 
 
 def _who_is_best(group: Group) -> str:

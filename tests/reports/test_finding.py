@@ -177,7 +177,7 @@ CASES = {
         ],
         (
             "bm25 scores 100.0 of 100 points [LOW, HIGH] (longbench.qa_f1), on 20 questions "
-            "about 20 documents. Not ranked, as they have a score for other questions: pecan "
+            "about 20 documents. Not ranked, as scored on other questions: pecan "
             "(2 of 20). Failed questions, left out: 18 of 20 of pecan."
         ),
     ),
@@ -191,7 +191,7 @@ CASES = {
             "pecan scores highest of 2 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
             "questions about 20 documents. The data separate it from every other method. bm25 "
             "scores 90.0 points less (95 % interval LOW to HIGH) and takes 25 % of the FLOPs of "
-            "pecan, indexes included. Not ranked, as they have a score for other questions: graph "
+            "pecan, indexes included. Not ranked, as scored on other questions: graph "
             "(3 of 20). Failed questions, left out: 17 of 20 of graph."
         ),
     ),
@@ -217,8 +217,8 @@ CASES = {
         ],
         (
             "None of the 2 methods that are no floor scores above 0.05 points (longbench.qa_f1), on "
-            "20 questions about 20 documents. Above 0 is closed-book (50.0 points), a floor that "
-            "methods must beat."
+            "20 questions about 20 documents. Only closed-book (50.0 points), a floor that methods "
+            "must beat, scores above 0."
         ),
     ),
     "an upper bound below the best": (
@@ -233,7 +233,7 @@ CASES = {
             "every other method. bm25 scores 90.0 points less (95 % interval LOW to HIGH) and "
             "takes 25 % of the FLOPs of pecan, indexes included. The upper bound oracle (50.0 "
             "points) is no method to choose: it was shown the passages that hold the answer. pecan "
-            "scores more than oracle, so that this bounds nothing here."
+            "scores more than oracle, so it is no bound here."
         ),
     ),
     "two dearer ones": (
