@@ -382,6 +382,56 @@ def family_errors(methods: int, documents: int, trials: int, rng: np.random.Gene
     return wrong / trials
 
 
+@dataclass(frozen=True)
+class JointIntervals:
+    """Intervals of the differences of several methods from the best one.
+
+    Args:
+        coverage: In how many of the tables all intervals hold the true differences, as a share.
+        contradictions: How many intervals leave 0 out beside a p of 0.05 or more, or the reverse.
+        separated: How many methods are separated from the best one, as a share.
+    """
+
+    coverage: float
+    contradictions: int
+    separated: float
+
+
+def joint_intervals(
+    methods: int, documents: int, spread: float, trials: int, rng: np.random.Generator
+) -> JointIntervals:
+    """Compare several methods with the best one in made-up tables of scores of 0 and 1.
+
+    Args:
+        methods: How many.
+        documents: Of one question each, whose difficulty all methods share.
+        spread: Standard deviation of the methods' chances, around 0.5.
+        trials: How many tables are made.
+        rng: Draws them.
+    """
+    held = contradictions_ = separated = 0
+    labels = np.arange(documents, dtype=np.int32)
+    for _ in range(trials):
+        chances = np.clip(0.5 + spread * rng.standard_normal(methods), 0.05, 0.95)
+        others = rng.normal(0.0, DIFFICULTY, (20_000, 1))
+        means = np.clip(chances + others, 0.0, 1.0).mean(axis=0)
+        difficulty = rng.normal(0.0, DIFFICULTY, (documents, 1))
+        right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
+        columns = {str(method): right[:, method] * 1.0 for method in range(methods)}
+        found = compare_with_best(columns, labels)
+        all_hold = True
+        for method, row in enumerate(found.rows):
+            if row.name == found.best or row.low is None or row.high is None:
+                continue
+            truth = float(means[method] - means[int(found.best)])
+            all_hold = all_hold and row.low <= truth <= row.high
+            leaves_out = row.low > 0.0 or row.high < 0.0
+            contradictions_ += leaves_out != (row.p < 0.05)
+            separated += row.p < 0.05
+        held += all_hold
+    return JointIntervals(held / trials, contradictions_, separated / trials / (methods - 1))
+
+
 def too_high(
     methods: int, documents: int, spread: float, trials: int, rng: np.random.Generator
 ) -> tuple[float, float]:
@@ -464,6 +514,14 @@ def main() -> None:
         for documents in (10, 30, 100):
             share = family_errors(20, documents, options.trials, rng)
             print(f"any of 20 equal methods separated, {documents} documents: {100 * share:.1f} %")
+        for methods, documents, spread in product((3, 5, 20), (10, 30, 100), (0.0, 0.1, 0.3)):
+            joint = joint_intervals(methods, documents, spread, options.trials, rng)
+            print(
+                f"{methods} methods, spread {100 * spread:.0f}, {documents} documents:"
+                f" all intervals hold {joint.coverage:.3f}, {100 * joint.separated:.0f} % separated,"
+                f" {joint.contradictions} contradictions",
+                flush=True,
+            )
         for methods, documents, spread in product((2, 3, 5, 20), (30, 100), (0.0, 0.1)):
             truth, said = too_high(methods, documents, spread, options.trials, rng)
             which = (

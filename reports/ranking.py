@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UserError
-from harness.stats.best_of_several import FromBest
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.best import compare_runs_with_best
@@ -358,23 +357,13 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
         found[row.name] = BestMinusRun(
             best=names[best],
             other=names[row.name],
-            separated=_is_separated(row),
+            separated=row.p < facts.ALPHA,
             difference=-row.difference,
             low=_negative(row.high),
             high=_negative(row.low),
             for_all_pairs=len(others) > 1,
         )
     return found
-
-
-def _is_separated(row: FromBest) -> bool:
-    """Whether the data separate a run from the best one: the test over all pairs finds a
-    difference, and the interval for all pairs leaves 0 out.
-
-    The interval is a little wider than the test (it allows for the number of pairs, the test for
-    how they vary together), so that a p alone could stand beside an interval with 0 in it.
-    """
-    return row.p < facts.ALPHA and row.high is not None and row.high < 0
 
 
 def _negative(end: float | None) -> float | None:

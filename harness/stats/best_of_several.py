@@ -10,6 +10,11 @@ simultaneous comparisons with the best: J. C. Hsu 1996). Under "no method is bet
 probability that any method is separated is 5 %. The flips, and what unseen documents may add, are
 those of sign_flips.py, so with two methods p is that of `paired_test`.
 
+The interval of a difference holds every d with p(d) >= 0.05, where p(d) is the p of "the difference is
+d": d is taken from the pair's own documents, and the statistics of all pairs stand beside it as they
+are, since a statistic over its own spread hardly depends on the true difference. So p is below 0.05
+exactly if the interval leaves 0 out. Simulated in `python -m bench.coverage`.
+
 `selection_bias` estimates by how much the best one's mean is too high.
 """
 
@@ -30,6 +35,7 @@ ALPHA = 0.05
 _RESAMPLES = 1000  # of the selection bias, which is written with one digit
 _FEWEST_OF_JAMES_STEIN = 4  # methods
 _TOLERANCE = 1e-9  # equal statistics differ by the order of additions
+_HALVINGS = 20  # ends of intervals are exact to a millionth of the span
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +126,36 @@ def compare_with_best(
     chosen = int(np.argmax(np.round(means, 12)))
     if best is not None:
         chosen = names.index(best)
-    joint = _joint_p(sums, sizes, chosen, seed)
-    pairs = len(names) * (len(names) - 1) // 2
+    joint = _JointTest.of(sums, sizes, seed)
+    span = _span(scores)
     rows = []
     for place, name in enumerate(names):
+        mean = float(means[place])
         if place == chosen:
-            rows.append(FromBest(name, float(means[place]), 0.0, 0.0, 0.0, 1.0))
+            rows.append(FromBest(name, mean, 0.0, 0.0, 0.0, 1.0))
             continue
-        alone = paired_test(
-            scores[name], scores[names[chosen]], clusters, seed=seed, level=1.0 - ALPHA / pairs
-        )
-        p = max(joint[place], alone.p)
-        rows.append(FromBest(name, float(means[place]), alone.difference, alone.low, alone.high, p))
+        alone = paired_test(scores[name], scores[names[chosen]], clusters, seed=seed)
+        if len(names) == 2:  # the only pair: its own test is that of all pairs
+            rows.append(FromBest(name, mean, alone.difference, alone.low, alone.high, alone.p))
+            continue
+        pair = joint.pair(place, chosen)
+        p = max(pair.p(0.0), alone.p)
+        low = high = None
+        if alone.low is not None and alone.high is not None:
+            low = min(alone.low, pair.end(-span))
+            high = max(alone.high, pair.end(span))
+        rows.append(FromBest(name, mean, alone.difference, low, high, p))
     return ComparisonWithBest(names[chosen], tuple(rows), len(sizes), int(sizes.sum()))
+
+
+def _span(scores: Mapping[str, Sequence[float] | Floats]) -> float:
+    """The largest difference that two scores can have: 1 where all are in [0, 1]."""
+    highest = 1.0
+    lowest = 0.0
+    for values in scores.values():
+        highest = max(highest, float(np.max(values)))
+        lowest = min(lowest, float(np.min(values)))
+    return highest - lowest
 
 
 def _by_document(
@@ -152,42 +175,129 @@ def _by_document(
     return sums, columns[0][1]
 
 
-def _joint_p(sums: Floats, sizes: Floats, best: int, seed: int) -> list[float]:
-    """The p of each method against the best one, for all pairs of methods at once.
+@dataclass(frozen=True)
+class _PairTest:
+    """The test of the difference between two methods, for all pairs of methods at once.
 
-    It is the share of sign flips in which the largest statistic of any pair reaches that of the
-    method and the best one.
+    Args:
+        sums: (G,) the difference of the two in each document.
+        sizes: (G,) the number of questions of each document.
+        flipped: (sets,) the total difference under each set of sign flips.
+        flipped_sizes: (sets,) the total number of questions with the same signs.
+        largest: (sets,) the largest statistic of any pair of methods under each set of sign flips.
+    """
+
+    sums: Floats
+    sizes: Floats
+    flipped: Floats
+    flipped_sizes: Floats
+    largest: Floats
+
+    def p(self, difference: float) -> float:
+        """The p of "the true difference is this", between 0 and 1.
+
+        It is the share of sign flips in which the largest statistic of any pair, or that of this
+        pair once the difference is taken from it, reaches the observed one.
+        """
+        residuals = self.sums - difference * self.sizes
+        spread = float(np.sqrt(residuals @ residuals))
+        if spread == 0.0:
+            return 1.0
+        observed = abs(float(residuals.sum())) / spread
+        unseen = unseen_weight(residuals, self.sizes, 1.0)
+        own = (np.abs(self.flipped - difference * self.flipped_sizes) + unseen) / spread
+        reached = np.maximum(self.largest, own) >= observed - _TOLERANCE
+        return float(reached.mean())
+
+    def end(self, bound: float) -> float:
+        """The end of the 95 % interval on the side of a bound.
+
+        0 is tried first, so that the interval leaves it out exactly if p(0) is below 0.05.
+
+        Args:
+            bound: The largest difference that there can be, or the smallest.
+
+        Returns:
+            The difference where p falls below 0.05; the bound where it does not.
+        """
+        inside = float(self.sums.sum() / self.sizes.sum())
+        outside = bound
+        zero_is_between = min(inside, outside) < 0.0 < max(inside, outside)
+        if zero_is_between and self.p(0.0) < ALPHA:
+            outside = 0.0
+        elif zero_is_between:
+            inside = 0.0
+        if self.p(outside) >= ALPHA:
+            return outside
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2.0
+            if self.p(middle) >= ALPHA:
+                inside = middle
+            else:
+                outside = middle
+        return inside
+
+
+@dataclass(frozen=True)
+class _JointTest:
+    """Sign flips of all methods together.
 
     Args:
         sums: (G, k) sums of the scores of k methods in each of G documents.
-        sizes: (G,) number of questions of each document.
-        best: The index of the best method, 0 to k - 1.
-        seed: Fixes the random signs.
+        sizes: (G,) the number of questions of each document.
+        flipped: (sets, k) the total of each method under each set of sign flips.
+        flipped_sizes: (sets,) the total number of questions with the same signs.
+        largest: (sets,) the largest statistic of any pair of methods; infinite for the observed
+            signs.
     """
-    generator = np.random.default_rng(seed)
-    *merged, sizes = merge_clusters([*sums.T, sizes], generator)
-    sums = np.stack(merged, axis=1)
-    flips = flip_sets(len(sizes), generator)
-    totals = sums.sum(axis=0) - 2.0 * (flips @ sums)
-    largest = np.zeros(len(flips))
-    for i, j in combinations(range(sums.shape[1]), 2):
-        differences = sums[:, i] - sums[:, j]
-        spread = float(np.sqrt(differences @ differences))
-        if spread == 0.0:
-            continue
-        unseen = unseen_weight(differences, sizes, 1.0)
-        statistic = (np.abs(totals[:, i] - totals[:, j]) + unseen) / spread
-        np.maximum(largest, statistic, out=largest)
-    largest[0] = np.inf  # the observed signs
-    p_values = []
-    for place in range(sums.shape[1]):
-        differences = sums[:, place] - sums[:, best]
-        spread = float(np.sqrt(differences @ differences))
-        observed = 0.0
-        if spread:
-            observed = abs(float(differences.sum())) / spread
-        p_values.append(float((largest >= observed - _TOLERANCE).mean()))
-    return p_values
+
+    sums: Floats
+    sizes: Floats
+    flipped: Floats
+    flipped_sizes: Floats
+    largest: Floats
+
+    @classmethod
+    def of(cls, sums: Floats, sizes: Floats, seed: int) -> _JointTest:
+        """Flip the signs of documents, for all methods alike.
+
+        Args:
+            sums: (G, k) sums of the scores of k methods in each of G documents.
+            sizes: (G,) the number of questions of each document.
+            seed: Fixes the random signs.
+        """
+        generator = np.random.default_rng(seed)
+        *merged, sizes = merge_clusters([*sums.T, sizes], generator)
+        sums = np.stack(merged, axis=1)
+        flips = flip_sets(len(sizes), generator)
+        flipped = sums.sum(axis=0) - 2.0 * (flips @ sums)
+        flipped_sizes = sizes.sum() - 2.0 * (flips @ sizes)
+        largest = np.zeros(len(flips))
+        for i, j in combinations(range(sums.shape[1]), 2):
+            differences = sums[:, i] - sums[:, j]
+            spread = float(np.sqrt(differences @ differences))
+            if spread == 0.0:
+                continue
+            unseen = unseen_weight(differences, sizes, 1.0)
+            statistic = (np.abs(flipped[:, i] - flipped[:, j]) + unseen) / spread
+            np.maximum(largest, statistic, out=largest)
+        largest[0] = np.inf
+        return cls(sums, sizes, flipped, flipped_sizes, largest)
+
+    def pair(self, method: int, best: int) -> _PairTest:
+        """The test of one method minus the best one.
+
+        Args:
+            method: Index of the method, 0 to k - 1.
+            best: Index of the best method.
+        """
+        return _PairTest(
+            sums=self.sums[:, method] - self.sums[:, best],
+            sizes=self.sizes,
+            flipped=self.flipped[:, method] - self.flipped[:, best],
+            flipped_sizes=self.flipped_sizes,
+            largest=self.largest,
+        )
 
 
 def selection_bias(scores: Mapping[str, Sequence[float] | Floats], clusters: Labels) -> float:

@@ -454,6 +454,36 @@ class TestBestOfSeveral:
         bad = found.rows[0]
         assert bad.high < 0 < 1 - bad.p
 
+    @pytest.mark.parametrize("documents", [7, 30])
+    def test_p_is_below_5_percent_exactly_where_the_interval_leaves_0_out(
+        self, documents: int
+    ) -> None:
+        """Bonferroni's interval around a max-type p contradicted it in a fifth of separated
+        pairs."""
+        rng, labels = np.random.default_rng(7), np.arange(documents, dtype=np.int32)
+        separated = 0
+        for _ in range(40):
+            chances = np.clip(0.5 + 0.3 * rng.standard_normal(6), 0.05, 0.95)
+            scores = (rng.random((documents, 6)) < chances) * 1.0
+            columns = dict(zip(map(str, range(6)), scores.T, strict=True))
+            for row in compare_with_best(columns, labels).rows:
+                assert row.low <= row.difference <= row.high
+                assert (row.p < 0.05) == (row.low > 0 or row.high < 0)
+                separated += row.p < 0.05
+        assert separated > 20
+
+    def test_intervals_of_all_pairs_hold_the_true_differences(self) -> None:
+        rng, labels = np.random.default_rng(8), np.arange(40, dtype=np.int32)
+        chances = np.array([0.2, 0.5, 0.6, 0.8, 0.85])
+        held = 0
+        for _ in range(100):
+            scores = (rng.random((40, 5)) < chances) * 1.0
+            found = compare_with_best(dict(zip(map(str, range(5)), scores.T, strict=True)), labels)
+            truths = chances - chances[int(found.best)]
+            pairs = zip(found.rows, truths, strict=True)
+            held += all(row.low <= truth <= row.high for row, truth in pairs)
+        assert held >= 90
+
 
 class TestSelectionBias:
     def test_of_twenty_equal_methods_it_is_what_the_best_one_exceeds_the_truth_by(self) -> None:
