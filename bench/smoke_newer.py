@@ -72,6 +72,13 @@ METHODS = (
     "bm25-rerank",
     "sbert-rerank",
     "parent-pages",
+    "snapkv",
+    "streamingllm",
+    "h2o-like",
+    "pyramidkv",
+    "expected-attention",
+    "kvzip",
+    "mem0",
 )
 
 
