@@ -195,7 +195,7 @@ class ModelPlanner:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
         if isinstance(self._method, ChecksModels):
             for sentence in self._method.model_problems(role, facts.window, sizes):
-                self.findings.add(f"method '{self._name}': {sentence}")
+                self.findings.add(f"method '{self._name}': {sentence}{self._profile_hint()}")
         longest_answer = self.settings.dataset.max_answer_tokens
         if role == "reader" and facts.window and facts.window <= longest_answer:
             self.findings.add(
@@ -203,6 +203,19 @@ class ModelPlanner:
                 f"answer of up to {longest_answer} tokens; raise model.window or lower "
                 "dataset.max_answer_tokens"
             )
+
+    def _profile_hint(self) -> str:
+        """The end of a sentence that names the profiles with sizes for this method; "" where none
+        has any."""
+        profiles = []
+        for name in presets.names("profiles"):
+            for _, layer in presets.read("profiles", name):
+                methods = layer.get("methods")
+                if isinstance(methods, Mapping) and self.settings.method.name in methods:
+                    profiles.append(f"--profile {name}")
+        if not profiles:
+            return ""
+        return f", or take sizes from a profile ({', '.join(profiles)})"
 
     def _check_sampling(self) -> None:
         """Add a mistake for a top_p without a temperature, and for each role but the reader whose

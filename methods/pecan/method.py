@@ -40,6 +40,27 @@ class Pecan(Method):
         the graph is a tree."""
         return prompts_of(self.config.graph)
 
+    def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
+        """A sentence where the builder's window is taken up by what is written, so that no text of
+        a document fits a call; else [].
+
+        Args:
+            role: "builder" or "searcher"; only the builder reserves `reserve` tokens.
+            window: The window of the model in tokens; 0 where it is unknown.
+            sizes: Not used.
+        """
+        if role != "builder" or window == 0:
+            return []
+        window = min(window, self.config.window)
+        if window > self.config.reserve:
+            return []
+        sentence = (
+            f"a window of {window} tokens leaves no room for text beside the {self.config.reserve} "
+            "tokens that a call may write (method.reserve); lower method.reserve, or choose a "
+            "model with a larger window"
+        )
+        return [sentence]
+
     def index(self, document: Document, tools: Tools) -> Index:
         """The index of a document: its graph (`Graph.to_index`), and "embeddings" of its nodes
         [nodes, width]."""

@@ -53,6 +53,10 @@ CASES = [
     ),
     (["run", *BM25, "--model", "./smal"], ["no model folder './smal'"]),
     (
+        ["run", "--method", "pecan", "--dataset", "pocket/musique"],
+        ["method 'pecan': a window of 2048 tokens leaves no room", "(--profile pocket)"],
+    ),
+    (
         ["run", *BM25, "--model", "http://127.0.0.1:9/v1"],
         ["--model endpoint --set model.base_url=http://127.0.0.1:9"],
     ),
