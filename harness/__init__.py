@@ -40,14 +40,14 @@ __all__ = [
     "score",
 ]
 
-_BESIDE = ("configs", "methods", "pocket", "reports")
+_OWN_PACKAGES = ("configs", "methods", "pocket", "reports")
 
 
 class _OwnPackages:
     """An import finder for this project's packages beside harness/, found before others of the same
-    names (_BESIDE)."""
+    names (_OWN_PACKAGES)."""
 
-    place = Path(__file__).parents[1]
+    project_folder = Path(__file__).parents[1]
 
     @classmethod
     def find_spec(
@@ -55,21 +55,24 @@ class _OwnPackages:
     ) -> ModuleSpec | None:
         """Find one of this project's packages beside harness/, as importlib asks every finder.
 
-        Returns None for any other name (see _BESIDE), which other finders then look for.
+        Returns None for any other name (see _OWN_PACKAGES), which other finders then look for.
 
         Args:
             name: The package's name.
             _path: Not used.
             _target: Not used.
         """
-        return PathFinder.find_spec(name, cls._places(name)) if name in _BESIDE else None
+        if name not in _OWN_PACKAGES:
+            return None
+        return PathFinder.find_spec(name, cls._possible_folders(name))
 
     @classmethod
-    def _places(cls, name: str) -> list[str]:
-        """The folders that may hold the package: beside harness/, and
-        in a clone also packages/NAME.
+    def _possible_folders(cls, name: str) -> list[str]:
+        """The folders that may hold the folder of package `name`: the one that also has harness/,
+        and, as in a clone, its packages/NAME.
         """
-        return [str(place.resolve()) for place in (cls.place, cls.place / "packages" / name)]
+        folder_of_clone = cls.project_folder / "packages" / name
+        return [str(folder.resolve()) for folder in (cls.project_folder, folder_of_clone)]
 
     @classmethod
     def install(cls) -> None:
@@ -77,11 +80,14 @@ class _OwnPackages:
 
         Raises ImportError where a foreign package with the name of one of ours is loaded.
         """
-        for name in _BESIDE:
-            origin = getattr(sys.modules.get(name), "__file__", None)
-            if origin and str(Path(origin).parents[1].resolve()) not in cls._places(name):
+        for name in _OWN_PACKAGES:
+            loaded_file = getattr(sys.modules.get(name), "__file__", None)
+            if not loaded_file:
+                continue
+            folder_of_package = str(Path(loaded_file).parents[1].resolve())
+            if folder_of_package not in cls._possible_folders(name):
                 raise ImportError(
-                    f"harness has a package '{name}' too; import harness before {origin}, or "
+                    f"harness has a package '{name}' too; import harness before {loaded_file}, or "
                     "rename that one"
                 )
         sys.meta_path.insert(0, cls)
@@ -94,14 +100,14 @@ _OwnPackages.install()
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-_PLACES = {
+_MODULES_OF_NAMES = {
     "run": "harness.api.running",
     "RunRequest": "harness.api.run_request",
     "compare": "harness.api.stored_runs",
     "judge": "harness.api.stored_runs",
     "score": "harness.api.stored_runs",
 }
-"""Names of this package that are not in harness.api.results."""
+"""Name of this package -> the module that has it, for those that harness.api.results lacks."""
 
 
 def __getattr__(name: str) -> Any:
@@ -109,7 +115,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("harness.types").VERSION
     if name in __all__:
-        return getattr(import_module(_PLACES.get(name, "harness.api.results")), name)
+        return getattr(import_module(_MODULES_OF_NAMES.get(name, "harness.api.results")), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")
 
 

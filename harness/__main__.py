@@ -12,12 +12,13 @@ _INTERRUPTED = 130
 def main() -> None:
     """Import the command line, which takes a third of a second, and run it.
 
-    SIGTERM and SIGHUP end it as Ctrl-C does, from the first moment on.
+    SIGTERM and SIGHUP end it as Ctrl-C does, from the first moment on. Ctrl-C during the import
+    ends the process with exit code 130.
     """
     try:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # else it is ignored, as by nohup
-                signal.signal(number, _interrupt)
+        for ending_signal in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(ending_signal) is signal.SIG_DFL:  # else it is ignored, as by nohup
+                signal.signal(ending_signal, _raise_interrupt)
         from harness.cli.main import main as run_command  # slow: after the handlers
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; nothing was run\n")
@@ -26,9 +27,9 @@ def main() -> None:
     run_command()
 
 
-def _interrupt(number: int, _frame: object) -> NoReturn:
-    """Raise KeyboardInterrupt for a signal, with the signal's name."""
-    raise KeyboardInterrupt(signal.Signals(number).name)
+def _raise_interrupt(signal_number: int, _frame: object) -> NoReturn:
+    """Raise KeyboardInterrupt for a signal, with the signal's name: "SIGTERM"."""
+    raise KeyboardInterrupt(signal.Signals(signal_number).name)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ from jsonschema.exceptions import best_match
 from pydantic import TypeAdapter
 from referencing import Registry
 
-_SECONDS = 1.0  # that a pattern may take
-_LONGEST = 60  # characters of a text in a sentence
+_MAX_PATTERN_SECONDS = 1.0  # for one pattern in one reply
+_MAX_QUOTED_CHARACTERS = 60  # of a text that a sentence quotes
 
 
 class WrongAssertion(ValueError):
@@ -72,7 +72,7 @@ class Assertions:
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> Assertions:
         """Make the assertions again that `to_json` wrote."""
-        return _STORED.validate_python(values)
+        return _PARSER.validate_python(values)
 
     def to_json(self) -> dict[str, object]:
         """The assertions as JSON: {"contains": ["two years"]}; what is not asserted is left out."""
@@ -81,7 +81,7 @@ class Assertions:
 
 
 NAMES = tuple(each.name for each in fields(Assertions))
-_STORED = TypeAdapter(Assertions)
+_PARSER = TypeAdapter(Assertions)
 
 
 def read_assertions(row: Mapping[str, object]) -> Assertions:
@@ -146,13 +146,16 @@ def _read_seconds(value: object) -> float:
 
 
 def _check_pattern(field: str, pattern: str) -> None:
-    """Raise WrongAssertion, naming the assertion `field`, where a pattern is no regular
-    expression.
+    """Raise WrongAssertion where a pattern is no regular expression.
+
+    Args:
+        field: The assertion that has the pattern, for the error: "regex" or "json_schema".
+        pattern: What should be a regular expression.
     """
     try:
         regex.compile(pattern)
     except regex.error as error:
-        problem = f"'{_short(pattern)}' is no regular expression ({error})"
+        problem = f"'{_shortened(pattern)}' is no regular expression ({error})"
         raise WrongAssertion(field, problem) from None
 
 
@@ -169,7 +172,7 @@ def _read_schema(value: object) -> Schema:
     try:
         _validator_class(schema).check_schema(schema)
     except jsonschema.SchemaError as error:
-        problem = f"is no JSON schema ({_short(error.message)})"
+        problem = f"is no JSON schema ({_shortened(error.message)})"
         raise WrongAssertion("json_schema", problem) from None
     _check_patterns_and_references(schema)
     return schema
@@ -192,29 +195,33 @@ def _check_patterns_and_references(schema: object) -> None:
         if key == "pattern" and isinstance(part, str):
             _check_pattern("json_schema", part)
         if key in ("$ref", "$dynamicRef") and not str(part).startswith("#"):
-            problem = f"refers to '{_short(str(part))}'; a schema may refer to its own parts alone"
+            problem = (
+                f"refers to '{_shortened(str(part))}'; a schema may refer to its own parts alone"
+            )
             raise WrongAssertion("json_schema", problem)
         _check_patterns_and_references(part)
 
 
 def _validator_class(schema: Schema) -> Any:
-    """The jsonschema class that validates a schema of this draft,
-    with a time limit on its patterns.
+    """The jsonschema class that validates by the draft that a schema names (2020-12 for none), with
+    a time limit on the schema's patterns.
     """
-    of_draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return jsonschema.validators.extend(of_draft, {"pattern": _pattern_errors})
+    validator_of_draft = jsonschema.validators.validator_for(
+        schema, default=jsonschema.Draft202012Validator
+    )
+    return jsonschema.validators.extend(validator_of_draft, {"pattern": _pattern_not_found})
 
 
-def _pattern_errors(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
-    """Check a value against a schema's `pattern` with a time limit, in
-    the way jsonschema asks for it.
+def _pattern_not_found(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
+    """Yield a ValidationError where a schema's `pattern` is not found in a value within a second.
+
+    It has the form of jsonschema's functions that check one keyword.
 
     Args:
         validator: jsonschema's validator.
         pattern: The regular expression in the schema.
         instance: The value; only a text is checked.
-
-    Yields one error where the pattern is not found.
+        _: The part of the schema with the pattern; not used.
     """
     if validator.is_type(instance, "string") and not _is_found(pattern, instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
@@ -223,7 +230,7 @@ def _pattern_errors(validator: Any, pattern: str, instance: Any, _: Any) -> Any:
 def _is_found(pattern: str, text: str) -> bool:
     """Whether a regular expression is found in a text; False where that takes over a second."""
     try:
-        return regex.search(pattern, text, timeout=_SECONDS) is not None
+        return regex.search(pattern, text, timeout=_MAX_PATTERN_SECONDS) is not None
     except TimeoutError:
         return False
 
@@ -246,22 +253,27 @@ def failed_assertions(
     """
     missing = [text for text in assertions.contains if text not in reply]
     unwanted = [text for text in assertions.not_contains if text in reply]
-    unmatched = [text for text in assertions.regex if not _is_found(text, reply)]
-    failed = [f"does not contain '{_short(text)}'" for text in missing]
-    failed += [f"contains '{_short(text)}'" for text in unwanted]
-    failed += [f"does not match '{_short(text)}'" for text in unmatched]
+    unmatched = [pattern for pattern in assertions.regex if not _is_found(pattern, reply)]
+    failed = [f"does not contain '{_shortened(text)}'" for text in missing]
+    failed += [f"contains '{_shortened(text)}'" for text in unwanted]
+    failed += [f"does not match '{_shortened(pattern)}'" for pattern in unmatched]
     if assertions.json_schema is not None:
         failed += _schema_failures(assertions.json_schema, reply)
-    most = assertions.max_seconds
-    if most is not None and seconds is not None and seconds > most:
-        failed.append(f"took {seconds:.3g} s, more than {most:g} s")
-    if most is not None and seconds is None and not failed:
-        return None
+    max_seconds = assertions.max_seconds
+    if max_seconds is None:
+        return failed
+    if seconds is None:
+        return failed or None
+    if seconds > max_seconds:
+        failed.append(f"took {seconds:.3g} s, more than {max_seconds:g} s")
     return failed
 
 
 def _schema_failures(schema: Schema, reply: str) -> Sequence[str]:
-    """Check whether a reply is JSON that fits a schema: [] if so, else one reason why not."""
+    """Check whether a reply is JSON that fits a schema: [] if so, else one reason why not.
+
+    The reason is the end of a sentence "the reply ...": "is no JSON".
+    """
     try:
         value = json.loads(reply)
     except (ValueError, RecursionError):
@@ -270,11 +282,11 @@ def _schema_failures(schema: Schema, reply: str) -> Sequence[str]:
     error = best_match(validator.iter_errors(value))
     if error is None:
         return []
-    return [f"does not fit the schema: {_short(error.message)}"]
+    return [f"does not fit the schema: {_shortened(error.message)}"]
 
 
-def _short(text: str) -> str:
-    """Cut a text to 60 characters for a sentence, the last three of them "..."."""
-    if len(text) <= _LONGEST:
+def _shortened(text: str) -> str:
+    """The text, cut to 60 characters for a sentence: the last three are "..." if it is longer."""
+    if len(text) <= _MAX_QUOTED_CHARACTERS:
         return text
-    return f"{text[: _LONGEST - 3]}..."
+    return f"{text[: _MAX_QUOTED_CHARACTERS - 3]}..."

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.ndarray:
     """Score texts for a question by BM25Okapi of rank_bm25.
 
-    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults. Its idf ln((N - n + 0.5) / (n + 0.5)) breaks
-    on few texts (docs/methods/retrieval.md#bm25): of two, a word of one text weighs 0, and a word
-    of both a negative epsilon x mean, so that the text with fewer of the words is first. Where that
-    mean is not positive, all words weigh ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene,
-    which is always positive.
+    k1 = 1.5, b = 0.75, epsilon = 0.25, its defaults. Its idf of a word that n of N texts have,
+    ln((N - n + 0.5) / (n + 0.5)), breaks on few texts (docs/methods/retrieval.md#bm25): of two
+    texts, a word of one weighs 0, and a word of both a negative epsilon x mean, so that the text
+    with fewer of the words is first. Where that mean is not positive, all words weigh
+    ln(1 + (N - n + 0.5) / (n + 0.5)) instead, as in Lucene, which is always positive.
 
     Args:
         question: Its words.
@@ -45,38 +45,39 @@ def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
 
     Returns a float array of shape (texts,); higher is better.
     """
-    counts = _index_of_texts(tuple(texts))
-    if counts is None:
+    index = _cached_index_of_texts(tuple(texts))
+    if index is None:
         return np.zeros(len(texts))
-    return np.asarray(counts.get_scores(words(question)))
+    return np.asarray(index.get_scores(words(question)))
 
 
 # Questions on one document follow each other, and to count a book takes a tenth of a second.
 @lru_cache(maxsize=8)
-def _index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
+def _cached_index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
     """Split texts into words and count them for BM25; None where no text has a word. Cached."""
-    split = list(map(words, texts))
-    if not any(split):
+    words_of_texts = list(map(words, texts))
+    if not any(words_of_texts):
         return None
-    return _index_of_words(split)
+    return _index_of_words(words_of_texts)
 
 
 def _index_of_words(texts: Sequence[Sequence[str]]) -> BM25Okapi:
     """Count the words of texts for BM25, and weigh each word.
 
     Where rank_bm25's mean weight is not positive, as on few texts, each word gets Lucene's weight,
-    which is always positive.
+    which is always positive: ln(1 + (N - n + 0.5) / (n + 0.5)) for a word that n of N texts have.
 
     Args:
         texts: The words of each text; at least one text has a word.
     """
     from rank_bm25 import BM25Okapi
 
-    okapi = BM25Okapi([list(text) for text in texts])
-    if okapi.average_idf <= 0:
-        frequencies: Counter[str] = Counter()
-        for counts in okapi.doc_freqs:
-            frequencies.update(counts.keys())
-        for word, n in frequencies.items():
-            okapi.idf[word] = math.log1p((len(texts) - n + 0.5) / (n + 0.5))
-    return okapi
+    index = BM25Okapi([list(text_words) for text_words in texts])
+    if index.average_idf > 0:
+        return index
+    texts_with_word: Counter[str] = Counter()
+    for counts_of_text in index.doc_freqs:
+        texts_with_word.update(counts_of_text.keys())
+    for word, n in texts_with_word.items():
+        index.idf[word] = math.log1p((len(texts) - n + 0.5) / (n + 0.5))
+    return index

@@ -33,13 +33,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Longer text from outside (a row id, a server's reply) would bury the sentence around it.
-_LONGEST = 2_000
-_SUSPECT = re.compile(r"[^ -~\n\t]")
-_NOT_SHOWN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"  # they shape words of Persian and Hindi, and emoji
+_MAX_CHARACTERS = 2_000
+_MAY_NEED_ESCAPING = re.compile(r"[^ -~\n\t]")  # all but printable ASCII, line ends and tabs
+_ESCAPED_CATEGORIES = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
+_SHOWN_JOINERS = "\u200c\u200d"  # they shape words of Persian and Hindi, and emoji
 
 
-def printable(text: str, longest: int | None = _LONGEST) -> str:
+def printable(text: str, max_characters: int | None = _MAX_CHARACTERS) -> str:
     r"""Escape what a terminal should not get in a text from outside, and cut the text.
 
     Line ends and tabs stay; escape sequences, bells, marks of text direction and half characters
@@ -50,43 +50,45 @@ def printable(text: str, longest: int | None = _LONGEST) -> str:
 
     Args:
         text: Any text.
-        longest: The most characters that are shown; None for all.
+        max_characters: The most characters that are shown; None for all.
     """
-    if longest is None or len(text) <= longest:
-        return _SUSPECT.sub(_escaped, text)
-    shown = _SUSPECT.sub(_escaped, text[:longest])
+    if max_characters is None or len(text) <= max_characters:
+        return _MAY_NEED_ESCAPING.sub(_escape_match, text)
+    shown = _MAY_NEED_ESCAPING.sub(_escape_match, text[:max_characters])
     return f"{shown} ... ({len(text):,} characters)"
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     r"""Escape the one character of a match, unless it can be printed: "\x07" -> "\\x07".
 
     Beyond ASCII the escape is JSON's.
     """
-    sign = match[0]
-    if sign in _JOINERS or unicodedata.category(sign) not in _NOT_SHOWN:
-        return sign
-    if sign < "\x7f":
-        return sign.encode("unicode_escape").decode()
-    return _as_in_json(sign)
+    character = match[0]
+    if character in _SHOWN_JOINERS or unicodedata.category(character) not in _ESCAPED_CATEGORIES:
+        return character
+    if character < "\x7f":
+        return character.encode("unicode_escape").decode()
+    return _json_escape(character)
 
 
-def _as_in_json(sign: str) -> str:
+def _json_escape(character: str) -> str:
     r"""Write a character as JSON escapes it in ASCII: "é" -> "\u00e9"."""
-    return json.dumps(sign)[1:-1]
+    return json.dumps(character)[1:-1]
 
 
-def _escaped_as_in_json(error: UnicodeError) -> tuple[str, int]:
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     """Handle an encoding error: what to write for the characters that the encoding lacks.
 
-    Returns (their escapes as JSON has them, position at which to go on), as codecs asks for it.
+    Returns (their escapes as JSON has them, position in the text at which to go on), as
+    codecs.register_error wants it.
     """
     assert isinstance(error, UnicodeEncodeError)
-    lacking = error.object[error.start : error.end]
-    return "".join(map(_as_in_json, lacking)), error.end
+    characters = error.object[error.start : error.end]
+    return "".join(map(_json_escape, characters)), error.end
 
 
-codecs.register_error("json", _escaped_as_in_json)
+_JSON_ESCAPES = "json"  # a name for `errors=` of a stream: write a lacking character as "\u20ac"
+codecs.register_error(_JSON_ESCAPES, _escape_unencodable)
 
 
 class HarnessError(Exception):
@@ -106,14 +108,17 @@ class HarnessError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Say how to unpickle the error in another process: without calling its class, whose
-        arguments are not the message alone.
+        arguments are not the message alone, and with all its attributes.
         """
-        return _unpickled, (type(self), self.args), self.__dict__
+        return _make_unpickled, (type(self), self.args), self.__dict__
 
 
-def _unpickled(kind: type[HarnessError], args: tuple[Any, ...]) -> HarnessError:
-    """Make an error in another process, without calling its class's own constructor."""
-    return kind.__new__(kind, *args)
+def _make_unpickled(error_class: type[HarnessError], args: tuple[Any, ...]) -> HarnessError:
+    """Make an error of this class with these `args`, without calling the class's `__init__`.
+
+    pickle calls it in the process that receives the error, and sets the attributes afterwards.
+    """
+    return error_class.__new__(error_class, *args)
 
 
 class UserError(HarnessError):
@@ -139,11 +144,11 @@ def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
         limit: The most names.
     """
     by_form = {fold(other): other for other in known}
-    near = difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)
-    return [by_form[form] for form in near]
+    close_names = difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)
+    return [by_form[form] for form in close_names]
 
 
-def _hint_at_known(name: str, known: Iterable[str], most: int | None = None) -> str:
+def _known_names_hint(name: str, known: Iterable[str], max_listed: int | None = None) -> str:
     """The part of a message that helps with an unknown name.
 
     " Did you mean 'x'?", or " Known: x, y." where no known name is near; "" where none is known.
@@ -151,16 +156,16 @@ def _hint_at_known(name: str, known: Iterable[str], most: int | None = None) -> 
     Args:
         name: The unknown name.
         known: The names that there are.
-        most: The most names that are listed; None for all.
+        max_listed: The most names that are listed; None for all.
     """
     names = sorted(known)
-    near = close_matches(name, names)
-    if near:
-        return f" Did you mean {' or '.join(map(repr, near))}?"
+    close_names = close_matches(name, names)
+    if close_names:
+        return f" Did you mean {' or '.join(map(repr, close_names))}?"
     if not names:
         return ""
-    listed = ", ".join(names[:most])
-    if names == names[:most]:
+    listed = ", ".join(names[:max_listed])
+    if names == names[:max_listed]:
         return f" Known: {listed}."
     return f" Known: {listed}, ..."
 
@@ -178,13 +183,13 @@ class UnknownName(UserError):
             known: The names that there are; the message names near ones, or the first twelve.
             see: Where to look for more, put in brackets; "" for nowhere.
         """
-        message = f"unknown {kind} '{name}'.{_hint_at_known(name, known, 12)}"
+        message = f"unknown {kind} '{name}'.{_known_names_hint(name, known, 12)}"
         if see:
             message += f"  ({see})"
         super().__init__(message)
 
 
-def _listed(singular: str, plural: str, lines: Sequence[str]) -> list[str]:
+def _lines_with_count(singular: str, plural: str, lines: Sequence[str]) -> list[str]:
     """Lines below a head that counts them: ["2 mistakes:", "  - x", "  - y"]; [] for no lines.
 
     Args:
@@ -214,8 +219,8 @@ class ConfigError(UserError):
         message = problems[0]
         if len(problems) > 1:
             mistakes = [problem for problem in problems if problem not in missing]
-            shown = _listed("1 mistake", "mistakes", mistakes)
-            shown += _listed("1 thing is missing", "things are missing", missing)
+            shown = _lines_with_count("1 mistake", "mistakes", mistakes)
+            shown += _lines_with_count("1 thing is missing", "things are missing", missing)
             message = "\n".join(shown)
         super().__init__(message)
         self.sentences = list(problems)
@@ -324,10 +329,10 @@ def import_error_as_cannot_run() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        lines = str(error).strip().splitlines()
+        lines_of_message = str(error).strip().splitlines()
         why = type(error).__name__
-        if lines:
-            why = lines[-1]
+        if lines_of_message:
+            why = lines_of_message[-1]
         raise CannotRun(
             f"a library cannot be imported ({why}); install it again, and look with: harness doctor"
         ) from error
@@ -341,7 +346,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
         name: The unknown name.
         known: The names that there are.
     """
-    return UserError(f"unknown {what}.{_hint_at_known(name, known)}")
+    return UserError(f"unknown {what}.{_known_names_hint(name, known)}")
 
 
 def attempt(
@@ -357,8 +362,8 @@ def attempt(
     """
     try:
         return function(*args, **kwargs)
-    except UserError as e:
-        problems.append(e)
+    except UserError as error:
+        problems.append(error)
         return None
 
 
@@ -378,7 +383,7 @@ def raise_all(problems: Sequence[HarnessError]) -> None:
         raise ConfigError(list(sentences), list(missing))
 
 
-class _Escaping:
+class _EscapingStream:
     """A text stream whose `write` escapes (`printable`). cut: also cut each line; all else is the
     stream's own."""
 
@@ -396,11 +401,11 @@ class _Escaping:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write `text` with its control characters escaped; returns its length as it was."""
+        """Write `text` with its control characters escaped; returns the length of `text`."""
         if self._cut:
             self.stream.write("\n".join(map(printable, text.split("\n"))))
         else:
-            self.stream.write(printable(text, None))
+            self.stream.write(printable(text, max_characters=None))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -416,23 +421,23 @@ def escaped_output() -> Iterator[None]:
     So is a character that their encoding lacks, as in JSON. On stderr each line is also cut to
     2,000 characters; on stdout, where tables and JSON go, nothing is cut.
     """
-    out = sys.stdout
-    err = sys.stderr
-    for stream in (out, err):
+    stdout_before = sys.stdout
+    stderr_before = sys.stderr
+    for stream in (stdout_before, stderr_before):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="json")
-    sys.stdout = cast("Any", _Escaping(out, cut=False))
-    sys.stderr = cast("Any", _Escaping(err, cut=True))
+            stream.reconfigure(errors=_JSON_ESCAPES)
+    sys.stdout = cast("Any", _EscapingStream(stdout_before, cut=False))
+    sys.stderr = cast("Any", _EscapingStream(stderr_before, cut=True))
     try:
         yield
     finally:
-        sys.stdout = out
-        sys.stderr = err
+        sys.stdout = stdout_before
+        sys.stderr = stderr_before
 
 
 def unwrapped(stream: TextIO) -> TextIO:
     """The stream below one whose output is escaped; any other stream as it is."""
-    if isinstance(stream, _Escaping):
+    if isinstance(stream, _EscapingStream):
         return stream.stream
     return stream
 
@@ -449,8 +454,8 @@ class IndexFailed(Exception):
     it."""
 
     def __init__(self, error: dict[str, str]) -> None:
-        """Keep the described failure: {"type": ..., "message": ...};
-        its message is this error's too.
+        """Keep the failure as a record holds it, {"type": "CannotRun", "message": "..."}; its
+        message is this error's too.
         """
         super().__init__(error["message"])
         self.error = error

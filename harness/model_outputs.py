@@ -69,11 +69,11 @@ class Probe:
             mass: Label -> the probability of its first token among all tokens.
             top: The label whose first token is the likeliest of all tokens; None for no label.
         """
-        total = sum(mass.values())
-        if total <= 0:
+        sum_of_probabilities = sum(mass.values())
+        if sum_of_probabilities <= 0:
             return cls(dict.fromkeys(mass, 1 / len(mass)), mass, top)
-        scaled = {label: probability / total for label, probability in mass.items()}
-        return cls(scaled, mass, top)
+        shares = {label: probability / sum_of_probabilities for label, probability in mass.items()}
+        return cls(shares, mass, top)
 
 
 @dataclass(frozen=True)
@@ -116,20 +116,22 @@ class Sampling:
     top_p: float = 1.0
     max_tokens: int | None = None
 
-    def applied_to(self, decoding: Decoding, context: Callable[[], str]) -> Decoding:
+    def applied_to(self, decoding: Decoding, read_context: Callable[[], str]) -> Decoding:
         """A copy of `decoding` that follows this sampling: no more tokens than `max_tokens`, and
         drawn where it was greedy.
 
         Args:
             decoding: How the method would have the reply written.
-            context: Returns the request's context as text; called only if the reply is drawn, as
+            read_context: Gives the request's context as text; called only if the reply is drawn, as
                 its seed depends on the context.
         """
         if self.max_tokens:
             decoding = replace(decoding, max_tokens=min(decoding.max_tokens, self.max_tokens))
-        if not self.temperature or decoding.temperature:
+        stays_greedy = self.temperature == 0
+        is_drawn_by_method = decoding.temperature > 0
+        if stays_greedy or is_drawn_by_method:
             return decoding
-        seed = derived_seed(self.seed, context())
+        seed = derived_seed(self.seed, read_context())
         return replace(decoding, temperature=self.temperature, top_p=self.top_p, seed=seed)
 
 
@@ -179,28 +181,27 @@ class Written:
         return ""
 
     def without_thinking(self) -> Written:
-        """Move the thinking of a known reasoning model, with its
-        markers, from `text` to `thinking`.
+        """A copy in which the thinking of a known reasoning model, with its markers, is moved from
+        `text` to `thinking`; the reply itself where it has no thinking.
 
-        Offsets, span and attention are cut to the answer. The reply
-        itself where it has no thinking.
+        Offsets, span and attention of the copy are cut to the answer.
         """
         split = split_known_thinking(self.text)
         if not split.thinking:
             return self
-        start = len(split.thinking)
-        of_answer = self.tokens_between(start, start + len(split.answer))
+        answer_start = len(split.thinking)
+        tokens_of_answer = self.tokens_between(answer_start, answer_start + len(split.answer))
         offsets = []
-        for token_start, token_end in self.offsets[of_answer]:
-            offsets.append((max(token_start - start, 0), token_end - start))
-        first = self.span.start + (of_answer.start or 0)
+        for token_start, token_end in self.offsets[tokens_of_answer]:
+            offsets.append((max(token_start - answer_start, 0), token_end - answer_start))
+        first_token = self.span.start + (tokens_of_answer.start or 0)
         attention = None
         if self.attention is not None:
-            attention = self.attention[of_answer]
+            attention = self.attention[tokens_of_answer]
         return replace(
             self,
             text=split.answer,
-            span=Span(first, first + len(offsets)),
+            span=Span(first_token, first_token + len(offsets)),
             offsets=tuple(offsets),
             attention=attention,
             thinking=split.thinking,
@@ -212,13 +213,13 @@ class Written:
 
         The slice fits `offsets` and the rows of `attention`; it is empty where no token is there.
         """
-        tokens = []
-        for number, (token_start, token_end) in enumerate(self.offsets):
+        token_numbers = []
+        for token_number, (token_start, token_end) in enumerate(self.offsets):
             if token_start < end and token_end > start:
-                tokens.append(number)
-        if not tokens:
+                token_numbers.append(token_number)
+        if not token_numbers:
             return slice(0, 0)
-        return slice(tokens[0], tokens[-1] + 1)
+        return slice(token_numbers[0], token_numbers[-1] + 1)
 
     def attention_between(self, start: int, end: int) -> np.ndarray:
         """The mean attention of the tokens in text[start:end] to each watched span; shape (spans,).
@@ -227,11 +228,11 @@ class Written:
         """
         if self.attention is None:
             raise ValueError("nothing was watched while writing")
-        rows = self.attention[self.tokens_between(start, end)]
-        if not len(rows):
+        attention_of_tokens = self.attention[self.tokens_between(start, end)]
+        if not len(attention_of_tokens):
             return np.zeros(self.attention.shape[1])
-        mean: np.ndarray = rows.mean(axis=0)
-        return mean
+        mean_over_tokens: np.ndarray = attention_of_tokens.mean(axis=0)
+        return mean_over_tokens
 
 
 class PlainGeneration(Protocol):

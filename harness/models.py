@@ -44,8 +44,9 @@ __all__ = [
     "Span", "Written",
 ]  # fmt: skip
 
-# A model is loaded for each of the first five, an encoder or reranker for the last two.
-ROLES = ("reader", "builder", "searcher", "compressor", "refiner", "encoder", "reranker")
+LANGUAGE_MODEL_ROLES = ("reader", "builder", "searcher", "compressor", "refiner")
+ENCODER_ROLES = ("encoder", "reranker")
+ROLES = (*LANGUAGE_MODEL_ROLES, *ENCODER_ROLES)
 ROLES_WITH_OWN_MODEL = ("builder", "searcher", "compressor", "refiner")
 """Those that a configuration may give a model of their own, by `roles.ROLE`; else it is the reader."""
 # What a model may be able to do beyond reading and writing.
@@ -183,11 +184,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """
         self._need_user_turn("probe", after)
         self._require("probe")
-        firsts = self._first_tokens(labels)
+        first_tokens = self._first_tokens(labels)
+        # The meter keeps the request's prompt and reply where requests are recorded.
         with self._meter.request(
             self._role, "probe", lambda: self._text_if_probed(after)
         ) as replies:
-            probe = self._probe(labels, firsts, after)
+            probe = self._probe(labels, first_tokens, after)
             replies.append(json.dumps(probe.mass))
         return probe
 
@@ -397,12 +399,12 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         an empty label."""
 
     @abc.abstractmethod
-    def _probe(self, labels: Sequence[str], firsts: Sequence[Any], after: str) -> Probe:
+    def _probe(self, labels: Sequence[str], first_tokens: Sequence[Any], after: str) -> Probe:
         """Probabilities of the labels as the next token, for `probe`.
 
         Args:
             labels: The labels.
-            firsts: The first token of each label.
+            first_tokens: The first token of each label.
             after: How the reply begins before the label; "" for nothing.
         """
 
@@ -496,11 +498,13 @@ class Session(AbstractContextManager["Session"], abc.ABC):
                 f"a reply of '{self._name}' cannot be begun for it; use a model that is loaded here"
             )
 
-    def _check_window(self, tokens: int) -> None:
-        """Raise WindowExceeded where so many more tokens do not fit the window."""
-        if tokens > self.room():
+    def _check_window(self, new_tokens: int) -> None:
+        """Raise WindowExceeded where so many new tokens do not fit into the window beside the
+        context's.
+        """
+        if new_tokens > self.room():
             raise WindowExceeded(
-                f"{self.length()} tokens of context and {tokens} more do not fit the window of "
+                f"{self.length()} tokens of context and {new_tokens} more do not fit the window of "
                 f"{self._window} of "
                 f"'{self._name}'; shorten the input or raise model.window"
             )
@@ -508,18 +512,20 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     def _first_tokens(self, labels: Sequence[str]) -> list[Any]:
         """The first token of each label. Raises ValueError when two labels share it or one is
         empty."""
-        firsts = [self._first_token(label) for label in labels]
-        if any(first is None for first in firsts) or len(set(firsts)) < len(firsts):
+        first_tokens = [self._first_token(label) for label in labels]
+        is_a_label_empty = None in first_tokens
+        are_distinct = len(set(first_tokens)) == len(first_tokens)
+        if is_a_label_empty or not are_distinct:
             raise ValueError(
                 f"labels {list(labels)} do not have distinct first tokens for '{self._name}'"
             )
-        return firsts
+        return first_tokens
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_class: type[BaseException] | None,
         error: BaseException | None,
-        tb: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Close the session at the end of its `with` block."""
         self.close()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from harness.errors import unknown
 from harness.prompts import Prompt, Replaced, turns_of
 
-_TURNS = ("user", "system")
+_TURN_NAMES = ("user", "system")
 
 
 def replacement_problem(
@@ -32,16 +32,15 @@ def replacement_problem(
         )
     if name not in known:
         return str(unknown(f"prompt '{name}' of '{method}'", name, known))
-    prompt = f"prompt '{name}' of '{method}'"
     original = known[name]
     turns = turns_of(replacement)
     problem = _turns_problem(turns, original)
     if problem is None:
         new = replace(original, text=turns.get("user", original.text))
-        problem = _places_problem(new, original)
+        problem = _placeholders_problem(new, original)
     if problem is None:
         return None
-    return f"{prompt}{problem}"
+    return f"prompt '{name}' of '{method}'{problem}"
 
 
 def _turns_problem(turns: Mapping[str, str], original: Prompt) -> str | None:
@@ -51,50 +50,51 @@ def _turns_problem(turns: Mapping[str, str], original: Prompt) -> str | None:
         turns: "user" or "system" -> its text.
         original: The prompt that they replace.
     """
-    if not turns or set(turns) - set(_TURNS):
+    if not turns or set(turns) - set(_TURN_NAMES):
         return ": give a text, or a mapping with 'user', 'system' or both"
     if "system" not in turns:
         return None
     if not original.first:
         return " is a later turn of a conversation, so it can have no system turn"
-    places = Prompt("", turns["system"]).places()
-    if places:
-        return f": a system turn has no placeholders, but this one has {{{places[0]}}}"
+    placeholders = Prompt("", turns["system"]).places()
+    if placeholders:
+        return f": a system turn has no placeholders, but this one has {{{placeholders[0]}}}"
     return None
 
 
-def _places_problem(new: Prompt, original: Prompt) -> str | None:
-    """Say which placeholders of a new prompt are not the original's, as the end of a sentence; None
-    where all are.
+def _placeholders_problem(new: Prompt, original: Prompt) -> str | None:
+    """Say how the placeholders of a new prompt differ from the original's, as the end of a
+    sentence: " lacks {text}; its placeholders are {text}, {question}". None where they fit.
     """
-    places, new_places = original.places(), new.places()
-    listed = _listed(places)
-    for place in places:
-        if place not in new_places:
-            return f" lacks {{{place}}}; its placeholders are {listed}"
-    for place in new_places:
-        if place not in places:
-            return f" has no placeholder {{{place}}}; its placeholders are {listed}"
-        if new_places.count(place) > places.count(place):
-            return f" has {{{place}}} more often than the original; write it once"
-    if original.ordered and not _keeps_order(new, original):
-        end = "{" + places[-1] + "}"
-        return f" must have {listed} in this order, with nothing behind {end}"
+    placeholders, new_placeholders = original.places(), new.places()
+    all_listed = _listed_placeholders(placeholders)
+    for placeholder in placeholders:
+        if placeholder not in new_placeholders:
+            return f" lacks {{{placeholder}}}; its placeholders are {all_listed}"
+    for placeholder in new_placeholders:
+        if placeholder not in placeholders:
+            return f" has no placeholder {{{placeholder}}}; its placeholders are {all_listed}"
+        if new_placeholders.count(placeholder) > placeholders.count(placeholder):
+            return f" has {{{placeholder}}} more often than the original; write it once"
+    if original.ordered and not _keeps_order_of_placeholders(new, original):
+        last_placeholder = "{" + placeholders[-1] + "}"
+        return f" must have {all_listed} in this order, with nothing behind {last_placeholder}"
     return None
 
 
-def _keeps_order(new: Prompt, original: Prompt) -> bool:
+def _keeps_order_of_placeholders(new: Prompt, original: Prompt) -> bool:
     """Whether a new prompt has the original's placeholders in the same order, and nothing after the
     last one where the original has nothing there.
     """
-    places = original.places()
-    if new.places() != places:
+    placeholders = original.places()
+    if new.places() != placeholders:
         return False
-    end = "{" + places[-1] + "}"
-    return new.text.endswith(end) or not original.text.endswith(end)
+    last_placeholder = "{" + placeholders[-1] + "}"
+    original_ends_in_it = original.text.endswith(last_placeholder)
+    return new.text.endswith(last_placeholder) or not original_ends_in_it
 
 
-def _listed(places: Iterable[str]) -> str:
+def _listed_placeholders(placeholders: Iterable[str]) -> str:
     """Write names of placeholders for a sentence, each once: "{text}, {question}", or "none"."""
-    named = [f"{{{place}}}" for place in dict.fromkeys(places)]
+    named = [f"{{{placeholder}}}" for placeholder in dict.fromkeys(placeholders)]
     return ", ".join(named) or "none"

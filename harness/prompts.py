@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.models import MeteredModel, Session
 
 
-_PLACE = re.compile(r"\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 Replaced = str | dict[str, str]
@@ -86,11 +86,12 @@ class Prompt:
         names are not used. Raises KeyError if one is missing.
         """
         pieces = [""]
-        for number, part in enumerate(_PLACE.split(self.text)):
-            value: str | Sequence[str] = part
+        # "Read {text} now." is split into "Read ", "text", " now.".
+        for number, text_or_name in enumerate(_PLACEHOLDER.split(self.text)):
+            value: str | Sequence[str] = text_or_name
             is_placeholder = number % 2 == 1
             if is_placeholder:
-                value = values[part]
+                value = values[text_or_name]
             if isinstance(value, str):
                 pieces[-1] += value
             else:
@@ -100,8 +101,10 @@ class Prompt:
         return filled
 
     def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
-        """Fill the parts of the template before and after one
-        placeholder, whose texts the caller feeds.
+        """Fill the parts of the template before and after one placeholder, which itself is left
+        out.
+
+            Prompt("answer", "Read {text} now.").around("text")  -> (["Read "], [" now."])
 
         Args:
             name: The placeholder that divides the template.
@@ -110,16 +113,16 @@ class Prompt:
         Returns:
             (pieces before it, with the system turn; pieces after it)
         """
-        before, _, after = self.text.partition("{" + name + "}")
-        first = replace(self, text=before).fill(**values)
-        last = replace(self, text=after, system="").fill(**values)
-        return first, last
+        text_before, _, text_after = self.text.partition("{" + name + "}")
+        pieces_before = replace(self, text=text_before).fill(**values)
+        pieces_after = replace(self, text=text_after, system="").fill(**values)
+        return pieces_before, pieces_after
 
     def places(self) -> list[str]:
         """The names of the placeholders in the user turn, in order; one
         that stands twice is named twice.
         """
-        return [str(name) for name in _PLACE.findall(self.text)]
+        return [str(name) for name in _PLACEHOLDER.findall(self.text)]
 
 
 def turns_of(replacement: Replaced) -> dict[str, str]:
@@ -129,15 +132,15 @@ def turns_of(replacement: Replaced) -> dict[str, str]:
     return replacement
 
 
-def feed(s: Session, pieces: Sequence[str]) -> None:
-    """Feed a filled prompt to session `s`: its system turn if it has
-    one, then the user turn's pieces.
+def feed(session: Session, pieces: Sequence[str]) -> None:
+    """Feed a filled prompt to a session: its system turn if it has one, then a user turn of its
+    pieces, which stays open.
     """
     if isinstance(pieces, Pieces) and pieces.system:
-        s.system(pieces.system)
-    s.user(pieces[0])
+        session.system(pieces.system)
+    session.user(pieces[0])
     for piece in pieces[1:]:
-        s.feed(piece)
+        session.feed(piece)
 
 
 def prompt_tokens(pieces: Sequence[str], model: MeteredModel) -> int:

@@ -21,7 +21,7 @@ _MARKERS = (
 )
 _CHANNEL = "<|channel|>"  # gpt-oss
 _FINAL = re.compile(r"<\|channel\|>final\b.*?<\|message\|>\s*")
-_END = re.compile(r"\s*<\|(?:end|return)\|>\s*\Z")
+_END_MARKER = re.compile(r"\s*<\|(?:end|return)\|>\s*\Z")
 # The same reply where a server leaves out special tokens.
 _FINAL_WITHOUT_MARKERS = re.compile(r"\s*analysis.*?assistantfinal\s*", re.DOTALL)
 
@@ -55,12 +55,13 @@ def split_between(text: str, opening: str, closing: str) -> SplitReply:
     """
     # Some templates put the opening marker into the prompt of a server, so that a reply has only
     # the closing one.
-    if not text.lstrip().startswith(opening) and closing not in text:
+    has_thinking = text.lstrip().startswith(opening) or closing in text
+    if not has_thinking:
         return SplitReply("", text)
-    before, found, answer = text.partition(closing)
-    if not found:
-        return SplitReply(before, "", closed=False)
-    return _at(text, len(text) - len(answer.lstrip()))
+    _, found_marker, after_marker = text.partition(closing)
+    if not found_marker:
+        return SplitReply(text, "", closed=False)
+    return _split_at_answer(text, answer_start=len(text) - len(after_marker.lstrip()))
 
 
 def split_known_thinking(text: str) -> SplitReply:
@@ -76,7 +77,7 @@ def split_known_thinking(text: str) -> SplitReply:
         return _split_channels(text)
     without_markers = _FINAL_WITHOUT_MARKERS.match(text)
     if without_markers:
-        return _at(text, without_markers.end())
+        return _split_at_answer(text, without_markers.end())
     return SplitReply("", text)
 
 
@@ -85,17 +86,17 @@ def _split_channels(text: str) -> SplitReply:
 
     "<|channel|>analysis<|message|>A.<|end|><|channel|>final<|message|>B" has the answer "B".
     """
-    finals = list(_FINAL.finditer(text))
-    if not finals:
+    final_markers = list(_FINAL.finditer(text))
+    if not final_markers:
         return SplitReply(text, "", closed=False)
-    start = finals[-1].end()
-    answer = text[start:]
-    end = _END.search(answer)
-    if end:
-        answer = answer[: end.start()]
-    return SplitReply(text[:start], answer)
+    answer_start = final_markers[-1].end()
+    answer = text[answer_start:]
+    end_marker = _END_MARKER.search(answer)
+    if end_marker:
+        answer = answer[: end_marker.start()]
+    return SplitReply(text[:answer_start], answer)
 
 
-def _at(text: str, start: int) -> SplitReply:
-    """Split a reply before the character at which its answer begins."""
-    return SplitReply(text[:start], text[start:])
+def _split_at_answer(text: str, answer_start: int) -> SplitReply:
+    """Split a reply into the thinking, text[:answer_start], and the answer after it."""
+    return SplitReply(text[:answer_start], text[answer_start:])

@@ -21,11 +21,11 @@ _LEFT_OUT = regex.compile(
 # something else, and symbols would put a mark or letters beside a word: "don´t", "№5".
 _SHAPES = r"\p{Dt=Wide}\p{Dt=Narrow}\p{Dt=Compat}\p{Dt=Font}\p{Dt=Initial}\p{Dt=Medial}\p{Dt=Final}\p{Dt=Isolated}"
 _LETTERS = r"\p{L}\p{N}\p{M}\p{Block=Kangxi_Radicals}\p{Block=CJK_Radicals_Supplement}"
-_SHAPED = regex.compile(rf"(?V1)[[{_SHAPES}]&&[{_LETTERS}]]+")
+_LETTERS_OF_OTHER_SHAPE = regex.compile(rf"(?V1)[[{_SHAPES}]&&[{_LETTERS}]]+")
 _UNSPACED = r"[[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&\p{L}]"
 _WORD = regex.compile(rf"(?V1){_UNSPACED}\p{{M}}*|[[\p{{L}}\p{{N}}\p{{M}}]--{_UNSPACED}]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # finds what _WORD finds in a third of the time
-_BETWEEN = regex.compile(r"[^\p{L}\p{N}\p{M} ]")
+_SIGN_BETWEEN_WORDS = regex.compile(r"[^\p{L}\p{N}\p{M} ]")
 
 
 def folded(text: str) -> str:
@@ -34,8 +34,11 @@ def folded(text: str) -> str:
     "Ärzte" -> "ärzte", "ＡＢＣ" -> "abc". In small letters, plain shapes and composed signs (NFC),
     without vowel points of Arabic and Hebrew.
     """
-    plain = _SHAPED.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
-    without_points = _LEFT_OUT.sub("", unicodedata.normalize("NFC", plain.casefold()))
+    plain_shapes = _LETTERS_OF_OTHER_SHAPE.sub(
+        lambda match: unicodedata.normalize("NFKC", match[0]), text
+    )
+    small_and_composed = unicodedata.normalize("NFC", plain_shapes.casefold())
+    without_points = _LEFT_OUT.sub("", small_and_composed)
     # Again: what was left out may have stood between a letter and its mark.
     return unicodedata.normalize("NFC", without_points)
 
@@ -52,13 +55,13 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    found: list[str] = _WORD.findall(folded(text))
-    return found
+    found_words: list[str] = _WORD.findall(folded(text))
+    return found_words
 
 
 def as_phrase(text: str) -> str:
-    """Fold a text and write a space for each sign that is no part of a word.
+    """Fold a text and write a space for each sign that is no part of a word, none at its ends.
 
     "St. Mary's" -> "st  mary s"
     """
-    return str(_BETWEEN.sub(" ", folded(text))).strip()
+    return str(_SIGN_BETWEEN_WORDS.sub(" ", folded(text))).strip()
