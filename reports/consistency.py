@@ -331,7 +331,7 @@ def _score_misfits(run: StoredRun) -> Iterator[str]:
     the records do not give."""
     manifest = run.manifest
     given = {*manifest.scorers, *manifest.judges}
-    held = {name for name in run.keys[0] if not name.startswith(LOGGED)}
+    held = {name for name in run.score_names if not name.startswith(LOGGED)}
     if manifest.hashed is not None and held - given:
         yield f"no scorer or judge of its manifest gave {', '.join(sorted(held - given))}"
     yield from _summary_misfits(run)

@@ -383,7 +383,7 @@ def _by_question(run: StoredRun, column: Floats | None) -> dict[str, float]:
 def is_billed(run: StoredRun) -> bool:
     """Whether a server or an application took money for any question or index of the run, as far as
     the records say."""
-    if not {"billed", "charged"}.isdisjoint(run.keys[1]):
+    if not {"billed", "charged"}.isdisjoint(run.cost_keys):
         return True
     return any(_has_billed_phase(line.usage) for line in run.documents)
 
@@ -581,7 +581,7 @@ def probes(run: StoredRun) -> list[str]:
 
     [] for a method without probes, or an older run.
     """
-    if "probes" not in run.keys[1]:
+    if "probes" not in run.cost_keys:
         return []
     search = run.columns.usage_sum(run.columns.answered).get("search", {})
     share = probe_share(search)

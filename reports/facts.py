@@ -252,14 +252,14 @@ def headline(run: StoredRun) -> str:
     """
     first = first_score(run)
     judges = run.manifest.judges
-    if first not in run.keys[0]:
-        scored_by = [name for name in judges if name in run.keys[0]]
+    if first not in run.score_names:
+        scored_by = [name for name in judges if name in run.score_names]
         return next(iter(scored_by), first)
     if first != FOLDER_SCORE:
         return first
     for name, entry in judges.items():
         is_of_correctness = entry.kind == "correctness"
-        if is_of_correctness and name in run.keys[0] and _scored_all(run, name):
+        if is_of_correctness and name in run.score_names and _scored_all(run, name):
             return name
     return first
 
@@ -363,7 +363,7 @@ def versions(run: StoredRun) -> str:
 def score_names(run: StoredRun) -> list[str]:
     """Names of the run's scores: the configured ones in order, then any that only the records
     have."""
-    return list(dict.fromkeys([*run.config.dataset.scorers, *run.keys[0]]))
+    return list(dict.fromkeys([*run.config.dataset.scorers, *run.score_names]))
 
 
 def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:

@@ -36,7 +36,7 @@ from bm25s import scoring, stopwords
 from harness.config.schema import canonical
 from harness.cost.meter import Meter
 from harness.retrieval.passages import Passages, Report
-from harness.storage.files import delete_old_folders, make_folder, new_folder, write_atomic
+from harness.storage.files import delete_abandoned_drafts, make_folder, new_folder, write_atomic
 from harness.words import words
 
 SIZE = 100_000
@@ -296,7 +296,7 @@ class BM25Index:
             return
         for folder in (self._tokens, self._shards):
             make_folder(folder, "--index")
-        delete_old_folders(self._shards)
+        delete_abandoned_drafts(self._shards)
         self._count_words(table, report)
         frequencies: Counter[str] = Counter()
         tokens = 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from harness.storage.record_texts import INLINE, POINTER, checksum, with_own_pieces
+from harness.storage.record_texts import INLINE, POINTER, checksum, with_copied_pieces
 from harness.storage.records import StoredGold, StoredPiece, StoredRecord
 from harness.storage.serialize import json_values
 from harness.types import GAP, Document, Example
@@ -18,7 +18,8 @@ from harness.types import GAP, Document, Example
 def with_texts(
     record: StoredRecord, example: Example, documents: Mapping[str, Document]
 ) -> tuple[StoredRecord, dict[str, str]]:
-    """Add to a record the question, options, gold, documents' lengths and texts of shown spans.
+    """A copy of a record with the question, options, gold, lengths of the documents and texts of
+    shown spans.
 
     Args:
         record: As the method's answer made it; it is not changed.
@@ -31,25 +32,27 @@ def with_texts(
     """
     question = example.question
     gold = cast(StoredGold, json_values(example.gold, not_finite=[]))
-    options = None if question.options is None else list(question.options)
-    changed = replace(
-        with_own_pieces(record),
+    options = None
+    if question.options is not None:
+        options = list(question.options)
+    complete = replace(
+        with_copied_pieces(record),
         question=question.text,
         options=options,
         gold=gold,
-        document_characters=[len(documents[name].text) for name in question.document_ids],
+        document_characters=[len(documents[each].text) for each in question.document_ids],
     )
     long_texts: dict[str, str] = {}
-    for piece in changed.pieces():
+    for piece in complete.pieces():
         if piece["kind"] == "span":
             piece.pop(POINTER, None)
             piece["text"] = _span_text(piece, documents)
         if len(piece["text"]) > INLINE:
-            key = checksum(piece["text"])
-            long_texts[key] = piece["text"]
+            text_checksum = checksum(piece["text"])
+            long_texts[text_checksum] = piece["text"]
             piece["text"] = ""
-            piece[POINTER] = key
-    return changed, long_texts
+            piece[POINTER] = text_checksum
+    return complete, long_texts
 
 
 def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:
@@ -61,4 +64,5 @@ def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:
     parts = piece["sources"]
     if piece["document_id"] in documents:
         parts = [(piece["document_id"], piece["start"], piece["end"])]
-    return GAP.join(documents[name].text[start:end] for name, start, end in parts)
+    texts = [documents[document_id].text[start:end] for document_id, start, end in parts]
+    return GAP.join(texts)

@@ -13,16 +13,17 @@ from harness.storage.manifest_file import RunManifest
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, TEXTS
 from harness.storage.summary_file import RunSummary
 
-_NAMES = (RUN, MANIFEST, RECORDS, DOCUMENTS, TEXTS)
+_HASHED_FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, TEXTS)
 
 
 def checksums(folder: Path) -> dict[str, str]:
     """Hash the files of a run that are in `folder`: {"records.jsonl": <sha256>, ...}."""
-    return {name: file_hash(folder / name) for name in _NAMES if (folder / name).is_file()}
+    return {name: file_hash(folder / name) for name in _HASHED_FILES if (folder / name).is_file()}
 
 
 def changed_files(folder: Path, manifest: RunManifest, summary: RunSummary) -> list[str] | None:
-    """Names of the files that are not as the run's end left them.
+    """Names of the files of a run that differ from what its summary.json says they were when the
+    run ended.
 
     Args:
         folder: The run folder.
@@ -33,8 +34,8 @@ def changed_files(folder: Path, manifest: RunManifest, summary: RunSummary) -> l
         The names, [] where all are as they were. None where that is not known: an older run, or one
         that has not ended.
     """
-    recorded = summary.files
-    if recorded is None or manifest.last_start.state == "running":
+    at_end_of_run = summary.files
+    if at_end_of_run is None or manifest.last_start.state == "running":
         return None
-    here = checksums(folder)
-    return [name for name in _NAMES if recorded.get(name) != here.get(name)]
+    current = checksums(folder)
+    return [name for name in _HASHED_FILES if at_end_of_run.get(name) != current.get(name)]

@@ -20,8 +20,8 @@ from harness.storage.paths import sentence_without_home
 # These end the run: the first is the user's to mend, the second would hit every question that
 # follows.
 STOPS = (UserError, SaveError)
-_FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
-_NO_MEMORY = "can't allocate memory"  # torch's allocator for the main memory
+_TRACEBACK_FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
+_NO_MEMORY_WORDS = "can't allocate memory"  # torch's allocator for the main memory
 
 
 def one_line(error: Mapping[str, str]) -> str:
@@ -44,16 +44,18 @@ def _place_to_mend(traceback_text: str) -> str | None:
     It is the innermost one outside the harness and installed packages, else the innermost one; None
     without a traceback.
     """
-    places = [f"{file}:{number}" for file, number in _FRAME.findall(traceback_text)]
-    if not places:
+    source_lines = [
+        f"{file}:{line_number}" for file, line_number in _TRACEBACK_FRAME.findall(traceback_text)
+    ]
+    if not source_lines:
         return None
-    installed = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib")]
-    for place in reversed(places):
-        file = place.rpartition(":")[0]
-        is_installed = any((root / file).is_file() for root in installed)
+    installed_roots = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib")]
+    for source_line in reversed(source_lines):
+        file = source_line.rpartition(":")[0]
+        is_installed = any((root / file).is_file() for root in installed_roots)
         if not is_installed and not file.startswith("harness/"):
-            return place
-    return places[-1]
+            return source_line
+    return source_lines[-1]
 
 
 def describe_failure(error: Exception) -> dict[str, str]:
@@ -63,17 +65,17 @@ def describe_failure(error: Exception) -> dict[str, str]:
     """
     if isinstance(error, IndexFailed):  # the index failed before, and was described then
         return error.error
-    name = type(error).__name__
+    error_name = type(error).__name__
     message = sentence_without_home(str(error))
     if _ran_out_of_memory(error):
         if type(error) is RuntimeError:
-            name = "OutOfMemoryError"  # what torch calls it on a GPU
+            error_name = "OutOfMemoryError"  # what torch calls it on a GPU
         _free_memory(error)
-        return {"type": name, "message": message or "out of memory"}
-    described = {"type": name, "message": message or name}
+        return {"type": error_name, "message": message or "out of memory"}
+    description = {"type": error_name, "message": message or error_name}
     if not isinstance(error, QuestionError):
-        described["traceback"] = _traceback(error)
-    return described
+        description["traceback"] = _portable_traceback(error)
+    return description
 
 
 def _ran_out_of_memory(error: Exception) -> bool:
@@ -84,7 +86,7 @@ def _ran_out_of_memory(error: Exception) -> bool:
     """
     if isinstance(error, MemoryError):
         return True
-    if isinstance(error, RuntimeError) and _NO_MEMORY in str(error):
+    if isinstance(error, RuntimeError) and _NO_MEMORY_WORDS in str(error):
         return True
     return "OutOfMemoryError" in [parent.__name__ for parent in type(error).__mro__]
 
@@ -101,25 +103,27 @@ def _free_memory(error: Exception) -> None:
         torch.cuda.empty_cache()
 
 
-def _traceback(error: Exception) -> str:
+def _portable_traceback(error: Exception) -> str:
     """Format an error's traceback with paths shortened to their package: equal on every machine,
     and it names no user.
     """
     roots = [Path(__file__).resolve().parents[2]]
     roots += [Path(entry).resolve() for entry in sys.path if entry]
-    captured = traceback.TracebackException.from_exception(error)
-    link: traceback.TracebackException | None = captured
-    while link is not None:
-        for frame in link.stack:
-            frame.filename = _shortened(Path(frame.filename), roots)
-        link = link.__cause__ or link.__context__
-    return sentence_without_home("".join(captured.format()))
+    whole_traceback = traceback.TracebackException.from_exception(error)
+    error_part: traceback.TracebackException | None = whole_traceback
+    while error_part is not None:
+        for frame in error_part.stack:
+            frame.filename = _path_below_root(Path(frame.filename), roots)
+        error_part = error_part.__cause__ or error_part.__context__
+    return sentence_without_home("".join(whole_traceback.format()))
 
 
-def _shortened(path: Path, roots: Iterable[Path]) -> str:
+def _path_below_root(path: Path, roots: Iterable[Path]) -> str:
     """The path of a module without the folder that it is imported from; else its file name alone.
 
     "/home/ann/venv/lib/a/b" -> "a/b", where "/home/ann/venv/lib" is among `roots`.
     """
-    below = [path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)]
-    return min(below, key=len, default=path.name)
+    paths_below_roots = [
+        path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)
+    ]
+    return min(paths_below_roots, key=len, default=path.name)

@@ -7,8 +7,18 @@ hash_named(folder, names)     one over names and contents of several
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-_hashed: dict[tuple[str, int, int], str] = {}
+
+class _FileState(NamedTuple):
+    """A file and what differs once its content is changed."""
+
+    path: str
+    size_in_bytes: int
+    changed_at_ns: int
+
+
+_hash_of_file: dict[_FileState, str] = {}
 
 
 def file_hash(path: Path) -> str:
@@ -17,19 +27,20 @@ def file_hash(path: Path) -> str:
     Remembered for as long as the file's path, size and time of change stay.
     """
     stat = path.stat()
-    key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
-    if key not in _hashed:
-        with open(path, "rb") as f:
-            _hashed[key] = hashlib.file_digest(f, "sha256").hexdigest()
-    return _hashed[key]
+    state = _FileState(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    if state not in _hash_of_file:
+        with open(path, "rb") as file:
+            _hash_of_file[state] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _hash_of_file[state]
 
 
 def hash_named(folder: Path, names: Iterable[str]) -> str:
-    """One sha256 (hex) over the names and contents of several files; those that `folder` lacks are
-    left out.
+    """One sha256 (hex) over the names and contents of several files in a folder.
+
+    The order of `names` does not count, and files that the folder lacks are left out.
     """
-    whole = hashlib.sha256()
+    combined = hashlib.sha256()
     for path in sorted(folder / name for name in names):
         if path.is_file():
-            whole.update(f"{path.name}\0{file_hash(path)}\n".encode())
-    return whole.hexdigest()
+            combined.update(f"{path.name}\0{file_hash(path)}\n".encode())
+    return combined.hexdigest()

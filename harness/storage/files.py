@@ -36,8 +36,8 @@ from pydantic_core import from_json
 from harness.errors import SaveError, UserError
 
 DRAFT_FOLDER = ".draft-"
-_ABANDONED = 86_400  # seconds after which a draft's writer is no longer alive
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SECONDS_UNTIL_ABANDONED = 86_400  # after which the process that wrote a draft has ended
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
@@ -53,13 +53,14 @@ def save_error(path: Path, error: OSError, setting: str = "") -> SaveError:
     folder = path
     if not os.path.isdir(path):
         folder = path.parent
-    if error.errno in _FULL:
-        fix = "make room, then run the same command again; what was saved before is kept"
-    elif not setting and os.path.isdir(folder):
-        fix = f"make the folder {folder} writable, then run the same command again"
+    is_run_folder = not setting and os.path.isdir(folder)
+    if error.errno in _DISK_IS_FULL:
+        advice = "make room, then run the same command again; what was saved before is kept"
+    elif is_run_folder:
+        advice = f"make the folder {folder} writable, then run the same command again"
     else:
-        fix = f"choose a folder you may write to with {setting or '--out'}"
-    return SaveError(f"cannot write {path}: {why}; {fix}.")
+        advice = f"choose a folder you may write to with {setting or '--out'}"
+    return SaveError(f"cannot write {path}: {why}; {advice}.")
 
 
 def draft_path(path: Path) -> Path:
@@ -96,13 +97,17 @@ def write_atomic(
     Raises:
         SaveError: The file cannot be written.
     """
-    with replacing(path, sync_folder, setting) as file:
-        file.writelines([data] if isinstance(data, bytes) else data)
+    if isinstance(data, bytes):
+        data = [data]
+    with replacing(path, sync_folder=sync_folder, setting=setting) as file:
+        file.writelines(data)
 
 
 @contextlib.contextmanager
 def replacing(path: Path, sync_folder: bool = True, setting: str = "") -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` once the block ends well; else the old file stays.
+    """Give an open temporary file that replaces `path` once the block ends well.
+
+    If the block raises, the temporary file is deleted and the old file stays.
 
     Args:
         path: The file, in a folder that is there.
@@ -152,16 +157,19 @@ def new_folder(folder: Path, setting: str) -> Iterator[Path]:
         os.rename(draft, folder)
         _sync(folder.parent)
     except OSError as error:
-        was_faster = error.errno in (errno.ENOTEMPTY, errno.EEXIST) and folder.is_dir()
-        if not was_faster:
+        is_made_by_other_process = (
+            error.errno in (errno.ENOTEMPTY, errno.EEXIST) and folder.is_dir()
+        )
+        if not is_made_by_other_process:
             raise save_error(folder, error, setting) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder: it is renamed first, so that no reader sees half of it. One that cannot be
-    renamed stays, without an error.
+    """Delete a folder: it is renamed first, so that no reader sees half of it.
+
+    One that cannot be renamed stays, without an error.
     """
     draft = folder.with_name(f"{DRAFT_FOLDER}{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):
@@ -169,26 +177,26 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)
 
 
-def delete_old_folders(parent: Path) -> None:
+def delete_abandoned_drafts(parent: Path) -> None:
     """Delete the drafts that killed writers of `new_folder` left in `parent` more than a day
     ago.
     """
     with contextlib.suppress(OSError):
         for draft in parent.glob(f"{DRAFT_FOLDER}*"):
-            if time.time() - draft.stat().st_mtime > _ABANDONED:
+            if time.time() - draft.stat().st_mtime > _SECONDS_UNTIL_ABANDONED:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
     """Wait until the content of a file or folder is on disk. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        os.fsync(descriptor)
     finally:
-        os.close(fd)
+        os.close(descriptor)
 
 
-def delete_drafts(folder: Path, name: str = "*") -> None:
+def delete_drafts(folder: Path, file_pattern: str = "*") -> None:
     """Delete the temporary files (".NAME.*.tmp") that a killed writer left in a folder.
 
     Only the holder of the lock on these files may call it: the drafts of a living writer would be
@@ -196,31 +204,31 @@ def delete_drafts(folder: Path, name: str = "*") -> None:
 
     Args:
         folder: The folder.
-        name: A pattern of the names of the files that were being written.
+        file_pattern: A glob pattern of the names of the files that were being written.
     """
-    for draft in folder.glob(f".{name}.*.tmp"):
+    for draft in folder.glob(f".{file_pattern}.*.tmp"):
         with contextlib.suppress(OSError):
             draft.unlink()
 
 
 def check_writable(folder: Path) -> None:
-    """Make `folder` and check that it can be written: write a
-    temporary file of 64 KiB and delete it.
+    """Make `folder` and check that it can be written: write a temporary file of 64 KiB and delete
+    it.
 
     Raises SaveError.
     """
-    probe = draft_path(folder / "touch")
+    test_file = draft_path(folder / "touch")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(probe, "wb") as file:
-            file.write(b"\0" * 65536)
+        with open(test_file, "wb") as file:
+            file.write(b"\0" * 64 * 1024)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise save_error(folder, error) from error
     finally:
         with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
+            test_file.unlink(missing_ok=True)
 
 
 def as_object(data: str | bytes) -> dict[str, Any]:
@@ -229,13 +237,13 @@ def as_object(data: str | bytes) -> dict[str, Any]:
         value = from_json(data)
     except ValueError:
         # Slower, but it reads lone surrogates and deeper nesting, and says what is wrong.
-        value = _slowly_parsed(data)
+        value = _parse_slowly(data)
     if not isinstance(value, dict):
         raise ValueError("it holds no JSON object")
     return value
 
 
-def _slowly_parsed(data: str | bytes) -> Any:
+def _parse_slowly(data: str | bytes) -> Any:
     """Parse any JSON value with Python's own parser. Raises ValueError."""
     try:
         return json.loads(data)
@@ -273,12 +281,14 @@ def wrong_value(error: ValidationError) -> WrongValue:
     {"loc": ("usage", "dict[str,float]", "search"), "msg": "Input should be a valid number"}
         -> WrongValue("usage.search", "should be a valid number")
     """
-    deepest = max(reversed(error.errors()), key=lambda each: len(each["loc"]))
-    place = [str(key) for key in deepest["loc"] if not _is_name_of_type(str(key))]
+    last_first = reversed(error.errors())
+    deepest = max(last_first, key=lambda each: len(each["loc"]))
+    keys = [str(key) for key in deepest["loc"] if not _is_name_of_type(str(key))]
     problem = deepest["msg"].replace("Input should be", "should be")
     problem = problem.replace("Field required", "is missing")
     problem = re.sub(r" or instance of \w+$", "", problem)
-    return WrongValue(".".join(place), problem.replace("dictionary", "object"))
+    problem = problem.replace("dictionary", "object")
+    return WrongValue(".".join(keys), problem)
 
 
 def _is_name_of_type(key: str) -> bool:
@@ -318,11 +328,11 @@ def check_home() -> None:
     try:
         home().mkdir(parents=True, exist_ok=True)
         os.scandir(home()).close()
-    except OSError as e:
-        why = f"cannot be used ({os.strerror(e.errno or 0)})"
+    except OSError as error:
+        why = f"cannot be used ({os.strerror(error.errno or 0)})"
         raise UserError(
             f"HARNESS_HOME='{home()}' {why}; set it to a folder that you may write to"
-        ) from e
+        ) from error
 
 
 def write_json(path: Path, value: Any, setting: str = "") -> None:
@@ -340,4 +350,6 @@ def write_json(path: Path, value: Any, setting: str = "") -> None:
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file; {} where there is no file. Raises OSError, ValueError."""
-    return read_object(path) if path.exists() else {}
+    if not path.exists():
+        return {}
+    return read_object(path)

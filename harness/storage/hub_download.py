@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from harness.errors import CannotRun, Missing, SaveError, printable, unwrapped
 from harness.storage.files import home, read_json_or_empty, write_json
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_TIMEOUT = 10.0
+_COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
+_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +36,29 @@ class Kind:
     Attributes:
         noun: Its name in messages.
         repo_type: Its name in the hub's API.
-        lock: Name of its lock file.
-        key: The setting that names a repository.
-        instead: What a message advises where the hub cannot be used.
+        lock_file: Name of its lock file.
+        setting: The setting that names a repository.
+        other_way: What a message advises where the hub cannot be used: "name a folder with ...".
     """
 
     noun: str
     repo_type: str
-    lock: str
-    key: str
-    instead: str
+    lock_file: str
+    setting: str
+    other_way: str
 
     @property
     def lock_path(self) -> Path:
         """The file that remembers, for each repository of this kind, which commit is used."""
-        return home() / self.lock
+        return home() / self.lock_file
 
     def missing_item(self, repo: str) -> str:
         """How a list of what is missing names a repository: "weights of owner/name" or "data set
         owner/name".
         """
-        return f"weights of {repo}" if self.noun == "model" else f"{self.noun} {repo}"
+        if self.noun == "model":
+            return f"weights of {repo}"
+        return f"{self.noun} {repo}"
 
 
 DATASETS = Kind(
@@ -67,16 +69,19 @@ MODELS = Kind(
 )
 
 
-def weights_of(key: str, more: str = "", noun: str = "model") -> Kind:
-    """Make the kind of a model's repository, with other words in its messages.
+def weights_of(setting: str, more_advice: str = "", noun: str = "model") -> Kind:
+    """The kind of repository that holds a model's weights, with other words in its messages.
 
     Args:
-        key: The setting that names the model: "encoder.source".
-        more: Further advice where the hub cannot be used.
+        setting: The setting that names the model: "encoder.source".
+        more_advice: Further advice where the hub cannot be used.
         noun: What messages call the model: "encoder".
     """
     return replace(
-        MODELS, noun=noun, key=key, instead=f"name a folder with `--set {key}=FOLDER`{more}"
+        MODELS,
+        noun=noun,
+        setting=setting,
+        other_way=f"name a folder with `--set {setting}=FOLDER`{more_advice}",
     )
 
 
@@ -85,30 +90,32 @@ def endpoint() -> str:
     return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 
-_no_weights: ContextVar[bool] = ContextVar("no_weights", default=False)
+_weights_from_cache_alone: ContextVar[bool] = ContextVar("no_weights", default=False)
 
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Inside the block, take models from the cache alone: planning a run is no reason to download
-    16 GB.
+    """Inside the block, models are taken from the cache alone, as if the hub could not be reached:
+    planning a run is no reason to download 16 GB.
     """
-    token = _no_weights.set(True)
+    reset_token = _weights_from_cache_alone.set(True)
     try:
         yield
     finally:
-        _no_weights.reset(token)
+        _weights_from_cache_alone.reset(reset_token)
 
 
-def offline(kind: Kind = DATASETS) -> bool:
+def is_offline(kind: Kind = DATASETS) -> bool:
     """Whether requests to the hub are forbidden for this kind of repository.
 
     By HF_HUB_OFFLINE or HF_DATASETS_OFFLINE, and for models also inside `without_weights`.
     """
-    if _no_weights.get() and kind.repo_type == MODELS.repo_type:
+    if _weights_from_cache_alone.get() and kind.repo_type == MODELS.repo_type:
         return True
-    values = (os.environ.get("HF_HUB_OFFLINE"), os.environ.get("HF_DATASETS_OFFLINE"))
-    return any((value or "").upper() in {"1", "ON", "YES", "TRUE"} for value in values)
+    for variable in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        if os.environ.get(variable, "").upper() in {"1", "ON", "YES", "TRUE"}:
+            return True
+    return False
 
 
 class PinnedRepo(NamedTuple):
@@ -118,7 +125,7 @@ class PinnedRepo(NamedTuple):
     files: list[str]
 
 
-def _read_locked(kind: Kind, repo: str) -> PinnedRepo | None:
+def _read_lock_file(kind: Kind, repo: str) -> PinnedRepo | None:
     """Look a repository up in the lock file of its kind; None where it is not listed.
 
     Raises CannotRun for a damaged lock file.
@@ -131,8 +138,8 @@ def _read_locked(kind: Kind, repo: str) -> PinnedRepo | None:
         raise CannotRun(f"{sentence}: repair it, or delete it to look everything up anew") from None
     if entry is None:
         return None
-    is_entry = isinstance(entry, dict) and isinstance(entry.get("files"), list)
-    if not is_entry or not _COMMIT.fullmatch(str(entry.get("revision"))):
+    lists_files = isinstance(entry, dict) and isinstance(entry.get("files"), list)
+    if not lists_files or not _COMMIT_HASH.fullmatch(str(entry.get("revision"))):
         raise CannotRun(
             f"the lock file {path} has no usable entry for '{repo}': delete that entry to look it "
             "up anew"
@@ -140,22 +147,21 @@ def _read_locked(kind: Kind, repo: str) -> PinnedRepo | None:
     return PinnedRepo(str(entry["revision"]), entry["files"])
 
 
-def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> None:
+def _write_lock_file(kind: Kind, repo: str, pinned: PinnedRepo) -> None:
     """Put a repository's commit into the lock file of its kind, beside those of other repositories.
 
     Args:
         kind: The kind of the repository.
         repo: "owner/name", with "@branch" where the user gave one.
-        revision: The commit.
-        files: The names of its files.
+        pinned: Its commit and the names of its files.
 
     Raises:
         CannotRun: The file cannot be written.
     """
     path = kind.lock_path
     entry = {
-        "revision": revision,
-        "files": sorted(files),
+        "revision": pinned.commit,
+        "files": sorted(pinned.files),
         "endpoint": endpoint(),
         "looked_up": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -165,19 +171,19 @@ def _write_locked(kind: Kind, repo: str, revision: str, files: list[str]) -> Non
         why = getattr(error.__cause__, "strerror", None)
         sentence = f"the lock file {path} cannot be written ({why})"
         raise CannotRun(
-            f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.instead}"
+            f"{sentence}: set HARNESS_HOME to a folder that can be written, or {kind.other_way}"
         ) from None
 
 
-def _hub() -> Any:
-    """Import the package huggingface_hub, which takes long, and return it."""
+def _import_huggingface_hub() -> Any:
+    """The package huggingface_hub, imported at the first call, which takes long."""
     import huggingface_hub.errors
 
     return huggingface_hub
 
 
 @contextmanager
-def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
+def _short_hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
     """Turn errors of huggingface_hub in the block, which are pages long, into one sentence.
 
     Args:
@@ -189,7 +195,7 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         Missing: The user must accept terms first, or nothing came from the hub.
         CannotRun: There is no such repository or revision.
     """
-    errors = _hub().errors
+    errors = _import_huggingface_hub().errors
     try:
         yield
     except errors.RevisionNotFoundError:
@@ -198,22 +204,22 @@ def _hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[None]:
         ) from None
     except errors.GatedRepoError:
         sentence = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
-        sentence = f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.instead}"
+        sentence = f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.other_way}"
         raise Missing(sentence, kind.missing_item(repo)) from None
     except errors.RepositoryNotFoundError:
         sentence = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
-        raise CannotRun(f"{sentence}: check {kind.key}, or {kind.instead}") from None
+        raise CannotRun(f"{sentence}: check {kind.setting}, or {kind.other_way}") from None
     except errors.HFValidationError as error:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
     except errors.LocalEntryNotFoundError as error:
         why = _first_line(error.__cause__ or error)
-        if offline(kind):
+        if is_offline(kind):
             why = "HF_HUB_OFFLINE is set and the file is not in the cache"
-        raise _unreachable(kind, repo, why) from error
+        raise _unreachable_error(kind, repo, why) from error
     except Exception as error:
         # The client has changed its HTTP library twice, a proxy may answer anything: whatever is
         # raised, nothing came.
-        raise _unreachable(kind, repo, _first_line(error)) from error
+        raise _unreachable_error(kind, repo, _first_line(error)) from error
 
 
 def _first_line(error: BaseException) -> str:
@@ -225,7 +231,7 @@ def _first_line(error: BaseException) -> str:
     return f"{name}: {lines[0]}"[:160]
 
 
-def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
+def _unreachable_error(kind: Kind, repo: str, why: str) -> Missing:
     """Make the error for a repository that the hub did not give.
 
     Args:
@@ -234,7 +240,9 @@ def _unreachable(kind: Kind, repo: str, why: str) -> Missing:
         why: The reason in a few words.
     """
     sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
-    return Missing(f"{sentence}: check the connection, or {kind.instead}", kind.missing_item(repo))
+    return Missing(
+        f"{sentence}: check the connection, or {kind.other_way}", kind.missing_item(repo)
+    )
 
 
 def _ask_hub(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
@@ -248,15 +256,19 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
     Raises:
         CannotRun: There is no connection, repository or revision.
     """
-    repo, _, branch = repo.partition("@")
-    if offline(kind):
-        raise _unreachable(kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet")
+    repo, _, branch = repo.partition("@")  # "" where no branch is named
+    if is_offline(kind):
+        raise _unreachable_error(
+            kind, repo, "HF_HUB_OFFLINE is set and its revision is not locked yet"
+        )
     revision = revision or branch or None
-    with _hub_errors(kind, repo, revision):
-        hub = _hub().HfApi(endpoint=endpoint())
-        info = hub.repo_info(repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT)
+    with _short_hub_errors(kind, repo, revision):
+        hub = _import_huggingface_hub().HfApi(endpoint=endpoint())
+        info = hub.repo_info(
+            repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT_SECONDS
+        )
     commit = info.sha or ""
-    if not _COMMIT.fullmatch(commit):
+    if not _COMMIT_HASH.fullmatch(commit):
         raise CannotRun(
             f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned"
         )
@@ -277,13 +289,13 @@ def resolve(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
     Raises:
         CannotRun: No connection or repository, a damaged lock file.
     """
-    locked = _read_locked(kind, repo)
+    locked = _read_lock_file(kind, repo)
     if locked is not None and revision in (None, locked.commit):
         return locked
-    found = _ask_hub(kind, repo, revision)
+    pinned = _ask_hub(kind, repo, revision)
     if revision is None:
-        _write_locked(kind, repo, found.commit, found.files)
-    return found
+        _write_lock_file(kind, repo, pinned)
+    return pinned
 
 
 def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
@@ -303,28 +315,28 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
         raise CannotRun(
             f"the {kind.noun} '{repo}' has a file with control characters in its name: {name!r}"
         )
-    with _hub_errors(kind, repo, commit), _bars_allowed():
-        path = _hub().hf_hub_download(
+    with _short_hub_errors(kind, repo, commit), _unescaped_stderr():
+        path = _import_huggingface_hub().hf_hub_download(
             repo,
             name,
             repo_type=kind.repo_type,
             revision=commit,
             endpoint=endpoint(),
-            etag_timeout=_TIMEOUT,
-            local_files_only=offline(kind),
+            etag_timeout=_TIMEOUT_SECONDS,
+            local_files_only=is_offline(kind),
         )
         return Path(path)
 
 
 @contextmanager
-def _bars_allowed() -> Iterator[None]:
+def _unescaped_stderr() -> Iterator[None]:
     """In the block, let sys.stderr pass control characters, for a library's progress bar.
 
     The caller checks that what the bar shows is harmless.
     """
-    before = sys.stderr
-    sys.stderr = unwrapped(before)
+    escaped_stderr = sys.stderr
+    sys.stderr = unwrapped(escaped_stderr)
     try:
         yield
     finally:
-        sys.stderr = before
+        sys.stderr = escaped_stderr

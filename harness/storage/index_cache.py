@@ -31,14 +31,14 @@ from harness.cost.usage import Usage, usage_of
 from harness.errors import SaveError
 from harness.parallel.locks import KeyedLocks
 from harness.storage.files import (
-    delete_old_folders,
+    delete_abandoned_drafts,
     home,
     new_folder,
     read_object,
     remove_folder,
 )
 from harness.storage.paths import local_folder
-from harness.storage.serialize import dump, load
+from harness.storage.serialize import SerialisedValue, dump, load
 from harness.storage.warn_once import WarnOnce
 from harness.types import Document
 
@@ -107,7 +107,8 @@ def key_digest(key: CacheKey) -> str:
     """sha256 (hex) of a key as JSON with its names sorted; escapes keep lone surrogates
     hashable.
     """
-    return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+    text = json.dumps(key, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Questions on one document follow each other, and a book takes tens of milliseconds.
@@ -161,7 +162,7 @@ class Entry:
         return usage_of(self.events, self.shapes)
 
 
-Served = Mapping[str, ModelShape | None]
+ServerShapes = Mapping[str, ModelShape | None]
 """Role -> sizes of a model behind a server, None if unknown."""
 
 
@@ -169,37 +170,37 @@ class IndexCache:
     """The index cache in a folder; any thread may use it.
 
     Attributes:
-        sharing: Locks for what indexes share: it is made by one of those that are built at once.
+        shared_part_locks: A lock by digest for each part that indexes share, so that of several
+            threads that need the same part one computes it.
     """
 
     def __init__(
         self,
         root: Path,
         note: Callable[[str], None],
-        served: Served | None = None,
+        server_shapes: ServerShapes | None = None,
     ) -> None:
         """Name the folder; nothing is read or made yet.
 
         Args:
             root: The folder.
             note: Called with a sentence for every entry that had to be deleted.
-            served: The sizes of models behind servers. The user may correct these, so they are in
-                no key, and the cost of a stored index uses the current ones.
+            server_shapes: The sizes of models behind servers. The user may correct these, so they
+                are in no key, and the cost of a stored index uses the current ones.
         """
         self.root = root
         self.note = note
-        self.served = served or {}
+        self.server_shapes = server_shapes or {}
         self._warn = WarnOnce(note, "indexes are not cached, and are built again by the next run")
-        # What indexes share is made by one of those that are built at once.
-        self.sharing = KeyedLocks()
+        self.shared_part_locks = KeyedLocks()
 
     def folder(self, key: CacheKey) -> Path:
-        """The folder of a key's entry: ROOT/methods.pecan.Pecan/9f/9f3c.../,
-        by the key's "method" and hash.
+        """The folder of the entry of a key, which need not exist, named by the key's "method" and
+        hash: ROOT/methods.pecan.Pecan/9f/9f3c...
         """
         digest = key_digest(key)
-        method = str(key["method"]).replace(":", ".").replace("/", "~")
-        return self.root / method / digest[:2] / digest
+        implementation = str(key["method"]).replace(":", ".").replace("/", "~")
+        return self.root / implementation / digest[:2] / digest
 
     def get(self, folder: Path, key: CacheKey) -> Entry | None:
         """Read an entry; None where there is none.
@@ -213,7 +214,7 @@ class IndexCache:
         try:
             if not folder.is_dir():
                 return None
-            entry = _read_entry(folder, key, self.served)
+            entry = _read_entry(folder, key, self.server_shapes)
             entry.value()  # an entry whose checksums fit may hold what this version cannot read
             return entry
         except FileNotFoundError as error:
@@ -233,25 +234,25 @@ class IndexCache:
 
         Args:
             folder: The folder of the entry (`folder`).
-            key: What the entry depends on; it is written beside it.
+            key: What the entry depends on; it is written into the folder too.
             entry: The value with its cost.
         """
-        usage = {
+        cost = {
             "usage": entry.usage,
             "shapes": {name: asdict(shape) for name, shape in entry.shapes.items()},
             "events": [asdict(event) for event in entry.events],
         }
-        files = {
+        content_by_file = {
             "key.json": json.dumps(key, indent=1, sort_keys=True).encode(),
             "data.json": entry.data,
-            "usage.json": json.dumps(usage).encode(),
+            "usage.json": json.dumps(cost).encode(),
         }
         if entry.arrays:
-            files["arrays.npz"] = entry.arrays
+            content_by_file["arrays.npz"] = entry.arrays
         try:
-            delete_old_folders(folder.parent)
+            delete_abandoned_drafts(folder.parent)
             with new_folder(folder, "HARNESS_CACHE") as draft:
-                for name, data in files.items():
+                for name, data in content_by_file.items():
                     (draft / name).write_bytes(data)
         except SaveError as error:
             self._warn(error)
@@ -264,58 +265,61 @@ def parts_folder(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.parts")
 
 
-def read_packed(folder: Path, digest: str) -> tuple[bytes, bytes]:
-    """Read an entry's two files: (data without arrays, arrays or b"").
+def read_packed(folder: Path, digest: str) -> SerialisedValue:
+    """Read the value of the entry in a folder, without parsing it.
 
     Raises OSError, and ValueError where the entry's key.json has another digest.
     """
     if key_digest(read_object(folder / "key.json")) != digest:
         raise ValueError("key.json is another entry's")
     data = (folder / "data.json").read_bytes()
-    arrays = folder / "arrays.npz"
-    if not arrays.exists():
-        return data, b""
-    return data, arrays.read_bytes()
+    arrays_path = folder / "arrays.npz"
+    if not arrays_path.exists():
+        return SerialisedValue(data, b"")
+    return SerialisedValue(data, arrays_path.read_bytes())
 
 
-def _read_entry(folder: Path, key: CacheKey, served: Served) -> Entry:
+def _read_entry(folder: Path, key: CacheKey, server_shapes: ServerShapes) -> Entry:
     """Read and check an entry of the cache.
 
     Args:
         folder: The folder of the entry.
         key: The key that it must have.
-        served: Role -> sizes by which FLOPs of that role's calls are counted, in place of the
-            stored ones.
+        server_shapes: Role -> sizes by which FLOPs of that role's calls are counted, in place of
+            the stored ones.
 
     Raises:
         OSError, ValueError, KeyError, TypeError: It is damaged, or another key's.
     """
     data, arrays = read_packed(folder, key_digest(key))
     usage = read_object(folder / "usage.json")
-    stored = {name: ModelShape(**row) for name, row in usage["shapes"].items()}
+    stored_shapes = {name: ModelShape(**sizes) for name, sizes in usage["shapes"].items()}
     events: list[Event] = []
     shapes: dict[str, ModelShape] = {}
-    for row in usage["events"]:
-        shape = _shape_of(row, stored, served)
-        name = ""
+    for stored_event in usage["events"]:
+        shape = _shape_for_flops(stored_event, stored_shapes, server_shapes)
+        shape_key = ""
         if shape is not None:
-            name = shape.key
-            shapes[name] = shape
-        events.append(Event(**{**row, "shape": name}))
+            shape_key = shape.key
+            shapes[shape_key] = shape
+        events.append(Event(**{**stored_event, "shape": shape_key}))
     return Entry(data, arrays, tuple(events), shapes)
 
 
-def _shape_of(
-    row: Mapping[str, str], stored: Mapping[str, ModelShape], served: Served
+def _shape_for_flops(
+    stored_event: Mapping[str, str],
+    stored_shapes: Mapping[str, ModelShape],
+    server_shapes: ServerShapes,
 ) -> ModelShape | None:
     """Find the model sizes by which the FLOPs of a stored call are counted; None if unknown.
 
     Args:
-        row: The call (Event) as it is stored.
-        stored: Stored sizes by `Event.shape`; in older entries by the model's name.
-        served: Role -> sizes that count in place of the stored ones, but for encoders and
+        stored_event: The call (Event) as it is stored.
+        stored_shapes: Stored sizes by `Event.shape`; in older entries by the model's name.
+        server_shapes: Role -> sizes that count in place of the stored ones, but for encoders and
             rerankers.
     """
-    if row["role"] in served and row["kind"] not in ("embed", "rerank"):
-        return served[row["role"]]
-    return stored.get(row.get("shape", row["model"]))
+    is_of_language_model = stored_event["kind"] not in ("embed", "rerank")
+    if is_of_language_model and stored_event["role"] in server_shapes:
+        return server_shapes[stored_event["role"]]
+    return stored_shapes.get(stored_event.get("shape", stored_event["model"]))

@@ -21,18 +21,21 @@ from harness.storage.index_cache import (
 )
 
 
-def keep(cache: IndexCache, index: CacheKey, name: str, fn: Callable[[], Any], meter: Meter) -> Any:
+def keep(
+    cache: IndexCache, index_key: CacheKey, name: str, compute: Callable[[], Any], meter: Meter
+) -> Any:
     """Return a part of an unfinished index that a stopped run stored, or else compute and store it.
 
     Args:
         cache: Holds the parts of an index until it is complete.
-        index: The key of the index.
+        index_key: The key of the index.
         name: The name of the part.
-        fn: Computes it.
+        compute: Computes it.
         meter: Books the part's cost, also where it was stored.
     """
-    key = {"index": key_digest(index), "part": name}
-    return _get_or_build(cache, parts_folder(cache.folder(index)) / key_digest(key), key, fn, meter)
+    part_key = {"index": key_digest(index_key), "part": name}
+    folder = parts_folder(cache.folder(index_key)) / key_digest(part_key)
+    return _get_or_build(cache, folder, part_key, compute, meter)
 
 
 @dataclass(frozen=True)
@@ -49,25 +52,29 @@ class SharedPart:
     role: str
     needs: Mapping[str, object]
 
-    def key(self, index: IndexKey) -> dict[str, object]:
+    def key(self, index_key: IndexKey) -> dict[str, object]:
         """The part's key in the cache: the same for every index with equal
         `needs`, model, seed and code.
         """
         key: dict[str, object] = {
             "method": f"shared.{self.name}",
             "needs": key_digest(self.needs),
-            "models": {self.role: index.models[self.role]},
-            "seed": index.seed,
+            "models": {self.role: index_key.models[self.role]},
+            "seed": index_key.seed,
         }
-        if index.code:
-            key["code"] = index.code
-        if index.packages:
-            key["packages"] = index.packages
+        if index_key.code:
+            key["code"] = index_key.code
+        if index_key.packages:
+            key["packages"] = index_key.packages
         return key
 
 
 def share(
-    cache: IndexCache, index: IndexKey, part: SharedPart, fn: Callable[[], Any], meter: Meter
+    cache: IndexCache,
+    index_key: IndexKey,
+    part: SharedPart,
+    compute: Callable[[], Any],
+    meter: Meter,
 ) -> Any:
     """Return a part that an index of any method stored, or else compute and store it.
 
@@ -75,9 +82,9 @@ def share(
 
     Args:
         cache: Holds the parts.
-        index: The key of the index that uses the part.
+        index_key: The key of the index that uses the part.
         part: Names it.
-        fn: Computes it.
+        compute: Computes it.
         meter: Books the part's cost, also where it was stored.
 
     Raises:
@@ -88,26 +95,26 @@ def share(
             f"tools.share('{part.name}') needs a 'version' of its code among its needs"
         )
 
-    def build() -> Any:
+    def compute_checked() -> Any:
         """Compute the part. Raises LookupError where that used a model of another role."""
-        before = len(meter.events)
-        value = fn()
-        used = {event.role for event in meter.events[before:]}
-        others = sorted(used - {part.role})
-        if others:
+        events_before = len(meter.events)
+        value = compute()
+        roles_used = {event.role for event in meter.events[events_before:]}
+        other_roles = sorted(roles_used - {part.role})
+        if other_roles:
             raise LookupError(
                 f"tools.share('{part.name}') is for role '{part.role}', but used "
-                f"{', '.join(others)}"
+                f"{', '.join(other_roles)}"
             )
         return value
 
-    key = part.key(index)
-    with cache.sharing.hold(key_digest(key)):
-        return _get_or_build(cache, cache.folder(key), key, build, meter)
+    part_key = part.key(index_key)
+    with cache.shared_part_locks.hold(key_digest(part_key)):
+        return _get_or_build(cache, cache.folder(part_key), part_key, compute_checked, meter)
 
 
 def _get_or_build(
-    cache: IndexCache, folder: Path, key: CacheKey, fn: Callable[[], Any], meter: Meter
+    cache: IndexCache, folder: Path, key: CacheKey, compute: Callable[[], Any], meter: Meter
 ) -> Any:
     """Return the value of a cache entry, or else compute it and store it if possible.
 
@@ -115,7 +122,7 @@ def _get_or_build(
         cache: The cache of the entry.
         folder: The folder of the entry.
         key: What the value depends on.
-        fn: Computes the value.
+        compute: Computes the value.
         meter: Books the cost of the value in both cases.
     """
     entry = cache.get(folder, key)
@@ -123,7 +130,7 @@ def _get_or_build(
         for event in entry.events:
             meter.record(event, entry.shapes.get(event.shape))
         return entry.value()
-    before = len(meter.events)
-    entry = Entry.of(fn(), meter.events[before:], meter)
+    events_before = len(meter.events)
+    entry = Entry.of(compute(), meter.events[events_before:], meter)
     cache.put(folder, key, entry)
     return entry.value()

@@ -14,7 +14,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -22,27 +22,55 @@ from harness.errors import DataError, SaveError
 from harness.storage.files import WrongValue, as_object, check, save_error
 
 
+class LinePlace(NamedTuple):
+    """Where a line is in its file, counted in bytes; the length includes the line's end."""
+
+    offset: int
+    length: int
+
+
+class JsonLine(NamedTuple):
+    """The JSON object of a line, and where the line is in its file, as LinePlace counts it."""
+
+    offset: int
+    length: int
+    value: dict[str, Any]
+
+    @property
+    def place(self) -> LinePlace:
+        """Where the line is in its file."""
+        return LinePlace(self.offset, self.length)
+
+
+class _DamagedLine(NamedTuple):
+    """A line that holds no object that can be used: its number, from 1, and what is wrong."""
+
+    line_number: int
+    problem: str
+
+
 def append_line(fd: int, path: Path, data: bytes) -> None:
     """Append data to a file and wait until it is on disk. A failed write is cut off again.
 
     Args:
-        fd: The open file.
-        path: Its name.
+        fd: The descriptor of the open file.
+        path: The file's name.
         data: One line or several, line ends included.
 
     Raises:
         SaveError: The write failed, or `path` is another file by now: an open file outlives its
             name, so further lines would be lost.
     """
-    size = os.fstat(fd).st_size
+    size_before = os.fstat(fd).st_size
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        not_written = memoryview(data)
+        while not_written:
+            n_written = os.write(fd, not_written)
+            not_written = not_written[n_written:]
         os.fsync(fd)
     except OSError as error:
         with contextlib.suppress(OSError):
-            os.ftruncate(fd, size)
+            os.ftruncate(fd, size_before)
         raise save_error(path, error) from error
     check_in_place(fd, path)
 
@@ -90,13 +118,13 @@ def read_lines(
     Raises:
         DataError: A line before the last is damaged.
     """
-    for _, _, value in indexed_lines(path, field, notes, form, wanted):
-        yield value
+    for line in indexed_lines(path, field, notes, form, wanted):
+        yield line.value
 
 
 def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
-    """Yield the JSON objects of the lines in PATH.gz, which older
-    versions wrote, then those in `path`.
+    """Yield the JSON objects of the lines in PATH.gz, which older versions wrote and which may be
+    missing, then those in `path`.
 
     Args:
         path: The file as it is named today.
@@ -105,16 +133,16 @@ def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
     Raises:
         DataError: PATH.gz is damaged before its end, or `path` before its last line.
     """
-    old = path.with_name(f"{path.name}.gz")
-    if old.exists():
+    older_file = path.with_name(f"{path.name}.gz")
+    if older_file.exists():
         try:
-            with gzip.open(old) as file:
+            with gzip.open(older_file) as file:
                 yield from map(as_object, file)
         except EOFError:  # a writer was killed
             pass
         except (OSError, ValueError, zlib.error) as error:
             raise DataError(
-                old, None, None, f"damaged ({error}); remove it to go on without its texts"
+                older_file, None, None, f"damaged ({error}); remove it to go on without its texts"
             ) from None
     yield from read_lines(path, field)
 
@@ -125,8 +153,8 @@ def indexed_lines(
     notes: list[str] | None = None,
     form: TypeAdapter[Any] | None = None,
     wanted: Callable[[bytes], bool] | None = None,
-) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield (byte offset, length in bytes, JSON object) of every line; a missing file has none.
+) -> Iterator[JsonLine]:
+    """Yield the JSON object of every line with its place in the file; a missing file has none.
 
     A bad last line is what a killed writer leaves: it is skipped.
 
@@ -142,30 +170,32 @@ def indexed_lines(
     """
     if not path.exists():
         return
-    bad: tuple[int, str] | None = None  # number of a line, what is wrong with it
-    end = 0
+    damaged: _DamagedLine | None = None
+    end_offset = 0
     with open(path, "rb") as file:
         # Lines end at \n only, so U+2028 inside a text is no line end.
-        for number, line in enumerate(file, start=1):
-            end += len(line)
-            if bad is not None:
-                problem = f"{bad[1]} in {path.parent}; delete that line, then run again"
-                raise DataError(path.name, bad[0], None, problem)
+        for line_number, line in enumerate(file, start=1):
+            end_offset += len(line)
+            if damaged is not None:
+                problem = f"{damaged.problem} in {path.parent}; delete that line, then run again"
+                raise DataError(path.name, damaged.line_number, None, problem)
             if wanted is not None and not wanted(line):
                 continue
             try:
-                value = _object_in(line, field)
+                value = _object_in_line(line, field)
             except ValueError as error:
-                bad = (number, str(error))
+                damaged = _DamagedLine(line_number, str(error))
                 continue
             if form is not None:
-                _check_form(value, form, path, number)
-            yield end - len(line), len(line), value
-    if bad is not None and notes is not None:
-        notes.append(f"{path.name}: the last line (line {bad[0]}) is torn and left out")
+                _check_form(value, form, path, line_number)
+            yield JsonLine(end_offset - len(line), len(line), value)
+    if damaged is not None and notes is not None:
+        notes.append(
+            f"{path.name}: the last line (line {damaged.line_number}) is torn and left out"
+        )
 
 
-def _object_in(line: bytes, field: str) -> dict[str, Any]:
+def _object_in_line(line: bytes, field: str) -> dict[str, Any]:
     """Parse a line that holds a JSON object with a text under the key `field`. Raises
     ValueError.
     """
@@ -178,30 +208,25 @@ def _object_in(line: bytes, field: str) -> dict[str, Any]:
     return value
 
 
-def _check_form(value: object, form: TypeAdapter[Any], path: Path, number: int) -> None:
+def _check_form(value: object, form: TypeAdapter[Any], path: Path, line_number: int) -> None:
     """Raise DataError, with file and line, where a JSON object does not have the form it should.
 
     Args:
         value: The object.
         form: The form that it should have.
         path: The file that it is from.
-        number: The number of its line.
+        line_number: The number of its line.
     """
     try:
         check(value, form)
     except WrongValue as error:
         problem = f"{error}; such a record cannot be used"
-        raise DataError(path, number, error.key, problem) from None
+        raise DataError(path, line_number, error.key, problem) from None
 
 
-def lines_at(path: Path, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    """Read the lines of a file at given places.
-
-    Args:
-        path: The file.
-        places: (byte offset, length in bytes) of each line.
-    """
+def lines_at(path: Path, places: Iterable[LinePlace]) -> Iterator[bytes]:
+    """Read the lines of a file at given places, line ends included."""
     with open(path, "rb") as file:
-        for offset, length in places:
-            file.seek(offset)
-            yield file.read(length)
+        for place in places:
+            file.seek(place.offset)
+            yield file.read(place.length)

@@ -60,30 +60,31 @@ def request_rows(requests: Iterable[Request], owner: Mapping[str, str]) -> list[
         owner: {"question_id": ...}, or {"document_id": ..., "key": ...}; put into each row.
     """
     rows: list[dict[str, object]] = []
-    before = ""
+    prompt_before = ""
     for number, request in enumerate(requests):
-        same = len(os.path.commonprefix([before, request.prompt]))  # noqa: RUF071 - any texts will do, not paths alone
-        about = {
+        same = len(os.path.commonprefix([prompt_before, request.prompt]))  # noqa: RUF071 - any texts will do, not paths alone
+        key_values = {
             "number": number,
             "phase": request.phase,
             "role": request.role,
             "kind": request.kind,
             "same": same,
         }
-        rows.append({**owner, **about, "prompt": request.prompt[same:], "reply": request.reply})
-        before = request.prompt
+        texts = {"prompt": request.prompt[same:], "reply": request.reply}
+        rows.append({**owner, **key_values, **texts})
+        prompt_before = request.prompt
     return rows
 
 
 def read_requests(
-    folder: Path, question_ids: Container[str], shortened: Callable[[str], str] = str
+    folder: Path, question_ids: Container[str], shorten: Callable[[str], str] = str
 ) -> dict[str, list[StoredRequest]]:
     """Read the stored requests of some questions, with their whole prompts.
 
     Args:
         folder: The run's folder.
         question_ids: The questions whose requests are read.
-        shortened: Applied to every prompt and reply, so that memory holds the shortened texts
+        shorten: Applied to every prompt and reply, so that memory holds the shortened texts
             alone. By default they stay whole.
 
     Returns:
@@ -95,58 +96,68 @@ def read_requests(
     """
     path = folder / REQUESTS
     requests: dict[str, list[StoredRequest]] = {}
-    before = ""  # the whole prompt of the row before
+    prompt_before = ""  # the whole prompt of the row before
     for row in read_with_older(path, "kind"):
-        question = row.get("question_id")
-        if not isinstance(question, str) or question not in question_ids:
+        question_id = row.get("question_id")
+        if not isinstance(question_id, str) or question_id not in question_ids:
             continue
-        if row.get("number") == 0:
-            requests[question] = []
-            before = ""
-        if question not in requests:
-            raise _misfit(path, row)
-        request = _whole_request(path, row, before)
-        before = request.prompt
-        short = replace(request, prompt=shortened(before), reply=shortened(request.reply))
-        requests[question].append(short)
+        is_first_of_question = row.get("number") == 0
+        if is_first_of_question:
+            requests[question_id] = []
+            prompt_before = ""
+        if question_id not in requests:
+            raise _misfit_error(path, row)
+        request = _whole_request(path, row, prompt_before)
+        prompt_before = request.prompt
+        shortened = replace(request, prompt=shorten(request.prompt), reply=shorten(request.reply))
+        requests[question_id].append(shortened)
     return requests
 
 
-def _whole_request(path: Path, row: Row, before: str) -> StoredRequest:
+def _whole_request(path: Path, row: Row, prompt_before: str) -> StoredRequest:
     """Make the request of a row, with its whole prompt. Raises
     DataError for a row that does not fit.
 
     Args:
         path: The file, for errors.
         row: A row of a question.
-        before: The whole prompt of the row before; the first `same` characters of this prompt are
-            taken from it.
+        prompt_before: The whole prompt of the row before; the first `same` characters of this
+            row's prompt are taken from it.
     """
     texts: dict[str, str] = {}
     for key in ("question_id", "phase", "role", "kind", "prompt", "reply"):
         value = row.get(key)
         if not isinstance(value, str):
-            raise _misfit(path, row)
+            raise _misfit_error(path, row)
         texts[key] = value
     number = row.get("number")
     same = row.get("same")
-    if not isinstance(number, int) or not isinstance(same, int) or not 0 <= same <= len(before):
-        raise _misfit(path, row)
-    texts["prompt"] = before[:same] + texts["prompt"]
+    if not isinstance(number, int) or not isinstance(same, int):
+        raise _misfit_error(path, row)
+    if not 0 <= same <= len(prompt_before):
+        raise _misfit_error(path, row)
+    texts["prompt"] = prompt_before[:same] + texts["prompt"]
     return StoredRequest(number=number, same=same, **texts)
 
 
-def _misfit(path: Path, row: Row) -> DataError:
+def _misfit_error(path: Path, row: Row) -> DataError:
     """Make the error for a row of `path` that does not follow from the rows before it."""
     problem = f"request {row.get('number')} of '{row.get('question_id')}' does not fit the others"
     return DataError(path, None, None, problem)
 
 
-def without_requests(path: Path, questions: Container[str]) -> Sequence[Row] | None:
-    """The rows of a file without those of these questions; None if it has none of theirs.
+def without_requests(path: Path, question_ids: Container[str]) -> Sequence[Row] | None:
+    """The rows of a file of requests without those of some questions.
+
+    None if no row is of these questions, so that the file can stay as it is.
 
     Raises DataError for a damaged file.
     """
-    if not any(row.get("question_id") in questions for row in read_with_older(path, "kind")):
+
+    def is_of_questions(row: Row) -> bool:
+        """Whether a row is a request of one of the questions."""
+        return row.get("question_id") in question_ids
+
+    if not any(map(is_of_questions, read_with_older(path, "kind"))):
         return None
-    return [row for row in read_with_older(path, "kind") if row.get("question_id") not in questions]
+    return [row for row in read_with_older(path, "kind") if not is_of_questions(row)]

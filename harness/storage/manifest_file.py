@@ -285,9 +285,9 @@ def _merged_manifests(first: RunManifest | None, second: RunManifest | None) -> 
     any. The second's value counts.
     """
     values: dict[str, object] = {}
-    for part in (first, second):
-        if part is not None:
-            values |= part.to_json()
+    for manifest in (first, second):
+        if manifest is not None:
+            values |= manifest.to_json()
     return RunManifest.from_json(values)
 
 
@@ -343,8 +343,8 @@ class RunManifest(JsonValues):
         """The whole run written as one start (from its first start to
         its last end), then each start.
         """
-        run = Start(command=self.command, started=self.started, finished=self.finished)
-        return [run, *self.starts]
+        whole_run = Start(command=self.command, started=self.started, finished=self.finished)
+        return [whole_run, *self.starts]
 
     @property
     def most_in_flight(self) -> int:

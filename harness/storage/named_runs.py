@@ -17,16 +17,16 @@ from harness.storage.run_files import RUN
 from harness.storage.run_folder import Hold, StoredRun, find_runs, read_run
 
 
-def run_folder(text: str) -> Path:
+def run_folder(user_path: str) -> Path:
     """The run folder at a path that the user gave. Raises UserError that names similar ones."""
-    _check_named(text)
-    folder = local_folder(text)
+    _check_not_empty(user_path)
+    folder = local_folder(user_path)
     if (folder / RUN).is_file():
         return folder
-    problem = f"there is no run folder '{text}'"
+    problem = f"there is no run folder '{user_path}'"
     if folder.is_dir():
-        problem = f"'{text}' holds no run"
-    similar = _similar_folders(text, _other_runs(folder))
+        problem = f"'{user_path}' holds no run"
+    similar = _similar_folders(user_path, _other_runs(folder))
     if similar:
         raise UserError(f"{problem}; the nearest: {', '.join(similar)}")
     raise UserError(
@@ -39,43 +39,45 @@ def _other_runs(folder: Path) -> list[str]:
 
     They are those below the nearest folder above it that exists, else those below results/.
     """
-    root = folder
-    while not root.is_dir():  # "." at the latest, or "/"
-        root = root.parent
-    others: list[Path] = []
-    if root not in (Path("."), Path("/")):
-        others = find_runs(root)
-    if not others and Path("results").is_dir():
-        others = find_runs(Path("results"))
-    return [str(path) for path in others]
+    existing_folder = folder
+    while not existing_folder.is_dir():  # "." at the latest, or "/"
+        existing_folder = existing_folder.parent
+    other_runs: list[Path] = []
+    if existing_folder not in (Path("."), Path("/")):
+        other_runs = find_runs(existing_folder)
+    if not other_runs and Path("results").is_dir():
+        other_runs = find_runs(Path("results"))
+    return [str(path) for path in other_runs]
 
 
-def _similar_folders(text: str, folders: list[str]) -> list[str]:
-    """Up to three of the folders: those that are written most like `text`, else the first ones."""
-    return difflib.get_close_matches(text, folders, n=3, cutoff=0.3) or folders[:3]
+def _similar_folders(user_path: str, folders: list[str]) -> list[str]:
+    """Up to three of the folders: those that are written most like `user_path`, else the first
+    ones.
+    """
+    return difflib.get_close_matches(user_path, folders, n=3, cutoff=0.3) or folders[:3]
 
 
-def _check_named(text: str) -> None:
+def _check_not_empty(user_path: str) -> None:
     """Raise UserError for an empty path: it would mean the current folder, and often comes of a
     shell variable that is not set.
     """
-    if not text.strip():
+    if not user_path.strip():
         raise UserError("the name of a run folder is empty; name one, or '.' for this folder")
 
 
-def run_folders(texts: Iterable[str]) -> list[Path]:
+def run_folders(user_paths: Iterable[str]) -> list[Path]:
     """Find the run folders at or below the paths that the user gave, each once, in that order.
 
     Raises UserError for a path with no run.
     """
     folders: list[Path] = []
-    for text in texts:
-        _check_named(text)
-        folder = local_folder(text)
-        below: list[Path] = []
+    for user_path in user_paths:
+        _check_not_empty(user_path)
+        folder = local_folder(user_path)
+        folders_below: list[Path] = []
         if folder.is_dir():
-            below = find_runs(folder)
-        folders += below or [run_folder(text)]
+            folders_below = find_runs(folder)
+        folders += folders_below or [run_folder(user_path)]
     return list(dict.fromkeys(folders))
 
 
@@ -83,14 +85,14 @@ def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The same runs; where several have the same data set and folder
     name, each is called by its path.
     """
-    keys = [(run.config.dataset.name, run.name) for run in runs]
-    counts = Counter(keys)
-    named: list[StoredRun] = []
-    for run, key in zip(runs, keys, strict=True):
-        if counts[key] > 1:
+    names = [(run.config.dataset.name, run.name) for run in runs]
+    counts = Counter(names)
+    renamed: list[StoredRun] = []
+    for run, name in zip(runs, names, strict=True):
+        if counts[name] > 1:
             run = replace(run, known_as=str(run.path))
-        named.append(run)
-    return named
+        renamed.append(run)
+    return renamed
 
 
 def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]:
@@ -109,11 +111,11 @@ def read_runs(folders: Iterable[Path], *, hold: Hold = "all") -> list[StoredRun]
         UserError: One is no run folder.
         DataError: A file in one is damaged.
     """
-    was_on = gc.isenabled()
+    collector_was_on = gc.isenabled()
     gc.disable()
     try:
         return [read_run(folder, hold=hold) for folder in folders]
     finally:
-        if was_on:
+        if collector_was_on:
             gc.enable()
             gc.freeze()

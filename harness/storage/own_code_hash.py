@@ -34,15 +34,15 @@ _PROJECT = Path(__file__).resolve().parents[2]
 _SHIPPED = tuple(
     _PROJECT / name for name in ("configs", "harness", "methods", "packages", "pocket", "reports")
 )
-_IMPORTERS = {"import_module", "__import__"}
-_INSTALLED = {"site-packages", "dist-packages"}
-_WRITES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
-_GLOBS = {"glob", "iglob", "rglob"}
+_IMPORT_FUNCTIONS = {"import_module", "__import__"}
+_INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+_WRITING_MODES = re.compile(r"[wax]b?t?\+?|rb?\+")  # modes of open
+_GLOB_FUNCTIONS = {"glob", "iglob", "rglob"}
 Code: TypeAlias = type | Callable[..., object]
 """A class or a function."""
 
 
-class _Found(NamedTuple):
+class _FoundModule(NamedTuple):
     """A module as the import system finds it; None where there is no spec, or no file."""
 
     spec: ModuleSpec | None
@@ -129,51 +129,56 @@ class _CodeHashes:
                 installed.
         """
         self.hashes: dict[str, str] = {}
-        self._top = root.partition(".")[0]
-        self._without_file: set[int] = set()  # ids of the parts that are hashed without a file
+        self._top_package = root.partition(".")[0]
+        self._hashed_without_file: set[int] = set()  # id() of classes and functions
 
-    def add(self, part: Code | ModuleType) -> None:
-        """Hash a loaded class, function or module with all that it uses, into `hashes`.
+    def add(self, code: Code | ModuleType) -> None:
+        """Put the hashes of a loaded class, function or module and of all that it uses into
+        `hashes`.
 
-        By its module's file; where there is none (a notebook), by its compiled code.
+        The file of its module is hashed; where there is none (a notebook), its compiled code.
         """
-        if isinstance(part, ModuleType):
-            self.add_module(part.__name__)
+        if isinstance(code, ModuleType):
+            self.add_module(code.__name__)
             return
-        module = part.__module__
-        if _find(module).file is not None:
+        module = code.__module__
+        if _find_module(module).file is not None:
             self.add_module(module)
-        elif id(part) not in self._without_file and not _is_of_python(module):
-            self._without_file.add(id(part))
-            self._add_without_file(module, part)
+            return
+        is_new = id(code) not in self._hashed_without_file
+        if is_new and not _is_of_python(module):
+            self._hashed_without_file.add(id(code))
+            self._add_without_file(module, code)
 
     def add_module(self, name: str) -> None:
-        """Hash a module's file, the files that it names and the modules
-        that it imports, into `hashes`.
+        """Put the hashes of a module's file, of the files that it names and of the modules that it
+        imports into `hashes`.
 
-        Modules of Python, of other packages and of this project are left
-        out, as is one without a file.
+        Modules of Python, of other packages and of this project are left out, as is one without a
+        file.
 
         Args:
             name: The module's full name, as "lead.util".
         """
-        spec, path = _find(name)
-        if name in self.hashes or path is None or self._is_of_others(name, path):
+        spec, path = _find_module(name)
+        if name in self.hashes or path is None:
+            return
+        if self._is_not_users_code(name, path):
             return
         self._add_file(name, name, spec, path)
         try:
             tree = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError):  # compiled code
+        except (SyntaxError, ValueError):  # it holds compiled code
             return
         for file in _named_files(tree, path):
             self._add_file(name, file.name, spec, file)
         package = name
         if path.name != "__init__.py":
             package = name.rpartition(".")[0]
-        for imported in _imports(tree, package):
+        for imported in _imported_modules(tree, package):
             self.add_module(imported)
 
-    def _is_of_others(self, name: str, path: Path) -> bool:
+    def _is_not_users_code(self, name: str, path: Path) -> bool:
         """Whether a module is Python's own, of an installed package, or of this project.
 
         The root's own package counts as the user's, also where it is installed.
@@ -184,8 +189,8 @@ class _CodeHashes:
         """
         if _is_of_python(name):
             return True
-        is_users = name.partition(".")[0] == self._top
-        if not is_users and _INSTALLED & set(path.parts):
+        is_users = name.partition(".")[0] == self._top_package
+        if not is_users and _INSTALLED_FOLDERS & set(path.parts):
             return True
         return any(path.is_relative_to(folder) for folder in _SHIPPED)
 
@@ -194,73 +199,74 @@ class _CodeHashes:
 
         Args:
             module: The name of the module that the file is, or that names it.
-            label: The key under which the hash is stored; with eight digits of the hash behind it
-                if another file has the key.
+            label: The key under which the hash is stored: "lead.util". If a file with another hash
+                has that key, it is followed by eight digits of the hash: "lead.util 9f3c0a12".
             spec: The import spec of the module.
             path: The file.
 
         Raises:
             UserError: The file changed since Python imported the module.
         """
-        now = file_hash(path)
-        _check_is_as_imported(module, spec, path, now)
-        if self.hashes.get(label, now) != now:
-            label = f"{label} {now[:8]}"
-        self.hashes[label] = now
+        current_hash = file_hash(path)
+        _check_is_as_imported(module, spec, path, current_hash)
+        if self.hashes.get(label, current_hash) != current_hash:
+            label = f"{label} {current_hash[:8]}"
+        self.hashes[label] = current_hash
 
-    def _add_without_file(self, module: str, part: Code) -> None:
+    def _add_without_file(self, module: str, code: Code) -> None:
         """Hash a class or function typed into a notebook, and what it uses.
 
         The hash goes into `hashes[module]`, joined with the hash that may stand there.
         """
-        members: list[tuple[str, object]] = [(getattr(part, "__name__", ""), part)]
-        if isinstance(part, type):
-            members = sorted(vars(part).items())
-        digest = hashlib.sha256()
+        members: list[tuple[str, object]] = [(getattr(code, "__name__", ""), code)]
+        if isinstance(code, type):
+            members = sorted(vars(code).items())
+        hasher = hashlib.sha256()
         for name, value in members:
-            self._add_member(module, name, value, digest)
-        before = self.hashes.get(module, "")
-        joined = before + digest.hexdigest()
-        self.hashes[module] = hashlib.sha256(joined.encode()).hexdigest()
+            self._add_member(module, name, value, hasher)
+        hash_before = self.hashes.get(module, "")
+        joined_hashes = hash_before + hasher.hexdigest()
+        self.hashes[module] = hashlib.sha256(joined_hashes.encode()).hexdigest()
 
-    def _add_member(self, module: str, name: str, value: object, digest: _Digest) -> None:
-        """Add a function, or one attribute of a class, that is typed into a notebook to `digest`.
+    def _add_member(self, module: str, name: str, value: object, hasher: _Hasher) -> None:
+        """Add a function, or one attribute of a class, that is typed into a notebook to `hasher`.
 
-        A class of the same module is not added to `digest` but hashed by itself (`add`); an
-        attribute like "__doc__" is left out.
+        A class of the same module is not added to `hasher` but hashed by itself (`add`), and so are
+        classes, functions and modules that the function uses. An attribute like "__doc__" is left
+        out.
 
         Args:
             module: The module of the function or class.
             name: The name of the function or attribute.
             value: The function, or the value of the attribute.
-            digest: It is updated with the compiled code or the value.
+            hasher: It is updated with the compiled code or the value.
         """
-        function = _function_of(value)
+        function = _unwrapped_function(value)
         if isinstance(value, type) and value.__module__ == module and name != "__class__":
             self.add(value)
         elif isinstance(function, FunctionType):
-            _add_code(function, digest)
-            self._add_globals_used(function, digest)
+            _add_code(function, hasher)
+            self._add_globals_used(function, hasher)
         elif not name.startswith("__"):
-            digest.update(name.encode() + _marshalled(value))
+            hasher.update(name.encode() + _marshalled(value))
 
-    def _add_globals_used(self, function: FunctionType, digest: _Digest) -> None:
+    def _add_globals_used(self, function: FunctionType, hasher: _Hasher) -> None:
         """Hash the global names that a function uses.
 
-        Classes, functions and modules go into `hashes`, other values into `digest`.
+        Classes, functions and modules go into `hashes`, other values into `hasher`.
         """
-        used: set[str] = set()
+        names_used: set[str] = set()
         for code in _code_objects(function.__code__):
-            used.update(code.co_names)
-        for name in sorted(used & set(function.__globals__)):
+            names_used.update(code.co_names)
+        for name in sorted(names_used & set(function.__globals__)):
             value = function.__globals__[name]
             if isinstance(value, type | FunctionType | ModuleType):
                 self.add(value)
             else:
-                digest.update(name.encode() + _marshalled(value))
+                hasher.update(name.encode() + _marshalled(value))
 
 
-class _Digest(Protocol):
+class _Hasher(Protocol):
     """A hashlib object, to which bytes are added."""
 
     def update(self, data: bytes, /) -> None:
@@ -272,7 +278,9 @@ def _is_of_python(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now: str) -> None:
+def _check_is_as_imported(
+    module: str, spec: ModuleSpec | None, path: Path, current_hash: str
+) -> None:
     """Raise UserError where a loaded module's file is no longer what Python imported.
 
     Also remembers the file's hash for the next call. A module that was reloaded (it has another
@@ -282,20 +290,24 @@ def _check_is_as_imported(module: str, spec: ModuleSpec | None, path: Path, now:
         module: The module's name.
         spec: Its import spec now.
         path: A file that it is or names.
-        now: The hash of the file now.
+        current_hash: The hash of the file now.
     """
     is_loaded = module in sys.modules
-    first = _first_hashes.get((module, path), _FirstHash(None, now))
-    is_same_import = first.spec is None or first.spec is spec
-    if is_loaded and first.sha256 != now and is_same_import:
-        _first_hashes[module, path] = _FirstHash(spec, first.sha256)
+    first_hash = _first_hashes.get((module, path), _FirstHash(None, current_hash))
+    is_same_import = first_hash.spec is None or first_hash.spec is spec
+    has_changed = first_hash.sha256 != current_hash
+    if is_loaded and is_same_import and has_changed:
+        _first_hashes[module, path] = _FirstHash(spec, first_hash.sha256)
         raise UserError(
             f"{path.name} has changed since Python imported '{module}'; restart Python, or reload it"
         )
-    _first_hashes[module, path] = _FirstHash(spec if is_loaded else None, now)
+    spec_when_loaded = None
+    if is_loaded:
+        spec_when_loaded = spec
+    _first_hashes[module, path] = _FirstHash(spec_when_loaded, current_hash)
 
 
-def _function_of(value: object) -> object:
+def _unwrapped_function(value: object) -> object:
     """Find the function in a property, a static or class method, or a decorated function.
 
     Any other value is returned as it is.
@@ -304,15 +316,15 @@ def _function_of(value: object) -> object:
     return inspect.unwrap(inner)
 
 
-def _add_code(function: FunctionType, digest: _Digest) -> None:
-    """Update `digest` with the compiled code of a function, of
+def _add_code(function: FunctionType, hasher: _Hasher) -> None:
+    """Update `hasher` with the compiled code of a function, of
     functions inside it, and its defaults.
     """
     for code in _code_objects(function.__code__):
         constants = tuple(each for each in code.co_consts if not isinstance(each, CodeType))
-        names = _marshalled((constants, code.co_names, code.co_varnames))
-        digest.update(code.co_code + names)
-    digest.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
+        constants_and_names = _marshalled((constants, code.co_names, code.co_varnames))
+        hasher.update(code.co_code + constants_and_names)
+    hasher.update(_marshalled((function.__defaults__, function.__kwdefaults__)))
 
 
 def _code_objects(code: CodeType) -> Iterator[CodeType]:
@@ -332,42 +344,42 @@ def _marshalled(value: Any) -> bytes:
     return b""
 
 
-def _find(module: str) -> _Found:
+def _find_module(module: str) -> _FoundModule:
     """Find a module's import spec and its file, without importing it; None for what it has not."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         spec = getattr(loaded, "__spec__", None)
-        return _Found(spec, _existing(getattr(loaded, "__file__", None)))
+        return _FoundModule(spec, _existing_file(getattr(loaded, "__file__", None)))
     try:
-        spec = _spec_of(module)
+        spec = _find_spec(module)
     except (ImportError, ValueError):
-        return _Found(None, None)
+        return _FoundModule(None, None)
     if spec is None:
-        return _Found(None, None)
-    return _Found(spec, _existing(spec.origin))
+        return _FoundModule(None, None)
+    return _FoundModule(spec, _existing_file(spec.origin))
 
 
-def _spec_of(module: str) -> ModuleSpec | None:
+def _find_spec(module: str) -> ModuleSpec | None:
     """Find the import spec of a module that is not loaded, without importing its packages; None
     where there is none. Raises ImportError, ValueError.
     """
     parent = module.rpartition(".")[0]
     if not parent:
         return importlib.util.find_spec(module)
-    package = _find(parent).spec
+    package = _find_module(parent).spec
     if package is None or not package.submodule_search_locations:
         return None
     return PathFinder.find_spec(module, list(package.submodule_search_locations))
 
 
-def _existing(path: str | None) -> Path | None:
+def _existing_file(path: str | None) -> Path | None:
     """The full path of a file; None where there is no such file, or no path."""
     if not path or not Path(path).is_file():
         return None
     return Path(path).resolve()
 
 
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+def _imported_modules(tree: ast.AST, package: str) -> Iterator[str]:
     """Yield the names of modules that a syntax tree imports, each after its packages.
 
     "import a.b"             -> "a", "a.b"
@@ -378,7 +390,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
         package: The package that relative imports begin with: "lead".
     """
     for node in ast.walk(tree):
-        for name in _imported_by(node, package):
+        for name in _modules_imported_by(node, package):
             yield from _with_packages(name)
 
 
@@ -389,7 +401,7 @@ def _with_packages(module: str) -> Iterator[str]:
         yield ".".join(parts[:count])
 
 
-def _imported_by(node: ast.AST, package: str) -> list[str]:
+def _modules_imported_by(node: ast.AST, package: str) -> list[str]:
     """The modules that one syntax node imports, or may import; [] for a node that imports nothing.
 
     "import a.b, c"              -> ["a.b", "c"]
@@ -404,15 +416,15 @@ def _imported_by(node: ast.AST, package: str) -> list[str]:
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
-        base = _base_of(node, package)
+        base = _module_imported_from(node, package)
         names = [base]
         names += [f"{base}.{alias.name}" for alias in node.names]
-    elif isinstance(node, ast.Call) and node.args and _name_of_call(node) in _IMPORTERS:
+    elif isinstance(node, ast.Call) and node.args and _name_of_call(node) in _IMPORT_FUNCTIONS:
         names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
     return [name for name in names if name]
 
 
-def _base_of(node: ast.ImportFrom, package: str) -> str:
+def _module_imported_from(node: ast.ImportFrom, package: str) -> str:
     """The full name of the module behind "from", for a module in `package`.
 
     "from .util import fold" in "lead" -> "lead.util"
@@ -444,21 +456,26 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
         module: Its file. A name is looked up beside it, in the working directory, or as a full
             path; a pattern of glob() below its folder.
     """
-    written: set[str] = set()
-    named: list[list[str]] = []
+    written_files: set[str] = set()
+    paths_in_parts: list[list[str]] = []
     for node in ast.walk(tree):
-        words = _string_literals(ast.iter_child_nodes(node))
+        literals = _string_literals(ast.iter_child_nodes(node))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            words = _string_literals(ast.walk(node))[::-1]  # folder / "data" / "words.txt"
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _GLOBS:
+            literals = _string_literals(ast.walk(node))[::-1]  # folder / "data" / "words.txt"
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _GLOB_FUNCTIONS:
             yield from _matching_files(node, module.parent)
-        elif isinstance(node, ast.Call) and any(_WRITES.fullmatch(word) for word in words[1:]):
-            written.add(words[0])
-        named.append(words)  # os.path.join("data", "words.txt")
-        named += [[word] for word in words]  # "words.txt" alone
-    for words in named:
-        if words and words[0] not in written:
-            yield from _files_called(words, [module.parent, Path.cwd()])
+        elif isinstance(node, ast.Call) and _has_writing_mode(literals):
+            written_files.add(literals[0])  # open("out.txt", "w")
+        paths_in_parts.append(literals)  # os.path.join("data", "words.txt")
+        paths_in_parts += [[literal] for literal in literals]  # "words.txt" alone
+    for parts in paths_in_parts:
+        if parts and parts[0] not in written_files:
+            yield from _files_called(parts, [module.parent, Path.cwd()])
+
+
+def _has_writing_mode(literals: Sequence[str]) -> bool:
+    """Whether the strings in a call open a file to write it: ["out.txt", "w"]."""
+    return any(_WRITING_MODES.fullmatch(literal) for literal in literals[1:])
 
 
 def _matching_files(call: ast.Call, folder: Path) -> list[Path]:
@@ -472,16 +489,16 @@ def _matching_files(call: ast.Call, folder: Path) -> list[Path]:
     return sorted(path.resolve() for path in files if "__pycache__" not in path.parts)
 
 
-def _files_called(words: Sequence[str], folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files with one path in several folders.
+def _files_called(parts: Sequence[str], folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files that a relative path names in several folders, where there are such files.
 
     Args:
-        words: The parts of the path: ["data", "words.txt"].
+        parts: The parts of the path: ["data", "words.txt"].
         folders: Where it is looked up.
     """
     for folder in folders:
         with suppress(OSError):  # a text that is too long for a name
-            path = folder / os.path.join(*words)
+            path = folder / os.path.join(*parts)
             if path.is_file():
                 yield path.resolve()
 

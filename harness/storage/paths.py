@@ -22,13 +22,13 @@ from typing import Any
 from harness.errors import UserError
 
 # What may stand before a path in a sentence: nothing that could be a part of it.
-_BEFORE = r"(?<![\w.~/\\-])"
-_AFTER = rf"(?={re.escape(os.sep)})"
+_NO_PATH_BEFORE = r"(?<![\w.~/\\-])"
+_SLASH_AFTER = rf"(?={re.escape(os.sep)})"
 # USER:PASSWORD@ is masked up to the last "@" before a space, as a password may hold "/" and "@";
 # USER@ up to the first.
-_USER = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
-_WHOLE = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
-_SECRET = re.compile(
+_ADDRESS_LOGIN = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
+_TEXT_THAT_IS_ADDRESS = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
+_SECRET_PARAMETER = re.compile(
     r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*",
     re.IGNORECASE,
 )
@@ -50,7 +50,9 @@ def inside(folder: Path, *names: str) -> Path:
     Raises UserError for a name that could lead out of it: an absolute one, "..", NUL or line end.
     """
     for name in names:
-        if Path(name).is_absolute() or ".." in Path(name).parts or re.search(r"[\0\n\r]", name):
+        leads_out = Path(name).is_absolute() or ".." in Path(name).parts
+        has_control_character = re.search(r"[\0\n\r]", name) is not None
+        if leads_out or has_control_character:
             raise UserError(
                 f"{name!r} is no name of a file below {folder}; such a path is not followed"
             )
@@ -69,7 +71,7 @@ def package_folder(name: str) -> Path | None:
         spec = importlib.util.find_spec(module)
     except ValueError:  # "__main__"
         return None
-    if spec is None or not spec.submodule_search_locations:
+    if spec is None or not spec.submodule_search_locations:  # no module, or one that is a file
         return None
     return Path(next(iter(spec.submodule_search_locations)))
 
@@ -88,20 +90,20 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
     Raises:
         UserError: A name could lead out of the results folder.
     """
-    return inside(
-        Path(), dataset.replace("/", "~"), f"{method}--{model}--{hash8}".replace("/", "~")
-    )
+    run_name = f"{method}--{model}--{hash8}"
+    return inside(Path(), dataset.replace("/", "~"), run_name.replace("/", "~"))
 
 
-def local_folder(text: str | os.PathLike[str]) -> Path:
-    """The folder that a user names, with its ~ expanded. Raises
-    UserError for an address like s3://...
+def local_folder(user_path: str | os.PathLike[str]) -> Path:
+    """The folder that a user names by a path, with its ~ expanded; it need not exist.
+
+    Raises UserError for an address like s3://...
     """
-    if "://" in str(text):
+    if "://" in str(user_path):
         raise UserError(
-            f"{text} is no folder of this machine; copy runs to and from it with: aws s3 sync"
+            f"{user_path} is no folder of this machine; copy runs to and from it with: aws s3 sync"
         )
-    return Path(text).expanduser()
+    return Path(user_path).expanduser()
 
 
 def without_home(value: Any) -> Any:
@@ -109,14 +111,14 @@ def without_home(value: Any) -> Any:
 
     {"data": "/home/ann/d.json"} -> {"data": "~/d.json"}
     """
-    home = _home()
+    home = _home_without_slash()
     if home is None:
         return value
-    beginning = re.compile(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)")
+    home_at_start = re.compile(rf"^{re.escape(home)}(?={re.escape(os.sep)}|\Z)")
 
     def shorten(text: str) -> str:
         """Write "/home/ann/d.json" as "~/d.json"."""
-        return beginning.sub("~", text)
+        return home_at_start.sub("~", text)
 
     return _map_texts(value, shorten)
 
@@ -141,10 +143,10 @@ def sentence_without_home(sentence: str) -> str:
 
     "no file '/home/ann/x'" -> "no file '~/x'"
     """
-    home = _home()
+    home = _home_without_slash()
     if home is None:
         return sentence
-    return re.sub(_BEFORE + re.escape(home) + _AFTER, "~", sentence)
+    return re.sub(_NO_PATH_BEFORE + re.escape(home) + _SLASH_AFTER, "~", sentence)
 
 
 def command_without_home(words: Sequence[str]) -> list[str]:
@@ -152,22 +154,22 @@ def command_without_home(words: Sequence[str]) -> list[str]:
 
     ["run", "data=/home/ann/d.json"] -> ["run", "data=~/d.json"]
     """
-    home = _home()
+    home = _home_without_slash()
     if home is None:
         return list(words)
-    before = r"^((?:[\w.-]+=)?(?:sqlite:///)?)"
-    path = re.compile(before + re.escape(home) + rf"(?={re.escape(os.sep)}|$)")
-    return [path.sub(r"\1~", word) for word in words]
+    key_or_sqlite = r"^((?:[\w.-]+=)?(?:sqlite:///)?)"
+    home_path = re.compile(key_or_sqlite + re.escape(home) + rf"(?={re.escape(os.sep)}|$)")
+    return [home_path.sub(r"\1~", word) for word in words]
 
 
-def _home() -> str | None:
+def _home_without_slash() -> str | None:
     """The path of the home folder without a slash at its end; None where it is the root folder,
     which every path begins with.
     """
-    home = os.path.expanduser("~").rstrip(os.sep)
-    if len(Path(home or os.sep).parts) == 1:
+    home_folder = os.path.expanduser("~").rstrip(os.sep)
+    if len(Path(home_folder or os.sep).parts) == 1:
         return None
-    return home
+    return home_folder
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -195,6 +197,6 @@ def masked(text: str) -> str:
     """
     if "://" not in text:
         return text
-    without_whole = _WHOLE.sub(r"\1***@", text)
-    without_users = _USER.sub("***@", without_whole)
-    return _SECRET.sub(r"\1***", without_users)
+    without_own_login = _TEXT_THAT_IS_ADDRESS.sub(r"\1***@", text)
+    without_logins = _ADDRESS_LOGIN.sub("***@", without_own_login)
+    return _SECRET_PARAMETER.sub(r"\1***", without_logins)

@@ -27,7 +27,7 @@ from harness.storage.record_notes import Notes
 from harness.storage.records import StoredRecord, StoredStep
 
 Floats = NDArray[np.float64]
-Path = tuple[str, ...]
+CostPath = tuple[str, ...]
 """The place of a cost in a record's usage: ("search", "flops", "causal")."""
 _Value = TypeVar("_Value")
 
@@ -71,16 +71,16 @@ class Coded(Generic[_Value]):
         """The value of the record at this position."""
         return self.values[int(self.places[record])]
 
-    def count(self, holds: Callable[[_Value], Any]) -> int:
-        """Count the records whose value `holds` is true of."""
-        return int(self.where(holds).sum())
+    def count(self, is_true_of: Callable[[_Value], Any]) -> int:
+        """Count the records for whose value `is_true_of` gives a true result."""
+        return int(self.where(is_true_of).sum())
 
-    def where(self, holds: Callable[[_Value], Any]) -> NDArray[np.bool_]:
-        """An array of shape (records,): whether `holds` is true of each record's value. It is
-        called once for each different value.
+    def where(self, is_true_of: Callable[[_Value], Any]) -> NDArray[np.bool_]:
+        """An array of shape (records,): whether `is_true_of` gives a true result for the record's
+        value. It is called once for each different value.
         """
-        chosen = np.array([bool(holds(value)) for value in self.values], dtype=bool)
-        return cast(NDArray[np.bool_], chosen[self.places])
+        true_of_values = np.array([bool(is_true_of(value)) for value in self.values], dtype=bool)
+        return cast(NDArray[np.bool_], true_of_values[self.places])
 
     def by_record(self) -> list[_Value]:
         """The value of each record, in the order of the records."""
@@ -113,7 +113,7 @@ class RecordColumns:
     truncated: NDArray[np.bool_]
     scores: Mapping[str, Floats]
     phases: Mapping[str, NDArray[np.bool_]]
-    usage: Mapping[Path, Floats]
+    usage: Mapping[CostPath, Floats]
     usage_keys: frozenset[str]
     notes: Coded[Notes]
     searches: Coded[SearchSummary | None]
@@ -130,7 +130,7 @@ class RecordColumns:
     @functools.cached_property
     def id_set(self) -> frozenset[str]:
         """The question ids as a set, which runs with the same questions share."""
-        return _as_set(self.ids)
+        return _shared_id_set(self.ids)
 
     def cost(self, *path: str) -> Floats:
         """Each record's cost at a place of the usage, 0 where it has none.
@@ -147,24 +147,24 @@ class RecordColumns:
 
         has_cost("search") is True of a record with ("search", "tokens_in").
         """
-        found = np.zeros(len(self), dtype=bool)
-        for place, column in self.usage.items():
-            if place[: len(path)] == path:
-                found |= ~np.isnan(column)
-        return found
+        has_any = np.zeros(len(self), dtype=bool)
+        for path_of_column, column in self.usage.items():
+            if path_of_column[: len(path)] == path:
+                has_any |= ~np.isnan(column)
+        return has_any
 
-    def usage_sum(self, among: NDArray[np.bool_] | None = None) -> Usage:
-        """Sum the costs of the records where `among` is True (of all by default) into one usage.
+    def usage_sum(self, chosen_records: NDArray[np.bool_] | None = None) -> Usage:
+        """Sum the costs of the records where `chosen_records` is True (of all by default).
 
         -> {"search": {"tokens_in": 1602, "tokens_out": 11}}; what no record has is left out.
         """
         total: Usage = {}
         for path, column in self.usage.items():
-            known = ~np.isnan(column)
-            if among is not None:
-                known &= among
-            if known.any():
-                _put(cast(dict[str, object], total), path, _sum_in_order(column[known]))
+            is_summed = ~np.isnan(column)
+            if chosen_records is not None:
+                is_summed &= chosen_records
+            if is_summed.any():
+                _set_nested(cast(dict[str, object], total), path, _sum_in_order(column[is_summed]))
         return total
 
     def places_of(self, ids: tuple[str, ...]) -> NDArray[np.int64]:
@@ -173,12 +173,12 @@ class RecordColumns:
         """
         if ids == self.ids:
             return np.arange(len(ids))
-        places = {question_id: place for place, question_id in enumerate(self.ids)}
-        return np.array([places.get(question_id, -1) for question_id in ids], dtype=np.int64)
+        positions = {question_id: position for position, question_id in enumerate(self.ids)}
+        return np.array([positions.get(question_id, -1) for question_id in ids], dtype=np.int64)
 
 
 @functools.lru_cache(maxsize=256)
-def _as_set(ids: tuple[str, ...]) -> frozenset[str]:
+def _shared_id_set(ids: tuple[str, ...]) -> frozenset[str]:
     """The ids as a set; cached, so that runs with the same questions share one."""
     return frozenset(ids)
 
@@ -188,23 +188,25 @@ def _sum_in_order(values: Floats) -> float:
     whole.
     """
     total = float(np.add.accumulate(values)[-1])
-    return int(total) if total.is_integer() else total
+    if total.is_integer():
+        return int(total)
+    return total
 
 
-def _put(total: dict[str, object], path: Path, value: float) -> None:
+def _set_nested(mapping: dict[str, object], path: CostPath, value: float) -> None:
     """Set a value in nested mappings.
 
-    _put({}, ("search", "tokens_in"), 9) makes of {}: {"search": {"tokens_in": 9}}
+    _set_nested({}, ("search", "tokens_in"), 9) makes of {}: {"search": {"tokens_in": 9}}
 
     Args:
-        total: The outermost mapping; it is changed.
+        mapping: The outermost mapping; it is changed.
         path: The keys that lead to the value; mappings that are missing are made.
         value: The value.
     """
-    *folders, name = path
-    for folder in folders:
-        total = cast(dict[str, object], total.setdefault(folder, {}))
-    total[name] = value
+    *outer_keys, last_key = path
+    for outer_key in outer_keys:
+        mapping = cast(dict[str, object], mapping.setdefault(outer_key, {}))
+    mapping[last_key] = value
 
 
 def columns_of(records: Iterable[StoredRecord], dataset_format: str) -> RecordColumns:
@@ -225,19 +227,19 @@ class _SparseColumn:
     """The values of a column and the records that have them."""
 
     def __init__(self) -> None:
-        """Begin without values: `values[i]` belongs to the record at position `places[i]`."""
+        """Begin without values: `values[i]` belongs to the record at position `positions[i]`."""
         self.values = array("d")
-        self.places = array("I")
+        self.positions = array("I")
 
-    def add(self, place: int, value: float) -> None:
-        """Add the value of the record at position `place`."""
+    def add(self, position: int, value: float) -> None:
+        """Add the value of the record at position `position`."""
         self.values.append(value)
-        self.places.append(place)
+        self.positions.append(position)
 
-    def filled(self, size: int) -> Floats:
+    def as_array(self, n_records: int) -> Floats:
         """An array of shape (size,): each record's value, nan for a record without one."""
-        column = np.full(size, np.nan)
-        column[np.frombuffer(self.places, dtype=np.uint32)] = np.frombuffer(self.values)
+        column = np.full(n_records, np.nan)
+        column[np.frombuffer(self.positions, dtype=np.uint32)] = np.frombuffer(self.values)
         return column
 
 
@@ -245,12 +247,12 @@ class _DistinctValues(Generic[_Value]):
     """Collects a value for each record, each different one once."""
 
     def __init__(self) -> None:
-        """Begin without values: `_places[i]` is the position in `_values` of the i-th record's
-        value, and `_codes` finds that position by the value's key.
+        """Begin without values: `_positions[i]` is the position in `_values` of the i-th record's
+        value, and `_position_by_key` finds that position by the value's key.
         """
-        self._codes: dict[Any, int] = {}
+        self._position_by_key: dict[Any, int] = {}
         self._values: list[_Value] = []
-        self._places = array("i")
+        self._positions = array("i")
 
     def add(self, value: _Value, key: Any = None) -> None:
         """Add the value of the next record.
@@ -259,15 +261,16 @@ class _DistinctValues(Generic[_Value]):
             value: The value.
             key: Stands for a value that cannot be hashed: equal for equal values. None: the value.
         """
-        key = value if key is None else key
-        code = self._codes.setdefault(key, len(self._values))
-        if code == len(self._values):
+        if key is None:
+            key = value
+        position = self._position_by_key.setdefault(key, len(self._values))
+        if position == len(self._values):
             self._values.append(value)
-        self._places.append(code)
+        self._positions.append(position)
 
     def finished(self) -> Coded[_Value]:
         """The values of all records that were added."""
-        return Coded(self._values, np.array(self._places, dtype=np.int32))
+        return Coded(self._values, np.array(self._positions, dtype=np.int32))
 
 
 class ColumnsBuilder:
@@ -285,50 +288,53 @@ class ColumnsBuilder:
         self._truncated = array("b")
         self._scores: dict[str, _SparseColumn] = {}
         self._phases: dict[str, _SparseColumn] = {}
-        self._usage: dict[Path, _SparseColumn] = {}
+        self._usage: dict[CostPath, _SparseColumn] = {}
         self._usage_keys: set[str] = set()
         self._notes = _DistinctValues[Notes]()
         self._searches = _DistinctValues[SearchSummary | None]()
 
     def add(self, record: StoredRecord) -> None:
         """Add the next record's numbers to the columns."""
-        place = len(self._ids)
+        position = len(self._ids)
         self._ids.append(record.question_id)
         self._documents.add(tuple(record.document_ids))
         self._failed.append(record.error is not None)
         self._truncated.append(record.truncated is not None)
         for name, score in record.scores.items():
-            _column(self._scores, name).add(place, score)
-        self._add_usage(place, record.usage)
-        self._notes.add(record.notes, _json_key(record.notes))
-        self._searches.add(_summary(record) if record.steps else None)
+            _get_or_add_column(self._scores, name).add(position, score)
+        self._add_usage(position, record.usage)
+        self._notes.add(record.notes, _hashable_notes(record.notes))
+        searches = None
+        if record.steps:
+            searches = _search_summary(record)
+        self._searches.add(searches)
 
-    def _add_usage(self, place: int, usage: Usage) -> None:
+    def _add_usage(self, position: int, usage: Usage) -> None:
         """Add what a record cost in each phase to the columns of costs.
 
         Args:
-            place: The record's position, from 0.
+            position: The record's position, from 0.
             usage: Phase -> its costs; the column of a phase gets 1 for a record with any.
         """
-        for phase, spent in usage.items():
-            self._usage_keys.update(spent)
-            if spent:
-                _column(self._phases, phase).add(place, 1.0)
-            self._add_costs(place, (phase,), spent)
+        for phase, costs in usage.items():
+            self._usage_keys.update(costs)
+            if costs:
+                _get_or_add_column(self._phases, phase).add(position, 1.0)
+            self._add_costs(position, (phase,), costs)
 
-    def _add_costs(self, place: int, path: Path, costs: Mapping[str, object]) -> None:
+    def _add_costs(self, position: int, path: CostPath, costs: Mapping[str, object]) -> None:
         """Add the numbers of nested costs to their columns.
 
         Args:
-            place: The record's position, from 0.
+            position: The record's position, from 0.
             path: The keys that lead to `costs` in the usage: ("search",).
             costs: Numbers, or further mappings of them, by key.
         """
         for key, value in costs.items():
             if isinstance(value, dict):
-                self._add_costs(place, (*path, key), value)
+                self._add_costs(position, (*path, key), value)
             elif isinstance(value, (int, float)):
-                _column(self._usage, (*path, key)).add(place, value)
+                _get_or_add_column(self._usage, (*path, key)).add(position, value)
 
     def finished(self, dataset_format: str) -> RecordColumns:
         """Make the columns of all records that were added.
@@ -337,7 +343,7 @@ class ColumnsBuilder:
             dataset_format: The format of the data set, which decides which questions are resampled
                 together.
         """
-        size = len(self._ids)
+        n_records = len(self._ids)
         documents = self._documents.finished()
         questions = zip(self._ids, documents.by_record(), strict=True)
         return RecordColumns(
@@ -346,9 +352,11 @@ class ColumnsBuilder:
             clusters=cluster_numbers(dataset_format, questions),
             failed=np.array(self._failed, dtype=bool),
             truncated=np.array(self._truncated, dtype=bool),
-            scores={name: column.filled(size) for name, column in self._scores.items()},
-            phases={name: column.filled(size) == 1.0 for name, column in self._phases.items()},
-            usage={path: column.filled(size) for path, column in self._usage.items()},
+            scores={name: column.as_array(n_records) for name, column in self._scores.items()},
+            phases={
+                name: column.as_array(n_records) == 1.0 for name, column in self._phases.items()
+            },
+            usage={path: column.as_array(n_records) for path, column in self._usage.items()},
             usage_keys=frozenset(self._usage_keys),
             notes=self._notes.finished(),
             searches=self._searches.finished(),
@@ -358,7 +366,7 @@ class ColumnsBuilder:
 _Key = TypeVar("_Key")
 
 
-def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
+def _get_or_add_column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
     """The column of a key; an empty one is added to `columns` the first time."""
     column = columns.get(key)
     if column is None:
@@ -366,24 +374,24 @@ def _column(columns: dict[_Key, _SparseColumn], key: _Key) -> _SparseColumn:
     return column
 
 
-def _json_key(notes: Notes) -> str:
+def _hashable_notes(notes: Notes) -> str:
     """A text that is equal for equal notes, which cannot be hashed themselves."""
     if not notes:
         return "{}"
     return json.dumps(notes)
 
 
-def _summary(record: StoredRecord) -> SearchSummary:
+def _search_summary(record: StoredRecord) -> SearchSummary:
     """Count in a record's steps what tables show of a search."""
     actions = {step.get("action") for step in record.steps}
-    probes = [step.get("p_yes") for step in record.steps]
+    p_yes_of_steps = [step.get("p_yes") for step in record.steps]
     stop_reason = record.stop_reason
     if actions == {"retrieve"}:
         stop_reason = ""
     return SearchSummary(
         stop_reason=stop_reason,
-        probes=len(probes) - probes.count(None),
-        ties=probes.count(0.5),
+        probes=len(p_yes_of_steps) - p_yes_of_steps.count(None),
+        ties=p_yes_of_steps.count(0.5),
         is_accepted="accept" in actions,
         is_declined="decline" in actions,
         notes=" ".join(step.get("note") or "" for step in record.steps),

@@ -32,9 +32,9 @@ def without_texts(record: StoredRecord) -> StoredRecord:
     """A copy of a record without texts that reveal the document.
 
     Question, options and gold become None; queries, titles and shown texts (generated ones too)
-    become ""; replies of judges go.
+    become ""; replies of judges are removed, as they may repeat what a judge was shown.
     """
-    bare = replace(with_own_pieces(record), question=None, options=None, gold=None)
+    bare = replace(with_copied_pieces(record), question=None, options=None, gold=None)
     for piece in bare.pieces():
         piece.pop(POINTER, None)
         piece["text"] = ""
@@ -44,50 +44,50 @@ def without_texts(record: StoredRecord) -> StoredRecord:
             found["title"] = ""
     if not record.judgements:
         return bare
-    # A judge's reply may repeat what it was shown.
     judgements = _without_replies(record.judgements)
     return replace(bare, notes={**record.notes, JUDGES: judgements})
 
 
-def with_own_pieces(record: StoredRecord) -> StoredRecord:
+def with_copied_pieces(record: StoredRecord) -> StoredRecord:
     """A copy of a record whose pieces of text can be changed without changing the record.
 
-    Its line has all our keys in our order, then those of other versions.
+    In the file, the copy's line has all keys of RECORD_KEYS in that order, then keys of other
+    versions.
     """
     searches = None
     if record.searches is not None:
-        searches = [_own_search(search) for search in record.searches]
-    others = [key for key in record.key_order if key not in RECORD_KEYS]
+        searches = [_copied_search(search) for search in record.searches]
+    other_keys = [key for key in record.key_order if key not in RECORD_KEYS]
     return replace(
         record,
         shown=[piece.copy() for piece in record.shown],
-        steps=[_with_own_piece(step) for step in record.steps],
+        steps=[_copied_step(step) for step in record.steps],
         searches=searches,
-        key_order=(*RECORD_KEYS, *others),
+        key_order=(*RECORD_KEYS, *other_keys),
     )
 
 
-def _with_own_piece(step: StoredStep) -> StoredStep:
+def _copied_step(step: StoredStep) -> StoredStep:
     """A copy of a step, whose shown piece is a copy too."""
-    own = step.copy()
-    piece = own.get("shown")
+    copied = step.copy()
+    piece = copied.get("shown")
     if piece:
-        own["shown"] = piece.copy()
-    return own
+        copied["shown"] = piece.copy()
+    return copied
 
 
-def _own_search(search: StoredSearch) -> StoredSearch:
+def _copied_search(search: StoredSearch) -> StoredSearch:
     """A copy of a search, whose passages and their pieces are copies too."""
-    own = search.copy()
-    own["found"] = [_own_passage(passage) for passage in search["found"]]
-    return own
+    copied = search.copy()
+    copied["found"] = [_copied_passage(passage) for passage in search["found"]]
+    return copied
 
 
-def _own_passage(passage: StoredFound) -> StoredFound:
+def _copied_passage(passage: StoredFound) -> StoredFound:
     """A copy of a passage that was found, whose pieces are copies too."""
-    own = passage.copy()
-    own["shown"] = [piece.copy() for piece in passage["shown"]]
-    return own
+    copied = passage.copy()
+    copied["shown"] = [piece.copy() for piece in passage["shown"]]
+    return copied
 
 
 def _without_replies(judgements: Mapping[str, JudgeNote]) -> dict[str, JudgeNote]:
@@ -101,12 +101,16 @@ def _without_replies(judgements: Mapping[str, JudgeNote]) -> dict[str, JudgeNote
 
 
 def gold_of(record: StoredRecord) -> Gold | None:
-    """The gold answers and supporting marks of a record as a Gold; None where the run kept none."""
+    """The gold answers of a record, with the parts of documents that support them, as a Gold; None
+    where the run stored none.
+    """
     gold = record.gold
     if gold is None:
         return None
-    marks = tuple(Support(s["document_id"], s["start"], s["end"]) for s in gold["supporting"])
-    return Gold(tuple(gold["answers"]), marks, gold["extra"])
+    supporting = tuple(
+        Support(part["document_id"], part["start"], part["end"]) for part in gold["supporting"]
+    )
+    return Gold(tuple(gold["answers"]), supporting, gold["extra"])
 
 
 def checksum(text: str) -> str:

@@ -28,7 +28,7 @@ from harness.types import Found, Searched, Shown, ShownKind, lacks_only_scores
 Status = Literal["built", "hit", "failed"]
 """How a run got an index: built now, found in the cache, or not at all."""
 
-_NO_OTHER_KEYS: Mapping[str, object] = {}
+_NO_OTHER_VALUES: Mapping[str, object] = {}
 
 
 class StoredPiece(TypedDict, total=False):
@@ -105,7 +105,7 @@ def parse_shown(piece: StoredPiece) -> Shown:
         start=piece.get("start", 0),
         end=piece.get("end", 0),
         text=piece.get("text", ""),
-        sources=tuple((name, start, end) for name, start, end in piece.get("sources", ())),
+        sources=tuple((document, start, end) for document, start, end in piece.get("sources", ())),
     )
 
 
@@ -118,15 +118,15 @@ def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[Searched, .
 
 def _parse_search(search: StoredSearch) -> Searched:
     """Turn one stored search, with the passages it found, into a Searched."""
-    found = tuple(map(_parse_found, search["found"]))
+    found = tuple(map(_parse_passage, search["found"]))
     return Searched(search["query"], search["phase"], search["seconds"], found)
 
 
-def _parse_found(found: StoredFound) -> Found:
+def _parse_passage(passage: StoredFound) -> Found:
     """Turn one stored passage of a search into a Found; its texts and pages become tuples."""
-    shown = tuple(map(parse_shown, found["shown"]))
-    pages = tuple((name, start, end) for name, start, end in found["pages"])
-    return Found(found["id"], found["title"], found["score"], shown, pages)
+    shown = tuple(map(parse_shown, passage["shown"]))
+    pages = tuple((document_id, start, end) for document_id, start, end in passage["pages"])
+    return Found(passage["id"], passage["title"], passage["score"], shown, pages)
 
 
 RECORD_KEYS = (
@@ -148,7 +148,7 @@ RECORD_KEYS = (
     "notes",
 )
 """The keys of a record in the order of the file."""
-_RECORD_KEYS = frozenset(RECORD_KEYS)
+_RECORD_KEY_SET = frozenset(RECORD_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class StoredRecord:
     error: dict[str, str] | None = None
     notes: Notes = field(default_factory=dict)
     key_order: tuple[str, ...] = RECORD_KEYS
-    other: Mapping[str, object] = field(default_factory=lambda: _NO_OTHER_KEYS)
+    other: Mapping[str, object] = field(default_factory=lambda: _NO_OTHER_VALUES)
 
     @property
     def has_answer(self) -> bool:
@@ -234,19 +234,25 @@ class StoredRecord:
     @property
     def gold_answers(self) -> list[str]:
         """The gold answers; [] where the run did not keep them."""
-        return [] if self.gold is None else self.gold.get("answers") or []
+        if self.gold is None:
+            return []
+        return self.gold.get("answers") or []
 
     @property
     def gold_extra(self) -> Mapping[str, object]:
-        """The data set's own fields of the gold answers, by name; {}
-        where the run did not keep them.
+        """The data set's own fields of the gold answers, by name; {} where the run did not keep
+        them.
         """
-        return {} if self.gold is None else self.gold.get("extra") or {}
+        if self.gold is None:
+            return {}
+        return self.gold.get("extra") or {}
 
     @property
     def supporting(self) -> list[StoredSupport]:
         """The supporting parts of documents, from the gold; [] where the run did not keep them."""
-        return [] if self.gold is None else self.gold.get("supporting") or []
+        if self.gold is None:
+            return []
+        return self.gold.get("supporting") or []
 
     def pieces(self) -> Iterator[StoredPiece]:
         """Yield all pieces of text in the record: what the reader saw, then those of each step,
@@ -258,44 +264,45 @@ class StoredRecord:
             if piece:
                 yield piece
         for search in self.searches or ():
-            for found in search["found"]:
-                yield from found["shown"]
+            for passage in search["found"]:
+                yield from passage["shown"]
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> StoredRecord:
         """Make a record of a parsed line, which run_schema.RECORD has checked.
 
-        Keys that are not ours go to `other`, and the order of all keys to `key_order`.
+        Values of keys that this version does not know go to `other`, and the order of all keys to
+        `key_order`.
         """
         layout = _layout_of(tuple(values))
-        other = _NO_OTHER_KEYS
+        other_values = _NO_OTHER_VALUES
         if layout.other_keys:
-            other = {name: values[name] for name in layout.other_keys}
-        get = values.get
+            other_values = {name: values[name] for name in layout.other_keys}
+        get_or_none = values.get
         return cls(
             question_id=values["question_id"],
-            question=get("question"),
-            options=get("options"),
+            question=get_or_none("question"),
+            options=get_or_none("options"),
             document_ids=values["document_ids"],
-            document_characters=get("document_characters"),
-            gold=get("gold"),
+            document_characters=get_or_none("document_characters"),
+            gold=get_or_none("gold"),
             prediction=values["prediction"],
             scores=values["scores"],
             usage=values["usage"],
             shown=values["shown"],
             stop_reason=values["stop_reason"],
             steps=values["steps"],
-            searches=get("searches"),
-            truncated=get("truncated"),
-            error=get("error"),
+            searches=get_or_none("searches"),
+            truncated=get_or_none("truncated"),
+            error=get_or_none("error"),
             notes=values["notes"],
             key_order=layout.keys,
-            other=other,
+            other=other_values,
         )
 
     def with_other(self, key: str, value: object) -> StoredRecord:
-        """A copy of the record with a value under a key that is not ours; a
-        new key comes last in the line.
+        """A copy of the record with a value under a key that is no field of this class; a new key
+        comes last in the line.
         """
         key_order = self.key_order
         if key not in key_order:
@@ -308,7 +315,7 @@ class StoredRecord:
         """
         values: dict[str, object] = {}
         for key in self.key_order:
-            if key in _RECORD_KEYS:
+            if key in _RECORD_KEY_SET:
                 values[key] = getattr(self, key)
             else:
                 values[key] = self.other[key]
@@ -317,7 +324,7 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The keys of a line in their order, and those that are not ours."""
+    """The keys of a line in their order, and those of them that are no field of StoredRecord."""
 
     keys: tuple[str, ...]
     other_keys: tuple[str, ...]
@@ -325,10 +332,8 @@ class _Layout:
 
 @functools.lru_cache(maxsize=64)
 def _layout_of(keys: tuple[str, ...]) -> _Layout:
-    """Split a line's keys into all and those that are not ours; cached, as lines of a run share
-    it.
-    """
-    return _Layout(keys, tuple(key for key in keys if key not in _RECORD_KEYS))
+    """The layout of a line with these keys; cached, as the lines of a run share it."""
+    return _Layout(keys, tuple(key for key in keys if key not in _RECORD_KEY_SET))
 
 
 def read_records(
@@ -394,8 +399,8 @@ class IndexLine:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> IndexLine:
-        """Make an index line of a parsed line, which run_schema.DOCUMENT has checked. Keys that are
-        not ours go to `other`.
+        """Make an index line of a parsed line, which run_schema.DOCUMENT has checked. Values of
+        keys that this version does not know go to `other`.
         """
         return cls(
             document_id=values["document_id"],

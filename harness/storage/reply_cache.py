@@ -34,12 +34,21 @@ _SETTING = "HARNESS_CACHE"
 
 
 class CachedModel(NamedTuple):
-    """The replies of one model: its folder, its name, how many replies, and their bytes."""
+    """The folder of the cache with the replies of one model: the model's name, how many replies
+    there are, and how many bytes they have.
+    """
 
     folder: Path
     model: str
     replies: int
     size: int
+
+
+class ObtainedReply(NamedTuple):
+    """The JSON values of a reply, and whether it was in the cache before it was wanted."""
+
+    value: dict[str, object]
+    was_stored: bool
 
 
 @dataclass(frozen=True)
@@ -90,9 +99,9 @@ class ReplyCache:
             identity: All that changes the model's output; the folder is named by its hash.
             note: Called with a sentence if replies cannot be written.
         """
-        self._about = {"version": _VERSION, "identity": dict(identity)}
-        self._model = model
-        self.folder = root / _FOLDER / key_digest(self._about)[:16]
+        self._model_key = {"version": _VERSION, "identity": dict(identity)}
+        self._model_name = model
+        self.folder = root / _FOLDER / key_digest(self._model_key)[:16]
         self._warn = WarnOnce(note, "replies are not cached, and are asked for again next time")
 
     def get_or_send(
@@ -102,7 +111,7 @@ class ReplyCache:
         meter: Meter,
         role: str,
         shape: ModelShape | None,
-    ) -> tuple[dict[str, object], bool]:
+    ) -> ObtainedReply:
         """Return the stored reply to a request, or else send it and store its reply.
 
         The cost is booked in `meter` in both cases; that of a stored reply as `recalled`. A reply
@@ -115,11 +124,8 @@ class ReplyCache:
             meter: The meter of the question.
             role: The role that a stored reply is booked under.
             shape: The sizes of the model, for a stored reply.
-
-        Returns:
-            (reply, whether it was stored)
         """
-        digest = key_digest({**self._about, **key})
+        digest = key_digest({**self._model_key, **key})
         path = self.folder / digest[:2] / f"{digest}.json"
         stored = StoredReply.read(path, digest)
         if stored is not None:
@@ -128,24 +134,24 @@ class ReplyCache:
                     event, role=role, phase=meter.current_phase, recalled=event.requests
                 )
                 meter.record(booked, shape)
-            return stored.value, True
-        before = len(meter.events)
+            return ObtainedReply(stored.value, was_stored=True)
+        events_before = len(meter.events)
         value = send()
         try:
-            self._store(path, StoredReply(digest, value, tuple(meter.events[before:])))
+            self._store(path, StoredReply(digest, value, tuple(meter.events[events_before:])))
         except SaveError as error:
             self._warn(error)
-        return value, False
+        return ObtainedReply(value, was_stored=False)
 
     def _store(self, path: Path, reply: StoredReply) -> None:
         """Write a reply into its file; before a model's first one also model.json, which says what
         the model is. Raises SaveError.
         """
         make_folder(path.parent, _SETTING)
-        about = self.folder / "model.json"
-        if not about.exists():
-            line = json_line({"name": self._model, **self._about})
-            write_atomic(about, line, sync_folder=False, setting=_SETTING)
+        model_file = self.folder / "model.json"
+        if not model_file.exists():
+            line = json_line({"name": self._model_name, **self._model_key})
+            write_atomic(model_file, line, sync_folder=False, setting=_SETTING)
         write_atomic(path, json_line(reply.to_json()), sync_folder=False, setting=_SETTING)
 
 
@@ -156,15 +162,15 @@ def cached_models() -> list[CachedModel]:
     models = []
     for folder in sorted((cache_root() / _FOLDER).glob("*")):
         try:
-            name = str(read_object(folder / "model.json")["name"])
+            model_name = str(read_object(folder / "model.json")["name"])
         except (OSError, ValueError, KeyError):
-            name = "unknown"
+            model_name = "unknown"
         sizes = [path.stat().st_size for path in folder.glob("*/*.json")]
-        models.append(CachedModel(folder, name, len(sizes), sum(sizes)))
+        models.append(CachedModel(folder, model_name, len(sizes), sum(sizes)))
     return models
 
 
 def clear(models: list[CachedModel]) -> None:
-    """Delete the stored replies of these models."""
+    """Delete the folders with the stored replies of these models."""
     for model in models:
         shutil.rmtree(model.folder)

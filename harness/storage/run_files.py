@@ -66,46 +66,44 @@ class Part:
 def parts_in(run: Path) -> list[Path]:
     """The folders of a run's parts that are not merged yet, in the order of their numbers."""
 
-    def number(folder: Path) -> int:
-        """The number of a part, of its folder: "3-of-16" -> 3."""
+    def part_number(folder: Path) -> int:
+        """The number of the part in a folder: "3-of-16" -> 3."""
         return int(folder.name.partition("-")[0])
 
-    return sorted((run / PARTS).glob("*-of-*"), key=number)
+    return sorted((run / PARTS).glob("*-of-*"), key=part_number)
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path, check: bool = False) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the writer's lock of a run folder, or of a part, inside the block.
 
-    Args:
-        folder: The folder.
-        check: Only look whether the lock is free, without naming this process in its file; wait a
-            second for it, as others that look hold it for a moment, too.
+    The lock file names this process until another one holds the lock.
 
     Raises:
         RunLocked: Another process holds it.
         SaveError: The lock file cannot be written.
     """
     path = folder / LOCK
-    lock = FileLock(path, thread_local=False)
-    seconds = 0
-    if check:
-        seconds = 1
     with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(lock.acquire(timeout=seconds))
-            if not check:
-                path.write_text(
-                    f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8"
-                )
-        except Timeout:
-            who = path.read_text(encoding="utf-8") or "another process"
-            raise RunLocked(
-                f"{who} is writing the run folder {folder}; wait for it or stop it."
-            ) from None
-        except OSError as error:
-            raise save_error(path, error) from error
+        with _lock_errors(folder):
+            stack.enter_context(FileLock(path, thread_local=False).acquire(timeout=0))
+            path.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         yield
+
+
+@contextlib.contextmanager
+def _lock_errors(folder: Path) -> Iterator[None]:
+    """Turn the errors of taking the lock of a run folder into RunLocked and SaveError."""
+    path = folder / LOCK
+    try:
+        yield
+    except Timeout:
+        writer = path.read_text(encoding="utf-8") or "another process"
+        raise RunLocked(
+            f"{writer} is writing the run folder {folder}; wait for it or stop it."
+        ) from None
+    except OSError as error:
+        raise save_error(path, error) from error
 
 
 @contextlib.contextmanager
@@ -124,37 +122,46 @@ def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
         UserError: The whole run is to be written and has parts that are not merged, whose
             questions would be asked again.
     """
-    folder = run if part is None else part.folder(run)
-    if part is not None:
-        _check_unlocked(run)  # a writer of the whole run would ask the same questions
+    if part is None:
+        check_writable(run)
+        with folder_lock(run):
+            _check_parts_are_merged(run)
+            delete_drafts(run)
+            yield run
+        return
+    folder = part.folder(run)
+    _check_not_being_written(run)  # a writer of the whole run would ask the same questions
     check_writable(folder)
     with folder_lock(folder):
-        if part is not None:
-            _check_unlocked(run)  # who came between
-        else:
-            _check_merged(run)
+        _check_not_being_written(run)  # one may have come before this part's lock was held
         delete_drafts(folder)
         yield folder
 
 
-def _check_merged(run: Path) -> None:
+def _check_parts_are_merged(run: Path) -> None:
     """Raise UserError where a run has parts that are not merged."""
     names = [part.name for part in parts_in(run)]
     if not names:
         return
-    some = ", ".join(names[:5])
+    listed = ", ".join(names[:5])
     if len(names) > 5:
-        some += " ..."
+        listed += " ..."
     raise UserError(
-        f"{run} holds shards that are not merged ({some}); first run: harness merge {run}"
+        f"{run} holds shards that are not merged ({listed}); first run: harness merge {run}"
     )
 
 
-def _check_unlocked(run: Path) -> None:
-    """Raise RunLocked where another process is writing the run folder."""
-    if (run / LOCK).exists():
-        with folder_lock(run, check=True):
-            pass
+def _check_not_being_written(run: Path) -> None:
+    """Raise RunLocked where another process is writing the run folder.
+
+    The lock is taken for a moment; it is waited for a second, as others that check hold it for a
+    moment, too.
+    """
+    path = run / LOCK
+    if not path.exists():
+        return
+    with _lock_errors(run), FileLock(path, thread_local=False).acquire(timeout=1):
+        pass
 
 
 T = TypeVar("T", bound=JsonValues)
@@ -190,7 +197,9 @@ def _value_error_as_data_error(path: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         key = getattr(error, "key", None)
-        problem = "not valid JSON" if key is None else "a wrong value"
+        problem = "a wrong value"
+        if key is None:
+            problem = "not valid JSON"
         raise DataError(
             path, None, key, f"{problem} ({error}); delete it and run the same command again"
         ) from None
@@ -230,15 +239,17 @@ def used_settings(
     """
     used = UsedSettings({}, {})
     for key, value in config.items():
-        place = f"{path}.{key}" if path else key
+        setting_path = key
+        if path:
+            setting_path = f"{path}.{key}"
         own_origins: dict[str, str] = {}
-        if place in origins:
-            own_origins[place] = origins[place]
+        if setting_path in origins:
+            own_origins[setting_path] = origins[setting_path]
         if isinstance(value, dict):
-            inner = used_settings(value, origins, place)
+            inner = used_settings(value, origins, setting_path)
             value = inner.values
             own_origins |= inner.origins
-        is_set = origins.get(place, "default") != "default"
+        is_set = origins.get(setting_path, "default") != "default"
         if is_set or value not in (None, {}):
             used.values[key] = value
             used.origins.update(own_origins)

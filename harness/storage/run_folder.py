@@ -19,7 +19,7 @@ from harness.cost.usage import PhaseUsage, Usage
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
 from harness.storage.files import WrongValue, as_object, check
-from harness.storage.json_lines import indexed_lines, read_with_older
+from harness.storage.json_lines import LinePlace, indexed_lines, read_with_older
 from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.manifest_file import RunManifest
 from harness.storage.packed_records import PackedRecords
@@ -53,14 +53,18 @@ Hold = Literal["all", "numbers", "nothing"]
 (StreamedRecords)."""
 
 # No table reads these keys of a step.
-_STEP_KEYS = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
-_COSTS = {"tokens_in", "tokens_out", "seconds"}  # costs that are unknown where a usage lacks them
-_ZERO_IS_KNOWN = {*_COSTS, "queued"}  # 0 is another thing than unknown
+_STEP_KEYS_OF_NO_TABLE = {"shown", "scores", "flops", "probe_flops", "answer", "answer_flops"}
+_UNKNOWN_WHERE_MISSING = {
+    "tokens_in",
+    "tokens_out",
+    "seconds",
+}  # costs that are unknown where a usage lacks them
+_ZERO_IS_KNOWN = {*_UNKNOWN_WHERE_MISSING, "queued"}  # 0 is another thing than unknown
 
-_Pointers = dict[str, list[str]]
+_ChecksumsByQuestion = dict[str, list[str]]
 """Question -> checksums of the long texts that its last record points to."""
-Watch = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
-"""What sees the records of a pass, and yields them on."""
+RecordObserver = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
+"""A generator function: it is given the records of a pass, sees each, and yields it unchanged."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class StoredRun:
         """
         if isinstance(self.records, NumbersInFile):
             return self.records.columns
-        return _columns_of(self.records, self.config.dataset.format)
+        return _make_columns(self.records, self.config.dataset.format)
 
     @functools.cached_property
     def prices(self) -> Prices:
@@ -113,13 +117,16 @@ class StoredRun:
         return self.config.prices
 
     @functools.cached_property
-    def keys(self) -> tuple[list[str], frozenset[str]]:
-        """(names of all scores that records have, keys of their costs in any phase).
-
-        For instance (["qa-f1"], {"tokens_in", "tokens_out", "seconds"}); the scores stand in the
-        order in which the records name them.
+    def score_names(self) -> list[str]:
+        """The names of all scores that records have, in the order in which the records name
+        them.
         """
-        return list(self.columns.scores), self.columns.usage_keys
+        return list(self.columns.scores)
+
+    @property
+    def cost_keys(self) -> frozenset[str]:
+        """The keys of what records cost in any phase: {"tokens_in", "tokens_out", "seconds"}."""
+        return self.columns.usage_keys
 
     @property
     def whole_records(self) -> Sequence[StoredRecord]:
@@ -158,22 +165,22 @@ class StoredRun:
         One at a time, as the texts of a large run may not fit in memory. Raises DataError for a
         damaged texts.jsonl.
         """
-        wanted: set[str] = set()
+        wanted_checksums: set[str] = set()
         for record in records:
-            wanted.update(text_pointers(record))
-        if not wanted:
+            wanted_checksums.update(text_pointers(record))
+        if not wanted_checksums:
             return
         path = self.path / TEXTS
         with os_error_as_data_error(path):
             for line in read_with_older(path, "sha256"):
-                key = str(line["sha256"])
-                if key not in wanted:
+                text_checksum = str(line["sha256"])
+                if text_checksum not in wanted_checksums:
                     continue
                 text = line.get("text")
-                if not isinstance(text, str) or checksum(text) != key:
-                    problem = f"the text {key[:40]} does not fit its checksum"
+                if not isinstance(text, str) or checksum(text) != text_checksum:
+                    problem = f"the text {text_checksum[:40]} does not fit its checksum"
                     raise DataError(path, None, None, problem)
-                yield key, text
+                yield text_checksum, text
 
     def requests(self, question_id: str) -> list[StoredRequest]:
         """The stored requests of one question, in order; none where the run kept no prompts
@@ -203,43 +210,49 @@ class StreamedRecords(Sequence[StoredRecord]):
 
     Attributes:
         path: The file.
-        offsets: Question -> (byte offset, length) of its line.
+        line_places: Question -> where its line is in the file.
     """
 
     def __init__(
-        self, path: Path, notes: list[str] | None = None, texts: _Pointers | None = None
+        self,
+        path: Path,
+        notes: list[str] | None = None,
+        text_checksums: _ChecksumsByQuestion | None = None,
     ) -> None:
         """Read once through the file, to learn where the last record of each question lies.
 
         Args:
             path: A records.jsonl.
             notes: A sentence on a torn last line is added to it.
-            texts: Filled with question id -> checksums of the long texts that its record points to.
+            text_checksums: Filled with question id -> checksums of the long texts that its record
+                points to.
 
         Raises:
             DataError: The file is damaged. A later pass also raises it where the file was replaced.
         """
         self.path = path
-        self.offsets: dict[str, tuple[int, int]] = {}
-        for at, size, values in indexed_lines(path, "question_id", notes, run_schema.RECORD):
-            self.offsets[values["question_id"]] = at, size
-            if texts is not None:
-                texts[values["question_id"]] = text_pointers(StoredRecord.from_json(values))
+        self.line_places: dict[str, LinePlace] = {}
+        for line in indexed_lines(path, "question_id", notes, run_schema.RECORD):
+            question_id = line.value["question_id"]
+            self.line_places[question_id] = line.place
+            if text_checksums is not None:
+                record = StoredRecord.from_json(line.value)
+                text_checksums[question_id] = text_pointers(record)
 
     def __len__(self) -> int:
         """How many questions have a record."""
-        return len(self.offsets)
+        return len(self.line_places)
 
     def __iter__(self) -> Iterator[StoredRecord]:
         """Read the file again, and yield the last record of each question."""
-        return self._read(self.offsets)
+        return self._read(self.line_places)
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, position_or_slice: Any) -> Any:
         """The record at a position, or the list of records of a slice; read from the file now."""
-        ids = list(self.offsets)[at]
-        if isinstance(ids, str):
-            return self.record_of(ids)
-        return list(self._read(ids))
+        id_or_ids = list(self.line_places)[position_or_slice]
+        if isinstance(id_or_ids, str):
+            return self.record_of(id_or_ids)
+        return list(self._read(id_or_ids))
 
     def record_of(self, question_id: str) -> StoredRecord:
         """Read the record of a question from the file. Raises KeyError for a question without
@@ -252,13 +265,13 @@ class StreamedRecords(Sequence[StoredRecord]):
 
         Raises DataError where another record lies at that offset: the file was replaced meanwhile.
         """
-        if not self.offsets:
+        if not self.line_places:
             return
         with open(self.path, "rb") as file:
             for question_id in ids:
-                at, size = self.offsets[question_id]
-                file.seek(at)
-                record = _record_in(file.read(size))
+                place = self.line_places[question_id]
+                file.seek(place.offset)
+                record = _parse_record(file.read(place.length))
                 if record is None or record.question_id != question_id:
                     raise DataError(
                         self.path,
@@ -269,7 +282,7 @@ class StreamedRecords(Sequence[StoredRecord]):
                 yield record
 
 
-def _record_in(line: bytes) -> StoredRecord | None:
+def _parse_record(line: bytes) -> StoredRecord | None:
     """Parse a line of records.jsonl; None where it is no JSON object or lacks keys of a record."""
     try:
         values = as_object(line)
@@ -283,17 +296,17 @@ class RecordsByQuestion(Mapping[str, StoredRecord]):
     """Question id -> record; records that stay on disk are read at each access."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
-        """Keep the records in a dict by question; of records that stay on disk keep their
-        offsets.
+        """Keep the records in a dict by question; of records that stay on disk keep where their
+        lines are.
         """
-        self._places: Mapping[str, object]
+        self._line_or_record_by_question: Mapping[str, object]
         self._read: Callable[[str], StoredRecord]
         if isinstance(records, StreamedRecords):
-            self._places = records.offsets
+            self._line_or_record_by_question = records.line_places
             self._read = records.record_of
         else:
             by_question = {record.question_id: record for record in records}
-            self._places = by_question
+            self._line_or_record_by_question = by_question
             self._read = by_question.__getitem__
 
     def __getitem__(self, question_id: str) -> StoredRecord:
@@ -302,11 +315,11 @@ class RecordsByQuestion(Mapping[str, StoredRecord]):
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids of the questions that have a record."""
-        return iter(self._places)
+        return iter(self._line_or_record_by_question)
 
     def __len__(self) -> int:
         """How many questions have a record."""
-        return len(self._places)
+        return len(self._line_or_record_by_question)
 
 
 class NumbersInFile(Sequence[StoredRecord]):
@@ -331,9 +344,9 @@ class NumbersInFile(Sequence[StoredRecord]):
         """Yield the records without their texts; all are read from the file at the first use."""
         return iter(self._records)
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, position_or_slice: Any) -> Any:
         """The record at a position, or the list of records of a slice, without their texts."""
-        return self._records[at]
+        return self._records[position_or_slice]
 
     @functools.cached_property
     def _records(self) -> PackedRecords:
@@ -348,7 +361,7 @@ class NumbersInFile(Sequence[StoredRecord]):
         return StreamedRecords(self._path)
 
 
-def _columns_of(records: Iterable[StoredRecord], dataset_format: str | None) -> RecordColumns:
+def _make_columns(records: Iterable[StoredRecord], dataset_format: str | None) -> RecordColumns:
     """Turn records into columns of numbers.
 
     Args:
@@ -369,61 +382,65 @@ class RecordPass:
     Attributes:
         run: The run, without records.
         notes: A sentence on a torn line is added to it.
-        texts: Filled with question id -> checksums of its long texts.
+        text_checksums: Filled with question id -> checksums of its long texts.
     """
 
     run: StoredRun
     notes: list[str] = field(default_factory=list)
-    texts: _Pointers = field(default_factory=dict)
+    text_checksums: _ChecksumsByQuestion = field(default_factory=dict)
 
-    def columns(self, watch: Watch = iter) -> RecordColumns:
+    def columns(self, observe: RecordObserver = iter) -> RecordColumns:
         """Read the records from disk into columns of numbers, the last record of each question.
 
-        Also fills `notes` and `texts`. Raises DataError for a damaged file.
+        Also fills `notes` and `text_checksums`. Raises DataError for a damaged file.
 
         Args:
-            watch: Is given the records, texts included, and yields each of them unchanged; so it
-                sees them as they are read. It is called once more, for the last record of each
-                question, where a question turns out to have several.
+            observe: Is given an iterator of the records, texts included, and yields each of them
+                unchanged; so it sees them as they are read. It is called once more, for the last
+                record of each question, where a question turns out to have several.
         """
         path = self.run.path / RECORDS
         try:
-            records = _once_each(read_records(path, self.notes))
-            return self._columns(watch(records))
-        except _QuestionAgain:
+            records = _raising_at_repeated_question(read_records(path, self.notes))
+            return self._columns(observe(records))
+        except _RepeatedQuestion:
             # A question has several records, of which only the last counts. So the pass begins anew
             # with StreamedRecords, which reads the file twice: for the places of the last records,
             # and then these.
             self.notes.clear()
-            self.texts.clear()
-            return self._columns(watch(iter(StreamedRecords(path, self.notes))))
+            self.text_checksums.clear()
+            last_records = StreamedRecords(path, self.notes)
+            return self._columns(observe(iter(last_records)))
 
     def _columns(self, records: Iterable[StoredRecord]) -> RecordColumns:
-        """Turn records into columns of numbers; their pointers to long texts go to `self.texts`."""
-        read = _with_pointers(records, self.texts)
-        return _columns_of(map(numbers_of, read), self.run.config.dataset.format)
+        """Turn records into columns of numbers; the checksums of their long texts go to
+        `self.text_checksums`.
+        """
+        noted_records = _noting_text_checksums(records, self.text_checksums)
+        return _make_columns(map(numbers_of, noted_records), self.run.config.dataset.format)
 
     def finished(self, records: Sequence[StoredRecord]) -> StoredRun:
         """The run of this pass with `records`, and with the notes on torn lines and missing
         texts.
         """
         notes = [*self.notes, *self.run.notes]
-        problem = missing_texts(self.run.path, set(chain.from_iterable(self.texts.values())))
+        all_checksums = set(chain.from_iterable(self.text_checksums.values()))
+        problem = missing_texts(self.run.path, all_checksums)
         if problem:
             notes.append(problem)
         return replace(self.run, records=records, notes=tuple(notes))
 
 
-class _QuestionAgain(Exception):
+class _RepeatedQuestion(Exception):
     """Raised within a pass: a question has several records."""
 
 
-def _once_each(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
-    """Yield the records unchanged. Raises _QuestionAgain at the second record of a question."""
+def _raising_at_repeated_question(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
+    """Yield the records unchanged. Raises _RepeatedQuestion at the second record of a question."""
     seen: set[str] = set()
     for record in records:
         if record.question_id in seen:
-            raise _QuestionAgain
+            raise _RepeatedQuestion
         seen.add(record.question_id)
         yield record
 
@@ -445,13 +462,13 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     """
     reading = RecordPass(read_without_records(Path(folder)))
     with os_error_as_data_error(folder):
-        return reading.finished(_held_records(reading, hold))
+        return reading.finished(_read_records_to_hold(reading, hold))
 
 
-def _held_records(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
+def _read_records_to_hold(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
     """The last record of each question of the pass's run, held in memory as `hold` says.
 
-    Also fills the notes and text pointers of `reading`.
+    Also fills the notes and text checksums of `reading`.
 
     Args:
         reading: The pass, which names the folder.
@@ -459,25 +476,27 @@ def _held_records(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
     """
     path = reading.run.path / RECORDS
     if hold == "nothing":
-        return StreamedRecords(path, reading.notes, reading.texts)
+        return StreamedRecords(path, reading.notes, reading.text_checksums)
     if hold == "numbers":
         return NumbersInFile(path, reading.columns())
-    read = _with_pointers(read_records(path, reading.notes), reading.texts)
-    by_question = {record.question_id: record for record in read}
-    return list(by_question.values())
+    records = _noting_text_checksums(read_records(path, reading.notes), reading.text_checksums)
+    last_by_question = {record.question_id: record for record in records}
+    return list(last_by_question.values())
 
 
-def _with_pointers(records: Iterable[StoredRecord], texts: _Pointers) -> Iterator[StoredRecord]:
-    """Yield the records unchanged, and note in `texts` which long texts each one points to.
+def _noting_text_checksums(
+    records: Iterable[StoredRecord], text_checksums: _ChecksumsByQuestion
+) -> Iterator[StoredRecord]:
+    """Yield the records unchanged, and note which long texts each one points to.
 
     Args:
         records: The records; of several of one question the last one counts.
-        texts: Filled with question id -> checksums of the long texts of its record.
+        text_checksums: Filled with question id -> checksums of the long texts of its record.
     """
     for record in records:
-        pointers = text_pointers(record)
-        if pointers or record.question_id in texts:
-            texts[record.question_id] = pointers
+        checksums = text_pointers(record)
+        if checksums or record.question_id in text_checksums:
+            text_checksums[record.question_id] = checksums
         yield record
 
 
@@ -485,7 +504,7 @@ def numbers_of(record: StoredRecord) -> StoredRecord:
     """A copy of a record with what tables read alone: no prediction, question, gold or shown texts,
     no texts and scores in steps, no counters that are 0.
     """
-    usage = {phase: _without_zeros(used) for phase, used in record.usage.items()}
+    usage = {phase: _without_zeros(costs) for phase, costs in record.usage.items()}
     steps = [_without_step_texts(step) for step in record.steps]
     return StoredRecord(
         question_id=record.question_id,
@@ -503,7 +522,7 @@ def numbers_of(record: StoredRecord) -> StoredRecord:
     )
 
 
-def _without_zeros(used: PhaseUsage) -> PhaseUsage:
+def _without_zeros(costs: PhaseUsage) -> PhaseUsage:
     """Leave out a phase's counters that are 0, to save memory.
 
     {"tokens_in": 9, "tokens_out": 0, "seconds": 1.2, "retries": 0}
@@ -512,18 +531,19 @@ def _without_zeros(used: PhaseUsage) -> PhaseUsage:
     Tokens, seconds and waiting stay, as there 0 is another thing than unknown. A phase that lacks
     tokens or seconds is returned as it is.
     """
-    if used.keys() >= _COSTS:
-        known = {key: value for key, value in used.items() if value or key in _ZERO_IS_KNOWN}
-        return cast(PhaseUsage, known)
-    return used
+    has_tokens_and_seconds = costs.keys() >= _UNKNOWN_WHERE_MISSING
+    if not has_tokens_and_seconds:
+        return costs
+    informative = {key: value for key, value in costs.items() if value or key in _ZERO_IS_KNOWN}
+    return cast(PhaseUsage, informative)
 
 
 def _without_step_texts(step: StoredStep) -> StoredStep:
     """A copy of a search step without its texts, node scores and FLOPs, which no table reads."""
-    kept = step.copy()
-    for key in _STEP_KEYS:
-        kept.pop(key, None)  # type: ignore[misc]
-    return kept
+    step_without_texts = step.copy()
+    for key in _STEP_KEYS_OF_NO_TABLE:
+        step_without_texts.pop(key, None)  # type: ignore[misc]
+    return step_without_texts
 
 
 def read_question(folder: Path, question_id: str) -> StoredRun:
@@ -536,20 +556,23 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
         UserError: It is no run folder.
         DataError: A file in it is damaged.
     """
-    keys = _written_keys(question_id)
+    ways_to_write_id = _written_keys(question_id)
 
-    def has_key(line: bytes) -> bool:
+    def may_be_of_question(line: bytes) -> bool:
         """Whether a line contains the question's id, as a line of records.jsonl would write it."""
-        return any(key in line for key in keys)
+        return any(written_id in line for written_id in ways_to_write_id)
 
     reading = RecordPass(read_without_records(folder))
     with os_error_as_data_error(folder):
-        read = read_records(folder / RECORDS, reading.notes, has_key)
-        matching = [record for record in read if record.question_id == question_id][-1:]
-        for record in matching:
-            reading.texts[question_id] = text_pointers(record)
-        run = reading.finished(matching)
-    return run if run.records else read_run(folder)
+        records = read_records(folder / RECORDS, reading.notes, may_be_of_question)
+        matching = [record for record in records if record.question_id == question_id]
+        last_record = matching[-1:]  # [] for a question without a record
+        for record in last_record:
+            reading.text_checksums[question_id] = text_pointers(record)
+        run = reading.finished(last_record)
+    if not run.records:
+        return read_run(folder)
+    return run
 
 
 def _written_keys(question_id: str) -> set[bytes]:
@@ -576,23 +599,23 @@ def read_without_records(folder: Path) -> StoredRun:
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     file = run_yaml(folder)
     manifest = read_manifest(folder)
-    listed = file.config.to_json()
+    settings = file.config.to_json()
     # Runs of before December 2026 list every setting, also of models that they do not use.
     for role in ENCODERS:
         if manifest.models and role not in manifest.models:
-            listed.pop(role, None)
-    config, origins = used_settings(listed, file.origins)
+            settings.pop(role, None)
+    used = used_settings(settings, file.origins)
     notes: list[str] = []
     with os_error_as_data_error(folder):
         documents = list(read_index_lines(folder, notes))
     return StoredRun(
         path=folder,
-        config=StoredConfig.from_json(config),
+        config=StoredConfig.from_json(used.values),
         manifest=manifest,
         records=(),
         documents=documents,
         summary=read_summary(folder),
-        origins=origins,
+        origins=used.origins,
         notes=tuple(notes),
     )
 
@@ -638,24 +661,24 @@ def _fits_its_checksum(line: Mapping[str, object]) -> bool:
     return isinstance(text, str) and checksum(text) == line["sha256"]
 
 
-def missing_texts(folder: Path, wanted: Set[str]) -> str | None:
+def missing_texts(folder: Path, wanted_checksums: Set[str]) -> str | None:
     """A sentence on how many long texts are missing from a run's texts.jsonl; None where none is.
 
     Args:
         folder: The run folder.
-        wanted: The checksums of the texts that its records point to.
+        wanted_checksums: The checksums of the texts that its records point to.
 
     Returns:
         For a texts.jsonl that cannot be read, the error's own sentence.
     """
-    if not wanted:
+    if not wanted_checksums:
         return None
     try:
         lines = read_with_older(folder / TEXTS, "sha256")
-        held = {line["sha256"] for line in lines if _fits_its_checksum(line)}
+        stored_checksums = {line["sha256"] for line in lines if _fits_its_checksum(line)}
     except DataError as error:
         return str(error)
-    n_missing = len(wanted - held)
+    n_missing = len(wanted_checksums - stored_checksums)
     if not n_missing:
         return None
-    return f"{n_missing} of {len(wanted)} long texts that were shown are missing from {TEXTS}"
+    return f"{n_missing} of {len(wanted_checksums)} long texts that were shown are missing from {TEXTS}"

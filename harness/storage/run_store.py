@@ -25,6 +25,7 @@ from harness.errors import SaveError, UserError
 from harness.storage.checksums import changed_files, checksums
 from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
+    LinePlace,
     append_line,
     check_in_place,
     indexed_lines,
@@ -60,7 +61,7 @@ from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import RunSummary
 from harness.storage.torn_lines import cut_torn_line
 
-_KEYS = {
+_KEY_OF_EVERY_LINE = {
     RECORDS: "question_id",
     UNSCORED: "question_id",
     DOCUMENTS: "document_id",
@@ -99,9 +100,9 @@ class RunStore:
         self.edited: list[str] = []
         self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(_names_in(folder))
         self._lock = threading.RLock()  # documents are added by every thread of a run
-        self._fds: dict[str, int] = {}  # the files of lines that are open
+        self._open_descriptors: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
-        self._document_keys: set[tuple[str | bool | None, ...]] = set()
+        self._written_index_keys: set[tuple[str | bool | None, ...]] = set()
         self._text_checksums: set[str] = set()
         # Questions in flight are answered at about the same time: one sync serves several.
         self._answers = SharedWrites(self._append_answers)
@@ -135,8 +136,8 @@ class RunStore:
             UserError: The data changed, or parts are not merged.
         """
         with locked_folder(run, part) as folder:
-            edited = _names_of_edited(folder)
-            _repair(folder, note)
+            edited = _files_edited_by_others(folder)
+            _repair_torn_lines(folder, note)
             _check_same_data([run, folder], fingerprint)
             store = cls(run, part, folder)
             store.edited = edited
@@ -152,17 +153,17 @@ class RunStore:
         That is: which indexes and texts they hold, and answers without scores. Raises SaveError.
         """
         for name in (RECORDS, DOCUMENTS, UNSCORED):
-            self._fds[name] = self._open_to_append(name)
-        self._document_keys |= {_document_key(line) for line in self.index_lines()}
+            self._open_descriptors[name] = self._open_to_append(name)
+        self._written_index_keys |= {_index_line_key(line) for line in self.index_lines()}
         for row in read_with_older(self.folder / TEXTS, "sha256"):
             self._text_checksums.add(str(row["sha256"]))
-        self.unscored = self._answers_without_record()
+        self.unscored = self._read_answers_without_record()
 
     def records(self) -> Iterator[StoredRecord]:
         """Stream all lines of records.jsonl in order. A question that was asked again has several,
         of which the caller lets the last one count.
         """
-        yield from _records_in(self.folder / RECORDS)
+        yield from _unchecked_records(self.folder / RECORDS)
 
     def known_records(self) -> Iterator[StoredRecord]:
         """Stream the records that earlier starts left for the questions of this store.
@@ -170,9 +171,9 @@ class RunStore:
         A store of a part of the run first yields what the whole run's file has of its questions,
         then what its own file has.
         """
-        yield from self._with_merged(RECORDS)
+        yield from self._records_of_own_questions(RECORDS)
 
-    def _with_merged(self, name: str) -> Iterator[StoredRecord]:
+    def _records_of_own_questions(self, name: str) -> Iterator[StoredRecord]:
         """Stream the records of a file for the questions of this store.
 
         Args:
@@ -180,25 +181,29 @@ class RunStore:
                 this name has of its questions, then what its own file has.
         """
         if self.part is not None:
-            for record in _records_in(self.run / name):
+            for record in _unchecked_records(self.run / name):
                 if record.question_id in self.part.ids:
                     yield record
-        yield from _records_in(self.folder / name)
+        yield from _unchecked_records(self.folder / name)
 
-    def _answers_without_record(self) -> dict[str, StoredRecord]:
+    def _read_answers_without_record(self) -> dict[str, StoredRecord]:
         """Read the stored answers that are still to be scored: question id -> answer.
 
         An answer counts where its question has no record, or only a record of a failure.
         """
-        kept = {answer.question_id: answer for answer in self._with_merged(UNSCORED)}
-        if not kept:
+        stored_answers = self._records_of_own_questions(UNSCORED)
+        last_answers = {answer.question_id: answer for answer in stored_answers}
+        if not last_answers:
             return {}
-        answered = {record.question_id: record.has_answer for record in self.known_records()}
+        record_has_answer: dict[str, bool] = {}
+        for record in self.known_records():
+            record_has_answer[record.question_id] = record.has_answer
         unscored = {}
-        for question, answer in kept.items():
-            is_better = answer.has_answer and not answered.get(question)
-            if question not in answered or is_better:
-                unscored[question] = answer
+        for question_id, answer in last_answers.items():
+            has_record = question_id in record_has_answer
+            is_better = answer.has_answer and not record_has_answer.get(question_id)
+            if not has_record or is_better:
+                unscored[question_id] = answer
         return unscored
 
     def manifest(self) -> RunManifest:
@@ -211,11 +216,11 @@ class RunStore:
 
         Raises SaveError.
         """
-        used, used_origins = used_settings(config.to_json(), origins)
-        plain = without_home({"config": used, "origins": used_origins})
+        used = used_settings(config.to_json(), origins)
+        values = without_home({"config": used.values, "origins": used.origins})
         # C: the same bytes in a fifth of the time, 4 ms a run.
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        text = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True)
+        text = yaml.dump(values, Dumper=dumper, sort_keys=False, allow_unicode=True)
         self._replace_file(self.run / RUN, text.encode())
 
     def write_manifest(self, manifest: RunManifest) -> None:
@@ -248,7 +253,7 @@ class RunStore:
             SaveError: It cannot be written, or the folder was removed or replaced.
         """
         with self._lock:
-            check_in_place(self._fds[RECORDS], self.folder / RECORDS)
+            check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
             write_atomic(path, data, sync_folder=sync_folder)
 
     def _append(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -263,9 +268,11 @@ class RunStore:
         with self._lock:
             if self._closed or not rows:
                 return
-            if name not in self._fds:
-                self._fds[name] = self._open_to_append(name)
-            append_line(self._fds[name], self.folder / name, b"".join(map(json_line, rows)))
+            if name not in self._open_descriptors:
+                self._open_descriptors[name] = self._open_to_append(name)
+            append_line(
+                self._open_descriptors[name], self.folder / name, b"".join(map(json_line, rows))
+            )
 
     def _open_to_append(self, name: str) -> int:
         """Open a file of the folder to append and return its descriptor. Raises SaveError."""
@@ -294,18 +301,17 @@ class RunStore:
             self._append(UNSCORED, [answer.to_json() for answer in answers])
             for answer in answers:
                 self.unscored[answer.question_id] = answer
-            # Before further questions are asked.
-            check_in_place(self._fds[RECORDS], self.folder / RECORDS)
+            check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
 
     def append_record(self, record: StoredRecord) -> None:
         """Append a record to records.jsonl; it is on disk when this returns. Raises SaveError."""
         self.append_records([record])
 
     def append_records(self, records: Sequence[StoredRecord]) -> None:
-        """Append records to records.jsonl: all are on disk when this returns. Raises SaveError where
-        they cannot be written, and then none of them is in the file.
+        """Append records to records.jsonl; all of them are on disk when this returns.
 
-        Also empties the file of unscored answers once each answer in it has a record.
+        Also empties the file of unscored answers once each answer in it has a record. Raises
+        SaveError where they cannot be written, and then none of them is in the file.
         """
         with self._lock:
             if self._closed or not records:
@@ -316,7 +322,7 @@ class RunStore:
             if not self.unscored:
                 # What is left there is recorded, so it counts as nothing.
                 with contextlib.suppress(OSError):
-                    os.ftruncate(self._fds[UNSCORED], 0)
+                    os.ftruncate(self._open_descriptors[UNSCORED], 0)
 
     def keep_texts(self, texts: Mapping[str, str]) -> None:
         """Append those of the texts (sha256 -> text) that texts.jsonl lacks; called before a record
@@ -325,19 +331,19 @@ class RunStore:
         if texts:
             self._texts.write(texts)
 
-    def _append_texts(self, each: Sequence[Mapping[str, str]]) -> None:
+    def _append_texts(self, texts_of_threads: Sequence[Mapping[str, str]]) -> None:
         """Append those texts that texts.jsonl lacks, each once.
 
         Args:
-            each: The texts of each thread that writes now: sha256 -> text.
+            texts_of_threads: The texts of each thread that writes now: sha256 -> text.
         """
         with self._lock:
-            together: dict[str, str] = {}
-            for texts in each:
-                together.update(texts)
-            new = [key for key in together if key not in self._text_checksums]
-            self._append(TEXTS, [{"sha256": key, "text": together[key]} for key in new])
-            self._text_checksums.update(new)
+            all_texts: dict[str, str] = {}
+            for texts in texts_of_threads:
+                all_texts.update(texts)
+            new_checksums = [key for key in all_texts if key not in self._text_checksums]
+            self._append(TEXTS, [{"sha256": key, "text": all_texts[key]} for key in new_checksums])
+            self._text_checksums.update(new_checksums)
 
     def keep_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Append the requests of a question or an index, a row each, to
@@ -346,9 +352,9 @@ class RunStore:
         if rows:
             self._requests.write(rows)
 
-    def _append_requests(self, each: Sequence[Sequence[Mapping[str, object]]]) -> None:
+    def _append_requests(self, rows_of_threads: Sequence[Sequence[Mapping[str, object]]]) -> None:
         """Append the requests that several threads write now, each a list of rows, in one go."""
-        self._append(REQUESTS, list(chain.from_iterable(each)))
+        self._append(REQUESTS, list(chain.from_iterable(rows_of_threads)))
 
     def index_lines(self) -> Iterator[IndexLine]:
         """Stream the lines of documents.jsonl, an index each, in order."""
@@ -360,28 +366,29 @@ class RunStore:
         A build that failed gets a line each time, as each had a cost. Raises SaveError.
         """
         with self._lock:
-            key = _document_key(line)
-            if line.failed or key not in self._document_keys:
+            key = _index_line_key(line)
+            is_written = key in self._written_index_keys
+            if line.failed or not is_written:
                 self._append(DOCUMENTS, [line.to_json()])
-                self._document_keys.add(key)
+                self._written_index_keys.add(key)
 
-    def drop_requests(self, questions: Container[str]) -> None:
+    def drop_requests(self, question_ids: Container[str]) -> None:
         """Remove these questions' requests, left by an earlier try, from
         requests.jsonl. Raises SaveError.
         """
-        rows = without_requests(self.folder / REQUESTS, questions)
-        if rows is not None:
-            self._replace_file(self.folder / REQUESTS, map(json_line, rows))
-            self._remove(f"{REQUESTS}.gz")
+        remaining_rows = without_requests(self.folder / REQUESTS, question_ids)
+        if remaining_rows is not None:
+            self._replace_file(self.folder / REQUESTS, map(json_line, remaining_rows))
+            self._delete_files(f"{REQUESTS}.gz")
 
     def drop_texts(self) -> None:
         """Delete texts.jsonl and requests.jsonl; for a run in which no record points to them yet.
         Raises SaveError.
         """
-        self._remove(TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz")
+        self._delete_files(TEXTS, REQUESTS, f"{TEXTS}.gz", f"{REQUESTS}.gz")
         self._text_checksums.clear()
 
-    def _remove(self, *names: str) -> None:
+    def _delete_files(self, *names: str) -> None:
         """Delete these files of the run folder, as far as they are there. Raises SaveError."""
         for path in (self.folder / name for name in names):
             try:
@@ -398,54 +405,59 @@ class RunStore:
     def _replace_record_lines(self, lines: Iterable[bytes]) -> None:
         """Replace records.jsonl by `lines`, and append to the new file from now on."""
         self._replace_file(self.folder / RECORDS, lines)
-        replaced = self._fds[RECORDS]
-        self._fds[RECORDS] = self._open_to_append(RECORDS)
-        os.close(replaced)
+        descriptor_of_replaced = self._open_descriptors[RECORDS]
+        self._open_descriptors[RECORDS] = self._open_to_append(RECORDS)
+        os.close(descriptor_of_replaced)
 
     def sort_records(self, order: Sequence[str]) -> None:
         """Sort records.jsonl by `order` (question ids), keeping the last record of each question.
 
-        Questions that `order` lacks come last. Lines are copied as they are, one in
-        memory at a time. A file in order is not written again. If writing fails
-        (SaveError), the unsorted file is kept.
+        Questions that `order` lacks come last. Lines are copied as they are, one in memory at a
+        time. A file in order is not written again. If writing fails (SaveError), the unsorted file
+        is kept.
         """
         path = self.folder / RECORDS
         position = {question_id: number for number, question_id in enumerate(order)}
-        question_ids: list[str] = []
-        places: dict[str, tuple[int, int]] = {}
-        for offset, length, row in indexed_lines(path, _KEYS[RECORDS]):
-            question_ids.append(row["question_id"])
-            places[row["question_id"]] = (offset, length)
-        in_order = sorted(places, key=lambda each: position.get(each, len(position)))
-        if question_ids != in_order:
-            self._replace_record_lines(lines_at(path, [places[each] for each in in_order]))
+        ids_in_file: list[str] = []
+        last_line_places: dict[str, LinePlace] = {}
+        for line in indexed_lines(path, _KEY_OF_EVERY_LINE[RECORDS]):
+            question_id = line.value["question_id"]
+            ids_in_file.append(question_id)
+            last_line_places[question_id] = line.place
+        ids_in_order = sorted(last_line_places, key=lambda each: position.get(each, len(position)))
+        if ids_in_file != ids_in_order:
+            places = [last_line_places[question_id] for question_id in ids_in_order]
+            self._replace_record_lines(lines_at(path, places))
 
     def delete_if_nothing_recorded(self) -> None:
         """Delete the run folder, also the folder above if that is then empty.
 
-        Only where this process made the folder, no question is
-        recorded in it and no batch was sent.
+        Only where this process made the folder, no question is recorded in it and no batch was
+        sent.
         """
-        used = (self.folder / BATCHES).exists() or next(self.records(), None) is not None
-        if self.fresh and not used:
-            with contextlib.suppress(SaveError, OSError):
-                check_in_place(self._fds[RECORDS], self.folder / RECORDS)
-                self._close()
-                shutil.rmtree(self.folder, ignore_errors=True)
-                self.folder.parent.rmdir()  # the folder above, unless it holds others
+        has_batch = (self.folder / BATCHES).exists()
+        has_record = next(self.records(), None) is not None
+        if has_batch or has_record or not self.fresh:
+            return
+        with contextlib.suppress(SaveError, OSError):
+            check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
+            self._close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.parent.rmdir()  # the folder above, unless it holds others
 
     def _close(self) -> None:
         """Close all files; also delete the file of unscored answers where each has a record by
         now.
         """
         with self._lock:
-            if RECORDS in self._fds and not self.unscored:
+            if RECORDS in self._open_descriptors and not self.unscored:
                 with contextlib.suppress(SaveError, OSError):
-                    check_in_place(self._fds[RECORDS], self.folder / RECORDS)
+                    check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
                     (self.folder / UNSCORED).unlink()
             self._closed = True
-            while self._fds:
-                os.close(self._fds.popitem()[1])
+            while self._open_descriptors:
+                _, descriptor = self._open_descriptors.popitem()
+                os.close(descriptor)
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -458,19 +470,17 @@ def _names_in(folder: Path) -> list[str]:
         raise save_error(folder, error) from error
 
 
-def _repair(folder: Path, note: Callable[[str], None]) -> None:
+def _repair_torn_lines(folder: Path, note: Callable[[str], None]) -> None:
     """Cut off the torn last lines that a killed writer left in the files of a run folder.
 
     `note` is called with a sentence for each. Raises DataError for other damage.
     """
-    stored = sorted(_KEYS.keys() & _names_in(folder))
-    if not stored:
-        return
-    forms = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}
-    for name in stored:
-        problem = cut_torn_line(folder / name, _KEYS[name], forms.get(name))
-        if problem:
-            note(problem)
+    names = sorted(_KEY_OF_EVERY_LINE.keys() & _names_in(folder))
+    form_of_lines = {RECORDS: RECORD, DOCUMENTS: DOCUMENT}
+    for name in names:
+        repair = cut_torn_line(folder / name, _KEY_OF_EVERY_LINE[name], form_of_lines.get(name))
+        if repair:
+            note(repair)
 
 
 def _check_same_data(folders: Iterable[Path], fingerprint: str | None) -> None:
@@ -482,23 +492,25 @@ def _check_same_data(folders: Iterable[Path], fingerprint: str | None) -> None:
     """
     if fingerprint is None:
         return
-    for path in dict.fromkeys(folders):
-        before = read_manifest(path).dataset.fingerprint
-        if before is not None and before != fingerprint:
+    for folder in dict.fromkeys(folders):
+        first_fingerprint = read_manifest(folder).dataset.fingerprint
+        if first_fingerprint is not None and first_fingerprint != fingerprint:
             raise UserError(
-                f"the rows of the data set are not those that {path} was begun with "
-                f"({before[:12]} then, {fingerprint[:12]} now); choose another --out, or "
+                f"the rows of the data set are not those that {folder} was begun with "
+                f"({first_fingerprint[:12]} then, {fingerprint[:12]} now); choose another --out, or "
                 "delete that folder."
             )
 
 
-def _records_in(path: Path) -> Iterator[StoredRecord]:
-    """Stream the records of a file, unchecked, as opening the store has checked its lines."""
+def _unchecked_records(path: Path) -> Iterator[StoredRecord]:
+    """Yield the records of a file without checking their values, as opening the store has checked
+    them.
+    """
     for values in read_lines(path, "question_id"):
         yield StoredRecord.from_json(values)
 
 
-def _names_of_edited(folder: Path) -> list[str]:
+def _files_edited_by_others(folder: Path) -> list[str]:
     """The sorted names of a run folder's files that were changed by others than this program, since
     the last end of the run or before.
     """
@@ -507,7 +519,7 @@ def _names_of_edited(folder: Path) -> list[str]:
     return sorted({*summary.edited, *changed})
 
 
-def _document_key(line: IndexLine) -> tuple[str | bool | None, ...]:
+def _index_line_key(line: IndexLine) -> tuple[str | bool | None, ...]:
     """What two lines on the same index with the same outcome share: (document, question or None,
     cache key or None, whether it failed). The second of two such lines is not written.
     """

@@ -52,21 +52,21 @@ def summarise(
             set's format, which says what questions are resampled as one
             (harness.stats.question_clusters). None: a failed question scores 0, seed 0.
     """
-    numbers = _Numbers(config)
-    clusters = numbers.count_records(records)
-    numbers.count_indexes(documents)
-    return numbers.summary(clusters)
+    counts = _RunCounts(config)
+    clusters = counts.count_records(records)
+    counts.count_indexes(documents)
+    return counts.summary(clusters)
 
 
-class _Column:
-    """The values of one score: `values[i]` is that of the `places[i]`-th question that is
-    scored.
+class _ScoreColumn:
+    """The values of one score: `values[i]` is that of scored question `question_numbers[i]`, counted
+    from 0 among the questions whose scores count.
     """
 
     def __init__(self) -> None:
         """Begin without values."""
         self.values = array("d")
-        self.places = array("I")
+        self.question_numbers = array("I")
 
     def mean(self, clusters: NDArray[np.int32], seed: int) -> ScoreMean:
         """The mean of the score with its 95 % interval.
@@ -76,12 +76,12 @@ class _Column:
                 (questions,).
             seed: The seed of the bootstrap.
         """
-        own_clusters = clusters[np.frombuffer(self.places, dtype=np.uint32)]
-        found = interval(np.frombuffer(self.values), own_clusters, seed=seed)
-        return ScoreMean(mean=found.mean, low=found.low, high=found.high, n=found.n)
+        own_clusters = clusters[np.frombuffer(self.question_numbers, dtype=np.uint32)]
+        estimate = interval(np.frombuffer(self.values), own_clusters, seed=seed)
+        return ScoreMean(mean=estimate.mean, low=estimate.low, high=estimate.high, n=estimate.n)
 
 
-class _EncoderTexts:
+class _EncoderTextCounts:
     """Texts that encoders and rerankers were given for questions, failed ones too, and indexes."""
 
     def __init__(self) -> None:
@@ -103,12 +103,12 @@ class _EncoderTexts:
             self.given += given
 
 
-class _Numbers:
+class _RunCounts:
     """What is counted in one pass over the records and one over the indexes."""
 
     def __init__(self, config: StoredConfig | None) -> None:
-        """Begin all counts at 0; the settings say how failed questions
-        count and which counts are shown.
+        """Begin all counts at 0; the settings say how failed questions count and which counts are
+        shown.
         """
         self.failed_count_as = "zero"
         self.seed = 0
@@ -120,32 +120,33 @@ class _Numbers:
             self.dataset_format = config.dataset.format or ""
             self.has_schema = config.dataset.answer_schema is not None
         # Of records.
-        self.total = 0
-        self.truncated = 0
+        self.n_records = 0
+        self.n_truncated = 0
         self.errors = Counter[str]()  # by type
-        self.prefixes = Counter[str]()
-        self.not_followed = 0
+        self.answer_prefixes = Counter[str]()  # by "found" or "missing"
+        self.n_schema_not_followed = 0  # replies
         self.usage: Usage = {}
-        self.columns: dict[str, _Column] = {}  # by score
+        self.score_columns: dict[str, _ScoreColumn] = {}  # by score
         self.answered_scores: set[str] = set()  # scores that answered questions have
         self.absent_scores: set[str] = set()  # scores that its replies do not allow
         # Of indexes.
         self.index_counts = {"built": 0, "hit": 0, "failed": 0}
-        self.indexed: set[str] = set()  # documents
+        self.indexed_documents: set[str] = set()
         self.index_usage: Usage = {}
         # Of both.
         self.replies = Counter[str]()
-        self.texts = _EncoderTexts()
+        self.encoder_texts = _EncoderTextCounts()
 
     def count_records(self, records: Iterable[StoredRecord]) -> NDArray[np.int32]:
-        """Count each record.
+        """Count each record, and number the clusters in which questions are resampled.
 
         Returns:
             For each question whose scores count, the number of its cluster; shape (questions,).
         """
-        return cluster_numbers(self.dataset_format, self._counted_and_scored(records))
+        scored_questions = self._count_and_yield_scored(records)  # counts each as it is read
+        return cluster_numbers(self.dataset_format, scored_questions)
 
-    def _counted_and_scored(
+    def _count_and_yield_scored(
         self, records: Iterable[StoredRecord]
     ) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield (question id, its document ids) of the records whose scores count; every record is
@@ -156,27 +157,28 @@ class _Numbers:
         n_scored = 0
         for record in records:
             self._count_record(record)
-            if record.error is not None and self.failed_count_as != "zero":
+            is_left_out = record.error is not None and self.failed_count_as != "zero"
+            if is_left_out:
                 continue
             for name, value in record.scores.items():
-                column = self.columns.setdefault(name, _Column())
+                column = self.score_columns.setdefault(name, _ScoreColumn())
                 column.values.append(value)
-                column.places.append(n_scored)
+                column.question_numbers.append(n_scored)
             n_scored += 1
             yield record.question_id, record.document_ids
 
     def _count_record(self, record: StoredRecord) -> None:
         """Add a record to the counts; a failed one adds nothing to the costs."""
-        self.total += 1
+        self.n_records += 1
         if record.truncated is not None:
-            self.truncated += 1
+            self.n_truncated += 1
         prefix = record.notes.get(PREFIX)
         if prefix is not None:
-            self.prefixes[str(prefix)] += 1
+            self.answer_prefixes[str(prefix)] += 1
         if NOT_FOLLOWED in record.notes:
-            self.not_followed += 1
+            self.n_schema_not_followed += 1
         self.replies.update(lacking_replies(record.usage))
-        self.texts.add(record.usage)
+        self.encoder_texts.add(record.usage)
         if record.error is not None:
             self.errors[record.error["type"]] += 1
             return
@@ -189,16 +191,16 @@ class _Numbers:
 
         An index that failed in several starts counts as failed once.
         """
-        tried = set[tuple[str, str | None, str | None]]()
+        failed_indexes = set[tuple[str, str | None, str | None]]()
         for line in lines:
-            if line.identity not in tried:
+            if line.identity not in failed_indexes:
                 self.index_counts[line.status] += 1
             if line.failed:
-                tried.add(line.identity)
+                failed_indexes.add(line.identity)
                 continue
-            self.indexed.add(line.document_id)
+            self.indexed_documents.add(line.document_id)
             add_usage(self.index_usage, line.usage)
-            self.texts.add(line.usage)
+            self.encoder_texts.add(line.usage)
         self.replies.update(lacking_replies(self.index_usage))
 
     def summary(self, clusters: NDArray[np.int32]) -> RunSummary:
@@ -209,29 +211,29 @@ class _Numbers:
         """
         n_failed = self.errors.total()
         summary = RunSummary(
-            n_total=self.total,
-            n_scored=self.total - n_failed,
+            n_total=self.n_records,
+            n_scored=self.n_records - n_failed,
             n_failed=n_failed,
-            n_truncated=self.truncated,
+            n_truncated=self.n_truncated,
             failed_count_as=self.failed_count_as,
             interval_rule=INTERVAL_RULE,
-            scores=self._scores(clusters),
-            usage=_divide_all(self.usage, self.total - n_failed),
-            index=self._index(),
+            scores=self._score_means(clusters),
+            usage=_divided_numbers(self.usage, self.n_records - n_failed),
+            index=self._index_summary(),
             errors=dict(sorted(self.errors.items())),
         )
-        if self.prefixes:
-            summary = summary.with_values(n_without_prefix=self.prefixes[MISSING])
+        if self.answer_prefixes:
+            summary = summary.with_values(n_without_prefix=self.answer_prefixes[MISSING])
         if self.has_schema:
-            summary = summary.with_values(n_not_parsed=self.not_followed)
+            summary = summary.with_values(n_not_parsed=self.n_schema_not_followed)
         if self.replies:
             summary = summary.with_values(replies=dict(self.replies))
-        if self.texts.cut:
-            cut = CutTexts(texts=self.texts.given, cut=self.texts.cut)
+        if self.encoder_texts.cut:
+            cut = CutTexts(texts=self.encoder_texts.given, cut=self.encoder_texts.cut)
             summary = summary.with_values(texts_cut=cut)
         return summary
 
-    def _scores(self, clusters: NDArray[np.int32]) -> dict[str, ScoreMean]:
+    def _score_means(self, clusters: NDArray[np.int32]) -> dict[str, ScoreMean]:
         """The mean of each score by its name.
 
         A score that no answered question has, as the application's replies do not allow it, is left
@@ -239,26 +241,26 @@ class _Numbers:
         """
         absent = self.absent_scores - self.answered_scores
         scores = {}
-        for name, column in self.columns.items():
+        for name, column in self.score_columns.items():
             if name not in absent:
                 scores[name] = column.mean(clusters, self.seed)
         return scores
 
-    def _index(self) -> IndexSummary:
+    def _index_summary(self) -> IndexSummary:
         """Sum up the indexes: how many were built, found and failed, and what they cost."""
         return IndexSummary(
-            documents=len(self.indexed),
+            documents=len(self.indexed_documents),
             built=self.index_counts["built"],
             hit=self.index_counts["hit"],
             failed=self.index_counts["failed"],
             usage=self.index_usage,
-            usage_per_document=_divide_all(self.index_usage, len(self.indexed)),
+            usage_per_document=_divided_numbers(self.index_usage, len(self.indexed_documents)),
         )
 
 
 def _absent_scores(record: StoredRecord) -> list[str]:
     """The names of scores that a record lacks because the application does not say what it used."""
-    return [name for name, why in record.flags.items() if why == NOT_SAID]
+    return [name for name, flag in record.flags.items() if flag == NOT_SAID]
 
 
 def lacking_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
@@ -269,12 +271,12 @@ def lacking_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
 
     Replies that were cut at their limit ("unfinished") count in the phase "answer" alone.
     """
-    by_sentence: Counter[str] = Counter()
-    for phase, spent in usage.items():
-        for problem, count in (spent.get("replies") or {}).items():
+    n_by_problem: Counter[str] = Counter()
+    for phase, costs in usage.items():
+        for problem, count in (costs.get("replies") or {}).items():
             if problem != "unfinished" or phase == "answer":
-                by_sentence[problem] += count
-    return dict(by_sentence)
+                n_by_problem[problem] += count
+    return dict(n_by_problem)
 
 
 def reply_sentences(replies: Mapping[str, float], config: StoredConfig) -> list[str]:
@@ -294,7 +296,11 @@ def reply_sentences(replies: Mapping[str, float], config: StoredConfig) -> list[
         "unsearched": "answers without a single tool call: {}",
         "unfinished": f"replies cut at their limit ({_answer_limit(config)}): {{}}",
     }
-    return [words.format(replies[kind]) for kind, words in sentences.items() if replies.get(kind)]
+    shown: list[str] = []
+    for problem, sentence in sentences.items():
+        if replies.get(problem):
+            shown.append(sentence.format(replies[problem]))
+    return shown
 
 
 def _thinking_advice(config: StoredConfig) -> str:
@@ -308,23 +314,26 @@ def _thinking_advice(config: StoredConfig) -> str:
 
 
 def _answer_limit(config: StoredConfig) -> str:
-    """The setting that cuts answers, with its value: "dataset.max_answer_tokens=32"."""
+    """The setting that cuts answers, with its value: "dataset.max_answer_tokens=32".
+
+    Of two limits it is the lower one.
+    """
     answer_limit = config.dataset.max_answer_tokens
     model_limit = config.model.max_tokens
+    if not answer_limit and not model_limit:
+        return "dataset.max_answer_tokens"
     if model_limit and (not answer_limit or model_limit <= answer_limit):
         return f"model.max_tokens={model_limit}"
-    if answer_limit:
-        return f"dataset.max_answer_tokens={answer_limit}"
-    return "dataset.max_answer_tokens"
+    return f"dataset.max_answer_tokens={answer_limit}"
 
 
-def _divide_all(value: Any, by: int) -> Any:
-    """Divide all numbers in nested mappings; dividing by 0 leaves them as they are.
+def _divided_numbers(value: Any, divisor: int) -> Any:
+    """A copy of nested mappings with all numbers divided; a divisor of 0 leaves them as they are.
 
     ({"search": {"seconds": 6.0}}, 2) -> {"search": {"seconds": 3.0}}
     """
     if isinstance(value, dict):
-        return {key: _divide_all(inner, by) for key, inner in value.items()}
-    if not by:
+        return {key: _divided_numbers(inner, divisor) for key, inner in value.items()}
+    if not divisor:
         return value
-    return value / by
+    return value / divisor

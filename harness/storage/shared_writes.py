@@ -16,14 +16,14 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class _Waiting(Generic[T]):
+class _WaitingItem(Generic[T]):
     """An item that waits to be written, with the thread that brought it.
 
     Attributes:
         item: The item.
         written: Whether writing it was tried.
         error: Why it is not written; None where it is.
-        gate: A lock, released once writing was tried or once its thread is to write.
+        wake_up: A lock, released once writing was tried or once its thread is to write.
     """
 
     def __init__(self, item: T) -> None:
@@ -31,8 +31,8 @@ class _Waiting(Generic[T]):
         self.item = item
         self.written = False
         self.error: BaseException | None = None
-        self.gate = threading.Lock()
-        self.gate.acquire()
+        self.wake_up = threading.Lock()
+        self.wake_up.acquire()
 
 
 class SharedWrites(Generic[T]):
@@ -47,8 +47,8 @@ class SharedWrites(Generic[T]):
             write_all: Writes items in the order in which they came; called by one thread at a time.
         """
         self._write_all = write_all
-        self._waiting: list[_Waiting[T]] = []
-        self._busy = False  # whether a thread writes, or was told to
+        self._waiting: list[_WaitingItem[T]] = []
+        self._is_writing = False  # whether a thread writes, or was told to
         self._lock = threading.Lock()
 
     def write(self, item: T) -> None:
@@ -56,17 +56,17 @@ class SharedWrites(Generic[T]):
 
         Raises what `write_all` raised for the items that were written together.
         """
-        mine = _Waiting(item)
+        own_item = _WaitingItem(item)
         with self._lock:
-            self._waiting.append(mine)
-            waits = self._busy
-            self._busy = True
-        if waits:
-            mine.gate.acquire()
-        if not mine.written:
+            self._waiting.append(own_item)
+            another_writes = self._is_writing
+            self._is_writing = True
+        if another_writes:
+            own_item.wake_up.acquire()
+        if not own_item.written:
             self._write_waiting()
-        if mine.error is not None:
-            raise mine.error
+        if own_item.error is not None:
+            raise own_item.error
 
     def _write_waiting(self) -> None:
         """Write all items that wait, wake their threads, and have one thread of those that came
@@ -77,13 +77,13 @@ class SharedWrites(Generic[T]):
         error: BaseException | None = None
         try:
             self._write_all([waiting.item for waiting in batch])
-        except BaseException as raised:  # noqa: BLE001 - raised by every thread of the batch
-            error = raised
+        except BaseException as write_error:  # noqa: BLE001 - raised by every thread of the batch
+            error = write_error
         for waiting in batch:
             waiting.error = error
             waiting.written = True
-            waiting.gate.release()
+            waiting.wake_up.release()
         with self._lock:
-            self._busy = bool(self._waiting)
-            if self._busy:
-                self._waiting[0].gate.release()
+            self._is_writing = bool(self._waiting)
+            if self._is_writing:
+                self._waiting[0].wake_up.release()

@@ -35,24 +35,26 @@ Values = Annotated[dict[str, object], NULL_IS_EMPTY]
 class _InOrder(JsonValues):
     """Values that are written in the order in which they were read."""
 
-    _keys: tuple[str, ...] = PrivateAttr(())
+    _keys_in_order: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_order(cls, values: object, parse: ModelWrapValidatorHandler[Self]) -> Self:
+    def _remember_order_of_keys(
+        cls, values: object, parse: ModelWrapValidatorHandler[Self]
+    ) -> Self:
         """Parse the values with pydantic, and remember the order of their keys."""
         parsed = parse(values)
         if isinstance(values, Mapping):
-            parsed._keys = tuple(values)
+            parsed._keys_in_order = tuple(values)
         return parsed
 
     @model_serializer(mode="wrap")
-    def _in_order(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _to_json_in_order(self, dump_unordered: SerializerFunctionWrapHandler) -> dict[str, object]:
         """The values as a dict, in the order in which they were read;
         keys that were added come last.
         """
-        values: dict[str, object] = dump(self)
-        ordered = {key: values[key] for key in self._keys if key in values}
+        values: dict[str, object] = dump_unordered(self)
+        ordered = {key: values[key] for key in self._keys_in_order if key in values}
         return ordered | values
 
 
@@ -117,16 +119,16 @@ class StoredPrice(_InOrder):
             in_batches: Whether requests were sent in batches, which cost the share `batch` of
                 others.
         """
-        cached = self.input
+        price_of_cached = self.input
         if self.cached is not None:
-            cached = self.cached
-        share = 1.0
+            price_of_cached = self.cached
+        share_of_price = 1.0
         if in_batches:
-            share = self.batch
+            share_of_price = self.batch
         return {
-            "input": share * self.input,
-            "cached": share * cached,
-            "output": share * self.output,
+            "input": share_of_price * self.input,
+            "cached": share_of_price * price_of_cached,
+            "output": share_of_price * self.output,
         }
 
 

@@ -116,42 +116,44 @@ class RunSummary(JsonValues):
         return {name: score.mean for name, score in self.scores.items()}
 
     def with_numbers(self, numbers: RunSummary) -> RunSummary:
-        """A copy of `numbers` that keeps what this summary says and records cannot say: the state
-        of the run, and how much it asked.
+        """A copy of `numbers` with what this summary says of the run's state and of how much was
+        asked, which records cannot say.
 
         Args:
             numbers: Numbers that were just computed from the records (`summarise`).
         """
-        values = {name: getattr(self, name) for name in _NOT_OF_RECORDS & self.model_fields_set}
+        values = {name: getattr(self, name) for name in _KEYS_OF_RUN_STATE & self.model_fields_set}
         return numbers.with_values(**values)
 
     def of_records(self) -> dict[str, object]:
         """The values that records and indexes determine, as the file has them: without the run's
         state, what it asked, and checksums.
         """
-        left_out = {*_NOT_OF_RECORDS, *_OF_THE_FILES}
+        left_out = {*_KEYS_OF_RUN_STATE, *_KEYS_OF_FILES}
         return self.model_dump(exclude_unset=True, exclude=left_out, warnings=False)
 
 
-_NOT_OF_RECORDS = {"state", "n_asked", "n_left_out", "n_not_asked", "stopped_early"}
-_OF_THE_FILES = {"files", "edited", "interval_rule"}
+_KEYS_OF_RUN_STATE = {"state", "n_asked", "n_left_out", "n_not_asked", "stopped_early"}
+_KEYS_OF_FILES = {"files", "edited", "interval_rule"}
 
 
-def counts_of(asked: int, recorded: int, skipped: Mapping[str, int]) -> RunSummary:
+def counts_of(
+    n_asked_now: int, n_recorded: int, n_skipped_by_reason: Mapping[str, int]
+) -> RunSummary:
     """A summary of how many questions were asked, left out and not asked, and nothing else.
 
     n_left_out and n_not_asked are set where they are not 0. Later holds: n_scored + n_failed +
     n_left_out + n_not_asked = n_asked.
 
     Args:
-        asked: How many questions this command asks.
-        recorded: How many questions have a record, also those of earlier commands.
-        skipped: Reason -> number of rows that the loader left out for it.
+        n_asked_now: How many questions this command asks.
+        n_recorded: How many questions have a record, also those of earlier commands.
+        n_skipped_by_reason: Reason -> number of rows that the loader left out for it.
     """
-    left_out = sum(skipped.values())
-    counts = RunSummary(n_asked=max(asked, recorded) + left_out)
-    if left_out:
-        counts = counts.with_values(n_left_out=left_out)
-    if asked > recorded:
-        counts = counts.with_values(n_not_asked=asked - recorded)
+    n_left_out = sum(n_skipped_by_reason.values())
+    counts = RunSummary(n_asked=max(n_asked_now, n_recorded) + n_left_out)
+    if n_left_out:
+        counts = counts.with_values(n_left_out=n_left_out)
+    if n_asked_now > n_recorded:
+        counts = counts.with_values(n_not_asked=n_asked_now - n_recorded)
     return counts

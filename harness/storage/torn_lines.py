@@ -27,25 +27,28 @@ def cut_torn_line(path: Path, field: str, form: TypeAdapter[Any] | None = None) 
     """
     if not path.exists():
         return None
-    lines = 0
-    end = 0  # where the last whole line ends
-    for at, size, _ in indexed_lines(path, field, form=form):
-        lines += 1
-        end = at + size
+    n_lines = 0
+    whole_lines_end = 0  # in bytes
+    for line in indexed_lines(path, field, form=form):
+        n_lines += 1
+        whole_lines_end = line.offset + line.length
     try:
-        torn_bytes = path.stat().st_size - end
+        torn_bytes = path.stat().st_size - whole_lines_end
         if torn_bytes:
-            _cut(path, end)
-            return f"{path.name}: line {lines + 1} was torn; repaired by cutting {torn_bytes} bytes"
-        if not end or _last_byte(path) == b"\n":
+            _truncate(path, whole_lines_end)
+            return (
+                f"{path.name}: line {n_lines + 1} was torn; repaired by cutting {torn_bytes} bytes"
+            )
+        is_empty = whole_lines_end == 0
+        if is_empty or _last_byte(path) == b"\n":
             return None
         _add_line_end(path)
     except OSError as error:
         raise save_error(path, error) from error
-    return f"{path.name}: line {lines} was torn; repaired"
+    return f"{path.name}: line {n_lines} was torn; repaired"
 
 
-def _cut(path: Path, size: int) -> None:
+def _truncate(path: Path, size: int) -> None:
     """Cut a file to its first `size` bytes and wait until that is on disk."""
     with open(path, "r+b") as file:
         file.truncate(size)

@@ -10,13 +10,14 @@ the text is first run through as events. An alias is cheap to build but repeats 
 for whoever walks through the values, which nine lines can make endless.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_MOST_LEVELS = 100
-_MOST_REPEATED = 10_000_000  # characters and values that aliases repeat
+_MAX_LEVELS = 100
+_MAX_REPEATED_SIZE = 10_000_000  # characters and values that aliases repeat
 
 
 class YAMLProblem(ValueError):
@@ -44,7 +45,7 @@ def parse_yaml(text: str | bytes, loader: Any = Loader) -> Any:
     except YAMLProblem:
         raise
     except yaml.MarkedYAMLError as error:
-        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        line = _line_of_mark(error.problem_mark)
         raise YAMLProblem(error.problem or "not valid YAML", line) from None
     except yaml.YAMLError as error:
         raise YAMLProblem(" ".join(str(error).split())) from None
@@ -52,38 +53,54 @@ def parse_yaml(text: str | bytes, loader: Any = Loader) -> Any:
         raise YAMLProblem(f"a value is not of its type ({error})") from None
 
 
+def _line_of_mark(mark: Any) -> int | None:
+    """The number of the line, from 1, at a mark of PyYAML; None without a mark."""
+    if mark is None:
+        return None
+    return int(mark.line) + 1
+
+
 def _check_size(text: str | bytes) -> None:
     """Raise YAMLProblem for a text that is nested too deeply, or whose aliases repeat too much.
 
     The text is only run through event by event, which builds nothing.
     """
-    sizes = _Sizes()
+    meter = _SizeMeter()
     for event in yaml.parse(text, Loader):
-        mark = event.start_mark
-        line = None if mark is None else mark.line + 1
+        line = _line_of_mark(event.start_mark)
         if isinstance(event, yaml.CollectionStartEvent):
-            sizes.begin(event.anchor, line)
+            meter.begin(event.anchor, line)
         elif isinstance(event, yaml.CollectionEndEvent):
-            sizes.end()
+            meter.end()
         elif isinstance(event, yaml.ScalarEvent):
-            sizes.add_scalar(event.anchor, event.value)
+            meter.add_scalar(event.anchor, event.value)
         elif isinstance(event, yaml.AliasEvent):
-            sizes.add_alias(event.anchor, line)
+            meter.add_alias(event.anchor, line)
 
 
-class _Sizes:
+@dataclass
+class _OpenCollection:
+    """A list or mapping whose end was not read yet: its anchor, None for none, and its size so
+    far.
+    """
+
+    anchor: str | None
+    size: int
+
+
+class _SizeMeter:
     """Measures the lists and mappings of a YAML text, event by event, aliases written out.
 
     A size is 1 for each value and 1 for each character.
     """
 
     def __init__(self) -> None:
-        """Begin outside of any list or mapping: `_anchored` holds the sizes of values with an
-        anchor, `_repeated` what aliases have repeated so far.
+        """Begin outside of any list or mapping: `_size_by_anchor` holds the sizes of values with an
+        anchor, `_size_repeated` what aliases have repeated so far.
         """
-        self._open: list[tuple[str | None, int]] = []  # (anchor, size so far), the outermost first
-        self._anchored: dict[str, int] = {}
-        self._repeated = 0
+        self._open_collections: list[_OpenCollection] = []  # the outermost first
+        self._size_by_anchor: dict[str, int] = {}
+        self._size_repeated = 0
 
     def begin(self, anchor: str | None, line: int | None) -> None:
         """Enter a list or mapping. Raises YAMLProblem where that is nested too deeply.
@@ -92,14 +109,14 @@ class _Sizes:
             anchor: Its anchor, None for none.
             line: The line where it begins, None if unknown.
         """
-        if len(self._open) == _MOST_LEVELS:
-            raise YAMLProblem(f"nested more than {_MOST_LEVELS} levels deep", line)
-        self._open.append((anchor, 1))
+        if len(self._open_collections) == _MAX_LEVELS:
+            raise YAMLProblem(f"nested more than {_MAX_LEVELS} levels deep", line)
+        self._open_collections.append(_OpenCollection(anchor, size=1))
 
     def end(self) -> None:
         """Leave the innermost list or mapping, and add its size to the one around it."""
-        anchor, size = self._open.pop()
-        self._add(anchor, size)
+        ended = self._open_collections.pop()
+        self._add(ended.anchor, ended.size)
 
     def add_scalar(self, anchor: str | None, value: str) -> None:
         """Count a text, number or other plain value in the innermost list or mapping."""
@@ -113,11 +130,12 @@ class _Sizes:
             anchor: The anchor of what it repeats.
             line: The alias's line, None if unknown.
         """
-        if any(anchor == name for name, _ in self._open):
+        is_inside_of_itself = anchor in [each.anchor for each in self._open_collections]
+        if is_inside_of_itself:
             raise YAMLProblem(f"the alias *{anchor} is inside of what it names", line)
-        size = self._anchored.get(str(anchor), 0)  # an unknown one is the loader's error
-        self._repeated += size
-        if self._repeated > _MOST_REPEATED:
+        size = self._size_by_anchor.get(str(anchor), 0)  # an unknown one is the loader's error
+        self._size_repeated += size
+        if self._size_repeated > _MAX_REPEATED_SIZE:
             raise YAMLProblem("its aliases repeat more than 10 million characters", line)
         self._add(None, size)
 
@@ -126,7 +144,6 @@ class _Sizes:
         and remember it under its anchor.
         """
         if anchor is not None:
-            self._anchored[anchor] = size
-        if self._open:
-            outer, before = self._open[-1]
-            self._open[-1] = (outer, before + size)
+            self._size_by_anchor[anchor] = size
+        if self._open_collections:
+            self._open_collections[-1].size += size

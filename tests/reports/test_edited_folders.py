@@ -301,7 +301,9 @@ def test_what_was_kept_hides_no_edit_of_equal_size_and_time(honest, keeps, monke
         records.write_text(re.sub(r'"tokens_in": [1-8](?=\d\d)', '"tokens_in": 9', text))
         assert len(records.read_text()) == len(text)
         os.utime(records, ns=(time, time))
-        monkeypatch.setattr(file_hash, "_hashed", {})  # a command of its own remembers no file
+        monkeypatch.setattr(
+            file_hash, "_hash_of_file", {}
+        )  # a command of its own remembers no file
         after = call("report", root)
     assert "FLOPs that are not those of its tokens" not in before.text
     assert "FLOPs that are not those of its tokens" in " ".join(after.text.split())

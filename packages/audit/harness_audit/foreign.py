@@ -177,11 +177,11 @@ class Answers(Packed):
         """Add an answer at the end."""
         super().append({**vars(value), "place": astuple(value.place)})
 
-    def _unpacked(self, n: int) -> list[ForeignAnswer]:
-        """The answers of the n-th block; they were checked before they were packed, so not
+    def _unpacked_block(self, block_number: int) -> list[ForeignAnswer]:
+        """The answers of a block, counted from 0; they were checked before they were packed, so not
         again."""
         answers = []
-        for values in super()._unpacked(n):
+        for values in super()._unpacked_block(block_number):
             place = RowPlace(*values["place"])
             answers.append(ForeignAnswer.model_construct(**{**values, "place": place}))
         return answers
