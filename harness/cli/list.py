@@ -77,7 +77,7 @@ def _families(listed: Iterable[str]) -> dict[str, list[str]]:
 
     {"Begin with these ...": ["bm25", ...], "PECAN: ...": ["pecan", ...]}
     """
-    begin = [name for name in registry.begin_with() if name in listed]
+    begin = [name for name in registry.methods_listed_first() if name in listed]
     families: dict[str, list[str]] = {}
     for name in listed:
         if name not in begin:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.config import presets
 from harness.errors import UserError, fold
@@ -20,7 +21,7 @@ from harness.errors import UserError, fold
 APPLICATION = "application"
 """The short name of the method and of the back end, and the name of the model in tables."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
-_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_FUNCTION_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class CallOptions:
     key: str | None = None
 
     @property
-    def given(self) -> bool:
-        """Whether any of the options beside `option` is used."""
+    def is_any_given(self) -> bool:
+        """Whether the user gave any of the options beside `option`."""
         return self != CallOptions(self.option)
 
 
@@ -107,15 +108,16 @@ def chosen_applications(
     Raises:
         UserError: A text that names no application, a name that is taken, or options without one.
     """
-    if options.given and not named:
+    if options.is_any_given and not named:
         raise UserError("--app-map and the other --app-... options are for --app; name one")
     call = call_settings(options, base_folder or Path())
     chosen: list[ChosenApplication] = []
     for text in named:
-        name, place = name_and_place(text, options.option, "app")
-        _check_name(name, [app.name for app in chosen])
-        url, function = address_or_function(place)
-        chosen.append(ChosenApplication(name, url, function, options.key, call))
+        target = parse_named_target(text, options.option, default_name="app")
+        _check_name(target.name, [app.name for app in chosen])
+        chosen.append(
+            ChosenApplication(target.name, target.url, target.function, options.key, call)
+        )
     return chosen
 
 
@@ -148,43 +150,47 @@ def call_settings(options: CallOptions, folder: Path) -> dict[str, object]:
     return extra
 
 
-def name_and_place(text: str, option: str, default: str) -> tuple[str, str]:
+class NamedTarget(NamedTuple):
+    """What a command calls: its name in tables, and either its address or its function.
+
+    One of `url` and `function` ("module:name") is None.
+    """
+
+    name: str
+    url: str | None
+    function: str | None
+
+
+def parse_named_target(text: str, option: str, default_name: str) -> NamedTarget:
     """Split what was typed into a name, and an address or function.
 
-    "old=http://host/ask" -> ("old", "http://host/ask"); "mine:ask" -> ("ask", "mine:ask")
+        "old=http://host/ask" -> NamedTarget("old", url="http://host/ask", function=None)
+        "mine:ask"            -> NamedTarget("ask", url=None, function="mine:ask")
 
     Args:
         text: What was typed.
         option: The option that it was typed for, for messages.
-        default: The name of an address without one.
+        default_name: The name of an address without one.
 
     Raises:
         UserError: The text is neither an address nor a function.
     """
-    name, equals, place = text.partition("=")
+    name, equals, target = text.partition("=")
     if not equals or not _NAME.fullmatch(name):
-        name, place = "", text
-    if "://" in place:
-        return name or default, place
-    if _TARGET.fullmatch(place):
-        return name or place.partition(":")[2], place
+        name, target = "", text
+    if "://" in target:
+        return NamedTarget(name or default_name, url=target, function=None)
+    if _FUNCTION_TARGET.fullmatch(target):
+        _, _, function_name = target.partition(":")
+        return NamedTarget(name or function_name, url=None, function=target)
     raise UserError(
         f"{option} {text}: should be NAME=http://HOST:PORT/PATH or NAME=module:function"
     )
 
 
-def address_or_function(place: str) -> tuple[str | None, str | None]:
-    """Tell an address from a function: (address, None) for
-    "http://...", else (None, "module:name").
-    """
-    if "://" in place:
-        return place, None
-    return None, place
-
-
-def _check_name(name: str, taken: Sequence[str]) -> None:
-    """Raise UserError for a name that another application (`taken`) or a method has."""
-    if name in taken:
+def _check_name(name: str, names_of_others: Sequence[str]) -> None:
+    """Raise UserError for a name that another application or a method has."""
+    if name in names_of_others:
         raise UserError(f"two applications are called '{name}'; name each: --app old=URL,new=URL")
     methods = {fold(method) for method in presets.names("methods")}
     if fold(name) in methods:

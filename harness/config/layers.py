@@ -3,7 +3,7 @@ its values.
 
 suite's profile < suite < --profile < config files < --app < --set < flags
 
-[("profile pocket", {"model": {"window": 2048}}), ("--set", {"method": {"params": {"k": 3}}}), ...]
+[Layer("profile pocket", {"model": {"window": 2048}}), Layer("--set", {"method": {"params": {"k": 3}}}), ...]
 
 A profile or config file has any part of a RunConfig. `method`, `dataset`, `model`, `encoder`,
 `reranker` and `roles.<role>` may be just a name; `{default: NAME, ...}` is used where nothing else
@@ -54,18 +54,25 @@ if TYPE_CHECKING:
     from harness.config.suites import Suite
     from harness.method import Method
 
+_EVERY_METHOD = "*"
+"""The name under `methods` whose settings hold for every method."""
 FOLDER = "folder"
 """The data set of --documents and --questions, which need no --dataset."""
 # In the order of resolving: a default model follows from the data set, an encoder from the method.
-PARTS: dict[str, type[Frozen]] = {
+PART_SCHEMAS: dict[str, type[Frozen]] = {
     "method": MethodChoice,
     "dataset": DatasetConfig,
     "model": ModelConfig,
     "encoder": EncoderConfig,
     "reranker": EncoderConfig,
 }
-_MAPPINGS = (*PARTS, "roles", "methods", "datasets")  # the other keys of a file hold a single value
-_UNTRUSTED = ("trust_remote_code", "base_url", "api_key_env")
+_KEYS_WITH_MAPPINGS = (
+    *PART_SCHEMAS,
+    "roles",
+    "methods",
+    "datasets",
+)  # the other keys of a file hold a single value
+_KEYS_NOT_TRUSTED_FROM_RUNS = ("trust_remote_code", "base_url", "api_key_env")
 
 
 @dataclass(frozen=True)
@@ -127,37 +134,37 @@ def point_text(point: Mapping[str, object]) -> str:
     return " ".join(texts)
 
 
-def read_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
+def read_layers(choices: Choices, problems: list[HarnessError]) -> list[Layer]:
     """Read suite, profile, files, --set and flags as layers, lowest first.
 
     Args:
-        c: The user's choices.
+        choices: The user's choices.
         problems: Mistakes are added to it.
 
     Returns:
-        (origin, settings in the shape of a RunConfig) for each layer.
+        The layers, whose values have the shape of a RunConfig.
     """
-    files = [(name, _config_file(name, c.sets, problems)) for name in c.files]
-    profile = _chosen_profile(c, files, problems)
-    layers = _suite_and_profile(c.suite, profile, problems)
-    layers += files
-    if c.app is not None:
-        trust(c.app.function)  # which the user named
-        layers.append(("--app", c.app.settings))
-    if c.retriever is not None:
-        trust(dict(c.retriever))  # its function, which the user named
-        layers.append(("--retriever", {"retriever": dict(c.retriever)}))
-    for key, value in c.sets.items():
-        layers.append(("--set", _layer_of({key: value}, problems)))
-    layers += _flag_layers(c, problems)
-    if profile.name:
-        layers.append((profile.origin, {"profile": profile.name}))
-    return [
-        (origin, _checked_layer(values, origin, c.method, problems)) for origin, values in layers
+    file_layers = [
+        Layer(name, _read_config_file(name, choices.sets, problems)) for name in choices.files
     ]
+    profile = _chosen_profile(choices, file_layers, problems)
+    layers = _layers_of_suite_and_profile(choices.suite, profile, problems)
+    layers += file_layers
+    if choices.app is not None:
+        trust(choices.app.function)  # which the user named
+        layers.append(Layer("--app", choices.app.settings))
+    if choices.retriever is not None:
+        trust(dict(choices.retriever))  # its function, which the user named
+        layers.append(Layer("--retriever", {"retriever": dict(choices.retriever)}))
+    for key, value in choices.sets.items():
+        layers.append(Layer("--set", _layer_from_sets({key: value}, problems)))
+    layers += _flag_layers(choices, problems)
+    if profile.name:
+        layers.append(Layer(profile.origin, {"profile": profile.name}))
+    return [_checked_layer(layer, choices.method, problems) for layer in layers]
 
 
-def _config_file(
+def _read_config_file(
     name: str, sets: Mapping[str, object], problems: list[HarnessError]
 ) -> dict[str, object]:
     """The settings in a --config file, which may be a run.yaml.
@@ -174,7 +181,9 @@ def _config_file(
         return values
     values = dict(with_home(values["config"]))
     for key, value in flatten(values).items():  # the run may be a stranger's
-        if value and key not in sets and key.rpartition(".")[2] in _UNTRUSTED:
+        last_word = key.rpartition(".")[2]
+        is_repeated_by_user = key in sets
+        if value and last_word in _KEYS_NOT_TRUSTED_FROM_RUNS and not is_repeated_by_user:
             problems.append(
                 UserError(
                     f"{name}: {key} could run code of others or send them a key of yours; if you "
@@ -199,38 +208,51 @@ class _Profile:
     layers: tuple[Layer, ...] = ()
 
 
-def _chosen_profile(c: Choices, files: Sequence[Layer], problems: list[HarnessError]) -> _Profile:
-    """Find the profile that --profile names, else the last config file, else the suite.
+def _chosen_profile(
+    choices: Choices, file_layers: Sequence[Layer], problems: list[HarnessError]
+) -> _Profile:
+    """Find the profile that --profile names, else the last config file, else the suite; then read
+    its layers.
 
     Args:
-        c: The user's choices.
-        files: The layers of the config files, in order.
+        choices: The user's choices.
+        file_layers: The layers of the config files, in order.
         problems: Mistakes are added to it; then there is no profile.
     """
-    named: list[tuple[str, Any]] = [("--profile", c.profile)]
-    for _, values in reversed(files):
-        named.append(("config file", values.get("profile")))
-    if c.suite is not None:
-        named.append((_label_of(c.suite), c.suite.profile))
-    for origin, name in named:
-        if not name:
-            continue
-        found = attempt(problems, presets.find, "profiles", str(name))
-        if not found:
-            return _Profile()
-        layers: list[Layer] = []
-        for _, values in attempt(problems, presets.read, "profiles", found) or []:
-            layers.append((f"profile {found}", values))
-        return _Profile(found, origin, tuple(layers))
+    name_by_origin: dict[str, Any] = {"--profile": choices.profile}
+    for layer in file_layers:
+        if layer.values.get("profile"):
+            name_by_origin["config file"] = layer.values["profile"]  # the last one's
+    if choices.suite is not None:
+        name_by_origin[_origin_of_suite(choices.suite)] = choices.suite.profile
+    for origin, name in name_by_origin.items():
+        if name:
+            return _read_profile(str(name), origin, problems)
     return _Profile()
 
 
-def _label_of(suite: Suite) -> str:
+def _read_profile(name: str, origin: str, problems: list[HarnessError]) -> _Profile:
+    """Read the layers of a profile; a profile without a name where it cannot be read.
+
+    Args:
+        name: The profile's name as the user wrote it.
+        origin: What named it: "--profile".
+        problems: Mistakes are added to it.
+    """
+    preset_name = attempt(problems, presets.find, "profiles", name)
+    if not preset_name:
+        return _Profile()
+    preset_layers = attempt(problems, presets.read, "profiles", preset_name) or []
+    layers = [Layer(f"profile {preset_name}", layer.values) for layer in preset_layers]
+    return _Profile(preset_name, origin, tuple(layers))
+
+
+def _origin_of_suite(suite: Suite) -> str:
     """The origin of what a suite sets: "suite pecan-table1"."""
     return f"suite {suite.name}"
 
 
-def _suite_and_profile(
+def _layers_of_suite_and_profile(
     suite: Suite | None, profile: _Profile, problems: list[HarnessError]
 ) -> list[Layer]:
     """The layers of the suite and the profile, lowest first.
@@ -247,78 +269,82 @@ def _suite_and_profile(
     settings: dict[str, object] = {"methods": suite.methods}
     if suite.limit is not None:
         settings["limit"] = suite.limit
-    settings |= _layer_of(suite.sets, problems)
-    of_suite = (_label_of(suite), settings)
-    if profile.origin == _label_of(suite):
-        return [*profile.layers, of_suite]
-    return [of_suite, *profile.layers]
+    settings |= _layer_from_sets(suite.sets, problems)
+    suite_layer = Layer(_origin_of_suite(suite), settings)
+    suite_names_profile = profile.origin == _origin_of_suite(suite)
+    if suite_names_profile:
+        return [*profile.layers, suite_layer]
+    return [suite_layer, *profile.layers]
 
 
-def _flag_layers(c: Choices, problems: list[HarnessError]) -> list[Layer]:
-    """Make a layer of each flag that was given: ("--limit", {"limit": 5, "sample": None}).
+def _flag_layers(choices: Choices, problems: list[HarnessError]) -> list[Layer]:
+    """Make a layer of each flag that was given: Layer("--limit", {"limit": 5, "sample": None}).
 
     Args:
-        c: The user's choices.
+        choices: The user's choices.
         problems: Flags that do not go together are added to it.
     """
     flags: dict[str, object] = {
-        "method.name": c.method,
-        "dataset.name": c.dataset,
-        "model.name": c.model,
-        "dataset.data": c.data,
-        "seed": c.seed,
-        "limit": c.limit,
-        "sample": c.sample,
-        "corpus": c.corpus,
+        "method.name": choices.method,
+        "dataset.name": choices.dataset,
+        "model.name": choices.model,
+        "dataset.data": choices.data,
+        "seed": choices.seed,
+        "limit": choices.limit,
+        "sample": choices.sample,
+        "corpus": choices.corpus,
     }
-    flags |= _own_folder_flags(c, problems)
-    given = {key: value for key, value in flags.items() if value is not None}
-    if c.limit is not None and c.sample is not None:
+    flags |= _flags_of_own_folder(choices, problems)
+    given_flags = {key: value for key, value in flags.items() if value is not None}
+    if choices.limit is not None and choices.sample is not None:
         problems.append(
             UserError("--limit takes the first questions and --sample draws some; give one of them")
         )
-    for key in c.sets:
-        if key in given or f"{key}.name" in given:
+    for key in choices.sets:
+        if key in given_flags or f"{key}.name" in given_flags:
             sentence = f"'{key}' is given twice: by --set and by the flag of that name; keep one"
             problems.append(UserError(sentence))
     layers: list[Layer] = []
-    for key, value in given.items():
+    for key, value in given_flags.items():
         values = nested(key, value)
         # --limit takes the place of a sample that a suite or a file sets, and the reverse.
         if key == "limit":
             values["sample"] = None
         if key == "sample":
             values["limit"] = None
-        name = key.removesuffix(".name").rpartition(".")[2]
-        layers.append((f"--{name}", values))
+        flag = key.removesuffix(".name").rpartition(".")[2]  # "dataset.data" -> "data"
+        layers.append(Layer(f"--{flag}", values))
     return layers
 
 
-def _own_folder_flags(c: Choices, problems: list[HarnessError]) -> dict[str, object]:
-    """What --documents and --questions set of the data set:
-    {"dataset.documents": ..., ...}; {} without.
+def _flags_of_own_folder(choices: Choices, problems: list[HarnessError]) -> dict[str, object]:
+    """What --documents, --questions and --columns set of the data set, by dotted key:
+    {"dataset.documents": "docs/", "dataset.data": "questions.csv", ...}; {} without them.
 
     Args:
-        c: The user's choices.
+        choices: The user's choices.
         problems: Flags that do not go together are added to it.
     """
-    if not c.documents and not c.questions and not c.columns:
+    is_any_given = choices.documents or choices.questions or choices.columns
+    if not is_any_given:
         return {}
-    if not c.documents or not c.questions or c.data or c.dataset not in (None, FOLDER):
+    are_both_given = choices.documents and choices.questions
+    has_other_dataset = choices.data or choices.dataset not in (None, FOLDER)
+    if not are_both_given or has_other_dataset:
         sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
         problems.append(UserError(sentence))
         return {}
     flags: dict[str, object] = {
-        "dataset.data": c.questions,
-        "dataset.documents": c.documents,
-        "dataset.columns": c.columns,
+        "dataset.data": choices.questions,
+        "dataset.documents": choices.documents,
+        "dataset.columns": choices.columns,
     }
-    if c.allow_left_out:
+    if choices.allow_left_out:
         flags["dataset.allow_left_out"] = True
     return flags
 
 
-def _layer_of(sets: Mapping[str, object], problems: list[HarnessError]) -> dict[str, object]:
+def _layer_from_sets(sets: Mapping[str, object], problems: list[HarnessError]) -> dict[str, object]:
     """Turn the values of --set, or of a suite, into one layer; the code that they name is trusted.
 
     {"method.k": 3, "encoder": "e5"} -> {"method": {"params": {"k": 3}}, "encoder": {"name": "e5"}}
@@ -330,14 +356,14 @@ def _layer_of(sets: Mapping[str, object], problems: list[HarnessError]) -> dict[
     layer: dict[str, object] = {}
     trust(*sets.values())
     for key, value in sets.items():
-        root, _, rest = key.partition(".")
+        root, _, key_in_part = key.partition(".")
         if root in ("profile", "suite", "data", "out"):
             problems.append(UserError(f"'{root}' is chosen with --{root}, not with --set"))
         elif root == "methods":
-            instead = f"write --set method.{key.rpartition('.')[2]}=VALUE"
-            problems.append(UserError(f"'{key}' belongs into a file (--config); {instead}"))
-        elif root == "method" and rest:
-            params = attempt(problems, with_prompts, nested(rest, value), "--set")
+            advice = f"write --set method.{key.rpartition('.')[2]}=VALUE"
+            problems.append(UserError(f"'{key}' belongs into a file (--config); {advice}"))
+        elif root == "method" and key_in_part:
+            params = attempt(problems, with_prompts_read, nested(key_in_part, value), "--set")
             layer = merged(layer, {"method": {"params": params or {}}})
         elif _names_a_part(key, value):
             layer = merged(layer, nested(f"{key}.name", value_text(value)))
@@ -355,44 +381,44 @@ def _names_a_part(key: str, value: Any) -> bool:
     """
     if isinstance(value, dict):
         return False
-    root, _, rest = key.partition(".")
-    is_role = root == "roles" and rest != "" and "." not in rest
-    return key in PARTS or is_role
+    root, _, role = key.partition(".")
+    is_model_of_role = root == "roles" and role != "" and "." not in role
+    return key in PART_SCHEMAS or is_model_of_role
 
 
-def _checked_layer(
-    values: Mapping[str, object], origin: str, method: str | None, problems: list[HarnessError]
-) -> dict[str, object]:
-    """Check the keys of a layer, and write a part's mere name as {"name": NAME}.
+def _checked_layer(layer: Layer, method: str | None, problems: list[HarnessError]) -> Layer:
+    """A copy of a layer with a part's mere name as {"name": NAME}, and without keys that it cannot
+    have.
 
     {"model": "llama"} -> {"model": {"name": "llama"}}
 
     Args:
-        values: The layer's settings.
-        origin: Where they are from.
+        layer: The layer.
         method: The run's method, for hints on unknown keys.
         problems: Mistakes are added to it; such a key is left out.
     """
-    layer: dict[str, object] = {}
-    for key, given in values.items():
-        value = _with_names(key, given)
-        if key in GeneralSettings.model_fields or (key in _MAPPINGS and isinstance(value, dict)):
-            layer[key] = value
-        elif key not in _MAPPINGS:
+    checked: dict[str, object] = {}
+    for key, raw_value in layer.values.items():
+        value = _names_as_mappings(key, raw_value)
+        if key in GeneralSettings.model_fields:
+            checked[key] = value
+        elif key not in _KEYS_WITH_MAPPINGS:
             first_leaf = next(iter(flatten(value, key)))
-            problems.append(_unknown_key(first_leaf, origin, method))
+            problems.append(_unknown_key_error(first_leaf, layer.origin, method))
+        elif isinstance(value, dict):
+            checked[key] = value
         elif value is not None:
-            problems.append(UserError(f"{origin}: '{key}' must be a mapping, not {value!r}"))
-    return layer
+            problems.append(UserError(f"{layer.origin}: '{key}' must be a mapping, not {value!r}"))
+    return Layer(layer.origin, checked)
 
 
-def _with_names(key: str, value: Any) -> Any:
+def _names_as_mappings(key: str, value: Any) -> Any:
     """Write a part's mere name as {"name": NAME}; in the value of "roles" for each role.
 
     ("model", "llama")             -> {"name": "llama"}
     ("roles", {"builder": "llama"}) -> {"builder": {"name": "llama"}}
     """
-    if key in PARTS and isinstance(value, str):
+    if key in PART_SCHEMAS and isinstance(value, str):
         return {"name": value}
     if key == "roles" and isinstance(value, dict):
         roles: dict[str, object] = {}
@@ -404,30 +430,30 @@ def _with_names(key: str, value: Any) -> Any:
     return value
 
 
-def _unknown_key(key: str, origin: str, method: str | None) -> UserError:
-    """Make the error for a key that no part of a configuration has;
-    it names keys that may be meant.
+def _unknown_key_error(key: str, origin: str, method: str | None) -> UserError:
+    """Make the error for a key that no part of a configuration has; it names keys that may be
+    meant.
 
     Args:
         key: The key: "k", where "method.k" is meant.
         origin: Where it is from.
         method: The run's method, whose settings may be meant; None if unknown.
     """
-    roots = [*_MAPPINGS, *GeneralSettings.model_fields]
-    known: list[str] = []
-    for part, schema in PARTS.items():
-        known += [f"{part}.{name}" for name in schema.model_fields]
+    top_level_keys = [*_KEYS_WITH_MAPPINGS, *GeneralSettings.model_fields]
+    known_keys: list[str] = []
+    for part_name, schema in PART_SCHEMAS.items():
+        known_keys += [f"{part_name}.{name}" for name in schema.model_fields]
     with contextlib.suppress(UserError):  # an unknown method; its own sentence says so
         implementation = Tree(presets.read("methods", str(method))).values.get("implementation")
-        cls = method_class(str(implementation))
-        known += [f"method.{name}" for name in cls.Config.model_fields]
+        method_type = method_class(str(implementation))
+        known_keys += [f"method.{name}" for name in method_type.Config.model_fields]
     last_word = key.rpartition(".")[2]
-    same = [name for name in known if name.partition(".")[2] == last_word]
+    keys_with_same_word = [name for name in known_keys if name.partition(".")[2] == last_word]
     what = f"key '{key}' ({origin})"
-    if same:
-        return unknown(what, same[0], same[:1])
-    near = close_matches(key, [*known, *roots])
-    return unknown(what, key, near or roots)
+    if keys_with_same_word:
+        return unknown(what, keys_with_same_word[0], keys_with_same_word[:1])
+    close_keys = close_matches(key, [*known_keys, *top_level_keys])
+    return unknown(what, key, close_keys or top_level_keys)
 
 
 @dataclass(frozen=True)
@@ -437,7 +463,7 @@ class ChosenPreset:
     Attributes:
         kind: "methods" or "datasets".
         names: Its names, by presets.fold.
-        implementation: The method's class.
+        implementation: The short name or "module:Class" of the method's class.
     """
 
     kind: str
@@ -449,13 +475,13 @@ class ChosenPreset:
         return presets.fold(name) in self.names
 
 
-def chosen_by_name(
+def with_settings_by_name(
     layers: list[Layer], chosen: ChosenPreset, problems: list[HarnessError]
 ) -> Iterator[Layer]:
     """Yield every layer, and before it what it sets for the chosen method or data set by name.
 
-        before ("file.yaml", {"methods": {"pecan": {"t_p": 0.6}}}), if pecan is chosen,
-        comes  ("file.yaml", {"method": {"params": {"t_p": 0.6}}})
+        before Layer("file.yaml", {"methods": {"pecan": {"t_p": 0.6}}}), if pecan is chosen,
+        comes  Layer("file.yaml", {"method": {"params": {"t_p": 0.6}}})
 
     Settings for "*", every method, come before those by name, and parameters that the chosen
     method does not have are left out of them. An unknown name, or an entry that is no mapping, is
@@ -466,10 +492,10 @@ def chosen_by_name(
         chosen: The preset.
         problems: Mistakes are added to it.
     """
-    for origin, values in layers:
-        entries = mapping_at(values, chosen.kind)
-        yield from _settings_by_name(origin, entries, chosen, problems)
-        yield origin, values
+    for layer in layers:
+        entries = mapping_at(layer.values, chosen.kind)
+        yield from _settings_by_name(layer.origin, entries, chosen, problems)
+        yield layer
 
 
 def _settings_by_name(
@@ -489,24 +515,26 @@ def _settings_by_name(
     if not entries:
         return
     kind = chosen.kind
-    known = {presets.fold(name): name for name in presets.names(kind)}
-    every_method_first = sorted(entries, key=lambda key: key != "*")
-    for key in every_method_first:
-        entry = entries[key]
+    known_names = {presets.fold(name): name for name in presets.names(kind)}
+    every_method_first = sorted(entries, key=lambda name: name != _EVERY_METHOD)
+    for name in every_method_first:
+        entry = entries[name]
+        is_of_every_method = kind == "methods" and name == _EVERY_METHOD
         if not isinstance(entry, dict):
-            problems.append(UserError(f"{origin}: {kind}.{key} must be a mapping of its settings"))
-        elif kind == "datasets" and chosen.is_called(key):
-            yield origin, {"dataset": entry}
-        elif kind == "methods" and (key == "*" or chosen.is_called(key)):
+            problems.append(UserError(f"{origin}: {kind}.{name} must be a mapping of its settings"))
+        elif is_of_every_method:
             settings = _settings_of_method(entry)
-            if key == "*":
-                cls = method_class(chosen.implementation)
-                params = mapping_at(settings, "method", "params")
-                settings["method"] = {"params": _params_that_fit(cls, params, origin)}
-            yield origin, _checked_layer(settings, origin, None, problems)
-        elif presets.fold(key) not in known:
-            what = f"{presets.singular(kind)} '{key}' ({origin})"
-            problems.append(unknown(what, key, known.values()))
+            method_type = method_class(chosen.implementation)
+            params = mapping_at(settings, "method", "params")
+            settings["method"] = {"params": _params_that_method_has(method_type, params, origin)}
+            yield _checked_layer(Layer(origin, settings), None, problems)
+        elif kind == "methods" and chosen.is_called(name):
+            yield _checked_layer(Layer(origin, _settings_of_method(entry)), None, problems)
+        elif chosen.is_called(name):
+            yield Layer(origin, {"dataset": entry})
+        elif presets.fold(name) not in known_names:
+            what = f"{presets.singular(kind)} '{name}' ({origin})"
+            problems.append(unknown(what, name, known_names.values()))
 
 
 def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:
@@ -522,30 +550,33 @@ def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:
     return settings
 
 
-def _params_that_fit(
-    cls: type[Method], params: dict[str, object], origin: str
+def _params_that_method_has(
+    method_type: type[Method], params: dict[str, object], origin: str
 ) -> dict[str, object]:
-    """Of the parameters set for every method, keep those that this method has.
+    """Those of the parameters set for every method that this method has.
 
-    Of `prompts` it keeps those with the name of one of the method's, or a name so close that it is
-    a typing error, which is reported later.
+    Of `prompts` these are the ones with the name of one of the method's, or a name so close that it
+    is a typing error, which is reported later.
 
     Args:
-        cls: The method.
+        method_type: The method.
         params: The parameters by name.
         origin: Where they are from.
     """
-    params = {name: value for name, value in params.items() if name in cls.Config.model_fields}
-    if "prompts" in params:
-        method = cls(cls.Config())
-        known = sorted({prompt.name for prompt in method.templates()})
-        replaced = with_prompts(params, origin)["prompts"]
-        own = {name: turns for name, turns in replaced.items() if close_matches(name, known)}
-        params["prompts"] = own
-    return params
+    fields = method_type.Config.model_fields
+    own_params = {name: value for name, value in params.items() if name in fields}
+    if "prompts" not in own_params:
+        return own_params
+    method = method_type(method_type.Config())
+    prompt_names = sorted({prompt.name for prompt in method.templates()})
+    replacements = with_prompts_read(own_params, origin)["prompts"]
+    own_params["prompts"] = {
+        name: turns for name, turns in replacements.items() if close_matches(name, prompt_names)
+    }
+    return own_params
 
 
-def with_prompts(params: Any, origin: str) -> Any:
+def with_prompts_read(params: Any, origin: str) -> Any:
     """Read `prompts` among a method's parameters, a mapping or the name of a file with one.
 
     {"k": 3, "prompts": {"answer": "Who?"}} -> {"k": 3, "prompts": {"answer": {"user": "Who?"}}}
@@ -566,9 +597,9 @@ def with_prompts(params: Any, origin: str) -> Any:
         raise UserError(
             f"{origin}: prompts must be a mapping of names to texts, or a YAML file with one"
         )
-    turns: dict[str, object] = {}
+    turns_by_prompt: dict[str, object] = {}
     for name, text in prompts.items():
         if not isinstance(text, dict):
             text = {"user": text}
-        turns[str(name)] = text
-    return {**params, "prompts": turns}
+        turns_by_prompt[str(name)] = text
+    return {**params, "prompts": turns_by_prompt}

@@ -42,9 +42,14 @@ class AnswerSchema(BaseModel):
 
 
 def read_system_prompt(value: Any) -> Any:
-    """Read the system prompt from a file, if a setting names one: {"name": ..., "text": ...}.
+    """Read the system prompt from a file, if a setting names one: {"name": "brief", "text": "You
+    are a clerk ..."}.
 
-    Anything but a text stays as it is. Raises ValueError.
+    Args:
+        value: The name of the file. Anything but a text is returned as it is.
+
+    Raises:
+        ValueError: There is no such file, or it is empty.
     """
     if not isinstance(value, str):
         return value
@@ -55,34 +60,38 @@ def read_system_prompt(value: Any) -> Any:
 
 
 def read_answer_schema(value: Any) -> Any:
-    """Read and check the JSON schema in a file, if a setting names
-    one: {"name": ..., "form": {...}}.
+    """Read and check the JSON schema in a file, if a setting names one: {"name": "reply", "form":
+    {"type": "object", ...}}.
 
-    Anything but a text stays as it is. Raises ValueError.
+    Args:
+        value: The name of the file. Anything but a text is returned as it is.
+
+    Raises:
+        ValueError: There is no such file, or it holds no JSON schema.
     """
     from jsonschema import Draft202012Validator, SchemaError
 
     if not isinstance(value, str):
         return value
     try:
-        form = json.loads(_read_text(value))
+        schema = json.loads(_read_text(value))
     except json.JSONDecodeError as error:
         raise ValueError(f"{value} is not JSON: {error}") from error
     try:
-        Draft202012Validator.check_schema(form)
+        Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"{value} is no JSON schema: {error.message}") from error
-    return {"name": _name_in_tables(value), "form": form}
+    return {"name": _name_in_tables(value), "form": schema}
 
 
 def _name_in_tables(path: str) -> str:
     """The name of a file in tables, without its ending: as it was typed, or the mere file name
     where it was typed as a place on this machine.
     """
-    place = Path(path)
-    if place.is_absolute() or path.startswith("~"):
-        return place.stem
-    return place.with_suffix("").as_posix()
+    file = Path(path)
+    if file.is_absolute() or path.startswith("~"):
+        return file.stem
+    return file.with_suffix("").as_posix()
 
 
 def _read_text(path: str) -> str:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from harness.config.applications import (
     CallOptions,
-    address_or_function,
     call_settings,
-    name_and_place,
+    parse_named_target,
 )
 from harness.errors import UserError
 
@@ -33,19 +32,18 @@ def retriever_settings(text: str | None, options: CallOptions) -> Mapping[str, o
         UserError: The text names no retriever, or there are options without one.
     """
     if text is None:
-        if options.given:
+        if options.is_any_given:
             raise UserError(
                 "--retriever-map and the other --retriever-... options are for --retriever; name "
                 "one"
             )
         return None
-    name, place = name_and_place(text, options.option, "retriever")
-    settings: dict[str, object] = {"name": name, **call_settings(options, Path())}
-    url, function = address_or_function(place)
-    if url is not None:
-        settings["base_url"] = url
-    if function is not None:
-        settings["function"] = function
+    target = parse_named_target(text, options.option, default_name="retriever")
+    settings: dict[str, object] = {"name": target.name, **call_settings(options, Path())}
+    if target.url is not None:
+        settings["base_url"] = target.url
+    if target.function is not None:
+        settings["function"] = target.function
     if options.key is not None:
         settings["api_key_env"] = options.key
     return settings

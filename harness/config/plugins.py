@@ -13,7 +13,7 @@ def targets(group: str) -> dict[str, str]:
 
     If two packages use one name, the first counts.
     """
-    found: dict[str, str] = {}
-    for point in entry_points(group=group):
-        found.setdefault(point.name, point.value)
-    return found
+    target_by_name: dict[str, str] = {}
+    for entry_point in entry_points(group=group):
+        target_by_name.setdefault(entry_point.name, entry_point.value)
+    return target_by_name

@@ -3,7 +3,7 @@ HARNESS_CONFIGS names.
 
     names("methods")                 ["bm25", "closed-book", ..., "pecan"]
     find("methods", "Full_Context")  "full-context": case, "-" and "_" do not count
-    read("methods", "pecan-4k")      the layers, base first: [("configs/methods/pecan.yaml", {...}), (...)]
+    read("methods", "pecan-4k")      the layers, base first: [Layer("configs/methods/pecan.yaml", {...}), ...]
 
 A file in a folder of its own is named with it: configs/datasets/ruler/vt.yaml is "ruler/vt". A file
 may say `extends: other-name`; it is then laid over that one. The user's own folder is searched
@@ -37,68 +37,78 @@ _PATH_KEYS = (
     "adapters",
     "script",
 )
-_NOTES = ("summary", "download", "official_questions")  # keys about a preset that set nothing
+_KEYS_THAT_SET_NOTHING = (
+    "summary",
+    "download",
+    "official_questions",
+)  # keys about a preset that set nothing
 
 
 @dataclass(frozen=True)
 class _Preset:
-    """A preset of some kind.
+    """Where a preset of some kind is.
 
     Attributes:
         name: Its name: "bm25", "ruler/vt".
-        shown: Its file as messages name it; for one of an installed package without a file, the
+        shown_name: Its file as messages name it; for one of an installed package without a file, the
             target of its entry point.
         path: Its file; None for an entry point.
     """
 
     name: str
-    shown: str
+    shown_name: str
     path: Path | None
 
 
-_Files = dict[str, _Preset]
+_PresetByName = dict[str, _Preset]
 """Folded name -> preset."""
 
 
 def singular(kind: str) -> str:
     """The kind of presets in the singular, as messages say it: "methods" -> "method"."""
-    return "data set" if kind == "datasets" else kind.removesuffix("s")
+    if kind == "datasets":
+        return "data set"
+    return kind.removesuffix("s")
 
 
-def _files_in(folder: Path, kind: str, label: str) -> _Files:
+def _presets_in_folder(folder: Path, kind: str, shown_folder: str) -> _PresetByName:
     """List the preset files of a kind below a folder, by folded name.
 
     Args:
         folder: A folder like configs/.
         kind: "methods": the files are in folder/methods.
-        label: What messages call the folder: "configs".
+        shown_folder: What messages call the folder: "configs".
     """
-    files: _Files = {}
+    preset_by_name: _PresetByName = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
         name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
-        files[fold(name)] = _Preset(name, f"{label}/{kind}/{name}.yaml", path)
-    return files
+        preset_by_name[fold(name)] = _Preset(name, f"{shown_folder}/{kind}/{name}.yaml", path)
+    return preset_by_name
 
 
 # These files are listed and parsed once: a list of all plans looks presets up 11,000 times.
 @functools.cache
-def _shipped(kind: str) -> _Files:
+def _shipped_presets(kind: str) -> _PresetByName:
     """List the preset files of a kind of this project and of installed packages; cached.
 
     Of equal names this project's counts.
     """
-    files: _Files = {}
+    preset_by_name: _PresetByName = {}
     for package in plugins.targets("harness.configs").values():
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin:
-            files |= _files_in(Path(spec.origin).parent / "configs", kind, "configs")
-    return files | _files_in(Path(__file__).parents[2] / "configs", kind, "configs")
+            preset_by_name |= _presets_in_folder(
+                Path(spec.origin).parent / "configs", kind, "configs"
+            )
+    return preset_by_name | _presets_in_folder(
+        Path(__file__).parents[2] / "configs", kind, "configs"
+    )
 
 
-_read_shipped = functools.cache(read_yaml)
+_read_shipped_file = functools.cache(read_yaml)
 
 
-def _files(kind: str) -> _Files:
+def _all_presets(kind: str) -> _PresetByName:
     """List all presets of a kind, by folded name.
 
     Of equal names the user's own (HARNESS_CONFIGS) counts, then this project's, then those of
@@ -109,30 +119,30 @@ def _files(kind: str) -> _Files:
     folder = os.environ.get(ENV)
     if folder and not Path(folder).is_dir():
         raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
-    files: _Files = {}
+    preset_by_name: _PresetByName = {}
     if kind in GROUPS:
         for name, target in plugins.targets(GROUPS[kind]).items():
-            files[fold(name)] = _Preset(name, target, None)
-    files |= _shipped(kind)
+            preset_by_name[fold(name)] = _Preset(name, target, None)
+    preset_by_name |= _shipped_presets(kind)
     if folder:
-        files |= _files_in(Path(folder), kind, f"${ENV}")
-    return files
+        preset_by_name |= _presets_in_folder(Path(folder), kind, f"${ENV}")
+    return preset_by_name
 
 
 def names(kind: str) -> list[str]:
     """All names of a kind of presets ("methods"), sorted; those of installed packages included."""
-    return sorted(preset.name for preset in _files(kind).values())
+    return sorted(preset.name for preset in _all_presets(kind).values())
 
 
 def find(kind: str, name: str) -> str:
     """The spelling of a preset's name: "Full_Context" -> "full-context". Raises UnknownName."""
-    preset = _files(kind).get(fold(name))
+    preset = _all_presets(kind).get(fold(name))
     if preset is not None:
         return preset.name
     hint = f"harness list {kind}; for your own set {ENV}=FOLDER"
     if kind in ("models", "encoders"):
         hint += "; a folder or a hub id owner/name will do too"
-    known = [each.name for each in _files(kind).values()]
+    known = [each.name for each in _all_presets(kind).values()]
     raise UnknownName(singular(kind), name, known, hint)
 
 
@@ -147,51 +157,55 @@ def _with_full_paths(value: object, folder: Path, is_path: bool = False) -> obje
         is_path: Whether the value stands below a key that names files.
     """
     if isinstance(value, dict):
-        full: dict[str, object] = {}
+        with_full_paths: dict[str, object] = {}
         for key, inner in value.items():
-            full[key] = _with_full_paths(inner, folder, is_path or key in _PATH_KEYS)
-        return full
+            with_full_paths[key] = _with_full_paths(inner, folder, is_path or key in _PATH_KEYS)
+        return with_full_paths
     if isinstance(value, list):
         return [_with_full_paths(inner, folder, is_path) for inner in value]
-    if is_path and isinstance(value, str) and value and (folder / value).exists():
+    if not is_path or not isinstance(value, str):
+        return value
+    is_in_folder = value != "" and (folder / value).exists()
+    if is_in_folder:
         return str(folder / value)
     return value
 
 
-def read(kind: str, name: str, about: bool = False) -> list[Layer]:
-    """Read the layers of a preset, base first: [("configs/methods/bm25.yaml", {...})].
+def read(kind: str, name: str, with_notes: bool = False) -> list[Layer]:
+    """Read the layers of a preset, base first: [Layer("configs/methods/bm25.yaml", {...})].
 
     Also marks the code that they name as trusted, so that it may be imported.
 
     Args:
         kind: "methods", "datasets", ...
         name: The preset's name.
-        about: Also return the keys that set nothing (`summary`, `download`, ...).
+        with_notes: Whether the layers also have the keys that set nothing (`summary`, `download`,
+            ...).
 
     Raises:
         UnknownName: There is no such preset.
         ConfigError: A file cannot be read, or extends itself.
     """
     layers: list[Layer] = []
-    seen: list[str] = []
+    files_read: list[str] = []
     next_name: object = name
     while next_name is not None:
         if not isinstance(next_name, str):
-            raise ConfigError([f"{seen[-1]}: 'extends' must be the name of another file"])
-        preset = _files(kind)[fold(find(kind, next_name))]
-        seen.append(preset.shown)
-        if preset.shown in seen[:-1]:
-            raise ConfigError([f"{preset.shown}: extends itself ({' -> '.join(seen)})"])
+            raise ConfigError([f"{files_read[-1]}: 'extends' must be the name of another file"])
+        preset = _all_presets(kind)[fold(find(kind, next_name))]
+        files_read.append(preset.shown_name)
+        if preset.shown_name in files_read[:-1]:
+            raise ConfigError([f"{preset.shown_name}: extends itself ({' -> '.join(files_read)})"])
         values = _values_of(kind, preset)
         trust(values)  # shipped, in the user's own folder, or of an installed package
         next_name = values.get("extends")
         left_out = {"extends"}
-        if not about:
-            left_out |= set(_NOTES)
+        if not with_notes:
+            left_out |= set(_KEYS_THAT_SET_NOTHING)
         if layers:
             left_out.add("name")  # a base's name in tables
-        own = {key: value for key, value in values.items() if key not in left_out}
-        layers.insert(0, (preset.shown, own))
+        settings = {key: value for key, value in values.items() if key not in left_out}
+        layers.insert(0, Layer(preset.shown_name, settings))
     return layers
 
 
@@ -201,15 +215,15 @@ def _values_of(kind: str, preset: _Preset) -> dict[str, object]:
     Of the user's own file, names of files beside it become absolute. Raises ConfigError.
     """
     if preset.path is None:
-        trust(preset.shown)  # its package was installed
+        trust(preset.shown_name)  # its package was installed
         if kind == "methods":
-            return {"implementation": preset.shown}
-        loaded: dict[str, object] = load(preset.shown)
-        return loaded
-    if preset.shown.startswith("configs/"):
-        return _read_shipped(preset.path, preset.shown)
+            return {"implementation": preset.shown_name}
+        loaded_values: dict[str, object] = load(preset.shown_name)
+        return loaded_values
+    if preset.shown_name.startswith("configs/"):
+        return _read_shipped_file(preset.path, preset.shown_name)
     own_folder = Path(os.environ[ENV]).absolute()
-    values = read_yaml(preset.path, preset.shown)
+    values = read_yaml(preset.path, preset.shown_name)
     return {
         key: _with_full_paths(value, own_folder, key in _PATH_KEYS) for key, value in values.items()
     }
@@ -238,11 +252,11 @@ def _dataset_note(dataset: str, key: str) -> object:
 
     None where none does, or there is no such preset.
     """
-    if fold(dataset) not in _files("datasets"):
+    if fold(dataset) not in _all_presets("datasets"):
         return None
-    for _, values in reversed(read("datasets", dataset, about=True)):
-        if key in values:
-            return values[key]
+    for layer in reversed(read("datasets", dataset, with_notes=True)):
+        if key in layer.values:
+            return layer.values[key]
     return None
 
 
@@ -250,14 +264,14 @@ def summaries(kind: str) -> dict[str, str]:
     """All names of a kind with one line about each, sorted by name; read
     from files, nothing is imported.
     """
-    found: dict[str, str] = {}
-    for preset in sorted(_files(kind).values(), key=lambda preset: preset.name):
+    summary_by_name: dict[str, str] = {}
+    for preset in sorted(_all_presets(kind).values(), key=lambda preset: preset.name):
         if preset.path is None:
-            found[preset.name] = f"added by {preset.shown}"
+            summary_by_name[preset.name] = f"added by {preset.shown_name}"
         else:
-            summary = read_yaml(preset.path, preset.shown).get("summary")
-            found[preset.name] = str(summary or f"see {preset.shown}")
-    return found
+            summary = read_yaml(preset.path, preset.shown_name).get("summary")
+            summary_by_name[preset.name] = str(summary or f"see {preset.shown_name}")
+    return summary_by_name
 
 
 def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dict[str, object]:
@@ -272,17 +286,17 @@ def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dic
         dataset: The data set's name; None for no data set.
     """
     by_dataset = mapping_at(values, "by_dataset")
-    table = {fold(name): params for name, params in by_dataset.items()}
+    params_by_dataset = {fold(name): params for name, params in by_dataset.items()}
     name = fold(dataset or "")
     base_name = name.rpartition("/")[2].removesuffix("-e")
-    return mapping_at(table, name) or mapping_at(table, base_name)
+    return mapping_at(params_by_dataset, name) or mapping_at(params_by_dataset, base_name)
 
 
 def synthetic_counterpart(dataset: str) -> str | None:
     """The made-up data set "pocket/<name>" that may stand in for another
     one; None where there is none.
     """
-    preset = _files("datasets").get(fold(f"pocket/{dataset}"))
+    preset = _all_presets("datasets").get(fold(f"pocket/{dataset}"))
     if preset is None:
         return None
     return preset.name

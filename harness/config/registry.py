@@ -44,9 +44,9 @@ GROUPS = {
 }
 
 # Texts with a colon that the user chose; what is no "module:name" is never looked up.
-_trusted: set[str] = set()
+_trusted_targets: set[str] = set()
 # Target -> what `register_target` was given.
-_objects: dict[str, object] = {}
+_objects_by_target: dict[str, object] = {}
 
 
 def trust(*values: Any) -> None:
@@ -57,7 +57,7 @@ def trust(*values: Any) -> None:
     """
     for value in values:
         if isinstance(value, str) and ":" in value:
-            _trusted.add(value)
+            _trusted_targets.add(value)
         elif isinstance(value, dict):
             trust(*value.values())
         elif isinstance(value, list | tuple):
@@ -70,7 +70,7 @@ def register_target(value: Any) -> str:
     Returns its target: "module:name".
     """
     target = f"{value.__module__}:{value.__name__}"
-    _objects[target] = value
+    _objects_by_target[target] = value
     trust(target)
     return target
 
@@ -81,7 +81,7 @@ def check_trusted(target: str) -> None:
     user_folder = os.environ.get(ENV)
     if user_folder and module.isidentifier() and (Path(user_folder) / f"{module}.py").is_file():
         return
-    if target in _trusted:
+    if target in _trusted_targets:
         return
     for group in GROUPS.values():
         if target in plugins.targets(group).values():
@@ -99,19 +99,19 @@ def shipped(section: str) -> dict[str, str]:
 
     shipped("backends") -> {"hf": "harness.llm.load:Transformers", ...}
     """
-    table = mapping_at(_registry(), section)
-    own = {name: str(target) for name, target in table.items()}
-    return plugins.targets(f"harness.{section}") | own
+    own_section = mapping_at(_read_registry(), section)
+    own_targets = {name: str(target) for name, target in own_section.items()}
+    return plugins.targets(f"harness.{section}") | own_targets
 
 
-def begin_with() -> list[str]:
+def methods_listed_first() -> list[str]:
     """The names of the methods that a list of methods begins with."""
-    names = _registry()["begin_with"]
+    names = _read_registry()["begin_with"]
     assert isinstance(names, list)  # our own file
     return names
 
 
-def _registry() -> dict[str, object]:
+def _read_registry() -> dict[str, object]:
     """Read and parse configs/registry.yaml."""
     return read_yaml(Path(configs.__path__[0]) / "registry.yaml")
 
@@ -182,8 +182,8 @@ def import_target(target: str) -> Any:
         CannotRun: It needs a package that is not installed.
         UnknownName: It has no such name.
     """
-    if target in _objects:
-        return _objects[target]
+    if target in _objects_by_target:
+        return _objects_by_target[target]
     module_name, _, name = target.partition(":")
     user_folder = os.environ.get(ENV)
     if user_folder and os.path.abspath(user_folder) not in sys.path:
@@ -191,16 +191,16 @@ def import_target(target: str) -> Any:
         sys.path.append(os.path.abspath(user_folder))
     try:
         module = importlib.import_module(module_name)
-    except Exception as e:  # a module of the user's own raises anything
-        error = _import_error(target, e)
-        if error is None:
+    except Exception as import_error:  # a module of the user's own raises anything
+        user_error = _import_error(target, import_error)
+        if user_error is None:
             raise  # a bug of this project
-        raise error from e
+        raise user_error from import_error
     if not hasattr(module, name):
-        public = [known for known in vars(module) if not known.startswith("_")]
-        place = getattr(module, "__file__", "built in")
-        near = close_matches(name, public) or public
-        raise UnknownName(f"name in module '{module_name}' ({place})", name, near)
+        public_names = [known for known in vars(module) if not known.startswith("_")]
+        file = getattr(module, "__file__", "built in")
+        suggested = close_matches(name, public_names) or public_names
+        raise UnknownName(f"name in module '{module_name}' ({file})", name, suggested)
     return getattr(module, name)
 
 
@@ -213,23 +213,24 @@ def _import_error(target: str, error: Exception) -> UserError | CannotRun | None
         error: What importing raised.
     """
     module_name, _, _ = target.partition(":")
-    top, _, _ = module_name.partition(".")
-    missing = ""
+    top_package, _, _ = module_name.partition(".")
+    missing_module = ""
     if isinstance(error, ModuleNotFoundError):
-        missing = str(error.name or "")
-    if missing and f"{module_name}.".startswith(f"{missing}."):
+        missing_module = str(error.name or "")
+    if missing_module and f"{module_name}.".startswith(f"{missing_module}."):
         return UserError(
-            f"no module '{module_name}' (named by '{target}'); put {top}.py into the folder {ENV}, "
-            "or install its package"
+            f"no module '{module_name}' (named by '{target}'); put {top_package}.py into the "
+            f"folder {ENV}, or install its package"
         )
-    if missing and "." not in missing:
+    if missing_module and "." not in missing_module:
         return CannotRun(
-            f"'{target}' needs the package '{missing}'; install it with: pip install {missing}"
+            f"'{target}' needs the package '{missing_module}'; install it with: pip install "
+            f"{missing_module}"
         )
-    if top in ("harness", "methods"):
+    if top_package in ("harness", "methods"):
         return None
-    place = ""
+    where = ""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.name == "<module>":
-            place = f"{frame.filename}, line {frame.lineno}: "
-    return UserError(f"'{target}' cannot be imported: {place}{type(error).__name__}: {error}")
+            where = f"{frame.filename}, line {frame.lineno}: "
+    return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")

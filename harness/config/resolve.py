@@ -17,16 +17,16 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from harness.config import presets, registry
 from harness.config.layers import (
-    PARTS,
+    PART_SCHEMAS,
     Choices,
     ChosenPreset,
-    chosen_by_name,
     read_layers,
-    with_prompts,
+    with_prompts_read,
+    with_settings_by_name,
 )
 from harness.config.schema import (
     DatasetConfig,
@@ -44,9 +44,9 @@ from harness.models import ROLES_WITH_OWN_MODEL
 DEFAULTS = {"model": "default", "encoder": "minilm"}
 DEFAULT = "default"
 """The origin of a value that nothing set."""
-_AS_READER = "as the reader"
-_OF_A_PACKAGE = ("package", "package_path", "sha256")
-_DEFINING = {"implementation", "format", "source", "backend"}
+_AS_READER_ORIGIN = "as the reader"
+_KEYS_OF_A_PACKAGE = ("package", "package_path", "sha256")
+_KEYS_THAT_DESCRIBE_A_PART = {"implementation", "format", "source", "backend"}
 """A layer with one of these keys describes a part that has no preset."""
 
 
@@ -158,17 +158,17 @@ def resolve(choices: Choices, check: Check | None = None) -> Settings:
 
 def resolve_method(choices: Choices) -> ResolvedPart[MethodChoice]:
     """Resolve the method alone. Raises UserError for one mistake, ConfigError for several."""
-    return _Resolver(choices).only("method", MethodChoice)
+    return _Resolver(choices).resolve_only("method", MethodChoice)
 
 
 def resolve_dataset(choices: Choices) -> ResolvedPart[DatasetConfig]:
     """Resolve the data set alone. Raises UserError for one mistake, ConfigError for several."""
-    return _Resolver(choices).only("dataset", DatasetConfig)
+    return _Resolver(choices).resolve_only("dataset", DatasetConfig)
 
 
 def resolve_model(choices: Choices) -> ResolvedPart[ModelConfig]:
     """Resolve the reader alone. Raises UserError for one mistake, ConfigError for several."""
-    return _Resolver(choices).only("model", ModelConfig)
+    return _Resolver(choices).resolve_only("model", ModelConfig)
 
 
 def resolve_encoder(choices: Choices) -> ResolvedPart[EncoderConfig]:
@@ -176,11 +176,11 @@ def resolve_encoder(choices: Choices) -> ResolvedPart[EncoderConfig]:
 
     Raises UserError for one mistake, ConfigError for several.
     """
-    return _Resolver(choices).only("encoder", EncoderConfig)
+    return _Resolver(choices).resolve_only("encoder", EncoderConfig)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PartToResolve:
     """A part that is to be resolved.
 
     Attributes:
@@ -194,22 +194,25 @@ class _Part:
     role: str
 
     @classmethod
-    def at(cls, path: str) -> _Part:
-        """Make the part at a path: "roles.builder" -> _Part("roles.builder", "model", "builder").
+    def at(cls, path: str) -> _PartToResolve:
+        """Make the part at a path.
+
+            "roles.builder" -> _PartToResolve("roles.builder", field="model", role="builder")
+            "encoder"       -> _PartToResolve("encoder", field="encoder", role="")
 
         Raises UserError for a role that cannot have a model of its own.
         """
-        name, _, role = path.partition(".")
+        field_name, _, role = path.partition(".")
         if role:
-            name = "model"
-        if role in ("reader", *PARTS):
+            field_name = "model"
+        if role in ("reader", *PART_SCHEMAS):
             flag = f"--set {role}=NAME"
             if role == "reader":
                 flag = "--model"
             raise UserError(f"set the {role} with {flag}, not as a role")
         if role and role not in ROLES_WITH_OWN_MODEL:
             raise unknown(f"role '{role}'", role, ROLES_WITH_OWN_MODEL)
-        return cls(path, name, role)
+        return cls(path, field_name, role)
 
     @property
     def kind(self) -> str:
@@ -222,22 +225,22 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Name:
+class _PartName:
     """The name of a part, and where it comes from.
 
     Attributes:
         name: The name; None where nothing names the part.
         origin: What named it.
-        chosen: Whether the user's layers name it, so that it is no default.
+        is_chosen: Whether the user's layers name it, so that it is no default.
     """
 
     name: str | None
     origin: str
-    chosen: bool = False
+    is_chosen: bool = False
 
 
 @dataclass
-class _Base:
+class _PartBase:
     """What the layers of a part are laid over: its preset, or the folder that it names.
 
     Attributes:
@@ -288,13 +291,13 @@ class _Resolver:
         Mistakes are added to `problems`, and the part stays None.
         """
         parts = self.parts
-        parts.method = attempt(self.problems, self._part, "method", MethodChoice)
-        parts.dataset = attempt(self.problems, self._part, "dataset", DatasetConfig)
-        parts.model = attempt(self.problems, self._part, "model", ModelConfig)
-        parts.encoder = attempt(self.problems, self._part, "encoder", EncoderConfig)
-        parts.reranker = attempt(self.problems, self._part, "reranker", EncoderConfig)
+        parts.method = attempt(self.problems, self._resolve_part, "method", MethodChoice)
+        parts.dataset = attempt(self.problems, self._resolve_part, "dataset", DatasetConfig)
+        parts.model = attempt(self.problems, self._resolve_part, "model", ModelConfig)
+        parts.encoder = attempt(self.problems, self._resolve_part, "encoder", EncoderConfig)
+        parts.reranker = attempt(self.problems, self._resolve_part, "reranker", EncoderConfig)
         for role in self._named_roles():
-            model = attempt(self.problems, self._part, f"roles.{role}", ModelConfig)
+            model = attempt(self.problems, self._resolve_part, f"roles.{role}", ModelConfig)
             if model is not None:
                 parts.roles[role] = model
         attempt(self.problems, self._resolve_general)
@@ -302,23 +305,23 @@ class _Resolver:
     def _named_roles(self) -> list[str]:
         """The roles that some layer gives a model of their own, such as "builder"."""
         roles: dict[str, None] = {}
-        for _, values in self.layers:
-            roles |= dict.fromkeys(mapping_at(values, "roles"))
+        for layer in self.layers:
+            roles |= dict.fromkeys(mapping_at(layer.values, "roles"))
         return list(roles)
 
-    def only(self, path: str, form: type[P]) -> ResolvedPart[P]:
+    def resolve_only(self, path: str, form: type[P]) -> ResolvedPart[P]:
         """Resolve one part alone. Raises UserError for one mistake, ConfigError for several.
 
         Args:
             path: The part: "model".
             form: What it is validated as.
         """
-        part = attempt(self.problems, self._part, path, form)
+        value = attempt(self.problems, self._resolve_part, path, form)
         raise_all(self.problems)
         # Only a part that nothing names is None: a method, data set or reader without a name is a
         # mistake or has a default, and resolve_encoder is called for choices that name an encoder.
-        assert part is not None
-        return ResolvedPart(part, self.origins)
+        assert value is not None
+        return ResolvedPart(value, self.origins)
 
     def settings(self) -> Settings:
         """All that was resolved as Settings. Raises UserError for one
@@ -350,27 +353,27 @@ class _Resolver:
         Also notes their origins. Raises ConfigError.
         """
         fields = GeneralSettings.model_fields
-        own_layers: list[Layer] = []
-        for origin, values in self.layers:
-            own = {key: value for key, value in values.items() if key in fields}
-            own_layers.append((origin, own))
-        tree = Tree(own_layers)
+        general_layers: list[Layer] = []
+        for layer in self.layers:
+            values = {key: value for key, value in layer.values.items() if key in fields}
+            general_layers.append(Layer(layer.origin, values))
+        tree = Tree(general_layers)
         self.general = build(GeneralSettings, tree, "")
         for key, value in self.general:
             self.origins[key] = DEFAULT
             if value is not None:
                 self.origins[key] = tree.origins.get(key, DEFAULT)
 
-    def _part(self, path: str, form: type[P]) -> P | None:
+    def _resolve_part(self, path: str, form: type[P]) -> P | None:
         """Resolve one part, and note the origins of its values; None for a part that nothing names.
 
         What the layers set for the method or data set by its name holds for it too. The layers of
         method pecan, lowest first, where a user's file has `encoder.default` and sets t_p:
 
-            ("file.yaml", {"encoder": "minilm"})                   `encoder.default`, for this method
-            ("configs/methods/pecan.yaml", {"params": {...}})      the preset, with what it extends
-            ("file.yaml", {"params": {"t_p": 0.6}})                the user's layers
-            ("--method", {"name": "pecan"})
+            Layer("file.yaml", {"encoder": "minilm"})               `encoder.default`
+            Layer("configs/methods/pecan.yaml", {"params": {...}})  the preset, with what it extends
+            Layer("file.yaml", {"params": {"t_p": 0.6}})            the user's layers
+            Layer("--method", {"name": "pecan"})
 
         Args:
             path: "model", "roles.builder".
@@ -380,70 +383,68 @@ class _Resolver:
             UserError: One mistake.
             ConfigError: Several.
         """
-        part = _Part.at(path)
-        named = self._name_of(part)
-        base = self._base_of(part, named)
+        part = _PartToResolve.at(path)
+        name = self._find_name(part)
+        base = self._find_base(part, name)
         if base is None:
             return None
         if path in ("method", "dataset"):
-            self._put_settings_by_name(part, base)
-        lowest: list[Layer] = []
+            self._make_layers_of_settings_by_name(part, base)
+        layers = [*base.layers, *self._own_layers(part, name, base)]
         if path == "method":
-            lowest = self._default_encoder(base)
-        layers = [*lowest, *base.layers, *self._layers_above(part, named, base)]
+            layers = [*self._default_encoder(base), *layers]
         if path == "dataset":
-            layers = _with_options(layers, self.problems)
+            layers = _with_options_moved(layers, self.problems)
         reader = self.parts.model
         if part.role and reader is not None and reader.deterministic:
-            # Of the run, so of every role's model.
-            layers.append((self.origins["model.deterministic"], {"deterministic": True}))
-        tree = Tree([*layers, (base.origin, {"name": base.name})])
-        built = build(form, tree, path)
-        for leaf in flatten(built.model_dump(mode="json")):
+            # A setting of the run, so of every role's model.
+            layers.append(Layer(self.origins["model.deterministic"], {"deterministic": True}))
+        layers.append(Layer(base.origin, {"name": base.name}))
+        tree = Tree(layers)
+        validated = build(form, tree, path)
+        for leaf in flatten(validated.model_dump(mode="json")):
             self.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, DEFAULT)
-        return built
+        return validated
 
-    def _name_of(self, part: _Part) -> _Name:
+    def _find_name(self, part: _PartToResolve) -> _PartName:
         """Find the name of a part: of the highest layer that has one, else of the method's preset,
         else the layers' default, else ours.
         """
-        settings = _settings_at(self.layers, part.path)
-        chosen, origin = _highest(settings, "name")
+        settings = _settings_in_layers(self.layers, part.path)
+        chosen = _highest_text(settings, "name")
         if chosen is not None:
-            return _Name(chosen, origin, chosen=True)
+            return _PartName(chosen.text, chosen.origin, is_chosen=True)
         if part.field in ("encoder", "reranker"):
-            of_method = getattr(self.parts.method, part.field, None)
-            if of_method:
-                return _Name(of_method, self.origins[f"method.{part.field}"])
-        by_layers, origin = _highest(settings, "default")
-        if by_layers is not None:
-            return _Name(by_layers, origin)
+            name_in_method = getattr(self.parts.method, part.field, None)
+            if name_in_method:
+                return _PartName(name_in_method, self.origins[f"method.{part.field}"])
+        layers_default = _highest_text(settings, "default")
+        if layers_default is not None:
+            return _PartName(layers_default.text, layers_default.origin)
         if part.path == "model" and self.parts.dataset is not None:
-            # Data set format -> the default reader; "any other" is a key of configs/registry.yaml.
-            readers = registry.shipped("readers")
-            reader = readers.get(self.parts.dataset.format, readers["any other"])
-            return _Name(reader or DEFAULTS["model"], DEFAULT)
-        return _Name(DEFAULTS.get(part.path), DEFAULT)
+            reader = _default_reader(self.parts.dataset.format)
+            return _PartName(reader or DEFAULTS["model"], DEFAULT)
+        return _PartName(DEFAULTS.get(part.path), DEFAULT)
 
-    def _base_of(self, part: _Part, named: _Name) -> _Base | None:
+    def _find_base(self, part: _PartToResolve, part_name: _PartName) -> _PartBase | None:
         """Find what the layers of a part are laid over; None for a part that is not used.
 
         That is its preset; without one, a folder or hub id by which it is named, or nothing where a
         layer describes it. A role without a name is the reader. Raises UserError.
         """
-        settings = _settings_at(self.layers, part.path)
-        if named.name is None:
+        settings = _settings_in_layers(self.layers, part.path)
+        if part_name.name is None:
             return self._unnamed_base(part, settings)
-        preset = attempt([], presets.find, part.kind, named.name)
-        if preset:
-            return self._preset_base(part, preset, named.origin)
-        if _is_described(named.name, settings):
-            return _Base(named.name, named.origin, [])
-        return _folder_base(part, named)
+        preset = _find_preset(part.kind, part_name.name)
+        if preset is not None:
+            return self._preset_base(part, preset, part_name.origin)
+        if _is_described(part_name.name, settings):
+            return _PartBase(part_name.name, part_name.origin, [])
+        return _folder_base(part, part_name.name, part_name.origin)
 
-    def _unnamed_base(self, part: _Part, settings: list[Layer]) -> _Base | None:
-        """The base of a part without a name: for a role, all settings of the reader; None for a part
-        that is not used.
+    def _unnamed_base(self, part: _PartToResolve, settings: list[Layer]) -> _PartBase | None:
+        """The base of a part without a name: for a role, all settings of the reader; None for a
+        part that is not used.
 
         Raises UserError for a part that needs a name.
 
@@ -455,8 +456,8 @@ class _Resolver:
             reader = self.parts.model
             if reader is None:
                 return None  # its own mistake is reported already
-            layers: list[Layer] = [(_AS_READER, reader.model_dump(mode="json"))]
-            return _Base(reader.name, _AS_READER, layers)
+            settings_of_reader = Layer(_AS_READER_ORIGIN, reader.model_dump(mode="json"))
+            return _PartBase(reader.name, _AS_READER_ORIGIN, [settings_of_reader])
         if part.path in ("method", "dataset"):
             what = presets.singular(part.kind)
             raise UserError(f"name a {what}: --{part.path} NAME  (harness list {part.path}s)")
@@ -466,54 +467,54 @@ class _Resolver:
             )
         return None
 
-    def _preset_base(self, part: _Part, preset: str, origin: str) -> _Base:
-        """Read a preset as the base of a part; a method's also with what
-        it sets for the run's data set.
+    def _preset_base(self, part: _PartToResolve, preset: str, origin: str) -> _PartBase:
+        """Read a preset as the base of a part; a method's also with what it sets for the run's data
+        set.
 
         Args:
             part: The part.
             preset: The preset's name.
             origin: What named it.
         """
-        dataset, _ = _highest(_settings_at(self.layers, "dataset"), "name")
-        layers: list[Layer] = []
-        for source, values in presets.read(part.kind, preset):
-            if part.field != "method":
-                layers.append((source, values))
-                continue
-            layers.append((source, {k: v for k, v in values.items() if k != "by_dataset"}))
-            params = presets.params_for_dataset(values, dataset)
-            if params:
-                layers.append((f"{source}, by_dataset", {"params": params}))
-        # The name in tables may differ from the file's.
-        name = str(Tree(layers).values.get("name", preset))
-        return _Base(name, origin, layers, preset)
+        layers = presets.read(part.kind, preset)
+        if part.field == "method":
+            dataset = _highest_text(_settings_in_layers(self.layers, "dataset"), "name")
+            dataset_name = None
+            if dataset is not None:
+                dataset_name = dataset.text
+            layers = _with_params_for_dataset(layers, dataset_name)
+        name_in_tables = str(Tree(layers).values.get("name", preset))
+        return _PartBase(name_in_tables, origin, layers, preset)
 
-    def _put_settings_by_name(self, part: _Part, base: _Base) -> None:
-        """Change `layers`: what they set for the method or data set by its
-        name becomes a layer of its own.
+    def _make_layers_of_settings_by_name(self, part: _PartToResolve, base: _PartBase) -> None:
+        """Change `layers`: what they set for the method or data set by its name becomes a layer of
+        its own, below the one that it stands in.
         """
         names = {presets.fold(base.preset or base.name), presets.fold(base.name)}
         implementation = str(base.values.get("implementation"))
         chosen = ChosenPreset(part.kind, names, implementation)
-        self.layers = list(chosen_by_name(self.layers, chosen, self.problems))
+        self.layers = list(with_settings_by_name(self.layers, chosen, self.problems))
 
-    def _default_encoder(self, base: _Base) -> list[Layer]:
+    def _default_encoder(self, base: _PartBase) -> list[Layer]:
         """The layers' `encoder.default` as the lowest layer of a method that uses an encoder.
 
         So it holds where the method's preset names none. [] where the layers have
         none, or the method uses none.
         """
-        encoder, source = _highest(_settings_at(self.layers, "encoder"), "default")
-        if not encoder:
+        encoder = _highest_text(_settings_in_layers(self.layers, "encoder"), "default")
+        if encoder is None:
             return []
-        described, _ = _highest(_settings_at(self.layers, "method"), "implementation")
-        cls = registry.method_class(str(base.values.get("implementation", described)))
-        if "encoder" not in cls.encoders:
+        implementation = base.values.get("implementation")
+        described = _highest_text(_settings_in_layers(self.layers, "method"), "implementation")
+        if "implementation" not in base.values and described is not None:
+            implementation = described.text
+        if "encoder" not in registry.method_class(str(implementation)).encoders:
             return []
-        return [(source, {"encoder": encoder})]
+        return [Layer(encoder.origin, {"encoder": encoder.text})]
 
-    def _layers_above(self, part: _Part, named: _Name, base: _Base) -> list[Layer]:
+    def _own_layers(
+        self, part: _PartToResolve, part_name: _PartName, base: _PartBase
+    ) -> list[Layer]:
         """The values that the user's layers set for a part, lowest first.
 
         Values for another part than the chosen one are left out, and a sentence on them is added to
@@ -521,25 +522,28 @@ class _Resolver:
 
         Args:
             part: The part.
-            named: Its name.
+            part_name: Its name.
             base: What the layers are laid over.
         """
         layers: list[Layer] = []
-        for source, values in _settings_at(self.layers, part.path):
-            own = {key: value for key, value in values.items() if key not in ("name", "default")}
-            if not named.chosen or not _names_another(values, str(named.name)):
+        for origin, values in _settings_in_layers(self.layers, part.path):
+            settings = {
+                key: value for key, value in values.items() if key not in ("name", "default")
+            }
+            names_another = _names_another_part(values, str(part_name.name))
+            if not part_name.is_chosen or not names_another:
                 if "default" in values:
-                    own = self._settings_next_to_default(part, base, own)
-                layers.append((source, _fitted(part, base, source, own)))
-            elif own:
-                other = f"{', '.join(sorted(own))} of {part.field} '{values['name']}'"
+                    settings = self._settings_next_to_default(part, base, settings)
+                layers.append(Layer(origin, _laid_over_base(part, base, origin, settings)))
+            elif settings:
+                unused = f"{', '.join(sorted(settings))} of {part.field} '{values['name']}'"
                 self.warnings.append(
-                    f"{source} sets {other}; not used, as '{base.name}' was chosen"
+                    f"{origin} sets {unused}; not used, as '{base.name}' was chosen"
                 )
         return layers
 
     def _settings_next_to_default(
-        self, part: _Part, base: _Base, own: dict[str, object]
+        self, part: _PartToResolve, base: _PartBase, settings: dict[str, object]
     ) -> dict[str, object]:
         """Of the settings that a layer has next to `default`, those that hold for what is used.
 
@@ -549,17 +553,65 @@ class _Resolver:
         Args:
             part: The part.
             base: What is used: the default, or what was chosen in its place.
-            own: The settings next to `default`.
+            settings: The settings next to `default`.
         """
         if part.field == "model" and self.choices.app is not None:
             return {}  # an application is no language model
         if base.values.get("backend") == "endpoint":
             # A server has its own precision and device.
-            return {key: value for key, value in own.items() if key == "window"}
-        return own
+            return {key: value for key, value in settings.items() if key == "window"}
+        return settings
 
 
-def _fitted(part: _Part, base: _Base, source: str, own: Mapping[str, object]) -> dict[str, object]:
+class _TextWithOrigin(NamedTuple):
+    """A value that a layer sets, as text, and the origin of that layer."""
+
+    text: str
+    origin: str
+
+
+def _find_preset(kind: str, name: str) -> str | None:
+    """The spelling of a preset's name: "Full_Context" -> "full-context"; None where there is no such
+    preset.
+    """
+    try:
+        return presets.find(kind, name)
+    except UserError:
+        return None
+
+
+def _default_reader(dataset_format: str) -> str:
+    """The name of the model that reads a data set of this format where nothing names a reader; ""
+    where configs/registry.yaml names none.
+    """
+    readers = registry.shipped("readers")
+    return readers.get(dataset_format, readers["any other"])
+
+
+def _with_params_for_dataset(layers: list[Layer], dataset: str | None) -> list[Layer]:
+    """The layers of a method's preset, in which parameters for one data set follow as a layer.
+
+        Layer("pecan.yaml", {"params": {"k": 3}, "by_dataset": {"nq": {"k": 5}}})  for "nq"
+            -> Layer("pecan.yaml", {"params": {"k": 3}})
+               Layer("pecan.yaml, by_dataset", {"params": {"k": 5}})
+
+    Args:
+        layers: The layers of the preset.
+        dataset: The name of the run's data set; None where nothing names one.
+    """
+    expanded: list[Layer] = []
+    for origin, values in layers:
+        general = {key: value for key, value in values.items() if key != "by_dataset"}
+        expanded.append(Layer(origin, general))
+        params = presets.params_for_dataset(values, dataset)
+        if params:
+            expanded.append(Layer(f"{origin}, by_dataset", {"params": params}))
+    return expanded
+
+
+def _laid_over_base(
+    part: _PartToResolve, base: _PartBase, origin: str, settings: Mapping[str, object]
+) -> dict[str, object]:
     """A layer's settings of a part as they are laid over its base.
 
     Prompts of a method are read; a `source` replaces the base's package, whose path and sha256 do
@@ -568,71 +620,81 @@ def _fitted(part: _Part, base: _Base, source: str, own: Mapping[str, object]) ->
     Args:
         part: The part.
         base: What the settings are laid over.
-        source: The origin of the settings.
-        own: The settings.
+        origin: The origin of the settings.
+        settings: The settings of the layer.
     """
-    fitted = dict(own)
-    if part.path == "method" and "params" in fitted:
-        fitted["params"] = with_prompts(fitted["params"], source)
-    below = base.values
-    if "source" in fitted and "package" not in fitted and below.get("package"):
-        fitted |= {key: None for key in _OF_A_PACKAGE if key in below}
-    return fitted
+    changed = dict(settings)
+    if part.path == "method" and "params" in changed:
+        changed["params"] = with_prompts_read(changed["params"], origin)
+    base_values = base.values
+    names_source_alone = "source" in changed and "package" not in changed
+    if names_source_alone and base_values.get("package"):
+        changed |= {key: None for key in _KEYS_OF_A_PACKAGE if key in base_values}
+    return changed
 
 
-def _names_another(values: Mapping[str, object], chosen: str) -> bool:
+def _names_another_part(values: Mapping[str, object], chosen: str) -> bool:
     """Whether a layer's `name`, if it has one, is another part's than the chosen one's."""
     return presets.fold(str(values.get("name", chosen))) != presets.fold(chosen)
 
 
 def _is_described(name: str, settings: list[Layer]) -> bool:
-    """Whether a layer describes the part `name` (says its source, format,
-    ...), so that it needs no preset.
+    """Whether a layer describes the part `name`, so that it needs no preset: it says where its
+    source is, its format, its class or its back end.
+
+    Args:
+        name: The part's name.
+        settings: What the layers set for the part.
     """
-    own = [values for _, values in settings if values.get("name", name) == name]
-    return any(values.keys() & _DEFINING for values in own)
+    for layer in settings:
+        is_of_part = layer.values.get("name", name) == name
+        if is_of_part and layer.values.keys() & _KEYS_THAT_DESCRIBE_A_PART:
+            return True
+    return False
 
 
-def _folder_base(part: _Part, named: _Name) -> _Base:
+def _folder_base(part: _PartToResolve, name: str, origin: str) -> _PartBase:
     """Make the base of a model or encoder that is named by its folder, file or hub id.
 
-    Raises UnknownName for a name that can be none of these.
+    Args:
+        part: The part.
+        name: The folder, file or hub id.
+        origin: What named it.
+
+    Raises:
+        UnknownName: The name can be none of these.
     """
-    name = str(named.name)
     folder = Path(name).expanduser()
     is_local = folder.is_dir() or (part.field == "model" and folder.suffix == ".gguf")
     may_be_hub_id = "/" in name
     if part.kind not in ("models", "encoders") or not (is_local or may_be_hub_id):
         presets.find(part.kind, name)  # raises
-    layers: list[Layer] = [(named.origin, {"source": name})]
+    name_in_tables = name
     if is_local or name.startswith(("/", ".", "~")):
-        name = Path(os.path.realpath(folder)).name.removesuffix(".gguf")
-    return _Base(name, named.origin, layers)
+        name_in_tables = Path(os.path.realpath(folder)).name.removesuffix(".gguf")
+    return _PartBase(name_in_tables, origin, [Layer(origin, {"source": name})])
 
 
-def _settings_at(layers: list[Layer], path: str) -> list[Layer]:
-    """What each layer sets at a dotted path, with its origin; layers that
-    set nothing there are left out.
+def _settings_in_layers(layers: list[Layer], path: str) -> list[Layer]:
+    """What each layer sets at a dotted path, with its origin; layers that set nothing there are left
+    out.
 
-    [("--set", {"model": {"window": 9}})] at "model" -> [("--set", {"window": 9})]
+    [Layer("--set", {"model": {"window": 9}})] at "model" -> [Layer("--set", {"window": 9})]
     """
     keys = path.split(".")
-    inner = [(origin, mapping_at(layer, *keys)) for origin, layer in layers]
-    return [(origin, values) for origin, values in inner if values]
+    settings = [Layer(layer.origin, mapping_at(layer.values, *keys)) for layer in layers]
+    return [layer for layer in settings if layer.values]
 
 
-def _highest(settings: list[Layer], key: str) -> tuple[str | None, str]:
-    """The highest layer's value of a key as text, with its origin.
-
-    (None, "default") where no layer has one.
-    """
-    for origin, values in reversed(settings):
-        if values.get(key):
-            return str(values[key]), origin
-    return None, DEFAULT
+def _highest_text(settings: list[Layer], key: str) -> _TextWithOrigin | None:
+    """The value of a key in the highest layer that has one, as text; None where no layer has one."""
+    for layer in reversed(settings):
+        if layer.values.get(key):
+            return _TextWithOrigin(str(layer.values[key]), layer.origin)
+    return None
 
 
-def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Layer]:
+def _with_options_moved(layers: list[Layer], problems: list[HarnessError]) -> list[Layer]:
     """Move options of the data set's format below "options".
 
     {"tokens": 9} -> {"options": {"tokens": 9}} for a format with the option `tokens`. Keys that
@@ -643,22 +705,24 @@ def _with_options(layers: list[Layer], problems: list[HarnessError]) -> list[Lay
         problems: The mistakes so far; it is extended.
     """
     fields = set(DatasetConfig.model_fields)
-    if all(fields.issuperset(values) for _, values in layers):
+    has_only_fields = all(fields.issuperset(layer.values) for layer in layers)
+    if has_only_fields:
         return layers
-    options_of = registry.import_target(registry.shipped("settings")["dataset_options"])
+    options_of_format = registry.import_target(registry.shipped("settings")["dataset_options"])
     dataset_format = str(Tree(layers).values.get("format", ""))
-    options = set(options_of(dataset_format))
+    options = set(options_of_format(dataset_format))
     moved: list[Layer] = []
     for origin, values in layers:
-        problems += _unknown_keys(origin, values, fields | options)
+        problems += _unknown_key_errors(origin, values, fields | options)
         own_options = {key: value for key, value in values.items() if key in options - fields}
         if own_options:
-            moved.append((origin, {"options": own_options}))
-        moved.append((origin, {key: value for key, value in values.items() if key in fields}))
+            moved.append(Layer(origin, {"options": own_options}))
+        own_fields = {key: value for key, value in values.items() if key in fields}
+        moved.append(Layer(origin, own_fields))
     return moved
 
 
-def _unknown_keys(
+def _unknown_key_errors(
     origin: str, values: Mapping[str, object], known: Collection[str]
 ) -> list[HarnessError]:
     """Make an error for each key of a data set's layer that is not among the known ones.
@@ -668,5 +732,5 @@ def _unknown_keys(
         values: The layer.
         known: The keys of data sets and of this one's format.
     """
-    wrong = values.keys() - known
-    return [unknown(f"key 'dataset.{key}' ({origin})", key, known) for key in wrong]
+    unknown_keys = values.keys() - known
+    return [unknown(f"key 'dataset.{key}' ({origin})", key, known) for key in unknown_keys]

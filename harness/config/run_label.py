@@ -21,12 +21,12 @@ from harness.errors import UserError
 from harness.method import Method
 from harness.method.settings import recording_fields
 
-_PROFILE = "profile "
+_PROFILE_ORIGIN = "profile "
 SYSTEM_PROMPT = "system prompt "
 """The start of the origin of a system turn that --system-prompt gave; the prompt's name follows."""
-_REFERENCE = "paper"
-_MOST_NAMED = 2  # settings by name in a mark; more are counted
-_MOST_CHARACTERS = 24  # of a value in a mark
+_REFERENCE_PROFILE = "paper"
+_MAX_NAMED_SETTINGS = 2  # settings by name in a mark; more are counted
+_MAX_VALUE_CHARACTERS = 24  # of a value in a mark
 
 
 def label(method: Mapping[str, object]) -> str:
@@ -46,7 +46,7 @@ def label(method: Mapping[str, object]) -> str:
 
 
 def changes_from_preset(
-    method: Method, choice: MethodChoice, dataset: str, set_by: Mapping[str, str]
+    method: Method, choice: MethodChoice, dataset: str, origins: Mapping[str, str]
 ) -> str:
     """Say how a method differs from its preset: "pocket, k=3"; "" if it does not.
 
@@ -56,26 +56,26 @@ def changes_from_preset(
         method: The method as it runs.
         choice: Its settings.
         dataset: The name of the data set.
-        set_by: Parameter -> its origin, of those that no preset set.
+        origins: Parameter -> its origin, of those that no preset set.
     """
     preset_settings = _preset_settings(method, choice, dataset)
     if preset_settings is None:
         return ""
-    profiles: dict[str, None] = {}
+    named_changes: dict[str, None] = {}
     settings: list[str] = []
     for key, value in _prediction_settings(method).items():
         if value == preset_settings.get(key):
             continue
-        origin = _origin_of_setting(key, set_by)
+        origin = _origin_of_setting(key, origins)
         if origin.startswith(SYSTEM_PROMPT):
-            profiles.setdefault(origin)
-        elif origin.startswith(_PROFILE):
-            profiles.setdefault(origin.removeprefix(_PROFILE))
+            named_changes.setdefault(origin)
+        elif origin.startswith(_PROFILE_ORIGIN):
+            named_changes.setdefault(origin.removeprefix(_PROFILE_ORIGIN))
         else:
             settings.append(_setting_text(key, value))
-    if len(settings) > _MOST_NAMED:
+    if len(settings) > _MAX_NAMED_SETTINGS:
         settings = [f"{len(settings)} settings"]
-    return ", ".join([*profiles, *settings])
+    return ", ".join([*named_changes, *settings])
 
 
 def _preset_settings(
@@ -92,7 +92,7 @@ def _preset_settings(
         dataset: The name of the data set.
     """
     preset_name = choice.name.partition("[")[0]  # without the encoder that stands in
-    choices = Choices(method=preset_name, dataset=dataset, profile=_REFERENCE)
+    choices = Choices(method=preset_name, dataset=dataset, profile=_REFERENCE_PROFILE)
     try:
         preset = resolve_method(choices).value
     except UserError:
@@ -101,23 +101,25 @@ def _preset_settings(
         return None
     # Not validated: the preset may need a package that is not installed, which the run's own
     # settings do without.
-    config = type(method.config).model_construct(**preset.params)
-    reference = type(method)(config)
-    return _prediction_settings(reference)
+    config_of_preset = type(method.config).model_construct(**preset.params)
+    method_as_preset = type(method)(config_of_preset)
+    return _prediction_settings(method_as_preset)
 
 
-def _origin_of_setting(key: str, set_by: Mapping[str, str]) -> str:
+def _origin_of_setting(key: str, origins: Mapping[str, str]) -> str:
     """Find what set a parameter or prompt; "" if nothing but a preset did.
 
     Args:
         key: "k", "prompt answer", or "prompt answer, system" for its system turn.
-        set_by: Parameter ("k", "prompts.answer.user") -> origin.
+        origins: Parameter ("k", "prompts.answer.user") -> origin.
     """
-    prompt = key.removeprefix("prompt ").removesuffix(", system")
-    if key.endswith(", system") and f"prompts.{prompt}.system" in set_by:
-        return set_by[f"prompts.{prompt}.system"]
-    for parameter, origin in set_by.items():
-        if parameter == key or parameter.startswith((f"prompts.{prompt}.", f"{key}.")):
+    prompt_name = key.removeprefix("prompt ").removesuffix(", system")
+    system_turn = f"prompts.{prompt_name}.system"
+    if key.endswith(", system") and system_turn in origins:
+        return origins[system_turn]
+    for parameter, origin in origins.items():
+        is_inside = parameter.startswith((f"prompts.{prompt_name}.", f"{key}."))
+        if parameter == key or is_inside:
             return origin
     return ""
 
@@ -129,8 +131,8 @@ def _setting_text(key: str, value: Any) -> str:
     if key.startswith("prompt "):
         return key
     text = value_text(value)
-    if len(text) > _MOST_CHARACTERS:
-        text = text[: _MOST_CHARACTERS - 3] + "..."
+    if len(text) > _MAX_VALUE_CHARACTERS:
+        text = text[: _MAX_VALUE_CHARACTERS - 3] + "..."
     return f"{key}={text}"
 
 

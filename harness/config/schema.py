@@ -47,11 +47,11 @@ def canonical(value: Any) -> str:
     spaces, dataclasses as objects.
     """
     return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_by_field
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_dataclass_to_dict
     )
 
 
-def _by_field(value: Any) -> dict[str, object]:
+def _dataclass_to_dict(value: Any) -> dict[str, object]:
     """A dataclass as {field: value}, for json.dumps; its values are not copied, as asdict would.
 
     Raises TypeError for any other value.
@@ -326,12 +326,12 @@ class ModelConfig(_Weights):
         """Those settings of how replies are drawn that are not the defaults: {"temperature":
         0.7}.
         """
-        chosen: dict[str, object] = {}
+        not_default: dict[str, object] = {}
         for name in SAMPLING:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
-                chosen[name] = value
-        return chosen
+                not_default[name] = value
+        return not_default
 
 
 class EncoderConfig(_Weights):

@@ -52,8 +52,8 @@ def _parse_sets(texts: object) -> dict[str, object]:
         raise ValueError("should be a list of KEY=VALUE, as after --set")
     try:
         return parse_assignments(map(str, texts), "")
-    except ConfigError as e:
-        raise ValueError("; ".join(e.sentences)) from e
+    except ConfigError as config_error:
+        raise ValueError("; ".join(config_error.sentences)) from config_error
 
 
 class Suite(Frozen):
@@ -99,57 +99,57 @@ def read_suite(name: str) -> Suite:
     """
     layers = presets.read("suites", name)
     values: dict[str, object] = {"name": presets.find("suites", name)}
-    for _, layer in layers:
-        values |= layer
-    file, _ = layers[-1]
-    entries = values.pop("parts", None)
-    if entries is None:
+    for layer in layers:
+        values |= layer.values
+    file = layers[-1].origin
+    part_entries = values.pop("parts", None)
+    if part_entries is None:
         return build(Suite, Tree([(file, values)]), "")
-    if not isinstance(entries, list) or not _are_mappings(entries):
+    if not isinstance(part_entries, list) or not _are_only_mappings(part_entries):
         sentence = f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"
         raise ConfigError([sentence])
-    return _joined(_parts_of(file, values, entries))
+    return _joined_parts(_make_parts(file, values, part_entries))
 
 
-def _are_mappings(entries: Sequence[object]) -> bool:
+def _are_only_mappings(entries: Sequence[object]) -> bool:
     """Whether a list holds at least one mapping, and nothing else."""
     return bool(entries) and all(isinstance(entry, dict) for entry in entries)
 
 
-def _parts_of(
-    file: str, values: dict[str, object], entries: list[dict[str, object]]
+def _make_parts(
+    file: str, values: dict[str, object], part_entries: list[dict[str, object]]
 ) -> list[Suite]:
     """Make the parts of a suite; what a part does not say itself it has from the suite.
 
     Args:
         file: The suite's file, for messages.
         values: Its keys but `parts`.
-        entries: Its parts, as they stand in the file.
+        part_entries: Its parts, as they stand in the file.
 
     Raises:
         ConfigError: A mistake in a part.
     """
     # The suite's own `set` is parsed once, in a part; each part's is laid over it.
-    with_suite_set = {**values, **entries[0], "set": values.get("set", [])}
+    with_suite_set = {**values, **part_entries[0], "set": values.get("set", [])}
     suite_sets = build(Suite, Tree([(file, with_suite_set)]), "").sets
     parts: list[Suite] = []
-    for entry in entries:
-        own_values = {**values, "set": [], **entry}
+    for part_entry in part_entries:
+        own_values = {**values, "set": [], **part_entry}
         part = build(Suite, Tree([(file, own_values)]), "")
         sets = {**suite_sets, **part.sets}
         parts.append(part.model_copy(update={"sets": sets}))
     return parts
 
 
-def _joined(parts: list[Suite]) -> Suite:
+def _joined_parts(parts: list[Suite]) -> Suite:
     """Join the parts of a suite: the first part, with methods and data sets of all."""
     methods: dict[str, dict[str, object]] = {}
     datasets: dict[str, None] = {}
     for part in parts:
         methods |= part.methods
         datasets |= dict.fromkeys(part.datasets)
-    joined = {"methods": methods, "datasets": list(datasets), "parts": tuple(parts)}
-    return parts[0].model_copy(update=joined)
+    values_of_all = {"methods": methods, "datasets": list(datasets), "parts": tuple(parts)}
+    return parts[0].model_copy(update=values_of_all)
 
 
 def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
@@ -178,11 +178,11 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
     for key in unset:
         if key not in known:
             raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
-    parts = tuple(_without(part, unset) for part in suite.parts)
-    return _without(suite, unset).model_copy(update={"parts": parts})
+    parts = tuple(_without_sets(part, unset) for part in suite.parts)
+    return _without_sets(suite, unset).model_copy(update={"parts": parts})
 
 
-def _without(suite: Suite, keys: Collection[str]) -> Suite:
+def _without_sets(suite: Suite, keys: Collection[str]) -> Suite:
     """A copy of the suite that does not set these keys."""
     sets = {key: value for key, value in suite.sets.items() if key not in keys}
     return suite.model_copy(update={"sets": sets})

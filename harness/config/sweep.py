@@ -10,6 +10,7 @@ for the others.
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from harness.config.layers import Choices
 from harness.config.registry import method_class
@@ -20,6 +21,7 @@ from harness.config.yaml_tree import parse_lists, value_text
 from harness.errors import ConfigError, UserError, unknown
 
 Axes = Mapping[str, Sequence[object]]
+"""Swept key ("method.k") -> its values."""
 
 
 def parse_axes(texts: Iterable[str]) -> dict[str, tuple[object, ...]]:
@@ -102,23 +104,23 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     """
     for key in axes:
         _check_not_set(key, runs)
-    expanded: list[Choices] = []
+    repeated_runs: list[Choices] = []
     parameters: dict[str, set[str]] = {}  # method -> names of its parameters
     methods_without: dict[str, list[str]] = {}  # swept key -> methods that do not have it
     for run in runs:
         own_axes = dict(axes)
-        method = str(run.method)
-        found = method_and_parameters(run)
-        if found is not None:  # else the run has a mistake, which planning reports
-            _, parameters[method] = found
-            for key in _keys_without_parameter(axes, parameters[method]):
-                methods_without.setdefault(key, []).append(method)
+        method_name = str(run.method)
+        resolved = method_and_parameters(run)
+        if resolved is not None:  # else the run has a mistake, which planning reports
+            parameters[method_name] = resolved.parameters
+            for key in _keys_without_parameter(axes, resolved.parameters):
+                methods_without.setdefault(key, []).append(method_name)
                 del own_axes[key]
-        expanded += _at_every_point(run, own_axes)
+        repeated_runs += _repeated_at_every_point(run, own_axes)
     if "model" in axes:  # a model is loaded once for all its runs
-        models = [str(value) for value in axes["model"]]
-        expanded.sort(key=lambda run: models.index(str(run.model)))
-    return expanded, _notes_on_methods_without(methods_without, parameters)
+        models_in_order = [str(value) for value in axes["model"]]
+        repeated_runs.sort(key=lambda run: models_in_order.index(str(run.model)))
+    return repeated_runs, _notes_on_methods_without(methods_without, parameters)
 
 
 def _notes_on_methods_without(
@@ -135,10 +137,11 @@ def _notes_on_methods_without(
     notes: list[str] = []
     for key, methods in methods_without.items():
         distinct = dict.fromkeys(methods)
-        if distinct.keys() == parameters.keys():
-            known = set().union(*parameters.values())
+        no_method_has_it = distinct.keys() == parameters.keys()
+        if no_method_has_it:
+            all_parameters = set().union(*parameters.values())
             what = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(what, key.split(".")[1], known)
+            raise unknown(what, key.split(".")[1], all_parameters)
         notes.append(f"{key} is not swept for {', '.join(distinct)}: no such parameter")
     return notes
 
@@ -146,42 +149,56 @@ def _notes_on_methods_without(
 def _check_not_set(key: str, runs: Sequence[Choices]) -> None:
     """Raise UserError for a swept key that some run sets to one value."""
     for run in runs:
-        if key in run.sets or (key == "model" and run.model is not None):
+        is_set_by_flag = key == "model" and run.model is not None
+        if key in run.sets or is_set_by_flag:
             raise UserError(f"'{key}' is swept and set to one value; leave one of the two out")
 
 
-def _keys_without_parameter(axes: Axes, names: Collection[str]) -> list[str]:
-    """The swept keys of parameters that a method lacks; `names` are those that it has."""
-    of_method = [key for key in axes if key.startswith("method.")]
-    return [key for key in of_method if key.split(".")[1] not in names]
+def _keys_without_parameter(axes: Axes, parameters: Collection[str]) -> list[str]:
+    """The swept keys of parameters that a method lacks: ["method.k"].
+
+    Args:
+        axes: Swept key -> its values.
+        parameters: The names of the parameters that the method has.
+    """
+    method_keys = [key for key in axes if key.startswith("method.")]
+    return [key for key in method_keys if key.split(".")[1] not in parameters]
 
 
-def _at_every_point(run: Choices, axes: Axes) -> list[Choices]:
+def _repeated_at_every_point(run: Choices, axes: Axes) -> list[Choices]:
     """Repeat a run with each combination of the swept values.
 
     A run and {"method.k": (1, 3), "seed": (0, 1)} give four runs.
     """
-    expanded: list[Choices] = []
+    repeated_runs: list[Choices] = []
     for values in itertools.product(*axes.values()):
         point = dict(zip(axes, values, strict=True))
         sets = dict(point)
         model = run.model
         if "model" in sets:
             model = str(sets.pop("model"))
-        at_point = replace(
+        run_at_point = replace(
             run, model=model, sets={**run.sets, **sets}, point={**run.point, **point}
         )
-        expanded.append(at_point)
-    return expanded
+        repeated_runs.append(run_at_point)
+    return repeated_runs
 
 
-def method_and_parameters(run: Choices) -> tuple[MethodChoice, set[str]] | None:
+class MethodWithParameters(NamedTuple):
+    """The settings of a run's method, and the names of all parameters that the method has."""
+
+    choice: MethodChoice
+    parameters: set[str]
+
+
+def method_and_parameters(run: Choices) -> MethodWithParameters | None:
     """Resolve a run's method, and list the names of its parameters.
 
     None for a run with a mistake, which planning will report.
     """
     try:
-        method: MethodChoice = resolve_method(run).value
-        return method, set(method_class(method.implementation).Config.model_fields)
+        choice = resolve_method(run).value
+        config_class = method_class(choice.implementation).Config
     except UserError:
         return None
+    return MethodWithParameters(choice, set(config_class.model_fields))

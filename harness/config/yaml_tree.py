@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -31,23 +31,28 @@ from harness.storage.yaml_text import YAMLProblem, parse_yaml
 LARGEST_NUMBER = 2**53
 """The largest number of a setting: a float holds every whole number below it."""
 M = TypeVar("M", bound=BaseModel)
-Layer = tuple[str, Mapping[str, object]]
-"""The origin of some settings (a file or flag), and the settings."""
 
 
-class _Loader(SafeLoader):  # type: ignore[misc]
+class Layer(NamedTuple):
+    """Some settings, as nested mappings, and what set them: "--set", "configs/methods/bm25.yaml"."""
+
+    origin: str
+    values: Mapping[str, object]
+
+
+class _StrictLoader(SafeLoader):  # type: ignore[misc]
     """Safe loader with the scalars of YAML 1.2: `yes`, `on` and dates stay text, 1e-5 is a number;
     no key twice."""
 
 
-_Loader.yaml_implicit_resolvers = {}
+_StrictLoader.yaml_implicit_resolvers = {}
 for _type, _form in {
     "bool": r"^(?:true|True|TRUE|false|False|FALSE)$",
     "int": r"^[-+]?[0-9]+$",
     "float": r"^(?:[-+]?(?:\.[0-9]+|[0-9]+\.?[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
     "null": r"^(?:~|null|Null|NULL|)$",
 }.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_type}", re.compile(_form), None)
+    _StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_type}", re.compile(_form), None)
 
 
 def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
@@ -55,23 +60,23 @@ def _parse_mapping(loader: Any, node: Any) -> dict[Any, Any]:
 
     Raises MarkedYAMLError for a key that is there twice or is no plain text.
     """
-    seen: dict[Any, Any] = {}
+    parsed_mapping: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         problem = ""
         if not isinstance(key, Hashable):
             problem = "a key must be plain text"
-        elif key in seen:
+        elif key in parsed_mapping:
             problem = f"the key '{key}' is given twice"
         if problem:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
-        seen[key] = loader.construct_object(value_node, deep=True)
-    return seen
+        parsed_mapping[key] = loader.construct_object(value_node, deep=True)
+    return parsed_mapping
 
 
 # "010" is ten, as YAML 1.2 and every reader expect.
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
-_Loader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+_StrictLoader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
 def parsed(text: str) -> object:
@@ -81,24 +86,24 @@ def parsed(text: str) -> object:
     or mapping, so that prompts stay as typed: "Q: {question}", "{question}". Raises ConfigError for
     a list or mapping that is not closed, and for what is not UTF-8.
     """
-    first = text.lstrip()[:1]
+    first_character = text.lstrip()[:1]
     try:
-        value = parse_yaml(text.encode(), _Loader)
-    except UnicodeEncodeError as e:
-        raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from e
-    except YAMLProblem as e:
+        value = parse_yaml(text.encode(), _StrictLoader)
+    except UnicodeEncodeError as encode_error:
+        raise ConfigError([f"{text!r} is not UTF-8 text; save it as UTF-8"]) from encode_error
+    except YAMLProblem as yaml_error:
         n_opened = text.count("[") + text.count("{")
         n_closed = text.count("]") + text.count("}")
-        if first in ("[", "{") and n_opened != n_closed:
-            raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from e
+        if first_character in ("[", "{") and n_opened != n_closed:
+            raise ConfigError([f"'{text}' is not a YAML list or mapping"]) from yaml_error
         return text
-    is_list = first == "["
-    is_mapping = first == "{" and (":" in text or not value)
-    is_quoted = first in ("'", '"')
-    if isinstance(value, str) and not is_quoted:
-        return text
-    if isinstance(value, dict | list) and not is_list and not is_mapping:
-        return text
+    if isinstance(value, str):
+        is_quoted = first_character in ("'", '"')
+        return value if is_quoted else text
+    if isinstance(value, dict | list):
+        is_list = first_character == "["
+        is_mapping = first_character == "{" and (":" in text or not value)
+        return value if is_list or is_mapping else text
     return value
 
 
@@ -128,7 +133,9 @@ def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
     lists: dict[str, list[object]] = {}
     for key, text in _assigned_texts(texts, prefix).items():
         values = parsed(f"[{text}]")
-        lists[key] = values if isinstance(values, list) else []
+        lists[key] = []
+        if isinstance(values, list):
+            lists[key] = values
     return lists
 
 
@@ -137,7 +144,7 @@ def _assigned_texts(texts: Iterable[str], prefix: str) -> dict[str, str]:
 
     Raises ConfigError with a sentence for each malformed or repeated one.
     """
-    assigned: dict[str, str] = {}
+    text_by_key: dict[str, str] = {}
     problems: list[str] = []
     for text in texts:
         key, equals, value = text.partition("=")
@@ -146,38 +153,40 @@ def _assigned_texts(texts: Iterable[str], prefix: str) -> dict[str, str]:
             problems.append(
                 f"'{prefix}{text}' is no assignment; write KEY=VALUE, for instance method.k=3"
             )
-        elif assigned.setdefault(key, value) != value:
-            problems.append(f"'{key}' is set twice: to {assigned[key]} and to {value}")
+        elif text_by_key.setdefault(key, value) != value:
+            problems.append(f"'{key}' is set twice: to {text_by_key[key]} and to {value}")
     if problems:
         raise ConfigError(problems)
-    return assigned
+    return text_by_key
 
 
-def read_yaml(path: Path, shown: str = "") -> dict[str, object]:
+def read_yaml(path: Path, shown_path: str = "") -> dict[str, object]:
     """Read the mapping in a YAML file; {} for an empty file.
 
     Args:
         path: The file.
-        shown: How messages name the file; "" for its path.
+        shown_path: How messages name the file; "" for its path.
 
     Raises:
         ConfigError: The file cannot be read or holds no mapping; the message has the line if known.
     """
-    shown = shown or str(path)
+    shown_path = shown_path or str(path)
     try:
-        value = parse_yaml(path.read_bytes().decode(), _Loader)
-    except UnicodeDecodeError as e:
-        raise ConfigError([f"{shown}: not UTF-8 text; save it as UTF-8"]) from e
-    except OSError as e:
-        raise ConfigError([f"{shown}: cannot be read ({e.strerror}); name another file"]) from e
-    except YAMLProblem as e:
-        if e.line is not None:
-            shown = f"{shown}, line {e.line}"
-        raise ConfigError([f"{shown}: {e}"]) from e
+        value = parse_yaml(path.read_bytes().decode(), _StrictLoader)
+    except UnicodeDecodeError as read_error:
+        raise ConfigError([f"{shown_path}: not UTF-8 text; save it as UTF-8"]) from read_error
+    except OSError as read_error:
+        raise ConfigError(
+            [f"{shown_path}: cannot be read ({read_error.strerror}); name another file"]
+        ) from read_error
+    except YAMLProblem as read_error:
+        if read_error.line is not None:
+            shown_path = f"{shown_path}, line {read_error.line}"
+        raise ConfigError([f"{shown_path}: {read_error}"]) from read_error
     if value is None:
         return {}
-    if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
-        raise ConfigError([f"{shown}: must hold a mapping of keys to values"])
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ConfigError([f"{shown_path}: must hold a mapping of keys to values"])
     return value
 
 
@@ -186,12 +195,14 @@ def mapping_at(values: object, *keys: str) -> dict[str, object]:
 
     ({"a": {"b": {"c": 1}}}, "a", "b") -> {"c": 1}
     """
-    found = values
+    inner = values
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
+        if not isinstance(inner, Mapping):
+            return {}
+        inner = inner.get(key)
+    if not isinstance(inner, Mapping):
         return {}
-    return dict(found)
+    return dict(inner)
 
 
 def flatten(value: object, path: str = "") -> dict[str, object]:
@@ -220,10 +231,10 @@ def _joined_path(path: str, key: str) -> str:
 
 def nested(path: str, value: object) -> dict[str, object]:
     """Write a dotted path and its value as nested mappings: ("a.b", 1) -> {"a": {"b": 1}}."""
-    first, *others = path.split(".")
-    for key in reversed(others):
+    first_key, *inner_keys = path.split(".")
+    for key in reversed(inner_keys):
         value = {key: value}
-    return {first: value}
+    return {first_key: value}
 
 
 def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
@@ -231,13 +242,13 @@ def merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str
 
     ({"a": {"b": 1, "c": 2}}, {"a": {"b": 9}}) -> {"a": {"b": 9, "c": 2}}
     """
-    result = dict(below)
+    combined = dict(below)
     for key, value in above.items():
-        inner = result.get(key)
-        if isinstance(inner, dict) and isinstance(value, dict):
-            value = merged(inner, value)
-        result[key] = value
-    return result
+        value_below = combined.get(key)
+        if isinstance(value_below, dict) and isinstance(value, dict):
+            value = merged(value_below, value)
+        combined[key] = value
+    return combined
 
 
 def value_text(value: object) -> str:
@@ -259,8 +270,8 @@ class Tree:
         origins: Dotted path of a value ("params.k") -> origin of the layer that set it last.
     """
 
-    def __init__(self, layers: Iterable[Layer] = ()) -> None:
-        """Merge the layers, the lowest first."""
+    def __init__(self, layers: Iterable[tuple[str, Mapping[str, object]]] = ()) -> None:
+        """Merge the layers, each the origin of some settings and the settings, the lowest first."""
         self.values: dict[str, object] = {}
         self.origins: dict[str, str] = {}
         for origin, values in layers:
@@ -275,12 +286,12 @@ def origin_of(path: str, origins: Mapping[str, str]) -> str:
         path: "model.price".
         origins: Dotted path -> origin; "model.price.input" is inside, "model" around the path.
     """
-    own = origins.get(path)
-    if own:
-        return own
-    for at, origin in origins.items():
-        is_around = f"{path}.".startswith(f"{at}.")
-        is_inside = at.startswith(f"{path}.")
+    own_origin = origins.get(path)
+    if own_origin:
+        return own_origin
+    for other_path, origin in origins.items():
+        is_around = f"{path}.".startswith(f"{other_path}.")
+        is_inside = other_path.startswith(f"{path}.")
         if is_around or is_inside:
             return origin
     return ""
@@ -298,33 +309,36 @@ def build(model: type[M], tree: Tree, path: str) -> M:
         ConfigError: All mistakes, a sentence each.
     """
     try:
-        made = model.model_validate(tree.values)
-    except ValidationError as e:
-        raise ConfigError(error_sentences(e, model, path, tree.origins)) from e
-    problems = [*_too_large(tree, path), *_truth_values(tree, made, path)]
+        validated = model.model_validate(tree.values)
+    except ValidationError as validation_error:
+        raise ConfigError(
+            error_sentences(validation_error, model, path, tree.origins)
+        ) from validation_error
+    problems = [*_too_large_problems(tree, path), *_truth_value_problems(tree, validated, path)]
     if problems:
         raise ConfigError(problems)
-    return made
+    return validated
 
 
-def _truth_values(tree: Tree, made: BaseModel, path: str) -> list[str]:
+def _truth_value_problems(tree: Tree, model_made: BaseModel, path: str) -> list[str]:
     """A sentence for each number that was given as true or false, which pydantic reads as 1 or 0.
 
     Args:
         tree: The settings as given.
-        made: The model made of them.
+        model_made: The model made of them.
         path: Where they stand in a RunConfig.
     """
-    validated = flatten(made.model_dump())
+    validated_values = flatten(model_made.model_dump())
     problems = []
-    for at, value in flatten(tree.values).items():
-        if isinstance(value, bool) and type(validated.get(at)) in (int, float):
-            key = as_typed(_joined_path(path, at))
+    for value_path, value in flatten(tree.values).items():
+        is_number_in_model = type(validated_values.get(value_path)) in (int, float)
+        if isinstance(value, bool) and is_number_in_model:
+            key = as_typed(_joined_path(path, value_path))
             problems.append(f"{key}={value_text(value)}: should be a number")
     return problems
 
 
-def _too_large(tree: Tree, path: str) -> list[str]:
+def _too_large_problems(tree: Tree, path: str) -> list[str]:
     """A sentence for each finite number beyond 2**53, from which on floats skip whole numbers.
 
     ["method.k=10000000000000000 (--set): should be at most 9,007,199,254,740,992"]
@@ -334,12 +348,12 @@ def _too_large(tree: Tree, path: str) -> list[str]:
         path: Where they stand in a RunConfig.
     """
     problems = []
-    for at, value in flatten(tree.values).items():
+    for value_path, value in flatten(tree.values).items():
         if isinstance(value, int | float) and LARGEST_NUMBER < abs(value) < math.inf:
-            key = as_typed(_joined_path(path, at))
-            source = _in_brackets(origin_of(at, tree.origins))
+            key = as_typed(_joined_path(path, value_path))
+            bracketed_origin = _bracketed_after_space(origin_of(value_path, tree.origins))
             problems.append(
-                f"{key}={str(value)[:40]}{source}: should be at most {LARGEST_NUMBER:,}"
+                f"{key}={str(value)[:40]}{bracketed_origin}: should be at most {LARGEST_NUMBER:,}"
             )
     return problems
 
@@ -364,23 +378,23 @@ def error_sentences(
     """
     sentences: list[str] = []
     for mistake in error.errors():
-        at = ".".join(map(str, mistake["loc"]))
-        key = as_typed(_joined_path(path, at))
-        source = _in_brackets(origin_of(at, origins))
+        value_path = ".".join(map(str, mistake["loc"]))
+        key = as_typed(_joined_path(path, value_path))
+        bracketed_origin = _bracketed_after_space(origin_of(value_path, origins))
         if mistake["type"] == "extra_forbidden":
-            known = _fields_at(model, mistake["loc"][:-1])
+            known = _field_names_at(model, mistake["loc"][:-1])
             name = str(mistake["loc"][-1])
-            sentences.append(str(unknown(f"key '{key}'{source}", name, known)))
+            sentences.append(str(unknown(f"key '{key}'{bracketed_origin}", name, known)))
         elif mistake["type"] == "missing":
             sentences.append(_missing_sentence(key, path, origins))
         else:
             hint = _typing_hint(mistake, key)
-            expected = _expected(mistake["msg"])
-            sentences.append(f"{key}={mistake['input']!r}{source}: {expected}{hint}")
+            expected = _expectation_in_sentence(mistake["msg"])
+            sentences.append(f"{key}={mistake['input']!r}{bracketed_origin}: {expected}{hint}")
     return sentences
 
 
-def _in_brackets(origin: str) -> str:
+def _bracketed_after_space(origin: str) -> str:
     """Write an origin to follow a key: "--set" -> " (--set)"; "" for none."""
     if not origin:
         return ""
@@ -400,11 +414,11 @@ def _missing_sentence(key: str, path: str, origins: Mapping[str, str]) -> str:
     sentence = f"{key} is missing; give it a value"
     if not origins:
         return sentence
-    file = list(origins.values())[-1]
-    return f"{file}: {sentence}"
+    last_file = list(origins.values())[-1]
+    return f"{last_file}: {sentence}"
 
 
-def _expected(message: str) -> str:
+def _expectation_in_sentence(message: str) -> str:
     """Turn pydantic's message into the end of a sentence.
 
     "Input should be a valid integer, unable to parse ..." -> "should be a valid integer"
@@ -427,17 +441,18 @@ def _typing_hint(mistake: ErrorDetails, key: str) -> str:
     return ""
 
 
-def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
+def _field_names_at(model: Any, path_below: tuple[int | str, ...]) -> list[str]:
     """The names of the fields of the model at a place below `model`.
 
     Args:
         model: The outermost model.
-        loc: The keys that lead to the place, as pydantic's errors have them.
+        path_below: The keys that lead to the place, as pydantic's errors have them; they may have
+            indexes of lists and names of the branches of a union too.
     """
-    for step in loc:
+    for key_or_index in path_below:
         fields = getattr(model, "model_fields", {})
-        if step in fields:  # else an index, or a branch of a union
-            model = _model_in(fields[step].annotation)
+        if key_or_index in fields:
+            model = _model_in(fields[key_or_index].annotation)
     names: list[str] = []
     for name, field in getattr(model, "model_fields", {}).items():
         names.append(field.alias or name)
@@ -462,9 +477,11 @@ def part_of_run(model: type[M], values: Mapping[str, object], folder: str) -> M:
     """
     try:
         return model.model_validate(values)
-    except ValidationError as e:
-        first, *_ = error_sentences(e, model, "", {})
-        raise UserError(f"{folder}/run.yaml is not of this version: {first}") from e
+    except ValidationError as validation_error:
+        first_sentence, *_ = error_sentences(validation_error, model, "", {})
+        raise UserError(
+            f"{folder}/run.yaml is not of this version: {first_sentence}"
+        ) from validation_error
 
 
 def dataset_of_run(config: StoredConfig, folder: str) -> DatasetConfig:

@@ -167,13 +167,14 @@ def read_settings(
     if path is None:
         known = ", ".join(profiles(method)) or "none"
         raise UserError(f"the training of '{method}' has no profile '{profile}'; it has: {known}")
-    layers: list[Layer] = [(f"profiles/{name}", read_yaml(path))]
+    layers = [Layer(f"profiles/{name}", read_yaml(path))]
     if own is not None:
-        layers.append((own.name, read_yaml(own)))
+        layers.append(Layer(own.name, read_yaml(own)))
     typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
     for_all_tasks = [values for values in typed if "common" in values]
     others = [values for values in typed if "common" not in values]
-    layers += [("--set", values) for values in [*for_all_tasks, *others]]  # the latter override
+    # The latter override.
+    layers += [Layer("--set", values) for values in [*for_all_tasks, *others]]
     tree = _settings_tree(layers, tasks)
     own_tasks = ", ".join(tasks)
     unknown_tasks = [task for task in mapping_at(tree.values, "tasks") if task not in tasks]
@@ -189,17 +190,16 @@ def _settings_tree(layers: Sequence[Layer], tasks: Sequence[str]) -> Tree:
     each task, unless the layer has it in `tasks`.
 
     Args:
-        layers: (where it is from, its values), the lowest first.
+        layers: The lowest first.
         tasks: The names of all tasks.
     """
-    first_origin, _ = layers[0]
-    settings: list[Layer] = [(first_origin, {"tasks": {task: {} for task in tasks}})]
+    settings = [Layer(layers[0].origin, {"tasks": {task: {} for task in tasks}})]
     for origin, layer in layers:
         values = dict(layer)
         values.pop("summary", None)
         common = values.pop("common", {})
-        settings.append((origin, {"tasks": dict.fromkeys(tasks, common)}))
-        settings.append((origin, values))
+        settings.append(Layer(origin, {"tasks": dict.fromkeys(tasks, common)}))
+        settings.append(Layer(origin, values))
     return Tree(settings)
 
 
