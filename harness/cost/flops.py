@@ -93,7 +93,10 @@ class ModelShape:
             self.vocab,
         )
         words = [str(number) for number in numbers]
-        words.append("gated" if self.gated else "plain")
+        if self.gated:
+            words.append("gated")
+        else:
+            words.append("plain")
         if self.tied:
             words.append("tied")
         return "-".join(words)
@@ -105,8 +108,10 @@ class ModelShape:
             2 * self.width * self.heads * self.head_size
             + 2 * self.width * self.kv_heads * self.head_size
         )
-        matrices = 3 if self.gated else 2
-        return self.layers * (attention + matrices * self.width * self.mlp)
+        matrices_of_mlp = 2
+        if self.gated:
+            matrices_of_mlp = 3
+        return self.layers * (attention + matrices_of_mlp * self.width * self.mlp)
 
     @property
     def head(self) -> int:
@@ -116,17 +121,25 @@ class ModelShape:
     @property
     def parameters(self) -> int:
         """The weights of all matrices, the embedding table included, each counted once: P_B."""
-        tables = 1 if self.tied else 2  # the head, and the embedding table
-        return self.linear + tables * self.head
+        if self.tied:
+            return self.linear + self.head
+        embedding_table = self.head  # as large as the head
+        return self.linear + self.head + embedding_table
 
     @property
     def pair(self) -> int:
-        """FLOPs of one (query, key) pair over all layers and query heads."""
+        """FLOPs of one (query, key) pair over all layers and query heads: 4 L H h, for the products
+        QK^T and AV.
+        """
         return 4 * self.layers * self.heads * self.head_size
 
 
 def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
-    """FLOPs of one call by the formulas above; 1 multiply-add = 2 FLOPs.
+    """FLOPs of one call by docs/methods/costs.md#costs-and-flops; 1 multiply-add = 2 FLOPs.
+
+    Of m new tokens on c cached ones they are 2 weights m + pair (m c + own pairs). Own pairs are
+    all m² pairs of the new tokens, or under "causal", and where tokens are written, the m (m + 1) /
+    2 whose key is not after the query.
 
     Args:
         event: The call.
@@ -145,23 +158,24 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
     weights = shape.linear + shape.head
     if convention == "all-params":
         weights = shape.parameters
-    own_pairs = event.new**2
-    if convention == "causal" or event.kind == "decode":
-        own_pairs = event.new * (event.new + 1) // 2
-    pairs = event.new * event.cached + own_pairs
+    pairs_of_new_tokens = event.new**2
+    is_causal = convention == "causal" or event.kind == "decode"
+    if is_causal:
+        pairs_of_new_tokens = event.new * (event.new + 1) // 2
+    pairs = event.new * event.cached + pairs_of_new_tokens
     return float(2 * weights * event.new + shape.pair * pairs)
 
 
 def _encoder_flops(event: Event, shape: ModelShape) -> float:
     """FLOPs of a call of an encoder or a reranker, which are the same under every convention.
 
-    These are its layers and their attention, and a pooler and a classifier as often as
-    `event.logits` counts them.
+    These are its layers for each token, their attention for each pair of tokens, and as often as
+    `event.logits` counts: a pooler (width x width) and, of a reranker, a classifier (width).
     """
-    top = shape.width * shape.width
+    pooler_and_classifier = shape.width * shape.width
     if event.kind == "rerank":
-        top += shape.width
-    multiply_adds = shape.linear * event.new + top * event.logits
+        pooler_and_classifier += shape.width
+    multiply_adds = shape.linear * event.new + pooler_and_classifier * event.logits
     return float(2 * multiply_adds + shape.pair * event.pairs)
 
 
@@ -171,7 +185,8 @@ def _executed_flops(event: Event, shape: ModelShape) -> float:
     The head is counted only at the positions whose logits were computed, and of the pairs only
     those that a causal mask leaves.
     """
-    pairs = event.pairs + event.ranking_pairs / 2  # QK^T alone, without AV
+    # A pair of the ranking takes QK^T alone, half of what a pair with AV takes.
+    pairs = event.pairs + event.ranking_pairs / 2
     multiply_adds = shape.linear * event.new + shape.head * event.logits
     return float(2 * multiply_adds + shape.pair * pairs)
 

@@ -11,9 +11,9 @@ def available_bytes() -> int | None:
     All of the memory where only that is known (not on Linux), None where nothing is.
     """
     try:
-        with open("/proc/meminfo", encoding="ascii") as f:
-            for line in f:
-                if line.startswith("MemAvailable:"):
+        with open("/proc/meminfo", encoding="ascii") as meminfo:
+            for line in meminfo:
+                if line.startswith("MemAvailable:"):  # "MemAvailable:   8118148 kB"
                     return int(line.split()[1]) * 1024
     except OSError:
         pass  # not Linux: sysconf below knows the whole memory only
@@ -30,16 +30,16 @@ def free_cores() -> int:
     50 ms; where that is unknown (not Linux), all cores that this process may use.
     """
     usable = _usable_cores()
-    samples = []
+    thread_counts = []
     try:
         for _ in range(9):
-            samples.append(_running_threads())
+            thread_counts.append(_running_threads())
             time.sleep(0.006)
     except OSError:
         return usable  # not Linux
-    busy_with_others = int(statistics.median(samples)) - 1
-    free = (os.cpu_count() or usable) - busy_with_others
-    return max(1, min(usable, free))
+    threads_beside_this_one = int(statistics.median(thread_counts)) - 1
+    idle_cores = (os.cpu_count() or usable) - threads_beside_this_one
+    return max(1, min(usable, idle_cores))
 
 
 def _usable_cores() -> int:

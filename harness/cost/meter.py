@@ -29,11 +29,11 @@ class Branch:
         flops: The sum so far, with that of the events before the item.
     """
 
-    def __init__(self, local: threading.local, phase: str, parent: Branch | None = None) -> None:
+    def __init__(self, threads: threading.local, phase: str, parent: Branch | None = None) -> None:
         """Make a branch without events.
 
         Args:
-            local: Holds, for each thread, the branch that it records on.
+            threads: Holds, for each thread, the branch that it records on.
             phase: The phase of the first events.
             parent: The branch whose FLOPs so far it begins with; None: 0.
         """
@@ -43,20 +43,22 @@ class Branch:
         self.phase = phase
         # Kept as a running sum: a search asks after every step, and summing all events each time
         # was quadratic.
-        self.flops: Flops = Flops(parent.flops if parent else dict.fromkeys(CONVENTIONS, 0.0))
-        self._local = local
+        self.flops = Flops(dict.fromkeys(CONVENTIONS, 0.0))
+        if parent is not None:
+            self.flops = Flops(parent.flops)
+        self._threads = threads
 
     def __enter__(self) -> None:
-        """Let the calling thread record on this branch; the one that it recorded on is kept."""
-        self._before = getattr(self._local, "branch", None)
-        self._local.branch = self
+        """Let the calling thread record on this branch, until the `with` block ends."""
+        self._branch_before = getattr(self._threads, "branch", None)
+        self._threads.branch = self
 
     def __exit__(self, *_: object) -> None:
-        """Let the calling thread record on the branch of before again."""
-        self._local.branch = self._before
+        """Let the calling thread record on the branch again on which it did before the block."""
+        self._threads.branch = self._branch_before
 
 
-def _flops_of(event: Event, shape: ModelShape) -> Flops:
+def _flops_by_convention(event: Event, shape: ModelShape) -> Flops:
     """FLOPs of a call, under each convention.
 
     Args:
@@ -93,14 +95,14 @@ class Meter:
         self.keeps_requests = keeps_requests
         self.document = document
         self.shapes: dict[str, ModelShape] = {}
-        self._local = threading.local()
-        self._root = Branch(self._local, phase)
+        self._threads = threading.local()
+        self._root = Branch(self._threads, phase)
         self._lock = threading.Lock()
 
     @property
     def _branch(self) -> Branch:
         """The branch that the calling thread records on."""
-        return getattr(self._local, "branch", None) or self._root
+        return getattr(self._threads, "branch", None) or self._root
 
     @property
     def events(self) -> list[Event]:
@@ -151,7 +153,7 @@ class Meter:
         phase, and with the FLOPs, that the calling thread has now.
         """
         parent = self._branch
-        return [Branch(self._local, parent.phase, parent) for _ in range(count)]
+        return [Branch(self._threads, parent.phase, parent) for _ in range(count)]
 
     def join(self, branches: Iterable[Branch]) -> None:
         """Append the events, requests and searches of branches, in order, to those of the calling
@@ -167,7 +169,8 @@ class Meter:
             self._branch.searches.extend(branch.searches)
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
-        """Keep an event, with its model's sizes and FLOPs where these are known.
+        """Add an event to those of the calling thread's branch, and its FLOPs to theirs where the
+        model's sizes are known.
 
         Args:
             event: A call of a model, or a search.
@@ -185,7 +188,7 @@ class Meter:
             branch.events.append(event)
             self.shapes[event.shape] = shape
             if event.answered:  # FLOPs are those of requests that gave a usable reply
-                branch.flops = branch.flops + _flops_of(event, shape)
+                branch.flops = branch.flops + _flops_by_convention(event, shape)
 
     @contextlib.contextmanager
     def request(self, role: str, kind: str, prompt: Callable[[], str]) -> Iterator[list[str]]:
@@ -206,12 +209,12 @@ class Meter:
         if not self.keeps_requests:
             yield replies
             return
-        text = prompt()
+        whole_prompt = prompt()
         try:
             yield replies
         finally:
             self._branch.requests.append(
-                Request(role, self.current_phase, kind, text, "".join(replies))
+                Request(role, self.current_phase, kind, whole_prompt, "".join(replies))
             )
 
     @overload
@@ -241,7 +244,7 @@ class Meter:
         shape = self.shapes.get(event.shape)
         if shape is None:
             return Flops(dict.fromkeys(CONVENTIONS, 0.0))
-        return _flops_of(event, shape)
+        return _flops_by_convention(event, shape)
 
     def usage(self) -> Usage:
         """The sums of all events so far by phase: {"search": {"tokens_in": 812, ...}, ...}."""

@@ -1,8 +1,8 @@
 """What tokens of a run's models cost: money of a million tokens, by role.
 
-reader = billed_price(Price(input=0.5, output=2.0), in_batches=False)
-    -> {"input": 0.5, "cached": 0.5, "output": 2.0}
-Prices(reader).of("builder")    the reader's, where the role has no model of its own
+reader = {"input": 0.5, "cached": 0.5, "output": 2.0}
+prices = Prices(reader)
+prices.of("builder")    the reader's, where the role has no model of its own
 money({"billed": {"reader": {"input": 900, "cached": 100, "output": 12}}}, prices)
     -> (900 * 0.5 + 100 * 0.5 + 12 * 2.0) / 1e6
 """
@@ -55,11 +55,11 @@ def money(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
     if usage.get("money_unknown"):
         return None
     total = float(usage.get("charged", 0.0))
-    for role, tokens in usage.get("billed", {}).items():
+    for role, billed_tokens in usage.get("billed", {}).items():
         price = prices.of(role)
         if price is None:
             return None
-        total += _price_of_tokens(tokens, price)
+        total += _price_of_tokens(billed_tokens, price)
     return total
 
 
@@ -70,9 +70,9 @@ def _price_of_tokens(tokens: BilledTokens, price: BilledTokens) -> float:
         tokens: The numbers of tokens read, read from a cache, and written.
         price: The price of a million of each.
     """
-    values = (
+    amounts = (
         price["input"] * tokens.get("input", 0.0),
         price["cached"] * tokens.get("cached", 0.0),
         price["output"] * tokens.get("output", 0.0),
     )
-    return sum(values) / 1e6
+    return sum(amounts) / 1e6

@@ -23,9 +23,9 @@ def duration(seconds: float) -> str:
         return "0 s"
     if seconds < 0.0995:
         return f"{1000 * seconds:.0f} ms"
-    for size, unit, end in _UNITS_OF_TIME:
-        if seconds < end:
-            return f"{_two_digits(seconds / size)} {unit}"
+    for unit_seconds, unit, shown_below in _UNITS_OF_TIME:
+        if seconds < shown_below:
+            return f"{_two_digits(seconds / unit_seconds)} {unit}"
     return f"{_two_digits(seconds / _DAY)} days"
 
 

@@ -12,7 +12,7 @@ questions of a run.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from typing_extensions import TypedDict
 
@@ -152,12 +152,12 @@ def usage_of(events: Iterable[Event], shapes: Mapping[str, ModelShape]) -> Usage
     """
     total: Usage = {}
     for event in events:
-        used = _used_by(event, shapes.get(event.shape))
-        add_usage(total, {event.phase: used})
+        costs = _phase_usage_of(event, shapes.get(event.shape))
+        add_usage(total, {event.phase: costs})
     return total
 
 
-def _used_by(event: Event, shape: ModelShape | None) -> PhaseUsage:
+def _phase_usage_of(event: Event, shape: ModelShape | None) -> PhaseUsage:
     """What one call cost, in the form of a phase.
 
     One without a usable reply is all under "unanswered".
@@ -166,46 +166,50 @@ def _used_by(event: Event, shape: ModelShape | None) -> PhaseUsage:
         event: The call.
         shape: The sizes of its model; None for a model of unknown size.
     """
-    spent = dict.fromkeys(CONVENTIONS, 0.0)
+    flops_by_convention = dict.fromkeys(CONVENTIONS, 0.0)
     if shape is not None:
-        spent = {name: flops(event, shape, name) for name in CONVENTIONS}
+        flops_by_convention = {name: flops(event, shape, name) for name in CONVENTIONS}
     if not event.answered:
-        return {"unanswered": _sent_in_vain(event, spent)}
-    used = _counts(event, spent)
-    used["uncounted"] = int(_is_uncounted(event, shape))
+        return {"unanswered": _unanswered_usage(event, flops_by_convention)}
+    costs = _basic_counts(event, flops_by_convention)
+    costs["uncounted"] = int(_is_uncounted(event, shape))
     if shape is None:
-        used["roles"] = {}
-    _add_rare_counts(used, event)
-    _add_what_is_unknown(used, event)
+        costs["roles"] = {}
+    _add_rare_counts(costs, event)
+    _add_what_application_says(costs, event)
     if event.reply:
-        used["replies"] = {event.reply: 1}
+        costs["replies"] = {event.reply: 1}
     if event.kind == "search":
-        used["searches"] = {"requests": 1, "passages": event.found, "seconds": event.seconds}
+        costs["searches"] = {"requests": 1, "passages": event.found, "seconds": event.seconds}
     if event.kind == "probe":
-        used["probes"] = {"requests": event.requests, "tokens": event.new, "flops": spent}
+        costs["probes"] = {
+            "requests": event.requests,
+            "tokens": event.new,
+            "flops": flops_by_convention,
+        }
     if event.billed is not None:
-        read = event.new - event.reused
-        used["billed"] = {
-            event.role: {"input": read, "cached": event.reused, "output": event.billed}
+        newly_read = event.new - event.reused
+        costs["billed"] = {
+            event.role: {"input": newly_read, "cached": event.reused, "output": event.billed}
         }
     if event.thinking:
-        used["thinking"] = {
+        costs["thinking"] = {
             "tokens": event.thinking,
             "unclosed": event.unclosed,
-            "flops": spent,
+            "flops": flops_by_convention,
         }
-    return used
+    return costs
 
 
-def _sent_in_vain(event: Event, spent: Flops) -> SentUsage:
+def _unanswered_usage(event: Event, flops_by_convention: Flops) -> SentUsage:
     """What a call without a usable reply sent: its tokens, its FLOPs, and what a server bills for
     it.
 
     Args:
         event: The call.
-        spent: Its FLOPs by convention.
+        flops_by_convention: Its FLOPs by convention.
     """
-    sent_usage: SentUsage = {"tokens": event.new, "flops": spent}
+    sent_usage: SentUsage = {"tokens": event.new, "flops": flops_by_convention}
     if event.billed is not None:
         sent_usage["billed"] = {
             event.role: {"input": event.new, "cached": 0, "output": event.billed}
@@ -213,18 +217,26 @@ def _sent_in_vain(event: Event, spent: Flops) -> SentUsage:
     return sent_usage
 
 
-def _counts(event: Event, spent: Flops) -> PhaseUsage:
+def _basic_counts(event: Event, flops_by_convention: Flops) -> PhaseUsage:
     """The counts that every answered call has, as if the shape of its model is known.
 
     Args:
         event: The call.
-        spent: Its FLOPs by convention.
+        flops_by_convention: Its FLOPs by convention.
     """
-    asks_language_model = event.kind not in _NO_LANGUAGE_MODEL
+    tokens_read = event.new
+    if event.kind == "decode":
+        tokens_read = 0
+    tokens_cached = 0
+    if event.requests:
+        tokens_cached = event.cached
+    encoder_requests = 0
+    if event.kind in _NO_LANGUAGE_MODEL:
+        encoder_requests = event.requests
     return {
-        "flops": spent,
-        "tokens_in": 0 if event.kind == "decode" else event.new,
-        "tokens_cached": event.cached if event.requests else 0,
+        "flops": flops_by_convention,
+        "tokens_in": tokens_read,
+        "tokens_cached": tokens_cached,
         "tokens_reused": event.reused,
         "tokens_out": event.out,
         "requests": event.requests,
@@ -236,8 +248,8 @@ def _counts(event: Event, spent: Flops) -> PhaseUsage:
         "retries": event.retries,
         "endings_cut": event.endings,
         "recounted": event.recounted,
-        "encoder_requests": 0 if asks_language_model else event.requests,
-        "roles": {event.role: spent[DEFAULT]},
+        "encoder_requests": encoder_requests,
+        "roles": {event.role: flops_by_convention[DEFAULT]},
     }
 
 
@@ -254,52 +266,60 @@ def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
     return shape is None and not is_search_of_ours
 
 
-def _add_rare_counts(used: PhaseUsage, event: Event) -> None:
-    """Set the counts of broken markers and of replies from the cache in `used`, where there are
+def _add_rare_counts(costs: PhaseUsage, event: Event) -> None:
+    """Set the counts of broken markers and of replies from the cache in `costs`, where there are
     any.
     """
     if event.markers:
-        used["markers_broken"] = event.markers
+        costs["markers_broken"] = event.markers
     if event.recalled:
-        used["recalled"] = event.recalled
+        costs["recalled"] = event.recalled
 
 
-def _add_what_is_unknown(used: PhaseUsage, event: Event) -> None:
-    """Change `used` for an application: which of its tokens and money its reply says.
+def _add_what_application_says(costs: PhaseUsage, event: Event) -> None:
+    """Change `costs` for an application: which of its tokens and money its reply says.
 
-    Where it does not say both numbers of tokens, `used` gets their sum or "tokens_unknown" in place
+    Where it does not say both numbers of tokens, `costs` gets their sum or "tokens_unknown" in place
     of "tokens_in" and "tokens_out".
     """
     if not event.tokens_known:
-        del used["tokens_in"], used["tokens_out"]
+        del costs["tokens_in"], costs["tokens_out"]
         if event.tokens_total is None:
-            used["tokens_unknown"] = 1
+            costs["tokens_unknown"] = 1
         else:
-            used["tokens_total"] = event.tokens_total
+            costs["tokens_total"] = event.tokens_total
     if event.charged is not None:
-        used["charged"] = event.charged
+        costs["charged"] = event.charged
     if not event.money_known:
-        used["money_unknown"] = 1
+        costs["money_unknown"] = 1
 
 
-def texts_and_cut(usages: Iterable[Usage]) -> tuple[int | None, int]:
-    """Sum over usages and phases how many texts encoders and rerankers read, and how many they cut.
-
-    Returns:
-        (texts, texts cut). The first is None where an older run counted only the second.
+class EncoderTexts(NamedTuple):
+    """How many texts encoders and rerankers read (None where an older run counted only those that
+    were cut), and how many of them they cut.
     """
-    all_counted = True
-    texts = 0
-    cut = 0
+
+    read: int | None
+    cut: int
+
+
+def texts_and_cut(usages: Iterable[Usage]) -> EncoderTexts:
+    """Sum over usages and phases how many texts encoders and rerankers read, and how many they
+    cut.
+    """
+    all_texts_are_counted = True
+    n_read = 0
+    n_cut = 0
     for usage in usages:
         for phase in usage.values():
-            if "texts" not in phase and phase.get("texts_cut"):
-                all_counted = False
-            texts += int(phase.get("texts", 0))
-            cut += int(phase.get("texts_cut", 0))
-    if not all_counted:
-        return None, cut
-    return texts, cut
+            counts_only_cut_texts = "texts" not in phase and phase.get("texts_cut")
+            if counts_only_cut_texts:
+                all_texts_are_counted = False
+            n_read += int(phase.get("texts", 0))
+            n_cut += int(phase.get("texts_cut", 0))
+    if not all_texts_are_counted:
+        return EncoderTexts(None, n_cut)
+    return EncoderTexts(n_read, n_cut)
 
 
 def sum_phases(usages: Iterable[Mapping[str, PhaseUsage]], *phases: str) -> PhaseUsage:
@@ -318,7 +338,9 @@ def sum_phases(usages: Iterable[Mapping[str, PhaseUsage]], *phases: str) -> Phas
 
 
 def tokens_of(phase: PhaseUsage) -> int:
-    """The tokens read and written in a phase, or in a sum of phases; 0 where it holds none."""
+    """The number of tokens read and written in a phase, or in a sum of phases; 0 where it holds
+    none.
+    """
     read_and_written = phase.get("tokens_in", 0) + phase.get("tokens_out", 0)
     only_their_sum_known = phase.get("tokens_total", 0)
     return int(read_and_written + only_their_sum_known)
@@ -331,17 +353,20 @@ def sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> S
         usage: Phase -> costs.
         earlier: What earlier tries of it sent; None for none.
     """
-    spent = sum_phases([usage])
-    answered: SentUsage = {"flops": spent.get("flops", {}), "billed": spent.get("billed", {})}
-    if "charged" in spent:
-        answered["charged"] = spent["charged"]
-    if "tokens_unknown" in spent:
-        answered["tokens_unknown"] = spent["tokens_unknown"]
-    if "money_unknown" in spent:
-        answered["money_unknown"] = spent["money_unknown"]
-    total: SentUsage = {"tokens": tokens_of(spent), "flops": {}, "billed": {}}
+    all_costs = sum_phases([usage])
+    answered: SentUsage = {
+        "flops": all_costs.get("flops", {}),
+        "billed": all_costs.get("billed", {}),
+    }
+    if "charged" in all_costs:
+        answered["charged"] = all_costs["charged"]
+    if "tokens_unknown" in all_costs:
+        answered["tokens_unknown"] = all_costs["tokens_unknown"]
+    if "money_unknown" in all_costs:
+        answered["money_unknown"] = all_costs["money_unknown"]
+    total: SentUsage = {"tokens": tokens_of(all_costs), "flops": {}, "billed": {}}
     add_sent(total, answered)
-    add_sent(total, spent.get("unanswered", {}))
+    add_sent(total, all_costs.get("unanswered", {}))
     add_sent(total, earlier or {})
     return total
 
@@ -369,10 +394,10 @@ def _add_numbers(total: dict[str, object], added: Mapping[str, object]) -> None:
     """
     for key, value in added.items():
         if isinstance(value, dict):
-            part = total.setdefault(key, {})
-            if isinstance(part, dict):
-                _add_numbers(part, value)
+            inner_total = total.setdefault(key, {})
+            if isinstance(inner_total, dict):
+                _add_numbers(inner_total, value)
         elif isinstance(value, (int, float)):
-            before = total.get(key, 0)
-            if isinstance(before, (int, float)):
-                total[key] = before + value
+            value_before = total.get(key, 0)
+            if isinstance(value_before, (int, float)):
+                total[key] = value_before + value

@@ -13,13 +13,13 @@ import abc
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.errors import unknown
 from harness.method.tools import Encoder, Hit, IndexTools, Reranker, Retriever, Task, Tools
-from harness.models import CAPABILITIES, ROLES
+from harness.models import CAPABILITIES, ENCODER_ROLES, LANGUAGE_MODEL_ROLES
 from harness.prompts import Prompt, Replaced, turn_texts
 from harness.types import Answer, Document, Question
 
@@ -178,78 +178,88 @@ class Method(abc.ABC):
         return turn_texts(prompt.of(self.config) for prompt in self.templates())
 
 
-def draws_by_seed(cls: type[Method]) -> bool:
+def draws_by_seed(method_type: type[Method]) -> bool:
     """Whether anything but the reader's sampling may depend on the run's seed; True where the class
     declares no traits. Only what the class itself declares counts: what a base class says of its
     own code says nothing of a subclass."""
-    own: Traits = vars(cls).get("traits", Traits())
-    return own.draws
+    own_traits: Traits = vars(method_type).get("traits", Traits())
+    return own_traits.draws
 
 
-def misdeclared(cls: type[Method]) -> str | None:
+def misdeclared(method_type: type[Method]) -> str | None:
     """Find a mistake in the attributes of a method's class.
 
     Returns:
-        The end of a sentence "it has ...", or None if they fit together.
+        The end of a sentence "it has ...": "no answer"; None if the attributes fit together.
     """
-    lacking = sorted(cls.__abstractmethods__)
-    if lacking:
-        return f"no {' and '.join(lacking)}"
-    if MethodConfig not in cls.Config.__mro__:
+    missing_methods = sorted(method_type.__abstractmethods__)
+    if missing_methods:
+        return f"no {' and '.join(missing_methods)}"
+    if MethodConfig not in method_type.Config.__mro__:
         return "a Config that is no harness.method.MethodConfig"
     return (
-        _misdeclared_traits(cls)
-        or _misdeclared_scope(cls)
-        or _misdeclared_needs(cls)
-        or _misdeclared_names(cls)
+        _misdeclared_traits(method_type)
+        or _misdeclared_scope(method_type)
+        or _misdeclared_needs(method_type)
+        or _misdeclared_names(method_type)
     )
 
 
-def _misdeclared_traits(cls: type[Method]) -> str | None:
+def _misdeclared_traits(method_type: type[Method]) -> str | None:
     """The end of a sentence "it has ..." where a method class sets a trait beside `traits`, as an
     attribute of its own; None where it sets none."""
     for trait in fields(Traits):
-        if hasattr(cls, trait.name):
-            value = getattr(cls, trait.name)
+        if hasattr(method_type, trait.name):
+            value = getattr(method_type, trait.name)
             return f"{trait.name} in its class; write traits = Traits({trait.name}={value!r})"
     return None
 
 
-def _misdeclared_scope(cls: type[Method]) -> str | None:
+def _misdeclared_scope(method_type: type[Method]) -> str | None:
     """The end of a sentence "it has ..." where a method class has an unknown `scope`, or builds an
     index and declares none; None where it is right."""
-    scope = str(cls.scope)
+    scope = str(method_type.scope)
     if scope not in ("document", "question", "none"):
         return f"scope {scope!r}; it should be 'document', 'question' or 'none'"
-    builds_index = cls.index is not Method.index
-    declares_scope = any("scope" in vars(base) for base in cls.__mro__ if base is not Method)
+    builds_index = method_type.index is not Method.index
+    own_classes = [each for each in method_type.__mro__ if each is not Method]
+    declares_scope = any("scope" in vars(each) for each in own_classes)
     if builds_index and not declares_scope:
         return "an index; say to what it belongs: scope = 'document', or 'question'"
     return None
 
 
-def _misdeclared_needs(cls: type[Method]) -> str | None:
+def _misdeclared_needs(method_type: type[Method]) -> str | None:
     """The end of a sentence "it has ..." where `needs` of a method class is no dict of sets; None
     where it is one."""
-    is_mapping = isinstance(cls.needs, dict)
-    if not is_mapping or any(isinstance(own, str) for own in cls.needs.values()):
-        return (
-            "needs that map no roles to sets of capabilities; "
-            "write {'reader': frozenset({'probe'})}"
-        )
-    return None
+    is_mapping = isinstance(method_type.needs, dict)
+    if is_mapping:
+        capabilities_of_roles = method_type.needs.values()
+        maps_to_sets = not any(isinstance(each, str) for each in capabilities_of_roles)
+        if maps_to_sets:
+            return None
+    return "needs that map no roles to sets of capabilities; write {'reader': frozenset({'probe'})}"
 
 
-def _misdeclared_names(cls: type[Method]) -> str | None:
+class _DeclaredNames(NamedTuple):
+    """The names in an attribute of a method's class, and those that the attribute may have."""
+
+    attribute: str
+    names: Any
+    known: Iterable[str]
+
+
+def _misdeclared_names(method_type: type[Method]) -> str | None:
     """The end of a sentence "it has ..." where `needs`, `encoders` or `index_roles` of a method
     class has a name that is unknown, or is a text where it should be a tuple; None where all are
     right."""
-    capabilities = frozenset[str]().union(*cls.needs.values())
-    declared: list[tuple[str, Any, Iterable[str]]] = [
-        ("needs", cls.needs, ROLES[:5]),
-        ("needs", capabilities, CAPABILITIES),
-        ("encoders", cls.encoders, ROLES[5:]),
-        ("index_roles", cls.index_roles, [*cls.needs, *cls.encoders]),
+    capabilities = frozenset[str]().union(*method_type.needs.values())
+    own_roles = [*method_type.needs, *method_type.encoders]
+    declared = [
+        _DeclaredNames("needs", method_type.needs, LANGUAGE_MODEL_ROLES),
+        _DeclaredNames("needs", capabilities, CAPABILITIES),
+        _DeclaredNames("encoders", method_type.encoders, ENCODER_ROLES),
+        _DeclaredNames("index_roles", method_type.index_roles, own_roles),
     ]
     for attribute, names, known in declared:
         if isinstance(names, str):

@@ -160,8 +160,8 @@ def needs_trained_adapters(method: Method) -> bool:
     """Whether the method must have an adapter in one of its models."""
     if not isinstance(method, UsesAdapters):
         return False
-    for by_task in method.adapters().values():
-        for use in by_task.values():
+    for use_by_task in method.adapters().values():
+        for use in use_by_task.values():
             if use.needed:
                 return True
     return False

@@ -29,17 +29,17 @@ def setting(default: Any, *, help: str, **limits: Any) -> Any:  # noqa: A002
         help: What it is, its unit and its source, in one or two sentences.
         **limits: Limits as `pydantic.Field` has them (gt, ge, lt, le).
     """
-    return _declare(default, "answer", help, limits)
+    return _declared_field(default, "answer", help, limits)
 
 
 def index_setting(default: Any, *, help: str, **limits: Any) -> Any:  # noqa: A002
     """Declare a setting that changes the index: another value builds a new one. Args: `setting`."""
-    return _declare(default, "index", help, limits)
+    return _declared_field(default, "index", help, limits)
 
 
 def recording_setting(default: Any, *, help: str, **limits: Any) -> Any:  # noqa: A002
     """Declare a setting that changes what is recorded, but no answer. Args: `setting`."""
-    return _declare(default, "recording", help, limits)
+    return _declared_field(default, "recording", help, limits)
 
 
 def index_fields(config: type[BaseModel]) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def index_fields(config: type[BaseModel]) -> tuple[str, ...]:
     Returns:
         Those that `index_setting` declares, and those that nothing declares.
     """
-    return tuple(sorted(_names(config, "index")))
+    return tuple(sorted(_names_with_purpose(config, "index")))
 
 
 def recording_fields(config: type[BaseModel]) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def recording_fields(config: type[BaseModel]) -> tuple[str, ...]:
     Args:
         config: The class of the method's settings.
     """
-    return tuple(sorted(_names(config, "recording")))
+    return tuple(sorted(_names_with_purpose(config, "recording")))
 
 
 def help_of(field: FieldInfo) -> str:
@@ -68,31 +68,31 @@ def help_of(field: FieldInfo) -> str:
     return field.description or ""
 
 
-def _declare(default: Any, purpose: Purpose, text: str, limits: dict[str, Any]) -> Any:
+def _declared_field(default: Any, purpose: Purpose, help_text: str, limits: dict[str, Any]) -> Any:
     """A pydantic field with a default, a help text and limits, which says what the setting is for.
 
     Args:
         default: The value where nobody sets it.
         purpose: What a change of it changes: "index", "answer" or "recording".
-        text: The help text.
+        help_text: The help text.
         limits: Limits as `pydantic.Field` has them.
     """
     return Field(
-        default=default, description=text, json_schema_extra={"purpose": purpose}, **limits
+        default=default, description=help_text, json_schema_extra={"purpose": purpose}, **limits
     )
 
 
-def _names(config: type[BaseModel], purpose: Purpose) -> Iterator[str]:
+def _names_with_purpose(config: type[BaseModel], purpose: Purpose) -> Iterator[str]:
     """The names of a configuration's settings with this purpose, in the order of the class;
     `prompts` is left out."""
     for name, field in config.model_fields.items():
-        if name != "prompts" and _purpose(field) == purpose:
+        if name != "prompts" and _declared_purpose(field) == purpose:
             yield name
 
 
-def _purpose(field: FieldInfo) -> str:
+def _declared_purpose(field: FieldInfo) -> str:
     """What a setting is for: "index" (the default), or what its declaration says."""
-    declared = field.json_schema_extra
-    if isinstance(declared, dict):
-        return str(declared["purpose"])
+    declaration = field.json_schema_extra
+    if isinstance(declaration, dict):
+        return str(declaration["purpose"])
     return "index"
