@@ -47,7 +47,7 @@ def pytest_runtest_setup() -> None:
     SmolLM2-135M's weights are converted once to HARNESS_HOME, 30 s for each test with a home of its
     own. Tests of the default itself put it back.
     """
-    registry.shipped("readers")["any other"] = "pocket-llama"
+    registry.targets("readers")["any other"] = "pocket-llama"
 
 
 # numba compiles UMAP anew in every process; optimising it takes longer than it saves on graphs of

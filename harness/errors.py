@@ -125,7 +125,7 @@ class UserError(HarnessError):
     """Something the user can fix: printed as one sentence, exit code 2."""
 
 
-def fold(name: str) -> str:
+def comparable_name(name: str) -> str:
     """The form in which names are compared, in lower case with "-" for "_".
 
     "Full_Context" -> "full-context"
@@ -143,8 +143,8 @@ def close_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
         known: The names that there are.
         limit: The most names.
     """
-    by_form = {fold(other): other for other in known}
-    close_names = difflib.get_close_matches(fold(name), by_form, n=limit, cutoff=0.5)
+    by_form = {comparable_name(other): other for other in known}
+    close_names = difflib.get_close_matches(comparable_name(name), by_form, n=limit, cutoff=0.5)
     return [by_form[form] for form in close_names]
 
 
@@ -338,7 +338,7 @@ def import_error_as_cannot_run() -> Iterator[None]:
         ) from error
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
+def unknown_name_error(what: str, name: str, known: Iterable[str]) -> UserError:
     """Make the error for an unknown name: "unknown <what>." with near ones of `known`, else all.
 
     Args:
@@ -349,7 +349,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     return UserError(f"unknown {what}.{_known_names_hint(name, known)}")
 
 
-def attempt(
+def call_noting_problem(
     problems: list[HarnessError], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
     """Call `function`. If it raises a UserError, add that to `problems` and return None.
@@ -368,7 +368,7 @@ def attempt(
 
 
 def raise_all(problems: Sequence[HarnessError]) -> None:
-    """Raise what `attempt` collected: nothing for none, a single problem as it is.
+    """Raise what `call_noting_problem` collected: nothing for none, a single problem as it is.
 
     Several are raised as one ConfigError with each sentence once.
     """

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.cost.flops import Event, Kind, ModelShape
+from harness.cost.flops import Event, EventKind, ModelShape
 from harness.cost.meter import Meter
 from harness.cost.usage import Usage
 from harness.errors import CannotRun, WindowExceeded
@@ -438,7 +438,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
     def _restore(self, state: Any) -> None:
         """Bring the context back to where it was when `_save` returned `state`."""
 
-    def _book(self, kind: Kind, new: int, cached: int = 0, **counts: Any) -> None:
+    def _book(self, kind: EventKind, new: int, cached: int = 0, **counts: Any) -> None:
         """Record one call of the model on the meter.
 
         Args:

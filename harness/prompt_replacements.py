@@ -8,14 +8,14 @@ replacement_problem("bm25", "answer", "{text} Who?", prompts)
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from harness.errors import unknown
-from harness.prompts import Prompt, Replaced, turns_of
+from harness.errors import unknown_name_error
+from harness.prompts import Prompt, PromptReplacement, turns_by_name
 
 _TURN_NAMES = ("user", "system")
 
 
 def replacement_problem(
-    method: str, name: str, replacement: Replaced, known: Mapping[str, Prompt]
+    method: str, name: str, replacement: PromptReplacement, known: Mapping[str, Prompt]
 ) -> str | None:
     """Say why a text cannot replace a prompt of a method; None where it can.
 
@@ -31,9 +31,9 @@ def replacement_problem(
             "templates"
         )
     if name not in known:
-        return str(unknown(f"prompt '{name}' of '{method}'", name, known))
+        return str(unknown_name_error(f"prompt '{name}' of '{method}'", name, known))
     original = known[name]
-    turns = turns_of(replacement)
+    turns = turns_by_name(replacement)
     problem = _turns_problem(turns, original)
     if problem is None:
         new = replace(original, text=turns.get("user", original.text))
@@ -56,7 +56,7 @@ def _turns_problem(turns: Mapping[str, str], original: Prompt) -> str | None:
         return None
     if not original.first:
         return " is a later turn of a conversation, so it can have no system turn"
-    placeholders = Prompt("", turns["system"]).places()
+    placeholders = Prompt("", turns["system"]).placeholders()
     if placeholders:
         return f": a system turn has no placeholders, but this one has {{{placeholders[0]}}}"
     return None
@@ -66,7 +66,7 @@ def _placeholders_problem(new: Prompt, original: Prompt) -> str | None:
     """Say how the placeholders of a new prompt differ from the original's, as the end of a
     sentence: " lacks {text}; its placeholders are {text}, {question}". None where they fit.
     """
-    placeholders, new_placeholders = original.places(), new.places()
+    placeholders, new_placeholders = original.placeholders(), new.placeholders()
     all_listed = _listed_placeholders(placeholders)
     for placeholder in placeholders:
         if placeholder not in new_placeholders:
@@ -86,8 +86,8 @@ def _keeps_order_of_placeholders(new: Prompt, original: Prompt) -> bool:
     """Whether a new prompt has the original's placeholders in the same order, and nothing after the
     last one where the original has nothing there.
     """
-    placeholders = original.places()
-    if new.places() != placeholders:
+    placeholders = original.placeholders()
+    if new.placeholders() != placeholders:
         return False
     last_placeholder = "{" + placeholders[-1] + "}"
     original_ends_in_it = original.text.endswith(last_placeholder)

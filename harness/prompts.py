@@ -1,7 +1,7 @@
 """Prompt templates, and the replacements that a configuration may give for them.
 
     ANSWER = Prompt("answer", "Read the text. {instruction}\\n\\n{text}\\n\\nQuestion: {question}")
-    pieces = ANSWER.of(config).fill(instruction="Be brief.", text=texts, question="Who?")
+    pieces = ANSWER.with_replacements(config).fill(instruction="Be brief.", text=texts, question="Who?")
     feed(session, pieces)
 
 `{name}` is a placeholder; any other brace is text. A value that is a string becomes part of the
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
-Replaced = str | dict[str, str]
+PromptReplacement = str | dict[str, str]
 """One replacement: the user turn, or {"user": ..., "system": ...} with one of them or both."""
 
 
-class Replacing(Protocol):
+class HasPromptReplacements(Protocol):
     """An object that may replace prompts: a method's configuration."""
 
     @property
-    def prompts(self) -> Mapping[str, Replaced]:
+    def prompts(self) -> Mapping[str, PromptReplacement]:
         """The prompts that are replaced: name of a prompt -> its replacement."""
 
 
@@ -65,13 +65,13 @@ class Prompt:
     ordered: bool = False
     answers: bool = False
 
-    def of(self, config: Replacing | None) -> Prompt:
+    def with_replacements(self, config: HasPromptReplacements | None) -> Prompt:
         """This prompt with the turns that the configuration of a method replaces; unchanged where
         it replaces none.
         """
         if config is None or self.name not in config.prompts:
             return self
-        turns = turns_of(config.prompts[self.name])
+        turns = turns_by_name(config.prompts[self.name])
         return replace(
             self, text=turns.get("user", self.text), system=turns.get("system", self.system)
         )
@@ -118,14 +118,14 @@ class Prompt:
         pieces_after = replace(self, text=text_after, system="").fill(**values)
         return pieces_before, pieces_after
 
-    def places(self) -> list[str]:
+    def placeholders(self) -> list[str]:
         """The names of the placeholders in the user turn, in order; one
         that stands twice is named twice.
         """
         return [str(name) for name in _PLACEHOLDER.findall(self.text)]
 
 
-def turns_of(replacement: Replaced) -> dict[str, str]:
+def turns_by_name(replacement: PromptReplacement) -> dict[str, str]:
     """The turns that a replacement gives, by name: "Who?" -> {"user": "Who?"}."""
     if isinstance(replacement, str):
         return {"user": replacement}

@@ -259,16 +259,16 @@ NOT_SAID = "the application does not say what it used"
 """Why a score of what was shown is absent, in a record's flags."""
 
 # Keys of a record's notes.
-PREFIX = "answer_prefix"
+ANSWER_PREFIX = "answer_prefix"
 """Whether the reply has the answer prefix: "found" or MISSING."""
-MISSING = "missing"
-COUNTS = "counts"
+PREFIX_MISSING = "missing"
+SCORE_COUNTS = "counts"
 """Counts over all answers, by scorer."""
 JUDGES = "judges"
 """What models judged."""
-NOT_FOLLOWED = "answer_schema"
+SCHEMA_NOT_FOLLOWED = "answer_schema"
 """Why the reply does not follow the answer schema."""
-LOGGED = "logged."
+LOGGED_SCORE_PREFIX = "logged."
 """The start of the names of scores that another tool gave (harness import); nothing here can
 compute them."""
 

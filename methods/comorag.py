@@ -341,7 +341,7 @@ class ComoRAG(ExtractingMethod):
             texts = list(map(str.strip, texts_at(document.text, groups[number])))
             if len(texts) == 1:
                 return Written(texts[0], groups[number])
-            prompt = EPISODE.of(self.config)
+            prompt = EPISODE.with_replacements(self.config)
             text = summarise(texts, tools.model("builder"), self.config.summary_tokens, prompt)
             return Written(text, groups[number])
 
@@ -512,7 +512,7 @@ class _Search:
         Raises:
             WindowExceeded: The request does not fit without the text.
         """
-        filled = prompt.of(self.method.config)
+        filled = prompt.with_replacements(self.method.config)
         lines = text.split("\n")
         pieces, _ = fit_lines(
             lambda count: filled.fill(text=["\n".join(lines[:count])], **values),

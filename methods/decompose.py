@@ -153,7 +153,7 @@ class Decompose(reading.ReadingMethod):
             found = self._answer_one(one_hop, document, index, tools)
             read |= dict.fromkeys(found.shown)
             answers.append(" ".join(found.reply.split()))
-            line = STEP.of(config).fill(question=filled, answer=answers[-1])
+            line = STEP.with_replacements(config).fill(question=filled, answer=answers[-1])
             lines.append("".join(line))
             tokens = sum(map(tools.model().count, found.texts))
             note = f"{filled} -> {found.reply}"
@@ -172,7 +172,7 @@ class Decompose(reading.ReadingMethod):
         config = self.config
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
-            pieces = DECOMPOSE.of(config).fill(question=[question.text])
+            pieces = DECOMPOSE.with_replacements(config).fill(question=[question.text])
             response = ask_parsed(
                 tools.model("searcher"), pieces, config.question_tokens, parse_list, retry
             )
@@ -237,6 +237,9 @@ class Decompose(reading.ReadingMethod):
             The reply, and how many of the texts it was shown.
         """
         config = self.config
-        task = Task(instruction=INSTRUCTION.of(config).text, max_answer_tokens=config.answer_tokens)
+        task = Task(
+            instruction=INSTRUCTION.with_replacements(config).text,
+            max_answer_tokens=config.answer_tokens,
+        )
         request = reading.Reading(task, config.window, config)
         return reading.ask_fitting(question, list(map(str.strip, texts)), tools, request)

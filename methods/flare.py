@@ -182,7 +182,7 @@ class Flare(Method):
             progress: What is written so far.
             tools: The engine's tools.
         """
-        return CONTINUE.of(self.config).fill(
+        return CONTINUE.with_replacements(self.config).fill(
             instruction=tools.task.instruction,
             text=separated(texts),
             question=question_text(question),

@@ -114,7 +114,7 @@ def break_request(
             shown.append(LABEL.format(number=piece))
     if around.after:
         shown += [around.after, f"\n{DOTS}"]
-    return PAUSE.of(config).fill(text=shown)
+    return PAUSE.with_replacements(config).fill(text=shown)
 
 
 class Pages:
@@ -386,7 +386,7 @@ class Gist(reading.ReadingMethod):
                 line; "notes": sentences about what did not go as usual.
         """
         model = tools.model("builder")
-        prompt = SHORTEN.of(self.config)
+        prompt = SHORTEN.with_replacements(self.config)
         pages = Pages(document.text, self.config)
         spans = pages.spans(model, tools)
         gist_tokens = self._gist_tokens(len(spans), model)
@@ -451,9 +451,9 @@ class Gist(reading.ReadingMethod):
         """
         config = self.config
         window = window_of(config.window, model)
-        frame = LOOKUP.of(config).fill(pages=[], question=[""], most="99")
+        frame = LOOKUP.with_replacements(config).fill(pages=[], question=[""], most="99")
         room = window - prompt_tokens(frame, model) - config.reply_tokens - window // 8
-        label = PAGE.of(config).fill(number=str(pages), gist=[])
+        label = PAGE.with_replacements(config).fill(number=str(pages), gist=[])
         most: int = min(config.gist_tokens, room // max(pages, 1) - sum(map(model.count, label)))
         if most < 1:
             raise QuestionError(
@@ -515,9 +515,11 @@ def lookup_request(question: Question, gists: Sequence[str], config: Gist.Config
     """
     pages: list[str] = []
     for number, gist in enumerate(gists):
-        pages += PAGE.of(config).fill(number=str(number), gist=[gist])
+        pages += PAGE.with_replacements(config).fill(number=str(number), gist=[gist])
     query = [reading.question_text(question)]
-    return LOOKUP.of(config).fill(pages=pages, question=query, most=str(config.most_pages))
+    return LOOKUP.with_replacements(config).fill(
+        pages=pages, question=query, most=str(config.most_pages)
+    )
 
 
 def _pages_that_fit(

@@ -255,7 +255,7 @@ class GraphRAG(LightRAG):
         config = self.config
         model = tools.model("builder")
         lines = graph.lines(community)
-        prompt = REPORT.of(config)
+        prompt = REPORT.with_replacements(config)
         most = min(config.report_tokens, model.window // 3)
         frame = prompt_tokens(prompt.fill(lines=[""]), model)
         room = min(config.report_input + frame, model.window - most)
@@ -452,7 +452,9 @@ class _Search:
         texts: list[str] = []
         for report in reports:
             texts += [report.whole_text, JOINT]
-        return MAP.of(self.config).fill(reports=texts, question=[reading.question_text(question)])
+        return MAP.with_replacements(self.config).fill(
+            reports=texts, question=[reading.question_text(question)]
+        )
 
     def _points(
         self, question: Question, batch: Sequence[Report], number: int
@@ -528,7 +530,7 @@ class _Search:
             entities: The numbers of the entities.
             relations: The numbers of the relations.
         """
-        pieces = CONTEXT.of(self.config).fill(
+        pieces = CONTEXT.with_replacements(self.config).fill(
             reports=JOINT.join(_texts(reports)),
             entities="\n".join(map(self.graph.row, entities)),
             relations="\n".join(map(self.graph.row, relations)),

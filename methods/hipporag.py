@@ -185,7 +185,7 @@ class HippoRAG(ExtractingMethod):
         """
         config = self.config
         model = tools.model("builder")
-        pieces = prompt.of(config).fill(**values)
+        pieces = prompt.with_replacements(config).fill(**values)
         room = window_of(config.window, model) - prompt_tokens(pieces, model)
         max_tokens = max(1, min(config.reply_tokens, room))
         retry = Retry(retries=0, window=config.window)
@@ -277,8 +277,8 @@ class HippoRAG(ExtractingMethod):
         facts = [" | ".join(index["facts"][i]) for i in candidates]
         listed: list[str] = []
         for number, fact in enumerate(facts, 1):
-            listed += FACT.of(config).fill(number=str(number), fact=[fact])
-        pieces = FILTER.of(config).fill(
+            listed += FACT.with_replacements(config).fill(number=str(number), fact=[fact])
+        pieces = FILTER.with_replacements(config).fill(
             most=str(config.link_k), question=[reading.question_text(question)], facts=listed
         )
         response = ask_parsed(

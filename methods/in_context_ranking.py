@@ -286,8 +286,8 @@ class InContext(TopK):
     def _prompt(self) -> Prompt:
         """The prompt of the pass over the chunks, by the setting `instruction`."""
         if self.config.instruction == "answer":
-            return ANSWER.of(self.config)
-        return FIND.of(self.config)
+            return ANSWER.with_replacements(self.config)
+        return FIND.with_replacements(self.config)
 
 
 def _marked(number: int, text: str) -> str:

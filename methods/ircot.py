@@ -174,7 +174,7 @@ class IRCoT(ReadingMethod):
     def _request(self, question: Question, texts: Sequence[str], search: _Search) -> Pieces:
         """The request for the next sentence over some paragraphs."""
         so_far = " ".join(search.reasoning) or "(none)"
-        return REASON.of(self.config).fill(
+        return REASON.with_replacements(self.config).fill(
             text=separated(texts), question=[question_text(question)], reasoning=[so_far]
         )
 

@@ -106,7 +106,7 @@ class IterRetGen(Method):
 
     def _request(self, question: Question, texts: Sequence[str], tools: Tools) -> Pieces:
         """The prompt that shows some passages and asks for reasoning that ends with an answer."""
-        return GENERATE.of(self.config).fill(
+        return GENERATE.with_replacements(self.config).fill(
             instruction=tools.task.instruction,
             text=separated(texts),
             question=question_text(question),

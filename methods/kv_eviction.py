@@ -279,7 +279,7 @@ class BoundedCache(FullContext):
         """
         pieces = reading.pieces(question, texts)
         if self.config.asked == "before":
-            prompt = BEFORE.of(self.config)
+            prompt = BEFORE.with_replacements(self.config)
             pieces = prompt.fill(
                 text=list(texts),
                 instruction=instruction,

@@ -276,8 +276,8 @@ class LightRAG(ExtractingMethod):
             WindowExceeded: The requests do not fit the window.
         """
         model = tools.model("builder")
-        turns = [EXTRACT.of(self.config).fill(text=[chunk])]
-        turns += [MORE.of(self.config).fill()] * self.config.gleanings
+        turns = [EXTRACT.with_replacements(self.config).fill(text=[chunk])]
+        turns += [MORE.with_replacements(self.config).fill()] * self.config.gleanings
         used = sum(prompt_tokens(turn, model) for turn in turns)
         require_room(used + len(turns), model, None)
         room_for_reply = (model.window - used) // len(turns)
@@ -333,7 +333,7 @@ class LightRAG(ExtractingMethod):
 
         def ask_joined() -> str:
             """Ask the model to join the descriptions, as many as fit."""
-            prompt = JOIN.of(self.config)
+            prompt = JOIN.with_replacements(self.config)
             turn, _ = fit_lines(
                 lambda count: prompt.fill(name=name, texts="\n".join(distinct[:count])),
                 len(distinct),
@@ -360,7 +360,9 @@ class LightRAG(ExtractingMethod):
         config = self.config
         search = _Search(index, document, config, tools)
         with tools.phase("search"):
-            pieces = KEYWORDS.of(config).fill(question=[reading.question_text(question)])
+            pieces = KEYWORDS.with_replacements(config).fill(
+                question=[reading.question_text(question)]
+            )
             response = ask_parsed(
                 tools.model("searcher"), pieces, 512, keywords_in, Retry(retries=0)
             )
@@ -591,7 +593,9 @@ class _Search:
         """The part of the prompt that lists the entities and relations that were found."""
         entities = "\n".join(self.rows[i] for i in found.entities)
         relations = "\n".join(self.rows[i] for i in found.relations)
-        return "".join(GRAPH.of(self.config).fill(entities=entities, relations=relations))
+        return "".join(
+            GRAPH.with_replacements(self.config).fill(entities=entities, relations=relations)
+        )
 
     def shown_graph(self, graph: str, found: _Found) -> Shown:
         """The list of entities and relations as an Answer says what the reader saw.

@@ -189,7 +189,7 @@ class SlidingWindow(ReadingMethod):
         whose instruction has the word already, as Qasper's, stays as it is."""
         if self.REFUSAL in task.instruction:
             return task
-        instruction = task.instruction + EXTRA.of(self.config).text
+        instruction = task.instruction + EXTRA.with_replacements(self.config).text
         return task.model_copy(update={"instruction": instruction})
 
     def _is_answer(self, reply: str) -> bool:

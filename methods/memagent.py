@@ -125,7 +125,7 @@ class MemAgent(Method):
         steps: list[Step] = []
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
-                pieces = UPDATE.of(config).fill(
+                pieces = UPDATE.with_replacements(config).fill(
                     question=[question_text(question)],
                     memory=[memory],
                     section=[document.text[start:end]],
@@ -136,7 +136,7 @@ class MemAgent(Method):
                 flops = tools.meter.flops()
                 step = Step("memory", number, tokens=tokens, flops=flops, shown=shown, note=memory)
                 steps.append(step)
-        pieces = FINAL.of(config).fill(
+        pieces = FINAL.with_replacements(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],
             options=options(question),

@@ -69,7 +69,7 @@ class Reading:
             question: The question, with its options.
             listed: The texts with the separators between them; [] for CLOSED.
         """
-        return prompt.of(self.config).fill(
+        return prompt.with_replacements(self.config).fill(
             instruction=self.task.instruction,
             text=listed,
             question=question.text,

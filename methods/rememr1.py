@@ -166,7 +166,7 @@ class ReMemR1(Method):
                 shown = Shown("span", document.id, start, end)
                 section = document.text[start:end]
                 steps += self._update(memory, question, section, number, shown, tools)
-        pieces = FINAL.of(config).fill(
+        pieces = FINAL.with_replacements(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],
             options=options(question),
@@ -209,7 +209,7 @@ class ReMemR1(Method):
         """
         config = self.config
         model = tools.model()
-        pieces = UPDATE.of(config).fill(
+        pieces = UPDATE.with_replacements(config).fill(
             question=[question_text(question)],
             recalled=[memory.recalled],
             memory=[memory.text],

@@ -60,7 +60,7 @@ def hypothetical_passages(
         writing: Length and temperature of a passage.
         tools: The engine's tools.
     """
-    pieces = HYPOTHESIS.of(writing.config).fill(question=question.text)
+    pieces = HYPOTHESIS.with_replacements(writing.config).fill(question=question.text)
 
     def passage(number: int) -> str:
         """Write the passage of this number."""
@@ -80,7 +80,9 @@ def rewritten_queries(question: Question, count: int, writing: Writing, tools: T
         writing: Length and temperature of the reply.
         tools: The engine's tools.
     """
-    pieces = QUERIES.of(writing.config).fill(question=question.text, count=str(count))
+    pieces = QUERIES.with_replacements(writing.config).fill(
+        question=question.text, count=str(count)
+    )
     seed = derived_seed(tools.seed, question.id, "rewritten queries")
     reply = _reply(pieces, writing, seed, tools)
     return parse_queries(reply, question.text, count)

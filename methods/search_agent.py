@@ -131,10 +131,10 @@ class SearchAgent(Method):
         config = self.config
         model = tools.model()
         instruction = tools.task.instruction
-        task = AGENT.of(config).fill(
+        task = AGENT.with_replacements(config).fill(
             instruction=instruction, question=[question.text], options=options(question)
         )
-        force = FORCE.of(config).fill(instruction=instruction)
+        force = FORCE.with_replacements(config).fill(instruction=instruction)
         reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
         require_room(prompt_tokens(task, model) + reserved, model, None)
         calls = _Calls(document, index, config, tools)
@@ -368,7 +368,7 @@ class _Calls:
         """
         if not hits:
             return "Nothing is found."
-        line = FOUND.of(self.config)
+        line = FOUND.with_replacements(self.config)
         lines: list[str] = []
         for chunk, spans in hits.items():
             self.seen += spans
@@ -391,7 +391,11 @@ class _Calls:
             return f"[Chunk {name}] You have read it before."
         self.read.append(int(name))
         start, end = self.chunks[int(name)]
-        return "".join(WHOLE.of(self.config).fill(number=name, text=self.document.text[start:end]))
+        return "".join(
+            WHOLE.with_replacements(self.config).fill(
+                number=name, text=self.document.text[start:end]
+            )
+        )
 
     def shown(self) -> tuple[Shown, ...]:
         """The chunks that were read, and the sentences that were seen of other chunks, in the form

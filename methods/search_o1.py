@@ -65,7 +65,7 @@ class SearchO1(TaggedSearch):
 
     def request(self, question: Question, tools: Tools) -> Pieces:
         """The first user turn: the task, with the question and its options."""
-        return TASK.of(self.config).fill(
+        return TASK.with_replacements(self.config).fill(
             instruction=tools.task.instruction,
             question=question_text(question),
             searches=str(self.config.most),
@@ -109,10 +109,12 @@ class SearchO1(TaggedSearch):
         model = tools.model()
         limit = self.config.read_tokens
         steps = _shortened(reasoning)
-        empty = READ.of(self.config).fill(reasoning=[steps], query=[query], text=[])
+        empty = READ.with_replacements(self.config).fill(reasoning=[steps], query=[query], text=[])
         count = fitting(texts, empty, limit, model)
         shown = separated(texts[:count])
-        request = READ.of(self.config).fill(reasoning=[steps], query=[query], text=shown)
+        request = READ.with_replacements(self.config).fill(
+            reasoning=[steps], query=[query], text=shown
+        )
         with model.session() as s:
             feed(s, request)
             reply = s.write(limit).text

@@ -56,7 +56,7 @@ class SearchR1(TaggedSearch):
 
     def request(self, question: Question, tools: Tools) -> Pieces:
         """The first user turn: the task, with the question and its options."""
-        return TASK.of(self.config).fill(
+        return TASK.with_replacements(self.config).fill(
             instruction=tools.task.instruction, question=question_text(question)
         )
 
@@ -75,7 +75,7 @@ class SearchR1(TaggedSearch):
 
     def text_after_invalid_part(self) -> str:
         """A sentence that says which tags there are, put after a part without query and answer."""
-        return "".join(INVALID.of(self.config).fill())
+        return "".join(INVALID.with_replacements(self.config).fill())
 
     def answer_of(self, reply: str) -> str:
         """The text between the last answer tags."""

@@ -136,9 +136,11 @@ class SelfAsk(Method):
         texts = [hit.titled_text for hit in hits]
         model = tools.model()
         limit = self.config.line_tokens
-        empty = REPLY.of(self.config).fill(text=[], question=follow_up)
+        empty = REPLY.with_replacements(self.config).fill(text=[], question=follow_up)
         count = fitting(texts, empty, limit, model)
-        request = REPLY.of(self.config).fill(text=separated(texts[:count]), question=follow_up)
+        request = REPLY.with_replacements(self.config).fill(
+            text=separated(texts[:count]), question=follow_up
+        )
         reply = self._ask(request, limit, tools, stop=("\n",))
         follow_ups.lines += [f"Follow up: {follow_up}", f"Intermediate answer: {reply}"]
         follow_ups.found.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
@@ -147,7 +149,7 @@ class SelfAsk(Method):
         self, prompt: Prompt, question: Question, follow_ups: _FollowUps, tools: Tools
     ) -> Pieces:
         """Fill a prompt with the instruction, the question, and the follow-up questions so far."""
-        return prompt.of(self.config).fill(
+        return prompt.with_replacements(self.config).fill(
             instruction=tools.task.instruction,
             question=question_text(question),
             so_far=follow_ups.text,

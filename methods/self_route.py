@@ -94,7 +94,7 @@ class SelfRoute(Dense):
     def as_read(self, texts: list[str]) -> list[str]:
         """The chunks as the prompt shows them, each with its number in the document: "[1] Velindra
         ..."."""
-        numbered = NUMBERED.of(self.config)
+        numbered = NUMBERED.with_replacements(self.config)
         return ["".join(numbered.fill(number=str(i), text=text)) for i, text in enumerate(texts, 1)]
 
     def most_shown(self) -> int | None:
@@ -119,7 +119,9 @@ class SelfRoute(Dense):
         task = tools.task
         if REFUSAL not in task.instruction:
             task = task.model_copy(
-                update={"instruction": task.instruction + DECLINE.of(self.config).text}
+                update={
+                    "instruction": task.instruction + DECLINE.with_replacements(self.config).text
+                }
             )
         with tools.phase("search"):
             routed = self.read_best(

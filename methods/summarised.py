@@ -70,7 +70,7 @@ class Summarised(reading.ReadingMethod):
         # What parts two texts in the reading prompt may take a token more than the line's end that
         # condense counts.
         room -= len(texts) * model.count(reading.SEPARATOR)
-        prompt = SUMMARY.of(config)
+        prompt = SUMMARY.with_replacements(config)
         pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
         stored: list[list[object]] = []
         for piece in pieces:

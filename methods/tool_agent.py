@@ -78,8 +78,10 @@ class ToolAgent(Method):
         config = self.config
         model = tools.model()
         instruction = tools.task.instruction
-        task = TASK.of(config).fill(instruction=instruction, question=question_text(question))
-        force = FORCE.of(config).fill(instruction=instruction)
+        task = TASK.with_replacements(config).fill(
+            instruction=instruction, question=question_text(question)
+        )
+        force = FORCE.with_replacements(config).fill(instruction=instruction)
         reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
         require_room(prompt_tokens(task, model) + reserved, model, None)
         found = Collected()
@@ -144,11 +146,11 @@ class ToolAgent(Method):
         """
         found.steps.append(Step("search", flops=tools.meter.flops(), note=query))
         if not query:
-            return "".join(WRONG.of(self.config).fill())
+            return "".join(WRONG.with_replacements(self.config).fill())
         hits = tools.search(query, self.config.k)
         found.add(query, hits, tools)
         passages = numbered(hits).strip() or "Nothing is found."
-        return "".join(FOUND.of(self.config).fill(passages=passages))
+        return "".join(FOUND.with_replacements(self.config).fill(passages=passages))
 
 
 def _queries(reply: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.storage.record_columns import Coded, Floats, RecordColumns, SearchSummary
+from harness.storage.record_columns import Floats, RecordColumns, SearchSummary, SharedValues
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -42,11 +42,11 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
         "phases": _stacked(columns.phases.values(), len(columns)).astype(bool),
         "usage": _stacked(columns.usage.values(), len(columns)),
         "documents": as_bytes(columns.documents.values),
-        "documents_of": columns.documents.places,
+        "documents_of": columns.documents.positions,
         "notes": as_bytes(columns.notes.values),
-        "notes_of": columns.notes.places,
+        "notes_of": columns.notes.positions,
         "searches": as_bytes(list(map(_search_values, columns.searches.values))),
-        "searches_of": columns.searches.places,
+        "searches_of": columns.searches.positions,
     }
 
 
@@ -63,7 +63,7 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
     paths = list(map(tuple, names["usage"]))
     return RecordColumns(
         ids=_shared_ids(arrays["ids"].tobytes()),
-        documents=Coded(documents, arrays["documents_of"]),
+        documents=SharedValues(documents, arrays["documents_of"]),
         clusters=arrays["clusters"],
         failed=arrays["failed"],
         truncated=arrays["truncated"],
@@ -71,8 +71,8 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
         phases=dict(zip(names["phases"], arrays["phases"], strict=True)),
         usage=dict(zip(paths, arrays["usage"], strict=True)),
         usage_keys=frozenset(names["usage_keys"]),
-        notes=Coded(from_bytes(arrays["notes"]), arrays["notes_of"]),
-        searches=Coded(searches, arrays["searches_of"]),
+        notes=SharedValues(from_bytes(arrays["notes"]), arrays["notes_of"]),
+        searches=SharedValues(searches, arrays["searches_of"]),
     )
 
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UnknownName, UserError
 from harness.stats.paired_tests import PairedTest, detectable_difference, holm, paired_test
 from harness.storage.named_runs import with_distinct_names
@@ -500,7 +500,7 @@ def side_by_side(
     reference: str | None = None,
     score: str | None = None,
     force: bool = False,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> SideBySide:
     """Compare runs: their means, and their paired differences to a reference.
 

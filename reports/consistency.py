@@ -32,7 +32,7 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.run_summary import summarise
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import ScoreMean
-from harness.types import LOGGED
+from harness.types import LOGGED_SCORE_PREFIX
 from reports.clock import clock_misfits, date_misfits
 from reports.declared import Declared, declared
 from reports.differences import facts_of, kind_of, weights_of
@@ -331,7 +331,7 @@ def _score_misfits(run: StoredRun) -> Iterator[str]:
     the records do not give."""
     manifest = run.manifest
     given = {*manifest.scorers, *manifest.judges}
-    held = {name for name in run.score_names if not name.startswith(LOGGED)}
+    held = {name for name in run.score_names if not name.startswith(LOGGED_SCORE_PREFIX)}
     if manifest.hashed is not None and held - given:
         yield f"no scorer or judge of its manifest gave {', '.join(sorted(held - given))}"
     yield from _summary_misfits(run)

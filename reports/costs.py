@@ -19,7 +19,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.cost.flops import CONVENTIONS, DEFAULT_CONVENTION
 from harness.cost.prices import ENCODERS, money
 from harness.cost.usage import PhaseUsage, Usage, add_usage, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
@@ -71,7 +71,7 @@ _UNKNOWN = Costs([], None, [])
 _COUNTED = ("tokens_in", "tokens_out", "seconds", "queued")
 
 
-def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT) -> Costs:
+def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT_CONVENTION) -> Costs:
     """Costs of a phase for each question answered or document indexed.
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer
@@ -213,14 +213,14 @@ def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
         return False
     if queued:
         return True
-    return run.manifest.most_in_flight == 1
+    return run.manifest.max_in_flight == 1
 
 
 def part_costs(
     run: StoredRun,
     part: Literal["probes", "thinking"],
     phases: Sequence[str],
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> Costs:
     """What a part of phases cost, an entry for each answered question; empty where no usage has it.
 
@@ -251,7 +251,7 @@ def part_costs(
 
 
 def question_tflops(
-    run: StoredRun, convention: str = DEFAULT, *, with_index: bool = True
+    run: StoredRun, convention: str = DEFAULT_CONVENTION, *, with_index: bool = True
 ) -> dict[str, float]:
     """Question id -> TFLOPs (1e12 FLOPs), of answered questions.
 
@@ -476,7 +476,7 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
         Index -> share; None where the cost of an index is not known, or documents.jsonl lacks
         some.
     """
-    usages = {line.place: line.usage for line in run.documents if not line.failed}
+    usages = {line.owner: line.usage for line in run.documents if not line.failed}
     indexes: dict[_IndexKey, float] = {}
     for place, usage in usages.items():
         built = cost(usage.get("index", {}))
@@ -520,7 +520,7 @@ def _groups_by_indexes(
     own = np.zeros(len(columns), dtype=np.int64)
     if any(question is not None for _, question in indexes):
         own = np.arange(len(columns), dtype=np.int64)
-    keys = np.stack([columns.documents.places.astype(np.int64), joined.astype(np.int64), own])
+    keys = np.stack([columns.documents.positions.astype(np.int64), joined.astype(np.int64), own])
     _, groups = np.unique(keys, axis=1, return_inverse=True)
     groups = groups.reshape(-1)
     order = np.argsort(groups, kind="stable")
@@ -590,7 +590,7 @@ def probes(run: StoredRun) -> list[str]:
     return [PROBES + share]
 
 
-def probe_share(search: PhaseUsage, convention: str = DEFAULT) -> str:
+def probe_share(search: PhaseUsage, convention: str = DEFAULT_CONVENTION) -> str:
     """What part of a search its probes took: "9.8 % of the FLOPs, 12.5 % of the tokens".
 
     Args:

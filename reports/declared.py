@@ -109,7 +109,7 @@ def _shipped_class(run: StoredRun) -> type[Method] | None:
     """The class of the run's method, if it is shipped; None for one of the user's own, or one that
     cannot be imported."""
     name = short_name(str(run.config.method.implementation))
-    if name not in registry.shipped("methods"):
+    if name not in registry.targets("methods"):
         return None
     try:
         method: type[Method] = registry.load(name, Method)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.types import Example
@@ -245,7 +245,7 @@ def questions(
     reference: int,
     rows: Sequence[Rows],
     limits: Limits,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> Questions:
     """What the page knows of the questions of one data set's runs.
 

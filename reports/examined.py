@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.schema import canonical
-from harness.cost.flops import DEFAULT, ModelShape
+from harness.cost.flops import DEFAULT_CONVENTION, ModelShape
 from harness.cost.usage import PhaseUsage
 from harness.datasets.question_kinds import kinds
 from harness.method.abilities import ChecksStops
@@ -267,7 +267,7 @@ def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
     widest = max(map(attrgetter("width"), shapes))
     return Sizes(
         least={
-            DEFAULT: min(map(attrgetter("parameters"), shapes)),
+            DEFAULT_CONVENTION: min(map(attrgetter("parameters"), shapes)),
             "executed": min(map(attrgetter("linear"), shapes)),
         },
         least_of_others=min(shape.linear + shape.head for shape in shapes),
@@ -395,7 +395,7 @@ def _questions_at_once(run: StoredRun) -> int:
     requests that were sent as a batch."""
     if run.config.model.batch or not run.manifest.starts:
         return 0
-    return run.manifest.most_in_flight
+    return run.manifest.max_in_flight
 
 
 def _roles(run: StoredRun) -> frozenset[str] | None:
@@ -576,7 +576,7 @@ def _usage_problems(phases: Iterable[PhaseUsage], expected: Expected) -> Iterato
             if used and role in expected.unknown:
                 yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
-        if not flops.get(DEFAULT) or phase.get("uncounted") or not expected.sizes:
+        if not flops.get(DEFAULT_CONVENTION) or phase.get("uncounted") or not expected.sizes:
             continue  # its FLOPs were not counted, or cannot be computed again
         for convention, total in flops.items():
             if not _are_flops_of_tokens(convention, total, phase, expected.sizes):
@@ -850,13 +850,13 @@ def _step_problems(record: StoredRecord) -> Iterator[str]:
     for name, phase in record.usage.items():
         flops = phase.get("flops") or {}
         if name != _STUDY:
-            total += flops.get(DEFAULT) or 0
+            total += flops.get(DEFAULT_CONVENTION) or 0
     before = 0.0
     for step in record.steps:
         so_far = step.get("flops")
         if not so_far or not isinstance(so_far, dict) or step.get("action") == "study":
             continue  # of older runs, and of steps that only say what was chosen
-        now = so_far.get(DEFAULT) or 0.0
+        now = so_far.get(DEFAULT_CONVENTION) or 0.0
         if now < before * (1 - _ROUNDING):
             yield "a step that cost less than the steps before it"
             return

@@ -28,7 +28,7 @@ from harness.stats.corpus_interval import corpus_interval
 from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.storage.manifest_file import GitState
 from harness.storage.record_columns import SearchSummary
-from harness.storage.record_notes import counts_of, judgements_of
+from harness.storage.record_notes import judgements_of, score_counts_of
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredModel
 from reports.run_records import index_usages
@@ -470,7 +470,7 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, Mapping[str, list[floa
     rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
     for question_id, notes, failed in rows:
         if not failed or not skip:
-            yield question_id, counts_of(notes)
+            yield question_id, score_counts_of(notes)
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.prices import money
 from harness.cost.usage import PhaseUsage, Usage, sum_phases
 from harness.storage.run_folder import StoredRun
@@ -130,7 +130,7 @@ def _tflops(spent: PhaseUsage) -> float | None:
     if spent.get("uncounted"):
         return None
     flops = spent.get("flops") or {}
-    return flops.get(DEFAULT, 0.0) / TERA
+    return flops.get(DEFAULT_CONVENTION, 0.0) / TERA
 
 
 def _sum(total: float | None, value: float | None) -> float | None:

@@ -31,7 +31,7 @@ from harness.storage.run_files import (
     RECORDS,
     RUN,
     SUMMARY,
-    parts_in,
+    part_folders,
     read_manifest,
     read_summary,
 )
@@ -285,7 +285,7 @@ class _FollowedRun:
             UserError: A file is damaged.
             OSError: A file cannot be read.
         """
-        folders = [self.folder, *parts_in(self.folder)]  # with parts that are not merged yet
+        folders = [self.folder, *part_folders(self.folder)]  # with parts that are not merged yet
         stamps = _stamps(folders)
         begun = time.monotonic()
         if stamps == self._stamps or begun < self._due:
@@ -324,7 +324,7 @@ class _FollowedRun:
         built = {}
         for folder in folders:
             for line in read_index_lines(folder):
-                built[line.place] = line
+                built[line.owner] = line
         self._documents = list(built.values())
 
     def _describe(self, manifests: Sequence[RunManifest]) -> None:

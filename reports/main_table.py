@@ -14,7 +14,7 @@ from functools import partial
 import pandas as pd
 
 from harness.config.yaml_tree import value_text
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.checks import Checks
@@ -39,7 +39,7 @@ REFERENCE = "full-context"
 def frame(
     runs: Sequence[StoredRun],
     *,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
     reference: str = REFERENCE,
     checks: Checks | None = None,
 ) -> pd.DataFrame:
@@ -101,7 +101,7 @@ def _place(row: TableRow, score: str | None) -> tuple[str, bool, float]:
 def table_rows(
     runs: Sequence[StoredRun],
     *,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
     reference: str = REFERENCE,
     checks: Checks | None = None,
 ) -> list[TableRow]:
@@ -360,7 +360,7 @@ def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: boo
     convention = row.numbers.convention
     other = "causal"
     if convention == "causal":
-        other = DEFAULT
+        other = DEFAULT_CONVENTION
     first = _ratio(row, base, with_index=with_index)
     second = _ratio(row, base, with_index=with_index, convention=other)
     if first is None or second is None:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from urllib.parse import quote
 
 from harness.config import plugins, registry
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts, paper
@@ -68,7 +68,7 @@ class Comparison:
     @property
     def counted(self) -> str:
         """The convention by which tables of runs count FLOPs."""
-        return self.convention or DEFAULT
+        return self.convention or DEFAULT_CONVENTION
 
 
 PLAIN = Comparison()

@@ -17,8 +17,8 @@ from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run
 from harness.engine.scoring import score_record
 from harness.errors import UserError
-from harness.storage.failures import STOPS, describe_failure, one_line
-from harness.storage.record_notes import counts_of
+from harness.storage.failures import STOPS, describe_failure, error_in_one_line
+from harness.storage.record_notes import score_counts_of
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -85,7 +85,7 @@ class Rescoring:
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
-            reason = one_line(describe_failure(error))
+            reason = error_in_one_line(describe_failure(error))
             question = record.question_id
             self._broken = (
                 f"{self.name} cannot score the stored answer of '{question}' again: {reason}"
@@ -106,7 +106,7 @@ class Rescoring:
     def _counts(self, record: StoredRecord) -> list[float] | None:
         """The counts of an answer that a score of the corpus sums (BLEU); None for another
         score."""
-        return counts_of(record.notes).get(self.name)
+        return score_counts_of(record.notes).get(self.name)
 
     @property
     def result(self) -> RescoredScore:

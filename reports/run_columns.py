@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from harness.stats.bootstrap import Interval
 from harness.storage.run_folder import StoredRun
-from harness.types import NOT_FOLLOWED
+from harness.types import SCHEMA_NOT_FOLLOWED
 from reports import costs, facts
 from reports.number_formats import money, percent, probability, signed, three_digits, times, whole
 from reports.search_notes import declined
@@ -118,7 +118,7 @@ def _not_parsed(row: TableRow) -> int | None:
     none."""
     if not row.run.config.dataset.answer_schema:
         return None
-    return row.run.columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
+    return row.run.columns.notes.count(lambda notes: SCHEMA_NOT_FOLLOWED in notes)
 
 
 def _truncated(row: TableRow) -> int | None:

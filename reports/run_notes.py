@@ -17,8 +17,8 @@ from harness.stats.sign_flips import one_outweighs
 from harness.storage.manifest_file import Correction
 from harness.storage.record_notes import flags_of
 from harness.storage.run_folder import StoredRun
-from harness.storage.run_summary import lacking_replies, reply_sentences
-from harness.types import MISSING, NOT_FOLLOWED, PREFIX
+from harness.storage.run_summary import count_problem_replies, reply_sentences
+from harness.types import ANSWER_PREFIX, PREFIX_MISSING, SCHEMA_NOT_FOLLOWED
 from reports import costs, facts
 from reports.judge_notes import judge_notes
 from reports.search_notes import search_notes
@@ -122,14 +122,14 @@ def _answer_notes(run: StoredRun) -> list[str]:
     cut = int(columns.truncated.sum())
     if cut:
         notes.append(f"{cut} of {total} questions were answered from a truncated context")
-    no_prefix = columns.notes.count(lambda notes: notes.get(PREFIX) == MISSING)
+    no_prefix = columns.notes.count(lambda notes: notes.get(ANSWER_PREFIX) == PREFIX_MISSING)
     if no_prefix:
         prefix = run.config.dataset.answer_prefix
         notes.append(
             f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
             "whole"
         )
-    unread = columns.notes.count(lambda notes: NOT_FOLLOWED in notes)
+    unread = columns.notes.count(lambda notes: SCHEMA_NOT_FOLLOWED in notes)
     if unread:
         schema = None
         if run.config.dataset.answer_schema is not None:
@@ -143,7 +143,7 @@ def _answer_notes(run: StoredRun) -> list[str]:
 def _model_notes(run: StoredRun) -> list[str]:
     """Sentences on what the run's models and servers did that its scores and costs do not show."""
     spent = costs.whole_usage(run)
-    lacking = Counter(lacking_replies(spent))
+    lacking = Counter(count_problem_replies(spent))
     total = sum_phases([spent])
     notes = [*reply_sentences(lacking, run.config)]
     unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]

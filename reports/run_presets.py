@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.config.layers import Choices
 from harness.config.registry import short_name
-from harness.config.resolve import DEFAULT, resolve_dataset, resolve_method
+from harness.config.resolve import DEFAULT_ORIGIN, resolve_dataset, resolve_method
 from harness.config.run_label import changes_from_preset
 from harness.config.schema import DatasetConfig, MethodChoice, canonical
 from harness.config.yaml_tree import value_text
@@ -93,7 +93,7 @@ def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
     preset = _preset_params(run, run.config.profile)
     for name, value in run.config.method.params.items():
         origin = run.origins.get(f"{_PARAMS}{name}", "")
-        said = origin == DEFAULT or origin.startswith(("configs/", "profile "))
+        said = origin == DEFAULT_ORIGIN or origin.startswith(("configs/", "profile "))
         form = type(method.config).model_fields.get(name)
         if not said or form is None or name in run.manifest.amounts:
             continue
@@ -121,7 +121,7 @@ def _set_by_user(run: StoredRun) -> dict[str, str]:
     found = {}
     for path, origin in run.origins.items():
         name = path.removeprefix(_PARAMS)
-        of_preset = origin == DEFAULT or origin.startswith(_OF_PRESET)
+        of_preset = origin == DEFAULT_ORIGIN or origin.startswith(_OF_PRESET)
         if path.startswith(_PARAMS) and not of_preset and name not in amounts:
             found[name] = origin
     return found

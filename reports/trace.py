@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -61,7 +61,7 @@ class Search:
     evidence: list[str]
     problem: str | None
     notes: list[str]
-    convention: str = DEFAULT
+    convention: str = DEFAULT_CONVENTION
 
     @property
     def example(self) -> Example | None:

@@ -12,7 +12,7 @@ import pandas as pd
 from harness.api.notebook import default_progress
 from harness.api.results import PathLike, Run, folder_of
 from harness.api.tables import compare_folders
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.engine.rescore import rescore
 from harness.judging.judge_run import judge_run
 from harness.judging.make import JudgeRequest, make_judge
@@ -28,7 +28,7 @@ def compare(
     reference: str | None = None,
     score: str | None = None,
     force: bool = False,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> pd.DataFrame:
     """Compare stored runs: a row for each, with its paired difference to the reference.
 

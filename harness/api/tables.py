@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import StoredRun
@@ -30,7 +30,7 @@ def compare_folders(
     reference: str | None = None,
     score: str | None = None,
     force: bool = False,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> pd.DataFrame:
     """Compare stored runs: a row for each, with its paired difference to the reference.
 

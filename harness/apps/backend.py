@@ -18,7 +18,7 @@ from harness.apps.reply import AppReply, cached_reply, compiled_map, read_reply
 from harness.apps.settings import OPTION, AppQuestion, AppSettings, app_settings
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
-from harness.errors import CannotRun, HarnessError, Missing, attempt
+from harness.errors import CannotRun, HarnessError, Missing, call_noting_problem
 from harness.llm.backend import Backend, ModelFacts
 from harness.llm.endpoint_http import RetryPolicy, Tries, timed_tries
 from harness.llm.endpoint_info import api_key, one_address_problems
@@ -42,15 +42,15 @@ class Applications(Backend):
         mapped. Mistakes in its settings are in `problems`.
         """
         problems: list[HarnessError] = []
-        settings = attempt(problems, app_settings, config)
+        settings = call_noting_problem(problems, app_settings, config)
         sentences = [*map(str, problems), *_misplaced(config)]
         if settings is None:
             return ModelFacts(config.name, problems=sentences)
         if settings.function is None:
             sentences += one_address_problems(config)
-            attempt(problems, api_key, config)
-            attempt(problems, settings.header_values)
-        identity = attempt(problems, settings.identity, config)
+            call_noting_problem(problems, api_key, config)
+            call_noting_problem(problems, settings.header_values)
+        identity = call_noting_problem(problems, settings.identity, config)
         return ModelFacts(
             config.name,
             frozenset({CAPABILITY}),

@@ -16,7 +16,7 @@ from harness.apps.reply import compiled_map
 from harness.apps.templates import check_no_secret, header_values, rendered
 from harness.config.schema import Frozen, ModelConfig
 from harness.config.yaml_tree import error_sentences
-from harness.errors import UserError, unknown
+from harness.errors import UserError, unknown_name_error
 from harness.storage.own_code_hash import own_code
 
 OPTION = "--app"
@@ -114,7 +114,9 @@ def app_settings(config: ModelConfig) -> AppSettings:
         sentence = error_sentences(error, AppSettings, "model.extra", {})[0]
         raise UserError(sentence) from None
     if settings.format not in FORMATS:
-        raise unknown(f"format '{settings.format}' (--app-format)", settings.format, FORMATS)
+        raise unknown_name_error(
+            f"format '{settings.format}' (--app-format)", settings.format, FORMATS
+        )
     compiled_map(settings.places)
     if settings.function is None:
         settings.request(AppQuestion("Is this JSON?"))

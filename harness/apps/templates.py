@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jmespath.exceptions import JMESPathError
 
-from harness.errors import CannotRun, Missing, ModelOutputError, UserError, unknown
+from harness.errors import CannotRun, Missing, ModelOutputError, UserError, unknown_name_error
 
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
@@ -148,7 +148,7 @@ def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> d
     checked: dict[str, Place] = {}
     for field, place in places.items():
         if field not in fields:
-            raise unknown(f"field '{field}' ({option})", field, fields)
+            raise unknown_name_error(f"field '{field}' ({option})", field, fields)
         try:
             jmespath.compile(place)
         except JMESPathError as error:

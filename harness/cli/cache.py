@@ -29,7 +29,7 @@ def cache(
             raise UnknownName("model with kept replies", model, names)
         models = [cached for cached in models if cached.model == model]
     if clear:
-        reply_cache.clear(models)
+        reply_cache.delete_replies(models)
     if json:
         for cached in models:
             row = {

@@ -93,7 +93,7 @@ def check_rows(dataset: str) -> Check:
     if file and Path(file).expanduser().exists():
         return Check("Data sets", "ok", dataset, f"{file}, on disk")
     if "hub" not in values:
-        made_here = values.get("format") in registry.shipped("loaders")
+        made_here = values.get("format") in registry.targets("loaders")
         return Check("Data sets", "ok", dataset, "made here" if made_here else "from --data FILE")
     repository = str(values["hub"])
     if ("dataset", repository.partition("@")[0]) in _hub_cache():

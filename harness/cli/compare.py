@@ -7,7 +7,7 @@ from harness.cli.command import setting
 from harness.cli.options import Common, Runs, Score, split_names
 from harness.cli.stored_runs import average_seeds, newest, with_records
 from harness.cli.table_output import TableOutput, format_of, terminal_width, write
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import Hold
@@ -50,7 +50,7 @@ def compare(
         reference=table.reference,
         score=score,
         force=force,
-        convention=table.convention or DEFAULT,
+        convention=table.convention or DEFAULT_CONVENTION,
     )
     write(compared.render(form, columns, terminal_width(form, table.out)), table.out)
     return 0

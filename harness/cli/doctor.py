@@ -135,7 +135,7 @@ def _check_models() -> Iterator[Check]:
     """Yield a check of the weights of each model and encoder; a default model without is a
     problem.
     """
-    defaults = set(registry.shipped("readers").values())
+    defaults = set(registry.targets("readers").values())
     for name in presets.names("models"):
         check = check_weights("Models", name, preset_values("models", name), "model.source")
         if check.state != "ok" and name in defaults:

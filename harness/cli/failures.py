@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from harness.storage.failures import one_line
+from harness.storage.failures import error_in_one_line
 from harness.storage.json_lines import read_lines
 from harness.storage.run_files import RECORDS
 from harness.types import lacks_only_scores
@@ -45,9 +45,7 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
     elif "traceback" in error:
         ways.append("--debug prints the traceback")
     count = f"{result.failed} of {result.summary.n_total} questions failed"
-    return (
-        f"{shown}error: {label}{count}; {which} '{first}': {one_line(error)}  ({'; '.join(ways)})"
-    )
+    return f"{shown}error: {label}{count}; {which} '{first}': {error_in_one_line(error)}  ({'; '.join(ways)})"
 
 
 def _largest_group(failed: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -58,7 +56,7 @@ def _largest_group(failed: Mapping[str, Mapping[str, str]]) -> list[str]:
     """
     by_reason: dict[str, list[str]] = {}
     for question, error in failed.items():
-        reason = re.sub(r"\d+", "", one_line(error))
+        reason = re.sub(r"\d+", "", error_in_one_line(error))
         by_reason.setdefault(reason, []).append(question)
     return max(by_reason.values(), key=len)
 

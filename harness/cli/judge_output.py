@@ -159,7 +159,7 @@ class _Result:
         written = usage.get("tokens_out", 0)
         cost = f"  all replies: {read:,} tokens read, {written:,} written"
         if self.paid is not None:
-            cost += f", {units.money(self.paid)} in money"
+            cost += f", {units.money_text(self.paid)} in money"
         lines = [str(self.folder), f"  {self.judge.name}  {mean}", f"  {self._counts_text()}"]
         if self.judged.calibration_error is not None:
             lines.append(f"  calibration error {_points(self.judged.calibration_error)}")

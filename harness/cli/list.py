@@ -96,7 +96,7 @@ def _family(name: str) -> str:
     target = ""
     for _, layer in presets.read("methods", name):
         target = str(layer.get("implementation", target))
-    module = registry.shipped("methods").get(target, target).partition(":")[0]
+    module = registry.targets("methods").get(target, target).partition(":")[0]
     if not module.startswith("methods."):
         return "Your own"
     return _module_summary(module)
@@ -119,7 +119,7 @@ def find_kind(kind: str) -> str:
     "method" -> "methods". Raises UnknownName.
     """
     for known in KINDS:
-        if presets.fold(kind) in (known, known.rstrip("s")):
+        if presets.comparable_name(kind) in (known, known.rstrip("s")):
             return known
     raise UnknownName("kind", kind, KINDS)
 

@@ -26,7 +26,7 @@ from harness.cli.output import counted, say
 from harness.cli.run_options import Printing
 from harness.config.layers import Choices
 from harness.cost import units
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
@@ -99,7 +99,7 @@ class _Row:
             questions,
             tokens=_number_text(forecast.tokens, units.short_count),
             tflops=_number_text(forecast.tflops, "{:.3g}".format),
-            money=_number_text(forecast.money, units.money, unknown="-"),
+            money=_number_text(forecast.money, units.money_text, unknown="-"),
             hours=_number_text(forecast.hours, "{:.2g}".format),
             how=forecast.how,
         )
@@ -120,7 +120,9 @@ def _number_text(
     return as_text(value)
 
 
-def as_table(title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT) -> str:
+def as_table(
+    title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT_CONVENTION
+) -> str:
     """Write forecasts as a table whose last row is their sum.
 
     Args:
@@ -211,7 +213,7 @@ def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: s
         title = counted(len(forecasts), "run")
         if suite:
             title = f"suite {suite}: {title}"
-        print(as_table(title, forecasts, printing.convention or DEFAULT), flush=True)
+        print(as_table(title, forecasts, printing.convention or DEFAULT_CONVENTION), flush=True)
     if any(each.how == NOTHING_ANSWERED for each in forecasts):
         command = measuring_command(["harness", *sys.argv[1:]])
         say(f"this command would tell the unknown costs: {shlex.join(map(masked, command))}")
@@ -249,5 +251,5 @@ def run_forecasts(planned: Sequence[PlannedRun], out: Path, printing: Printing) 
         out: The results folder.
         printing: Says by which convention FLOPs are counted.
     """
-    convention = printing.convention or DEFAULT
+    convention = printing.convention or DEFAULT_CONVENTION
     return [forecast(plan, out, convention) for plan in planned]

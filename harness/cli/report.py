@@ -28,7 +28,7 @@ from harness.cli.figures import parse_numbers, write_figure
 from harness.cli.options import RESULTS, Common, Convention, MovedData, RunsFolders, Score
 from harness.cli.stored_runs import average_seeds, newest, stored_runs, without_copies
 from harness.cli.table_output import FigureOutput, TableOutput, format_of, terminal_width, write
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, with_distinct_names
 from harness.storage.paths import command_without_home, masked
@@ -340,7 +340,7 @@ def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
     """The rows of the runs' main table, best method first within each data set."""
     rows = table_rows(
         runs,
-        convention=table.convention or DEFAULT,
+        convention=table.convention or DEFAULT_CONVENTION,
         reference=table.reference or REFERENCE,
     )
     return best_first(rows)
@@ -401,7 +401,7 @@ def report_curves(
     ] = None,
     t_n: Annotated[int, setting("--t-n N", "Stop patience from 1 to N.", min=1)] = 8,
     data: MovedData = None,
-    convention: Convention = DEFAULT,
+    convention: Convention = DEFAULT_CONVENTION,
 ) -> int:
     """Plot score and TFLOPs of other stopping rules, from runs made with --record-stops.
 
@@ -436,7 +436,7 @@ def report_front(
             "money of a server.",
         ),
     ] = "total",
-    convention: Convention = DEFAULT,
+    convention: Convention = DEFAULT_CONVENTION,
 ) -> int:
     """Plot score against TFLOPs or money a question, with intervals.
 
@@ -498,7 +498,7 @@ def report_sweep(
         ),
     ] = None,
     score: Score = None,
-    convention: Convention = DEFAULT,
+    convention: Convention = DEFAULT_CONVENTION,
 ) -> int:
     """Plot score and TFLOPs against a setting that was swept, one line for each method.
 

@@ -183,8 +183,8 @@ def _chosen_lines(options: RunOptions) -> set[int] | None:
     """
     if not options.method and not options.dataset:
         return None
-    methods = {presets.fold(name) for name in options.method}
-    datasets = {presets.fold(name) for name in options.dataset}
+    methods = {presets.comparable_name(name) for name in options.method}
+    datasets = {presets.comparable_name(name) for name in options.dataset}
     return lines_of(methods, datasets)
 
 

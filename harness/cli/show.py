@@ -222,13 +222,13 @@ def kind_of(name: str) -> str:
     """
     if ":" in name:
         return "scorers"  # a function of the user's own
-    folded = presets.fold(name)
+    folded = presets.comparable_name(name)
     every_name: set[str] = set()
     kinds = []
     for kind in KINDS:
         names = _names_of(kind)
         every_name.update(names)
-        if folded in map(presets.fold, names):
+        if folded in map(presets.comparable_name, names):
             kinds.append(kind)
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
@@ -308,7 +308,7 @@ def _describe_scorer(name: str) -> ShownConfig:
     """
     scorer = name
     for known in scorers.names():
-        if presets.fold(known) == presets.fold(name):
+        if presets.comparable_name(known) == presets.comparable_name(name):
             scorer = known
             break
     summary = ""

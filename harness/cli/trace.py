@@ -14,7 +14,7 @@ import typer
 from harness.cli.command import output
 from harness.cli.options import Convention, Json, MovedData
 from harness.cli.table_output import terminal_width, write
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError, printable
 from harness.storage.kept_requests import StoredRequest
 from harness.storage.named_runs import run_folder
@@ -68,7 +68,7 @@ def trace(
         _print_questions(run)
         return 0
     search = search_of(read_question(run_folder(run), question), question, data)
-    search = replace(search, convention=convention or DEFAULT)
+    search = replace(search, convention=convention or DEFAULT_CONVENTION)
     requests: list[StoredRequest] = []
     if prompts:
         requests = _stored_requests(search)

@@ -18,7 +18,14 @@ from harness.datasets.formats import formats
 from harness.engine.completed_method import make_method
 from harness.engine.plan import PlannedRun, mistakes_in_parts
 from harness.engine.plan_runs import plan_runs
-from harness.errors import ConfigError, HarnessError, UnknownName, attempt, raise_all, unknown
+from harness.errors import (
+    ConfigError,
+    HarnessError,
+    UnknownName,
+    call_noting_problem,
+    raise_all,
+    unknown_name_error,
+)
 
 
 def validate(selection: Selection, repetition: Repetition, json: Json = False) -> int:
@@ -127,7 +134,9 @@ def _check_profile(name: str) -> None:
     for origin, values in presets.read("profiles", name):
         for key in mapping_at(values, "methods", "*"):
             if key not in known:
-                raise unknown(f"key 'methods.*.{key}' ({origin}), no method has it", key, known)
+                raise unknown_name_error(
+                    f"key 'methods.*.{key}' ({origin}), no method has it", key, known
+                )
 
 
 def _check_method(name: str) -> None:
@@ -164,5 +173,5 @@ def _check_suite(name: str) -> None:
         for model in part.models or (None,):
             for dataset, method in itertools.product(part.datasets, part.methods):
                 run = Choices(method=method, dataset=dataset, model=model, suite=part)
-                attempt(problems, resolve, run, mistakes_in_parts)
+                call_noting_problem(problems, resolve, run, mistakes_in_parts)
     raise_all(problems)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.config import presets
-from harness.errors import UserError, fold
+from harness.errors import UserError, comparable_name
 
 APPLICATION = "application"
 """The short name of the method and of the back end, and the name of the model in tables."""
@@ -192,6 +192,6 @@ def _check_name(name: str, names_of_others: Sequence[str]) -> None:
     """Raise UserError for a name that another application or a method has."""
     if name in names_of_others:
         raise UserError(f"two applications are called '{name}'; name each: --app old=URL,new=URL")
-    methods = {fold(method) for method in presets.names("methods")}
-    if fold(name) in methods:
+    methods = {comparable_name(method) for method in presets.names("methods")}
+    if comparable_name(name) in methods:
         raise UserError(f"--app {name}=...: '{name}' is a method; give it another name")

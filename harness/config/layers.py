@@ -47,7 +47,13 @@ from harness.config.yaml_tree import (
     read_yaml,
     value_text,
 )
-from harness.errors import HarnessError, UserError, attempt, close_matches, unknown
+from harness.errors import (
+    HarnessError,
+    UserError,
+    call_noting_problem,
+    close_matches,
+    unknown_name_error,
+)
 from harness.storage.paths import with_home
 
 if TYPE_CHECKING:
@@ -174,7 +180,7 @@ def _read_config_file(
         sets: The values of --set, which say what of a run.yaml is trusted.
         problems: The file's mistakes are added to it.
     """
-    values = attempt(problems, read_yaml, Path(name).expanduser()) or {}
+    values = call_noting_problem(problems, read_yaml, Path(name).expanduser()) or {}
     is_run = set(values) == {"config", "origins"} and isinstance(values["config"], dict)
     if not is_run:
         trust(values)
@@ -239,10 +245,10 @@ def _read_profile(name: str, origin: str, problems: list[HarnessError]) -> _Prof
         origin: What named it: "--profile".
         problems: Mistakes are added to it.
     """
-    preset_name = attempt(problems, presets.find, "profiles", name)
+    preset_name = call_noting_problem(problems, presets.find, "profiles", name)
     if not preset_name:
         return _Profile()
-    preset_layers = attempt(problems, presets.read, "profiles", preset_name) or []
+    preset_layers = call_noting_problem(problems, presets.read, "profiles", preset_name) or []
     layers = [Layer(f"profile {preset_name}", layer.values) for layer in preset_layers]
     return _Profile(preset_name, origin, tuple(layers))
 
@@ -363,7 +369,9 @@ def _layer_from_sets(sets: Mapping[str, object], problems: list[HarnessError]) -
             advice = f"write --set method.{key.rpartition('.')[2]}=VALUE"
             problems.append(UserError(f"'{key}' belongs into a file (--config); {advice}"))
         elif root == "method" and key_in_part:
-            params = attempt(problems, with_prompts_read, nested(key_in_part, value), "--set")
+            params = call_noting_problem(
+                problems, with_prompts_read, nested(key_in_part, value), "--set"
+            )
             layer = merged(layer, {"method": {"params": params or {}}})
         elif _names_a_part(key, value):
             layer = merged(layer, nested(f"{key}.name", value_text(value)))
@@ -451,9 +459,9 @@ def _unknown_key_error(key: str, origin: str, method: str | None) -> UserError:
     keys_with_same_word = [name for name in known_keys if name.partition(".")[2] == last_word]
     what = f"key '{key}' ({origin})"
     if keys_with_same_word:
-        return unknown(what, keys_with_same_word[0], keys_with_same_word[:1])
+        return unknown_name_error(what, keys_with_same_word[0], keys_with_same_word[:1])
     close_keys = close_matches(key, [*known_keys, *top_level_keys])
-    return unknown(what, key, close_keys or top_level_keys)
+    return unknown_name_error(what, key, close_keys or top_level_keys)
 
 
 @dataclass(frozen=True)
@@ -462,7 +470,7 @@ class ChosenPreset:
 
     Attributes:
         kind: "methods" or "datasets".
-        names: Its names, by presets.fold.
+        names: Its names, by presets.comparable_name.
         implementation: The short name or "module:Class" of the method's class.
     """
 
@@ -472,7 +480,7 @@ class ChosenPreset:
 
     def is_called(self, name: str) -> bool:
         """Whether this is one of its names; case, "-" and "_" do not count."""
-        return presets.fold(name) in self.names
+        return presets.comparable_name(name) in self.names
 
 
 def with_settings_by_name(
@@ -515,7 +523,7 @@ def _settings_by_name(
     if not entries:
         return
     kind = chosen.kind
-    known_names = {presets.fold(name): name for name in presets.names(kind)}
+    known_names = {presets.comparable_name(name): name for name in presets.names(kind)}
     every_method_first = sorted(entries, key=lambda name: name != _EVERY_METHOD)
     for name in every_method_first:
         entry = entries[name]
@@ -532,9 +540,9 @@ def _settings_by_name(
             yield _checked_layer(Layer(origin, _settings_of_method(entry)), None, problems)
         elif chosen.is_called(name):
             yield Layer(origin, {"dataset": entry})
-        elif presets.fold(name) not in known_names:
+        elif presets.comparable_name(name) not in known_names:
             what = f"{presets.singular(kind)} '{name}' ({origin})"
-            problems.append(unknown(what, name, known_names.values()))
+            problems.append(unknown_name_error(what, name, known_names.values()))
 
 
 def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:

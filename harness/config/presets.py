@@ -23,7 +23,7 @@ from harness.config.registry import ENV, GROUPS, load, trust
 from harness.config.registry import KINDS as KINDS
 from harness.config.yaml_tree import Layer, mapping_at, read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
-from harness.errors import fold as fold
+from harness.errors import comparable_name as comparable_name
 
 # Keys whose values are files or folders, or a mapping or list of them.
 _PATH_KEYS = (
@@ -82,7 +82,9 @@ def _presets_in_folder(folder: Path, kind: str, shown_folder: str) -> _PresetByN
     preset_by_name: _PresetByName = {}
     for path in sorted((folder / kind).rglob("*.yaml")):
         name = path.relative_to(folder / kind).as_posix().removesuffix(".yaml")
-        preset_by_name[fold(name)] = _Preset(name, f"{shown_folder}/{kind}/{name}.yaml", path)
+        preset_by_name[comparable_name(name)] = _Preset(
+            name, f"{shown_folder}/{kind}/{name}.yaml", path
+        )
     return preset_by_name
 
 
@@ -122,7 +124,7 @@ def _all_presets(kind: str) -> _PresetByName:
     preset_by_name: _PresetByName = {}
     if kind in GROUPS:
         for name, target in plugins.targets(GROUPS[kind]).items():
-            preset_by_name[fold(name)] = _Preset(name, target, None)
+            preset_by_name[comparable_name(name)] = _Preset(name, target, None)
     preset_by_name |= _shipped_presets(kind)
     if folder:
         preset_by_name |= _presets_in_folder(Path(folder), kind, f"${ENV}")
@@ -136,7 +138,7 @@ def names(kind: str) -> list[str]:
 
 def find(kind: str, name: str) -> str:
     """The spelling of a preset's name: "Full_Context" -> "full-context". Raises UnknownName."""
-    preset = _all_presets(kind).get(fold(name))
+    preset = _all_presets(kind).get(comparable_name(name))
     if preset is not None:
         return preset.name
     hint = f"harness list {kind}; for your own set {ENV}=FOLDER"
@@ -192,7 +194,7 @@ def read(kind: str, name: str, with_notes: bool = False) -> list[Layer]:
     while next_name is not None:
         if not isinstance(next_name, str):
             raise ConfigError([f"{files_read[-1]}: 'extends' must be the name of another file"])
-        preset = _all_presets(kind)[fold(find(kind, next_name))]
+        preset = _all_presets(kind)[comparable_name(find(kind, next_name))]
         files_read.append(preset.shown_name)
         if preset.shown_name in files_read[:-1]:
             raise ConfigError([f"{preset.shown_name}: extends itself ({' -> '.join(files_read)})"])
@@ -252,7 +254,7 @@ def _dataset_note(dataset: str, key: str) -> object:
 
     None where none does, or there is no such preset.
     """
-    if fold(dataset) not in _all_presets("datasets"):
+    if comparable_name(dataset) not in _all_presets("datasets"):
         return None
     for layer in reversed(read("datasets", dataset, with_notes=True)):
         if key in layer.values:
@@ -286,8 +288,8 @@ def params_for_dataset(values: Mapping[str, object], dataset: str | None) -> dic
         dataset: The data set's name; None for no data set.
     """
     by_dataset = mapping_at(values, "by_dataset")
-    params_by_dataset = {fold(name): params for name, params in by_dataset.items()}
-    name = fold(dataset or "")
+    params_by_dataset = {comparable_name(name): params for name, params in by_dataset.items()}
+    name = comparable_name(dataset or "")
     base_name = name.rpartition("/")[2].removesuffix("-e")
     return mapping_at(params_by_dataset, name) or mapping_at(params_by_dataset, base_name)
 
@@ -296,7 +298,7 @@ def synthetic_counterpart(dataset: str) -> str | None:
     """The made-up data set "pocket/<name>" that may stand in for another
     one; None where there is none.
     """
-    preset = _all_presets("datasets").get(fold(f"pocket/{dataset}"))
+    preset = _all_presets("datasets").get(comparable_name(f"pocket/{dataset}"))
     if preset is None:
         return None
     return preset.name

@@ -3,7 +3,7 @@ before.
 
 load("pecan", Method)                    -> the class that configs/registry.yaml names "pecan"
 load("mine:Method", Method)              -> the user's own class
-shipped("backends")                      -> {"hf": "harness.llm.load:Transformers", ...} from configs/registry.yaml
+targets("backends")                      -> {"hf": "harness.llm.load:Transformers", ...} from configs/registry.yaml
 short_name("methods.pecan:Pecan")        -> "pecan"; what has no short name stays as it is
 trust("mine:parse_row")                  the user named it: it may be imported from now on
 check_trusted("mine:parse_row")          raises UserError unless it may
@@ -93,11 +93,11 @@ def check_trusted(target: str) -> None:
 
 
 @functools.cache
-def shipped(section: str) -> dict[str, str]:
+def targets(section: str) -> dict[str, str]:
     """The code that a section of configs/registry.yaml, or an installed package, names; nothing is
     imported.
 
-    shipped("backends") -> {"hf": "harness.llm.load:Transformers", ...}
+    targets("backends") -> {"hf": "harness.llm.load:Transformers", ...}
     """
     own_section = mapping_at(_read_registry(), section)
     own_targets = {name: str(target) for name, target in own_section.items()}
@@ -121,7 +121,7 @@ def short_name(target: str) -> str:
 
     A class without one stays as it is; older run folders hold the class.
     """
-    for name, known in shipped("methods").items():
+    for name, known in targets("methods").items():
         if known == target:
             return name
     return target
@@ -131,7 +131,7 @@ def model_hooks(package: str) -> Any | None:
     """Import the module that checks the files of a package with a model; None where it names
     none.
     """
-    module = shipped("packages").get(package)
+    module = targets("packages").get(package)
     if module is None:
         return None
     return importlib.import_module(module)
@@ -150,7 +150,7 @@ def load(target: str, base: type | None = None, section: str = "methods") -> Any
         UnknownName: No such module or name.
         CannotRun: The module needs a package that is not installed.
     """
-    known = shipped(section)
+    known = targets(section)
     module_name, colon, name = known.get(target, target).partition(":")
     if not colon or not module_name or not name.isidentifier():
         raise UnknownName(

@@ -37,12 +37,18 @@ from harness.config.schema import (
     ModelConfig,
     RunConfig,
 )
-from harness.config.yaml_tree import Layer, Tree, build, flatten, mapping_at
-from harness.errors import HarnessError, UserError, attempt, raise_all, unknown
+from harness.config.yaml_tree import Layer, Tree, flatten, mapping_at, validate_tree
+from harness.errors import (
+    HarnessError,
+    UserError,
+    call_noting_problem,
+    raise_all,
+    unknown_name_error,
+)
 from harness.models import ROLES_WITH_OWN_MODEL
 
 DEFAULTS = {"model": "default", "encoder": "minilm"}
-DEFAULT = "default"
+DEFAULT_ORIGIN = "default"
 """The origin of a value that nothing set."""
 _AS_READER_ORIGIN = "as the reader"
 _KEYS_OF_A_PACKAGE = ("package", "package_path", "sha256")
@@ -211,7 +217,7 @@ class _PartToResolve:
                 flag = "--model"
             raise UserError(f"set the {role} with {flag}, not as a role")
         if role and role not in ROLES_WITH_OWN_MODEL:
-            raise unknown(f"role '{role}'", role, ROLES_WITH_OWN_MODEL)
+            raise unknown_name_error(f"role '{role}'", role, ROLES_WITH_OWN_MODEL)
         return cls(path, field_name, role)
 
     @property
@@ -291,16 +297,26 @@ class _Resolver:
         Mistakes are added to `problems`, and the part stays None.
         """
         parts = self.parts
-        parts.method = attempt(self.problems, self._resolve_part, "method", MethodChoice)
-        parts.dataset = attempt(self.problems, self._resolve_part, "dataset", DatasetConfig)
-        parts.model = attempt(self.problems, self._resolve_part, "model", ModelConfig)
-        parts.encoder = attempt(self.problems, self._resolve_part, "encoder", EncoderConfig)
-        parts.reranker = attempt(self.problems, self._resolve_part, "reranker", EncoderConfig)
+        parts.method = call_noting_problem(
+            self.problems, self._resolve_part, "method", MethodChoice
+        )
+        parts.dataset = call_noting_problem(
+            self.problems, self._resolve_part, "dataset", DatasetConfig
+        )
+        parts.model = call_noting_problem(self.problems, self._resolve_part, "model", ModelConfig)
+        parts.encoder = call_noting_problem(
+            self.problems, self._resolve_part, "encoder", EncoderConfig
+        )
+        parts.reranker = call_noting_problem(
+            self.problems, self._resolve_part, "reranker", EncoderConfig
+        )
         for role in self._named_roles():
-            model = attempt(self.problems, self._resolve_part, f"roles.{role}", ModelConfig)
+            model = call_noting_problem(
+                self.problems, self._resolve_part, f"roles.{role}", ModelConfig
+            )
             if model is not None:
                 parts.roles[role] = model
-        attempt(self.problems, self._resolve_general)
+        call_noting_problem(self.problems, self._resolve_general)
 
     def _named_roles(self) -> list[str]:
         """The roles that some layer gives a model of their own, such as "builder"."""
@@ -316,7 +332,7 @@ class _Resolver:
             path: The part: "model".
             form: What it is validated as.
         """
-        value = attempt(self.problems, self._resolve_part, path, form)
+        value = call_noting_problem(self.problems, self._resolve_part, path, form)
         raise_all(self.problems)
         # Only a part that nothing names is None: a method, data set or reader without a name is a
         # mistake or has a default, and resolve_encoder is called for choices that name an encoder.
@@ -358,11 +374,11 @@ class _Resolver:
             values = {key: value for key, value in layer.values.items() if key in fields}
             general_layers.append(Layer(layer.origin, values))
         tree = Tree(general_layers)
-        self.general = build(GeneralSettings, tree, "")
+        self.general = validate_tree(GeneralSettings, tree, "")
         for key, value in self.general:
-            self.origins[key] = DEFAULT
+            self.origins[key] = DEFAULT_ORIGIN
             if value is not None:
-                self.origins[key] = tree.origins.get(key, DEFAULT)
+                self.origins[key] = tree.origins.get(key, DEFAULT_ORIGIN)
 
     def _resolve_part(self, path: str, form: type[P]) -> P | None:
         """Resolve one part, and note the origins of its values; None for a part that nothing names.
@@ -401,9 +417,9 @@ class _Resolver:
             layers.append(Layer(self.origins["model.deterministic"], {"deterministic": True}))
         layers.append(Layer(base.origin, {"name": base.name}))
         tree = Tree(layers)
-        validated = build(form, tree, path)
+        validated = validate_tree(form, tree, path)
         for leaf in flatten(validated.model_dump(mode="json")):
-            self.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, DEFAULT)
+            self.origins[f"{path}.{leaf}"] = tree.origins.get(leaf, DEFAULT_ORIGIN)
         return validated
 
     def _find_name(self, part: _PartToResolve) -> _PartName:
@@ -423,8 +439,8 @@ class _Resolver:
             return _PartName(layers_default.text, layers_default.origin)
         if part.path == "model" and self.parts.dataset is not None:
             reader = _default_reader(self.parts.dataset.format)
-            return _PartName(reader or DEFAULTS["model"], DEFAULT)
-        return _PartName(DEFAULTS.get(part.path), DEFAULT)
+            return _PartName(reader or DEFAULTS["model"], DEFAULT_ORIGIN)
+        return _PartName(DEFAULTS.get(part.path), DEFAULT_ORIGIN)
 
     def _find_base(self, part: _PartToResolve, part_name: _PartName) -> _PartBase | None:
         """Find what the layers of a part are laid over; None for a part that is not used.
@@ -490,7 +506,10 @@ class _Resolver:
         """Change `layers`: what they set for the method or data set by its name becomes a layer of
         its own, below the one that it stands in.
         """
-        names = {presets.fold(base.preset or base.name), presets.fold(base.name)}
+        names = {
+            presets.comparable_name(base.preset or base.name),
+            presets.comparable_name(base.name),
+        }
         implementation = str(base.values.get("implementation"))
         chosen = ChosenPreset(part.kind, names, implementation)
         self.layers = list(with_settings_by_name(self.layers, chosen, self.problems))
@@ -584,7 +603,7 @@ def _default_reader(dataset_format: str) -> str:
     """The name of the model that reads a data set of this format where nothing names a reader; ""
     where configs/registry.yaml names none.
     """
-    readers = registry.shipped("readers")
+    readers = registry.targets("readers")
     return readers.get(dataset_format, readers["any other"])
 
 
@@ -635,7 +654,9 @@ def _laid_over_base(
 
 def _names_another_part(values: Mapping[str, object], chosen: str) -> bool:
     """Whether a layer's `name`, if it has one, is another part's than the chosen one's."""
-    return presets.fold(str(values.get("name", chosen))) != presets.fold(chosen)
+    return presets.comparable_name(str(values.get("name", chosen))) != presets.comparable_name(
+        chosen
+    )
 
 
 def _is_described(name: str, settings: list[Layer]) -> bool:
@@ -708,7 +729,7 @@ def _with_options_moved(layers: list[Layer], problems: list[HarnessError]) -> li
     has_only_fields = all(fields.issuperset(layer.values) for layer in layers)
     if has_only_fields:
         return layers
-    options_of_format = registry.import_target(registry.shipped("settings")["dataset_options"])
+    options_of_format = registry.import_target(registry.targets("settings")["dataset_options"])
     dataset_format = str(Tree(layers).values.get("format", ""))
     options = set(options_of_format(dataset_format))
     moved: list[Layer] = []
@@ -733,4 +754,6 @@ def _unknown_key_errors(
         known: The keys of data sets and of this one's format.
     """
     unknown_keys = values.keys() - known
-    return [unknown(f"key 'dataset.{key}' ({origin})", key, known) for key in unknown_keys]
+    return [
+        unknown_name_error(f"key 'dataset.{key}' ({origin})", key, known) for key in unknown_keys
+    ]

@@ -23,8 +23,8 @@ from pydantic import BeforeValidator, Field
 
 from harness.config import presets
 from harness.config.schema import Frozen
-from harness.config.yaml_tree import Tree, build, parse_assignments
-from harness.errors import ConfigError, UserError, unknown
+from harness.config.yaml_tree import Tree, parse_assignments, validate_tree
+from harness.errors import ConfigError, UserError, unknown_name_error
 
 
 def _parse_methods(rows: object) -> dict[str, object]:
@@ -104,7 +104,7 @@ def read_suite(name: str) -> Suite:
     file = layers[-1].origin
     part_entries = values.pop("parts", None)
     if part_entries is None:
-        return build(Suite, Tree([(file, values)]), "")
+        return validate_tree(Suite, Tree([(file, values)]), "")
     if not isinstance(part_entries, list) or not _are_only_mappings(part_entries):
         sentence = f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"
         raise ConfigError([sentence])
@@ -131,11 +131,11 @@ def _make_parts(
     """
     # The suite's own `set` is parsed once, in a part; each part's is laid over it.
     with_suite_set = {**values, **part_entries[0], "set": values.get("set", [])}
-    suite_sets = build(Suite, Tree([(file, with_suite_set)]), "").sets
+    suite_sets = validate_tree(Suite, Tree([(file, with_suite_set)]), "").sets
     parts: list[Suite] = []
     for part_entry in part_entries:
         own_values = {**values, "set": [], **part_entry}
-        part = build(Suite, Tree([(file, own_values)]), "")
+        part = validate_tree(Suite, Tree([(file, own_values)]), "")
         sets = {**suite_sets, **part.sets}
         parts.append(part.model_copy(update={"sets": sets}))
     return parts
@@ -177,7 +177,7 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
         known |= dict.fromkeys(part.sets)
     for key in unset:
         if key not in known:
-            raise unknown(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
+            raise unknown_name_error(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
     parts = tuple(_without_sets(part, unset) for part in suite.parts)
     return _without_sets(suite, unset).model_copy(update={"parts": parts})
 

@@ -18,7 +18,7 @@ from harness.config.resolve import resolve_method
 from harness.config.schema import MethodChoice
 from harness.config.suites import Suite
 from harness.config.yaml_tree import parse_lists, value_text
-from harness.errors import ConfigError, UserError, unknown
+from harness.errors import ConfigError, UserError, unknown_name_error
 
 Axes = Mapping[str, Sequence[object]]
 """Swept key ("method.k") -> its values."""
@@ -141,7 +141,7 @@ def _notes_on_methods_without(
         if no_method_has_it:
             all_parameters = set().union(*parameters.values())
             what = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown(what, key.split(".")[1], all_parameters)
+            raise unknown_name_error(what, key.split(".")[1], all_parameters)
         notes.append(f"{key} is not swept for {', '.join(distinct)}: no such parameter")
     return notes
 

@@ -4,7 +4,7 @@ a pydantic model.
     tree = Tree([("configs/methods/bm25.yaml", {"params": {"k": 5}}), ("--set", {"params": {"k": 7}})])
     tree.values                          {"params": {"k": 7}}
     tree.origins                         {"params.k": "--set"}
-    build(MethodChoice, tree, "method")  the model, or every mistake as a sentence:
+    validate_tree(MethodChoice, tree, "method")  the model, or every mistake as a sentence:
 
 unknown key 'method.chunk_token' (--set). Did you mean 'chunk_tokens'?
 model.dtype='fp8' (--set): should be 'auto', 'float32', 'bfloat16' or 'float16'
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.config.schema import ELSEWHERE, DatasetConfig
-from harness.errors import ConfigError, UserError, unknown
+from harness.errors import ConfigError, UserError, unknown_name_error
 from harness.storage.stored_config import StoredConfig
 from harness.storage.yaml_text import Loader as SafeLoader
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
@@ -79,7 +79,7 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(
 _StrictLoader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 
 
-def parsed(text: str) -> object:
+def parse_typed_value(text: str) -> object:
     """Parse text typed on the command line as YAML.
 
     "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes". Only text that begins with a bracket is a list
@@ -117,7 +117,7 @@ def parse_assignments(texts: Iterable[str], prefix: str) -> dict[str, object]:
     Raises:
         ConfigError: With a sentence for each malformed or repeated assignment.
     """
-    return {key: parsed(text) for key, text in _assigned_texts(texts, prefix).items()}
+    return {key: parse_typed_value(text) for key, text in _assigned_texts(texts, prefix).items()}
 
 
 def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
@@ -132,7 +132,7 @@ def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
     """
     lists: dict[str, list[object]] = {}
     for key, text in _assigned_texts(texts, prefix).items():
-        values = parsed(f"[{text}]")
+        values = parse_typed_value(f"[{text}]")
         lists[key] = []
         if isinstance(values, list):
             lists[key] = values
@@ -297,7 +297,7 @@ def origin_of(path: str, origins: Mapping[str, str]) -> str:
     return ""
 
 
-def build(model: type[M], tree: Tree, path: str) -> M:
+def validate_tree(model: type[M], tree: Tree, path: str) -> M:
     """Validate settings as a pydantic model.
 
     Args:
@@ -384,7 +384,7 @@ def error_sentences(
         if mistake["type"] == "extra_forbidden":
             known = _field_names_at(model, mistake["loc"][:-1])
             name = str(mistake["loc"][-1])
-            sentences.append(str(unknown(f"key '{key}'{bracketed_origin}", name, known)))
+            sentences.append(str(unknown_name_error(f"key '{key}'{bracketed_origin}", name, known)))
         elif mistake["type"] == "missing":
             sentences.append(_missing_sentence(key, path, origins))
         else:

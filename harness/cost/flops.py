@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 CONVENTIONS = ("all-params", "full", "causal", "executed")
-DEFAULT = "all-params"
+DEFAULT_CONVENTION = "all-params"
 """The convention of every table, curve and ratio that names no other."""
 
 
@@ -134,7 +134,7 @@ class ModelShape:
         return 4 * self.layers * self.heads * self.head_size
 
 
-def flops(event: Event, shape: ModelShape, convention: str = DEFAULT) -> float:
+def flops(event: Event, shape: ModelShape, convention: str = DEFAULT_CONVENTION) -> float:
     """FLOPs of one call by docs/methods/costs.md#costs-and-flops; 1 multiply-add = 2 FLOPs.
 
     Of m new tokens on c cached ones they are 2 weights m + pair (m c + own pairs). Own pairs are
@@ -191,7 +191,7 @@ def _executed_flops(event: Event, shape: ModelShape) -> float:
     return float(2 * multiply_adds + shape.pair * pairs)
 
 
-Kind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]
+EventKind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]
 PHASES = ("index", "search", "answer", "study")
 OWN_RETRIEVER = "own_retriever"
 """The role of a retriever of the user's own, of whose computing nothing is known."""
@@ -242,7 +242,7 @@ class Event:
     role: str
     model: str
     phase: str
-    kind: Kind
+    kind: EventKind
     new: int
     cached: int = 0
     logits: int = 0

@@ -4,7 +4,7 @@
 ['12 ms', '0.38 s', '42 s', '10 min', '2.5 h', '3.5 days']
 >>> [short_count(n) for n in (950, 21_300, 999_700, 4_120_000)]
 ['950', '21.3k', '1M', '4.12M']
->>> money(12.5), money(0.0004)
+>>> money_text(12.5), money_text(0.0004)
 ('12.50', 'below 0.01')
 """
 
@@ -46,7 +46,7 @@ def short_count(count: float) -> str:
     return f"{count:.0f}"
 
 
-def money(amount: float) -> str:
+def money_text(amount: float) -> str:
     """An amount of money with two decimals: 12.5 -> "12.50"; above 0 and below 0.005 "below
     0.01".
     """

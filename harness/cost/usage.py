@@ -16,7 +16,14 @@ from typing import NamedTuple, cast
 
 from typing_extensions import TypedDict
 
-from harness.cost.flops import CONVENTIONS, DEFAULT, OWN_RETRIEVER, Event, ModelShape, flops
+from harness.cost.flops import (
+    CONVENTIONS,
+    DEFAULT_CONVENTION,
+    OWN_RETRIEVER,
+    Event,
+    ModelShape,
+    flops,
+)
 
 _NO_LANGUAGE_MODEL = ("embed", "rerank", "search")
 
@@ -249,7 +256,7 @@ def _basic_counts(event: Event, flops_by_convention: Flops) -> PhaseUsage:
         "endings_cut": event.endings,
         "recounted": event.recounted,
         "encoder_requests": encoder_requests,
-        "roles": {event.role: flops_by_convention[DEFAULT]},
+        "roles": {event.role: flops_by_convention[DEFAULT_CONVENTION]},
     }
 
 
@@ -346,7 +353,7 @@ def tokens_of(phase: PhaseUsage) -> int:
     return int(read_and_written + only_their_sum_known)
 
 
-def sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> SentUsage:
+def all_sent(usage: Mapping[str, PhaseUsage], earlier: SentUsage | None = None) -> SentUsage:
     """All that the requests of a question or an index sent, those without a usable reply included.
 
     Args:

@@ -93,7 +93,7 @@ def loader_of(name: str) -> Loader | None:
 
     None for a format of rows, such as "musique": its parser is a function of one row.
     """
-    target = registry.shipped("loaders").get(name)
+    target = registry.targets("loaders").get(name)
     if target is None:
         return None
     module, _, _ = target.partition(":")

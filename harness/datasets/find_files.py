@@ -19,7 +19,7 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.archives import ARCHIVES, Member, is_archive, members
 from harness.datasets.files import SUFFIXES, file_kind
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
-from harness.storage.hub_download import DATASETS, download, resolve
+from harness.storage.hub_download import DATASETS, download, pin_repo
 from harness.storage.paths import inside, package_folder
 
 PACKAGE = "package:"
@@ -159,7 +159,7 @@ def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
     if config.hub is None:
         sentence = "does not say where its rows are; name their file with --data"
         raise ConfigError([f"dataset '{config.name}' {sentence}"])
-    commit, listed = resolve(DATASETS, config.hub, config.revision)
+    commit, listed = pin_repo(DATASETS, config.hub, config.revision)
     try:
         names = choose_files(
             listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=True

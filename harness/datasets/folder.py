@@ -277,8 +277,10 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
 def name_of_folder(folder: Path) -> str:
     """The name of a folder in tables: its own, or "NAME-folder" where a data set is called so."""
     name = folder.resolve().name.lstrip(".") or PRESET
-    taken = {presets.fold(known) for known in presets.names("datasets")} - {presets.fold(PRESET)}
-    if presets.fold(name) in taken:
+    taken = {presets.comparable_name(known) for known in presets.names("datasets")} - {
+        presets.comparable_name(PRESET)
+    }
+    if presets.comparable_name(name) in taken:
         return f"{name}-folder"
     return name
 

@@ -34,7 +34,7 @@ from harness.datasets.rows import (
     canonical_line,
 )
 from harness.errors import ConfigError, UnknownName, UserError
-from harness.storage.failures import describe_failure, one_line
+from harness.storage.failures import describe_failure, error_in_one_line
 
 
 class LookUpOptions(PlaceOptions):
@@ -53,7 +53,7 @@ RowParser = Callable[[RawRow], Row | Skip | Group | Retrieved]
 
 def formats() -> list[str]:
     """The names of the built-in formats, sorted."""
-    return sorted([*registry.shipped("row_formats"), *registry.shipped("loaders")])
+    return sorted([*registry.targets("row_formats"), *registry.targets("loaders")])
 
 
 def option_fields(name: str) -> dict[str, FieldInfo]:
@@ -93,7 +93,7 @@ def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
         ConfigError: It names no function.
     """
     name = config.format
-    parsers = registry.shipped("row_formats")
+    parsers = registry.targets("row_formats")
     module, _, function = parsers.get(name, name).partition(":")
     if not function:
         raise UnknownName(
@@ -150,7 +150,7 @@ def _run_users_parser(parser: RowParser, name: str, raw: RawRow) -> Row | Skip |
         if isinstance(error, KeyError) and error.args:
             field = str(error.args[0])
         raise RowError(
-            field, f"the parser '{name}' failed: {one_line(describe_failure(error))}"
+            field, f"the parser '{name}' failed: {error_in_one_line(describe_failure(error))}"
         ) from error
     if not isinstance(row, Row | Skip | Group | Retrieved):
         raise RowError(

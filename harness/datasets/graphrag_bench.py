@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.yaml_tree import Tree, build
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.datasets.find_files import FileOptions
@@ -104,7 +104,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         ConfigError: No folder is named.
         DataError: A file cannot be used.
     """
-    build(Options, Tree([("", config.options)]), "dataset")
+    validate_tree(Options, Tree([("", config.options)]), "dataset")
     folder = _folder(config)
     hashed = hashlib.sha256(b"graphrag-bench 1\n")
     documents: dict[str, Document] = {}

@@ -10,7 +10,7 @@ from harness import datasets
 from harness.config import presets, registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.datasets.base import Dataset
-from harness.errors import CannotRun, HarnessError, Missing, attempt
+from harness.errors import CannotRun, HarnessError, Missing, call_noting_problem
 from harness.storage.own_code_hash import own_code
 
 # Format -> made-up data set, for data sets that have none of their own name.
@@ -44,7 +44,9 @@ def _parser_code(config: DatasetConfig) -> dict[str, str]:
     """
     if ":" not in config.format:
         return {}
-    parser = attempt([], registry.load, config.format)  # None where it cannot be imported
+    parser = call_noting_problem(
+        [], registry.load, config.format
+    )  # None where it cannot be imported
     if not callable(parser):
         return {}
     return own_code(parser)

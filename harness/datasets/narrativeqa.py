@@ -43,7 +43,7 @@ from harness.datasets.rows import (
     refuse_blank,
 )
 from harness.errors import ConfigError, DataError
-from harness.storage.hub_download import DATASETS, download, resolve
+from harness.storage.hub_download import DATASETS, download, pin_repo
 from harness.types import Document, Example, Gold, Question
 
 TABLES = "narrativeqa-master.zip"
@@ -138,7 +138,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             )
         return _load_official(folder, config, limit, folder.resolve().name, None)
     if config.data is None and config.hub is not None and not patterns:
-        commit, files = resolve(DATASETS, config.hub, config.revision)
+        commit, files = pin_repo(DATASETS, config.hub, config.revision)
         archives = _official_archives(files)
         if archives:
             paths = [download(DATASETS, config.hub, commit, name) for name in archives]

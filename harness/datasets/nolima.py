@@ -25,13 +25,13 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
 
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.yaml_tree import Tree, build
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
 from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import RowError, StrictRow
 from harness.errors import ConfigError, DataError
-from harness.storage.hub_download import DATASETS, download, resolve
+from harness.storage.hub_download import DATASETS, download, pin_repo
 from harness.types import Document, Example, Gold, Question, Support
 
 CHARACTER = "{CHAR}"
@@ -333,7 +333,7 @@ def _find_files(config: DatasetConfig, options: Options) -> _Files:
     if config.data is None:
         if config.hub is None:
             raise ConfigError([f"dataset '{config.name}': name its folder with --data"])
-        commit, listed = resolve(DATASETS, config.hub, config.revision)
+        commit, listed = pin_repo(DATASETS, config.hub, config.revision)
         books = sorted(filter(_is_book, listed))
         found = [download(DATASETS, config.hub, commit, name) for name in (needles, *books)]
         return _Files(found[0], found[1:], config.hub, commit)
@@ -371,7 +371,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file cannot be used.
         CannotRun: The hub cannot be reached.
     """
-    options = build(Options, Tree([("", config.options)]), "dataset")
+    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     files = _find_files(config, options)
     hashed = hashlib.sha256(canonical(["nolima 1", options.model_dump()]).encode())
     for path in (files.needles, *files.books):

@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import Field, StrictInt
 
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.yaml_tree import Tree, build
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import FileOptions, find_source
@@ -163,7 +163,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file cannot be used.
         CannotRun: The hub cannot be reached.
     """
-    options = build(Options, Tree([("", config.options)]), "dataset")
+    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     source = find_source(_pairs_config(config, options))
     asked: list[_Asked] = []
     for file in source.files:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from harness.config.yaml_tree import Tree, build
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.place_options import Placement, PlaceOptions, placement
 from harness.datasets.rows import SEPARATOR, Row
 
@@ -46,7 +46,7 @@ def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict
             values[key] = value
         else:
             other_options[key] = value
-    return placement(build(PlaceOptions, Tree([("", values)]), "dataset")), other_options
+    return placement(validate_tree(PlaceOptions, Tree([("", values)]), "dataset")), other_options
 
 
 def rearrange(row: Row, placement: Placement) -> Row:

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import Field, StrictInt
 
 from harness.config.schema import DatasetConfig
-from harness.config.yaml_tree import Tree, build
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.archives import Member
 from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
@@ -234,7 +234,7 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
 
     Raises what harness.datasets.load raises, and ConfigError for options about documents.
     """
-    options = build(Options, Tree([("", config.options)]), "dataset")
+    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     if options.documents or options.top:
         raise ConfigError(
             ["dataset.documents and dataset.top: leave them out to retrieve documents"]
@@ -253,7 +253,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     Raises what harness.datasets.load raises, and CannotRun where the hub's rows bring no documents
     and none are named.
     """
-    options = build(Options, Tree([("", config.options)]), "dataset")
+    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     source = find_source(config, tuple(Options.model_fields))
     store = _store_of(config, options)
     parser = _RowParser(store, options.top, options.documents == ())

@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
-from harness.config.yaml_tree import Tree, build
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets import hotpotqa
 from harness.datasets.base import Dataset
 from harness.datasets.files import json_value
@@ -507,7 +507,7 @@ def _made_up_module(option: str) -> _MadeUpTexts:
     Raises:
         ConfigError: The package that brings it is not installed.
     """
-    module = registry.shipped("texts").get("world")
+    module = registry.targets("texts").get("world")
     if module is None:
         sentence = "name a file; made-up texts need the package longdoc-harness-pocket"
         raise ConfigError([f"dataset.{option}: {sentence}"])
@@ -848,7 +848,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file of essays or questions cannot be used.
     """
     _refuse_settings_of_rows(config)
-    options = build(Options, Tree([("", config.options)]), "dataset")
+    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     texts = _LongestTexts(config, options)
     number_made = options.questions
     if limit is not None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from harness.config.resolve import DEFAULTS
 from harness.config.schema import EncoderConfig, ModelConfig
-from harness.errors import CannotRun, HarnessError, UserError, attempt
+from harness.errors import CannotRun, HarnessError, UserError, call_noting_problem
 from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import api_key, one_address_problems
 from harness.llm.model_info import hash_files, local_folder
@@ -90,7 +90,7 @@ def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
     """
     model = model_of_server(config)
     problems: list[HarnessError] = [*map(UserError, one_address_problems(model))]
-    attempt(problems, api_key, model)  # adds the error that api_key(model) raises
+    call_noting_problem(problems, api_key, model)  # adds the error that api_key(model) raises
     if config.query_source is not None:
         problems.append(
             UserError(f"{role}.query_source: a server runs one network for questions and passages")

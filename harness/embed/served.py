@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeGuard, TypeVar
 import numpy as np
 
 from harness.config.schema import EncoderConfig
-from harness.cost.flops import Event, Kind, ModelShape
+from harness.cost.flops import Event, EventKind, ModelShape
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts, model_of_server
 from harness.errors import CannotRun, ModelOutputError
@@ -105,7 +105,7 @@ class _Served:
 
     def _ask(
         self,
-        kind: Kind,
+        kind: EventKind,
         path: str,
         body: Mapping[str, object],
         texts: Sequence[str],
@@ -140,7 +140,7 @@ class _Served:
         return reply.results
 
     def _book_reply(
-        self, kind: Kind, counted: int | None, sizes: Sequence[int], took: Took, retries: int
+        self, kind: EventKind, counted: int | None, sizes: Sequence[int], took: Took, retries: int
     ) -> None:
         """Record in the meter what a request that was answered cost.
 
@@ -169,7 +169,7 @@ class _Served:
             queued=took.queued,
         )
 
-    def _book(self, kind: Kind, new: int, **counts: Any) -> None:
+    def _book(self, kind: EventKind, new: int, **counts: Any) -> None:
         """Record the cost of a request in the meter, under its present phase.
 
         Args:

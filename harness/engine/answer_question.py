@@ -321,11 +321,11 @@ class AnswerQuestion:
         store = self.run.store
         if self._config.dataset.keep_texts:
             record, texts = with_texts(record, attempt.example, self._plan.dataset.documents)
-            store.keep_texts(texts)
+            store.append_texts(texts)
         else:
             record = without_texts(record)
         if attempt.meter.requests:
             owner = {"question_id": attempt.example.question.id}
-            store.keep_requests(request_rows(attempt.meter.requests, owner))
-        store.keep_answer(record)
+            store.append_requests(request_rows(attempt.meter.requests, owner))
+        store.append_answer(record)
         return Unscored(attempt.example, record)

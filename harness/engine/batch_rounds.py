@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.cost.usage import Usage, add_sent, sent
+from harness.cost.usage import Usage, add_sent, all_sent
 from harness.engine.answer_question import AnswerQuestion, Attempt, Unscored
 from harness.models import WaitsForBatch
 from harness.storage.run_files import BATCHES
@@ -89,6 +89,6 @@ class BatchRounds:
         which is kept in the run's `earlier`, as the question will be asked anew."""
         budget = self._run.budget
         self._waiting.append(Waiting(attempt.example, budget.spend(request.expected)))
-        before = sent(budget.spend(attempt.meter.usage()))
+        before = all_sent(budget.spend(attempt.meter.usage()))
         if before["tokens"]:
             add_sent(self._run.earlier.setdefault(attempt.example.question.id, {}), before)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from harness.config import registry
 from harness.config.own_prompt import SystemPrompt
-from harness.config.resolve import DEFAULT, Settings
+from harness.config.resolve import DEFAULT_ORIGIN, Settings
 from harness.config.run_label import SYSTEM_PROMPT, changes_from_preset
 from harness.config.schema import MethodChoice
-from harness.config.yaml_tree import Tree, build, flatten, mapping_at
+from harness.config.yaml_tree import Tree, flatten, mapping_at, validate_tree
 from harness.engine.numbers_from_runs import NumberFromRun, number_from_run, parameters_naming_runs
 from harness.errors import UserError, raise_all
 from harness.method import Method, misdeclared
@@ -62,7 +62,7 @@ def complete_method(settings: Settings) -> CompletedMethod:
     params = method.config.model_dump(mode="json")
     choice = choice.model_copy(update={"params": params})
     for path in flatten(params, "method.params"):
-        origins.setdefault(path, DEFAULT)
+        origins.setdefault(path, DEFAULT_ORIGIN)
     return CompletedMethod(method, choice, origins, numbers)
 
 
@@ -150,7 +150,7 @@ def make_method(choice: MethodChoice, origins: Mapping[str, str]) -> Method:
     for path, origin in origins.items():
         if path.startswith(_PARAMS):
             tree.origins[path.removeprefix(_PARAMS)] = origin
-    method = cls(build(cls.Config, tree, "method.params"))
+    method = cls(validate_tree(cls.Config, tree, "method.params"))
     if method.config.prompts:
         _check_prompts(choice.name, method)
     return method
@@ -187,7 +187,7 @@ def mark_of(completed: CompletedMethod, dataset: str) -> str:
         if not path.startswith(_PARAMS):
             continue
         name = path.removeprefix(_PARAMS)
-        is_of_preset = origin == DEFAULT or origin.startswith(("configs/", "$"))
+        is_of_preset = origin == DEFAULT_ORIGIN or origin.startswith(("configs/", "$"))
         if not is_of_preset and name not in completed.numbers:
             changed[name] = origin
     if not changed:

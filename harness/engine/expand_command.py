@@ -72,11 +72,11 @@ def _check_sets(shared: Choices, datasets: Sequence[str]) -> None:
         shared: Settings of all runs.
         datasets: All data sets of the command; () if they are unknown, where nothing is checked.
     """
-    folded = {presets.fold(name) for name in datasets}
+    folded = {presets.comparable_name(name) for name in datasets}
     for setting in shared.sets:
         root, _, rest = setting.partition(".")
         name, _, _ = rest.partition(".")
-        if root == "datasets" and folded and presets.fold(name) not in folded:
+        if root == "datasets" and folded and presets.comparable_name(name) not in folded:
             raise UserError(
                 f"'{setting}' is set, but '{name}' is not run; the data sets are "
                 f"{', '.join(datasets)}"

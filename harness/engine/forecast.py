@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.prices import Prices, money
 from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine.plan import PlannedRun
-from harness.errors import attempt
+from harness.errors import call_noting_problem
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import Question
@@ -52,7 +52,7 @@ class Forecast:
     how: str = ""
 
 
-def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast:
+def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT_CONVENTION) -> Forecast:
     """Predict what the questions of `plan` that are not recorded yet will cost.
 
     By the mean cost of the questions that the run has answered and of the indexes that it has;
@@ -67,7 +67,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT) -> Forecast
     unknown = Forecast(plan.method_name, plan.config.dataset.name, len(asked), done=0)
     if not asked:
         return replace(unknown, questions=plan.questions, how="the rows are not here")
-    stored = attempt([], read_run, out / plan.folder)  # None also for a damaged one
+    stored = call_noting_problem([], read_run, out / plan.folder)  # None also for a damaged one
     if stored is None:
         return replace(unknown, how=NOTHING_ANSWERED)
     recorded = {record.question_id for record in stored.records}

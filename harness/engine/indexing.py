@@ -28,7 +28,7 @@ from harness.parallel.locks import KeyedLocks
 from harness.parallel.members import current
 from harness.parallel.phases import phase
 from harness.storage.failures import STOPS, describe_failure
-from harness.storage.index_cache import Entry, IndexCache, IndexKey, document_digest
+from harness.storage.index_cache import CacheEntry, IndexCache, IndexKey, document_digest
 from harness.storage.kept_requests import request_rows
 from harness.storage.package_versions import versions
 from harness.storage.records import IndexLine, Status
@@ -96,7 +96,7 @@ class Indexer:
         self._building = KeyedLocks()
         # For what all questions share: the recent indexes, documents.jsonl.
         self._lock = threading.Lock()
-        self._recent: OrderedDict[str, Entry] = OrderedDict()
+        self._recent: OrderedDict[str, CacheEntry] = OrderedDict()
         self._failed: dict[str, dict[str, str]] = {}
         # Ids of documents that a question in flight is indexing.
         self._being_indexed: set[str] = set()
@@ -159,7 +159,7 @@ class Indexer:
         index: Index = entry.value()
         return index
 
-    def _from_memory(self, digest: str) -> Entry | None:
+    def _from_memory(self, digest: str) -> CacheEntry | None:
         """The index with this key if it is one of the recent ones. Raises IndexFailed for one that
         could not be built: the other questions of its document do not pay for the failure again."""
         if digest in self._failed:
@@ -167,7 +167,7 @@ class Indexer:
         with self._lock:
             return self._recent.get(digest)
 
-    def _keep_in_memory(self, digest: str, entry: Entry) -> None:
+    def _keep_in_memory(self, digest: str, entry: CacheEntry) -> None:
         """Make an index the most recent one, and drop those beyond `most_in_memory`."""
         with self._lock:
             self._recent[digest] = entry
@@ -175,7 +175,7 @@ class Indexer:
             while len(self._recent) > self.most_in_memory:
                 self._recent.popitem(last=False)
 
-    def _from_cache(self, wanted: _WantedIndex) -> Entry | None:
+    def _from_cache(self, wanted: _WantedIndex) -> CacheEntry | None:
         """The index from the cache; None where the cache has none. Also records a hit in
         documents.jsonl."""
         key = wanted.key.to_json()
@@ -184,7 +184,7 @@ class Indexer:
             self._record_status(wanted, "hit", entry.usage)
         return entry
 
-    def _built(self, wanted: _WantedIndex) -> Entry:
+    def _built(self, wanted: _WantedIndex) -> CacheEntry:
         """The index, built now. Also records it in documents.jsonl, then puts it into the cache: a
         run killed in between would otherwise find its own index there, as if another had paid for
         it. Raises IndexFailed."""
@@ -194,7 +194,7 @@ class Indexer:
         self._cache.put(self._cache.folder(key), key, entry)
         return entry
 
-    def _build(self, wanted: _WantedIndex) -> Entry:
+    def _build(self, wanted: _WantedIndex) -> CacheEntry:
         """Build the index by the method's `index`. A failure is recorded and remembered, so that
         the document's other questions fail at once. Also stores the requests where they are kept.
 
@@ -204,7 +204,7 @@ class Indexer:
         meter = Meter("index", keeps_requests=self._plan.config.keep_prompts)
         try:
             value = self._call_method(wanted, meter)
-            return Entry.of(value, meter.events, meter)
+            return CacheEntry.of(value, meter.events, meter)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
@@ -214,7 +214,7 @@ class Indexer:
         finally:
             if meter.requests:
                 owner = {"document_id": wanted.document.id, "key": wanted.digest}
-                self._store.keep_requests(request_rows(meter.requests, owner))
+                self._store.append_requests(request_rows(meter.requests, owner))
 
     def _call_method(self, wanted: _WantedIndex, meter: Meter) -> Index:
         """What the method's `index` returns, called with settings and tools that refuse what the

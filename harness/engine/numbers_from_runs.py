@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.config import presets
-from harness.cost.flops import DEFAULT, Event, Kind, ModelShape, flops
+from harness.cost.flops import DEFAULT_CONVENTION, Event, EventKind, ModelShape, flops
 from harness.cost.usage import sum_phases, tokens_of
 from harness.errors import UserError
 from harness.method import Method
@@ -41,7 +41,7 @@ _BYTES_A_TOKEN = 4
 _FRAME = 60  # tokens of the shared prompt's own words and of the chat template
 _STUDY = "study"  # the action of a step after the stop of the run itself
 
-Call = tuple[Kind, int, int, ModelShape | None]
+Call = tuple[EventKind, int, int, ModelShape | None]
 """A call of a model: kind, new tokens, cached ones, sizes of the model (None: unknown)."""
 
 
@@ -218,8 +218,8 @@ def _finished_run(preset: str, name: str, text: str) -> StoredRun:
 
 def _is_preset(name: str) -> bool:
     """Whether a method's preset has this name, case and punctuation aside."""
-    folded = presets.fold(name)
-    return any(presets.fold(known) == folded for known in presets.names("methods"))
+    folded = presets.comparable_name(name)
+    return any(presets.comparable_name(known) == folded for known in presets.names("methods"))
 
 
 def _questions(run: StoredRun, answered: int, failed: int) -> str:
@@ -303,7 +303,7 @@ def _pieces_of_equal_cost(
         embed.append(("embed", round(prompt.question), 0, _shape(run, "encoder")))
     cost = cost_of(_FRAME + prompt.around_pieces, piece, written, _shape(run, "reader"), *embed)
     if not spent.get("uncounted") and cost(1).flops is not None:
-        mean_flops = spent.get("flops", {}).get(DEFAULT, 0.0) / len(records)
+        mean_flops = spent.get("flops", {}).get(DEFAULT_CONVENTION, 0.0) / len(records)
         k = nearest_count(lambda k: cost(k).flops or 0.0, mean_flops)
         return _Mean(k, mean_flops / 1e12, "TFLOPs")
     mean_tokens = tokens_of(spent) / len(records)
@@ -390,7 +390,7 @@ def tokens_and_flops(calls: Iterable[Call]) -> Cost:
         if logits:
             pairs = new * cached + new * (new + 1) // 2
         event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
-        total += flops(event, shape, DEFAULT)
+        total += flops(event, shape, DEFAULT_CONVENTION)
     if has_unknown:
         return Cost(tokens, None)
     return Cost(tokens, total)

@@ -28,7 +28,7 @@ from harness.engine.numbers_from_runs import NumberFromRun, differing_source
 from harness.engine.plan_models import ModelPlanner, PlannedModels
 from harness.engine.planned_corpus import PlannedCorpus, plan_corpus, with_search_scores
 from harness.engine.run_hash import HashInputs
-from harness.errors import HarnessError, UserError, attempt
+from harness.errors import HarnessError, UserError, call_noting_problem
 from harness.method import Method, Task
 from harness.storage.hub_download import without_weights
 from harness.storage.manifest_file import ModelIdentity
@@ -144,7 +144,7 @@ def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessE
     """
     problems: list[HarnessError] = []
     if parts.method is not None:
-        attempt(problems, make_method, parts.method, origins)
+        call_noting_problem(problems, make_method, parts.method, origins)
     if parts.dataset is not None:
         problems += map(UserError, scorers.problems(list(parts.dataset.scorers)))
         unscored = answer_schema.schema_problem(parts.dataset)
@@ -171,7 +171,7 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
             "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; "
             "leave it out"
         )
-    completed = attempt(findings.problems, complete_method, settings)
+    completed = call_noting_problem(findings.problems, complete_method, settings)
     findings.raise_problems()
     assert completed is not None  # no problems: it is there
     corpus = plan_corpus(settings, completed.method, findings)
@@ -197,7 +197,7 @@ def _questions(
         for_another_machine: Whether files missing here are no error, so that the models are checked
             too.
     """
-    asked = attempt(findings.problems, load_questions, settings, method, findings)
+    asked = call_noting_problem(findings.problems, load_questions, settings, method, findings)
     if for_another_machine:
         findings.allow_missing()
     if asked is not None:
@@ -240,7 +240,7 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     config = _used_config(parts)
     _warn_of_sources(parts.completed, config, findings)
     code: dict[str, str] = {}
-    if config.method.implementation not in registry.shipped("methods"):
+    if config.method.implementation not in registry.targets("methods"):
         code = own_code(type(method), config.method.params.values())
     hashed_corpus = None
     if parts.corpus is not None:

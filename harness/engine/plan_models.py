@@ -26,7 +26,7 @@ from harness.engine.completed_method import CompletedMethod
 from harness.engine.findings import Findings
 from harness.engine.model_warnings import untrained_warnings
 from harness.engine.runnable_presets import runnable_presets
-from harness.errors import Missing, attempt
+from harness.errors import Missing, call_noting_problem
 from harness.llm import backend
 from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
 from harness.llm.backend import ModelFacts
@@ -91,7 +91,7 @@ class ModelPlanner:
     def plan(self) -> PlannedModels:
         """Check all models and encoders. Mistakes do not end the check: they are added to the
         findings."""
-        sentences = attempt(self.findings.problems, self._method.problems)
+        sentences = call_noting_problem(self.findings.problems, self._method.problems)
         for sentence in sentences or ():
             self.findings.add(sentence)
         models = {role: self._model(role) for role in self._method.needs}
@@ -308,7 +308,9 @@ class ModelPlanner:
         Also warns of a server that uses its template against dataset.chat=false, and of models that
         were not trained on these prompts."""
         method = self._method
-        has_system_turn = any(prompt.of(method.config).system for prompt in method.templates())
+        has_system_turn = any(
+            prompt.with_replacements(method.config).system for prompt in method.templates()
+        )
         for role, config in models.items():
             if has_system_turn:
                 sentence = backend.backend_of(config).system_problem(config)
@@ -407,7 +409,9 @@ class ModelPlanner:
         for role, config in encoders.items():
             own: str | None = getattr(self.completed.choice, role, None)
             suffix = f"[{config.name}]"
-            differs = own is not None and presets.fold(own) != presets.fold(config.name)
+            differs = own is not None and presets.comparable_name(own) != presets.comparable_name(
+                config.name
+            )
             if differs and not name.endswith(suffix):
                 name += suffix
         return name

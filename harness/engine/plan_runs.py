@@ -16,7 +16,7 @@ from harness.config.layers import Choices, point_text
 from harness.config.resolve import resolve
 from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.runs_in_turn import IncompleteRun, Planned, bug_sentence
-from harness.errors import ConfigError, HarnessError, UserError, attempt, raise_all
+from harness.errors import ConfigError, HarnessError, UserError, call_noting_problem, raise_all
 
 _MAX_REPEATS = 3  # runs that may share a sentence before it is said once for all of them
 
@@ -147,7 +147,7 @@ def _check_names(choices: Sequence[Choices]) -> None:
     several, with every name and key that is wrong in any run."""
     mistakes: list[HarnessError] = []
     for run in choices:
-        attempt(mistakes, resolve, run)
+        call_noting_problem(mistakes, resolve, run)
     raise_all(mistakes)
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import TextIO
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.units import duration, short_count
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.progress import Counted, Progress
@@ -66,7 +66,7 @@ class ProgressLine(Progress):
         spent = sum_phases([question.usage])
         self._tokens += tokens_of(spent)
         self._tokens_unknown |= bool(spent.get("tokens_unknown"))
-        self._flops += spent.get("flops", {DEFAULT: 0.0})[DEFAULT]
+        self._flops += spent.get("flops", {DEFAULT_CONVENTION: 0.0})[DEFAULT_CONVENTION]
         self._uncounted |= bool(spent.get("uncounted"))
 
     def done(self, question: Counted) -> None:

@@ -15,7 +15,7 @@ from harness.engine.progress import Counted
 from harness.engine.scoring import score_record
 from harness.errors import FirstFailure
 from harness.parallel.phases import phase
-from harness.storage.failures import one_line
+from harness.storage.failures import error_in_one_line
 from harness.storage.records import StoredRecord
 
 _LONGEST_WAIT = 0.05
@@ -88,6 +88,6 @@ class RecordAnswer:
             return
         sentence = (
             f"question '{record.question_id}' failed, and --fail-fast stops there: "
-            f"{one_line(failure)}"
+            f"{error_in_one_line(failure)}"
         )
         raise FirstFailure(sentence, failure.get("traceback", ""))

@@ -14,7 +14,7 @@ from harness.datasets.base import Dataset
 from harness.engine.manifest import utc_now
 from harness.engine.resume import rescored, update_texts
 from harness.engine.scoring import silent_scorers
-from harness.errors import ConfigError, DataError, UserError, attempt
+from harness.errors import ConfigError, DataError, UserError, call_noting_problem
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.manifest_file import Correction, RunManifest
@@ -26,7 +26,7 @@ from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.storage.summary_file import RunSummary
-from harness.types import LOGGED, Gold, lacks_only_scores
+from harness.types import LOGGED_SCORE_PREFIX, Gold, lacks_only_scores
 
 
 def rescore(
@@ -120,7 +120,7 @@ def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
         UserError: They are not there any more.
     """
     config = dataset_of_run(stored.config, str(stored.path))
-    original = attempt([], datasets.load, config, None)
+    original = call_noting_problem([], datasets.load, config, None)
     if original is None or original.fingerprint != fingerprint:
         raise UserError(
             f"{where}; name the right file with --data. Other gold answers are taken where the "
@@ -154,11 +154,13 @@ def _rescore_config(
     if scorers and not only and not every:
         complete = _complete_scorers(stored, before.keys() - set(scorers))
     # Scorers that are not computed, with the version that computed them.
-    remaining = [name for name in before if name.startswith(LOGGED) or name in complete]
+    remaining = [
+        name for name in before if name.startswith(LOGGED_SCORE_PREFIX) or name in complete
+    ]
     stated = {name: before[name] for name in remaining}
     names: list[str] = []
     if not (only and scorers):
-        names += [name for name in config.scorers if not name.startswith(LOGGED)]
+        names += [name for name in config.scorers if not name.startswith(LOGGED_SCORE_PREFIX)]
     versions = {name: stated.get(name, "") for name in [*names, *scorers, *stated]}
     computed = tuple(name for name, known_version in versions.items() if not known_version)
     if not computed:
@@ -217,7 +219,7 @@ class _Rescoring:
             config = self.stored.config.with_dataset(
                 scorers=list(self.versions), data=self.config.data
             )
-            store.describe(config, self.stored.origins)
+            store.write_run_yaml(config, self.stored.origins)
             summary = store.write_summary(self.stored.summary.with_numbers(numbers))
         for sentence in silent_scorers(self.config.scorers, summary):
             note(sentence)
@@ -243,7 +245,7 @@ class _Rescoring:
         path = self.stored.path / RECORDS
         keep = []
         for name, stated in self.versions.items():
-            if stated and not name.startswith(LOGGED):
+            if stated and not name.startswith(LOGGED_SCORE_PREFIX):
                 keep.append(name)
         if self.dataset is None:
             rows = rescored(StreamedRecords(path), self.config, None, keep)

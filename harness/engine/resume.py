@@ -184,7 +184,7 @@ def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
             long_texts |= added
             changed += 1
     if changed:
-        store.keep_texts(long_texts)
+        store.append_texts(long_texts)
         store.replace_records(records.values())
         note(f"texts of the data set were added to {changed} records")
 

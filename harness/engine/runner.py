@@ -42,7 +42,7 @@ from harness.storage.paths import masked
 from harness.storage.run_files import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
-from harness.storage.summary_file import FINISHED, EarlyStop, RunSummary, counts_of
+from harness.storage.summary_file import FINISHED, EarlyStop, RunSummary, summary_of_counts
 from harness.types import Example
 
 
@@ -160,7 +160,7 @@ def opened_job(
             # A new folder too may have answers without scores: where several processes each ask a part
             # of the questions, one that starts after the parts were merged takes over the run's.
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
-        store.describe(plan.config.stored(), plan.origins)
+        store.write_run_yaml(plan.config.stored(), plan.origins)
         job = Job(plan, store, progress, command, options)
         try:
             job.begin()
@@ -400,7 +400,7 @@ class Job:
         summary = RunSummary()
         try:
             numbers = self._summarise()
-            counts = counts_of(len(self.examples), numbers.n_total or 0, manifest.skipped)
+            counts = summary_of_counts(len(self.examples), numbers.n_total or 0, manifest.skipped)
             counts = counts.with_values(state=state)
             if early_stop is not None:
                 counts = counts.with_values(stopped_early=early_stop)
@@ -428,4 +428,4 @@ def questions_to_ask(plan: PlannedRun, part: Part | None) -> tuple[Example, ...]
     examples = plan.dataset.examples[: plan.config.limit]
     if part is None:
         return examples
-    return tuple(example for example in examples if example.question.id in part.ids)
+    return tuple(example for example in examples if example.question.id in part.question_ids)

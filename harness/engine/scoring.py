@@ -30,16 +30,16 @@ from harness.config.schema import DatasetConfig
 from harness.datasets.answer_prefix import text_after
 from harness.datasets.answer_schema import NotFollowed, answer_in
 from harness.errors import UserError
-from harness.storage.failures import STOPS, describe_failure, one_line
-from harness.storage.record_notes import counts_of, flags_of
+from harness.storage.failures import STOPS, describe_failure, error_in_one_line
+from harness.storage.record_notes import flags_of, score_counts_of
 from harness.storage.records import StoredRecord, parse_searches, parse_shown
 from harness.storage.summary_file import RunSummary
 from harness.types import (
-    COUNTS,
-    LOGGED,
-    MISSING,
-    NOT_FOLLOWED,
-    PREFIX,
+    ANSWER_PREFIX,
+    LOGGED_SCORE_PREFIX,
+    PREFIX_MISSING,
+    SCHEMA_NOT_FOLLOWED,
+    SCORE_COUNTS,
     SCORING,
     Gold,
     Searched,
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 ASSERTIONS = "failed_assertions"
 ASSERTED = "assertions"  # the scorer, and its input in Gold.extra
-SCORING_NOTES = ("flags", PREFIX, NOT_FOLLOWED, "scored", COUNTS, ASSERTIONS)
+SCORING_NOTES = ("flags", ANSWER_PREFIX, SCHEMA_NOT_FOLLOWED, "scored", SCORE_COUNTS, ASSERTIONS)
 """Keys of a record's notes that come from scoring."""
 
 
@@ -94,7 +94,7 @@ def score_reply(
             text = answer_in(reply, dataset)
         except NotFollowed as problem:
             verdict = unanswered_verdict(dataset, gold)
-            return replace(verdict, notes={**verdict.notes, NOT_FOLLOWED: str(problem)})
+            return replace(verdict, notes={**verdict.notes, SCHEMA_NOT_FOLLOWED: str(problem)})
         notes["scored"] = text
     if dataset.answer_prefix is not None:
         text = _text_after_prefix(reply, dataset.answer_prefix, notes)
@@ -117,9 +117,9 @@ def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str
     """
     answer = text_after(reply, prefix)
     if answer is None:
-        notes[PREFIX] = MISSING
+        notes[ANSWER_PREFIX] = PREFIX_MISSING
         return reply
-    notes[PREFIX] = "found"
+    notes[ANSWER_PREFIX] = "found"
     notes["scored"] = answer
     return answer
 
@@ -143,7 +143,7 @@ def _verdict_of(sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdi
     if flags:
         all_notes["flags"] = flags
     if sheet.counts:
-        all_notes[COUNTS] = sheet.counts
+        all_notes[SCORE_COUNTS] = sheet.counts
     return Verdict(scores, all_notes)
 
 
@@ -155,7 +155,7 @@ def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
     sheet = _score_empty_answer(counting, gold)
     if sheet is None or not sheet.counts:
         return Verdict(scores)
-    return Verdict(scores, {COUNTS: sheet.counts})
+    return Verdict(scores, {SCORE_COUNTS: sheet.counts})
 
 
 def scorer_applies(name: str, gold: Gold) -> bool:
@@ -254,7 +254,7 @@ def _verdict_on_answer(
                 f"question '{record.question_id}' could not be scored, and no record was changed"
             )
             if any(":" in name for name in dataset.scorers):
-                raise UserError(f"{sentence}: {one_line(failure)}") from broken
+                raise UserError(f"{sentence}: {error_in_one_line(failure)}") from broken
             broken.add_note(sentence)
             raise
         return unanswered_verdict(dataset, gold), {**failure, **SCORING}
@@ -263,7 +263,7 @@ def _verdict_on_answer(
 def _scores_not_computed_again(record: StoredRecord, keep: Sequence[str]) -> set[str]:
     """The names of scores that are not computed again: those of judges, of other tools (their names
     begin with LOGGED), and `keep`."""
-    logged = [name for name in record.scores if name.startswith(LOGGED)]
+    logged = [name for name in record.scores if name.startswith(LOGGED_SCORE_PREFIX)]
     return {*record.judgements, *keep, *logged}
 
 
@@ -280,9 +280,9 @@ def _notes_of_scored(record: StoredRecord, verdict: Verdict, kept: set[str]) -> 
     flags = _named(record.flags, kept)
     if flags:
         notes["flags"] = {**flags_of(verdict.notes), **flags}
-    counts = _named(counts_of(record.notes), kept)
+    counts = _named(score_counts_of(record.notes), kept)
     if counts:
-        notes[COUNTS] = {**counts_of(verdict.notes), **counts}
+        notes[SCORE_COUNTS] = {**score_counts_of(verdict.notes), **counts}
     return notes
 
 

@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.prices import Prices
 from harness.cost.prices import money as token_money
-from harness.cost.units import duration, money
-from harness.cost.usage import SentUsage, Usage, sent
+from harness.cost.units import duration, money_text
+from harness.cost.usage import SentUsage, Usage, all_sent
 from harness.errors import UserError
 from harness.storage.manifest_file import Start
 from harness.storage.records import IndexLine, read_index_lines
@@ -83,7 +83,7 @@ class Budget:
         for line in read_index_lines(folder):
             self.spend_index(line)
         for judge in manifest.judges.values():
-            spent = sent({"answer": judge.usage}, judge.earlier)
+            spent = all_sent({"answer": judge.usage}, judge.earlier)
             self._add(spent, prices=judge.prices)
 
     def spend(self, usage: Usage, sign: int = 1) -> Usage:
@@ -96,7 +96,7 @@ class Budget:
         Returns:
             The usage, unchanged.
         """
-        self._add(sent(usage), sign)
+        self._add(all_sent(usage), sign)
         return usage
 
     def spend_stored(self, usage: Usage, earlier: SentUsage | None) -> SentUsage:
@@ -106,7 +106,7 @@ class Budget:
             usage: What the try sent that its record tells of, by phase.
             earlier: What the tries before that sent; None for none.
         """
-        spent = sent(usage, earlier)
+        spent = all_sent(usage, earlier)
         self._add(spent)
         return spent
 
@@ -120,7 +120,7 @@ class Budget:
         """
         with self._lock:
             self._tokens += sign * spent["tokens"]
-            self._tflops += sign * spent["flops"].get(DEFAULT, 0.0) / 1e12
+            self._tflops += sign * spent["flops"].get(DEFAULT_CONVENTION, 0.0) / 1e12
             self._money += sign * (token_money(spent, prices or self._prices) or 0.0)
             if spent.get("tokens_unknown"):
                 self._unknown.add("tokens")
@@ -168,7 +168,7 @@ class Budget:
         if name == "hours":
             text = duration(3600 * spent)
         elif name == "money" and spent >= 1:
-            text = money(spent)
+            text = money_text(spent)
         return f"{self.hit} ({text} spent)"
 
 

@@ -36,7 +36,7 @@ class StartManifest:
         self._dataset = described.dataset
         self.value = manifests.with_start(store.manifest(), described, command)
         if part is not None:
-            self.value = self.value.with_values(shard=part.described)
+            self.value = self.value.with_values(shard=part.shard)
 
     @property
     def skipped(self) -> dict[str, int]:

@@ -29,8 +29,8 @@ class RunKey:
     def of(cls, choices: Choices) -> RunKey:
         """The key of a run, from what the user chose for it."""
         point = frozenset((name, str(value)) for name, value in choices.point.items())
-        method = presets.fold(choices.method or "")
-        dataset = presets.fold(choices.dataset or "")
+        method = presets.comparable_name(choices.method or "")
+        dataset = presets.comparable_name(choices.dataset or "")
         return cls(method, dataset, point)
 
 
@@ -144,8 +144,8 @@ def _in_part(named: Collection[str], own: Collection[str], of_suite: Collection[
         own: The names of the part.
         of_suite: The names of all parts. One that only other parts have is not run in this one.
     """
-    folded_own = {presets.fold(name) for name in own}
-    folded_of_suite = {presets.fold(name) for name in of_suite}
+    folded_own = {presets.comparable_name(name) for name in own}
+    folded_of_suite = {presets.comparable_name(name) for name in of_suite}
     only_in_other_parts = folded_of_suite - folded_own
     names = named or own
-    return [name for name in names if presets.fold(name) not in only_in_other_parts]
+    return [name for name in names if presets.comparable_name(name) not in only_in_other_parts]

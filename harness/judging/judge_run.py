@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from harness.cost.meter import Meter
-from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, sent
+from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, all_sent
 from harness.engine.manifest import utc_now
 from harness.engine.progress import Counted, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
@@ -377,7 +377,7 @@ class _JudgeWork:
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
-        add_sent(self.judged.lost, sent(meter.usage()))
+        add_sent(self.judged.lost, all_sent(meter.usage()))
         self._progress.done(Counted(case.question_id, True, {}, {}))
         if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(

@@ -257,7 +257,7 @@ def _check_rubric(path: str, text: str) -> None:
         path: Its file, for the message.
         text: Its text.
     """
-    places = Prompt("", text).places()
+    places = Prompt("", text).placeholders()
     foreign = [place for place in places if place not in PLACES]
     if foreign:
         known = "}, {".join(PLACES)

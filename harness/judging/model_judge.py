@@ -201,7 +201,7 @@ class Judge:
         """The placeholders of its prompt, which say what it is shown:
         ["question", "answers", "answer"].
         """
-        return self.prompt.places()
+        return self.prompt.placeholders()
 
     @property
     def drops_unclear(self) -> bool:

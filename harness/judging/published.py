@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from harness.config.yaml_tree import read_yaml
 from harness.judging.kinds import NO, UNCLEAR, YES, parse_rating, words_after
-from harness.prompts import Prompt, Replaced, turns_of
+from harness.prompts import Prompt, PromptReplacement, turns_by_name
 from harness.storage.file_hash import file_hash
 from harness.types import Example
 
@@ -45,7 +45,7 @@ class _PublishedFile(BaseModel):
 
     source: str
     max_tokens: int
-    prompts: dict[str, Replaced]
+    prompts: dict[str, PromptReplacement]
     highest_rating: float | None = None
     verdict_after: str = ""
     confidence_after: str = ""
@@ -125,7 +125,7 @@ def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
     file = _PublishedFile.model_validate(values)
     prompts = {}
     for kind, text in file.prompts.items():
-        turns = turns_of(text)
+        turns = turns_by_name(text)
         prompts[kind] = Prompt(kind, turns["user"], turns.get("system", ""))
     return PublishedPrompts(
         version=f"{name} {file_hash(_PUBLISHED[name])[:8]}",

@@ -90,7 +90,7 @@ def backend_of(config: ModelConfig) -> Backend:
     Raises:
         UserError: No such name, code that nobody chose, or no subclass of Backend.
     """
-    backends = registry.shipped("backends")
+    backends = registry.targets("backends")
     if config.backend not in backends and ":" not in config.backend:
         raise UnknownName("back end", config.backend, backends, "model.backend")
     backend: Backend = registry.load(config.backend, Backend, "backends")()

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.config.schema import ModelConfig, Thinking
-from harness.cost.flops import Kind
+from harness.cost.flops import EventKind
 from harness.cost.meter import Meter
 from harness.cost.usage import Usage
 from harness.errors import CannotRun, ModelOutputError
@@ -305,7 +305,7 @@ class EndpointSession(Session):
             markers += count
         return _Conversation(messages, markers)
 
-    def _ask(self, kind: Kind, body: Mapping[str, object], stop: Sequence[str] = ()) -> Reply:
+    def _ask(self, kind: EventKind, body: Mapping[str, object], stop: Sequence[str] = ()) -> Reply:
         """Send the conversation and return the reply without its thinking, cut at stop strings.
         Also books the request, even if it fails.
 
@@ -343,7 +343,7 @@ class EndpointSession(Session):
             self._book_unanswered(tries.sent - int(reply is not None))
         return reply
 
-    def _most_usage(self, kind: Kind, max_tokens: int) -> Usage:
+    def _most_usage(self, kind: EventKind, max_tokens: int) -> Usage:
         """The most that a request may cost: what would be booked for a reply of the longest length.
         It is booked on a meter of its own, not on the session's.
 
@@ -374,7 +374,7 @@ class EndpointSession(Session):
             answered=False,
         )
 
-    def _book_request(self, kind: Kind, reply: Reply | None, sending: _Sending) -> None:
+    def _book_request(self, kind: EventKind, reply: Reply | None, sending: _Sending) -> None:
         """Book one request with the tokens of its reply. Where lengths are estimated, also makes
         the server's count the length of the context.
 
@@ -413,7 +413,7 @@ class EndpointSession(Session):
             if self._model.estimates:
                 self._length = read
 
-    def _book_sent(self, kind: Kind, read: int, sending: _Sending, **counts: int) -> None:
+    def _book_sent(self, kind: EventKind, read: int, sending: _Sending, **counts: int) -> None:
         """Book one request that was sent.
 
         Args:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from harness.config.schema import ModelConfig, Shape
 from harness.cost.flops import ModelShape
 from harness.cost.shapes import shape_of
-from harness.errors import CannotRun, HarnessError, Missing, UserError, attempt
+from harness.errors import CannotRun, HarnessError, Missing, UserError, call_noting_problem
 from harness.llm.backend import ModelFacts, misplaced_settings
 from harness.llm.endings import thinking_room
 from harness.llm.tokenizer_files import tokenizer_folder
@@ -51,8 +51,8 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     """
     sentences = [*misplaced_settings(config), *address_problems(config)]
     problems: list[HarnessError] = [*map(UserError, sentences)]
-    attempt(problems, api_key, config)
-    tokenizer = attempt(problems, endpoint_tokenizer, config)
+    call_noting_problem(problems, api_key, config)
+    tokenizer = call_noting_problem(problems, endpoint_tokenizer, config)
     window = config.window
     if not window and tokenizer is not None:
         window = _window_in_config(tokenizer.folder)

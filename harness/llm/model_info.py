@@ -21,7 +21,7 @@ from harness.llm.endings import thinking_room
 from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.storage.file_hash import hash_named
 from harness.storage.files import read_object
-from harness.storage.hub_download import MODELS, Kind, download, resolve
+from harness.storage.hub_download import MODELS, Kind, download, pin_repo
 from harness.storage.paths import inside, package_folder
 
 MERGED = "model.adapter"  # how messages name the adapter that is merged
@@ -349,7 +349,7 @@ def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, st
     Raises:
         CannotRun: The hub cannot be reached, or has no such model, or none in safetensors.
     """
-    commit, files = resolve(kind, repo, revision)
+    commit, files = pin_repo(kind, repo, revision)
     safe_files = [name for name in files if _is_safe(name)]
     if not any(map(_is_weights, safe_files)):
         raise CannotRun(
@@ -409,7 +409,7 @@ def _gguf_file(source: str, revision: str | None) -> Path:
     if path.exists() or path.is_absolute() or owner.startswith((".", "~")) or not name:
         return path
     repo = f"{owner}/{short}"
-    commit, files = resolve(MODELS, repo, revision)
+    commit, files = pin_repo(MODELS, repo, revision)
     if name not in files:
         alike = sorted(file for file in files if file.endswith(Path(name).suffix))
         some = ", ".join(alike) or "none of that kind"

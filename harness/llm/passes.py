@@ -15,7 +15,7 @@ from typing import Self
 
 from torch import Tensor
 
-from harness.cost.flops import Kind
+from harness.cost.flops import EventKind
 from harness.llm.batched_forward import ForwardRequest
 from harness.llm.capture import Capture, HeadCapture
 from harness.llm.hf_context import Context
@@ -36,7 +36,7 @@ class Booking:
         requests: Requests to the model.
     """
 
-    kind: Kind
+    kind: EventKind
     cached: int
     cost: PassCost
     share: float = 1.0
@@ -56,7 +56,7 @@ class Transaction(AbstractContextManager["Transaction"]):
     def __init__(
         self,
         session: Context,
-        kind: Kind,
+        kind: EventKind,
         requests: int = 0,
         closing: int = 0,
         is_booked: bool = True,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.cost.flops import Kind
+from harness.cost.flops import EventKind
 from harness.errors import ModelOutputError
 from harness.llm.hf_model import LoadedModel
 from harness.llm.sampling import Sampler
@@ -40,7 +40,7 @@ class PlainPass:
     cached: int
     logits: int = 0
     ranking_pairs: int = 0
-    kind: Kind = "prefill"
+    kind: EventKind = "prefill"
 
     @property
     def pairs(self) -> int:

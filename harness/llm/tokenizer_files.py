@@ -16,7 +16,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.files import read_object
-from harness.storage.hub_download import download, resolve, weights_of
+from harness.storage.hub_download import download, pin_repo, weights_of
 
 VOCABULARY = ("vocab.*", "merges.txt", "*.model")
 """What tokens are made of where no tokenizer.json holds it all."""
@@ -68,7 +68,7 @@ def _downloaded(source: str, trust_remote_code: bool) -> Path:
             f"model.tokenizer: no folder '{source}' (and it is no hub id of the form owner/name)"
         )
     kind = weights_of("model.tokenizer", noun="tokenizer")
-    commit, files = resolve(kind, source, None)
+    commit, files = pin_repo(kind, source, None)
     patterns = [*_TOKEN_FILES, *_OTHER_FILES]
     if trust_remote_code:
         patterns.append("*.py")

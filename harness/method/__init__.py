@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.errors import unknown
+from harness.errors import unknown_name_error
 from harness.method.tools import Encoder, Hit, IndexTools, Reranker, Retriever, Task, Tools
 from harness.models import CAPABILITIES, ENCODER_ROLES, LANGUAGE_MODEL_ROLES
-from harness.prompts import Prompt, Replaced, turn_texts
+from harness.prompts import Prompt, PromptReplacement, turn_texts
 from harness.types import Answer, Document, Question
 
 __all__ = [
@@ -55,7 +55,7 @@ class MethodConfig(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    prompts: dict[str, Replaced] = Field(default_factory=dict, exclude_if=operator.not_)
+    prompts: dict[str, PromptReplacement] = Field(default_factory=dict, exclude_if=operator.not_)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Method(abc.ABC):
     def prompts(self) -> dict[str, str]:
         """Every prompt in use, name -> text, for the run's hash, the cache key, the manifest and
         `harness show`."""
-        return turn_texts(prompt.of(self.config) for prompt in self.templates())
+        return turn_texts(prompt.with_replacements(self.config) for prompt in self.templates())
 
 
 def draws_by_seed(method_type: type[Method]) -> bool:
@@ -265,5 +265,5 @@ def _misdeclared_names(method_type: type[Method]) -> str | None:
         if isinstance(names, str):
             return f"a text as {attribute}; write {(names,)}"
         for strange in sorted({*names} - {*known}):
-            return f"an {unknown(f'name in {attribute}, {strange!r}', strange, known)}"
+            return f"an {unknown_name_error(f'name in {attribute}, {strange!r}', strange, known)}"
     return None

@@ -24,7 +24,13 @@ from harness.apps.templates import (
     wrong_field,
 )
 from harness.config.schema import ModelConfig, RetrieverConfig
-from harness.errors import HarnessError, ModelOutputError, UserError, attempt, unknown
+from harness.errors import (
+    HarnessError,
+    ModelOutputError,
+    UserError,
+    call_noting_problem,
+    unknown_name_error,
+)
 from harness.llm.endpoint_http import RetryPolicy, Tries
 from harness.llm.endpoint_info import api_key, one_address_problems
 from harness.method import Hit
@@ -215,21 +221,21 @@ def problems_of(config: RetrieverConfig) -> list[HarnessError]:
     problems: list[HarnessError] = []
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"
-        return [unknown(what, config.format, FORMATS)]
+        return [unknown_name_error(what, config.format, FORMATS)]
     # attempt(problems, f, ...) calls f and adds the error that it raises to `problems`.
-    attempt(problems, compiled, _places(config), FIELDS, _MAP)
+    call_noting_problem(problems, compiled, _places(config), FIELDS, _MAP)
     if config.function is not None:
-        attempt(problems, own_function, config.function, OPTION)
+        call_noting_problem(problems, own_function, config.function, OPTION)
         if config.body is not None or config.headers:
             sentence = f"{_BODY} and {OPTION}-header are for an address; a function takes none"
             problems.append(UserError(sentence))
         return problems
     for sentence in one_address_problems(_as_model(config)):
         problems.append(UserError(sentence.replace("model.base_url", OPTION)))  # noqa: PERF401
-    attempt(problems, check_no_secret, config.headers, f"{OPTION}-header")
+    call_noting_problem(problems, check_no_secret, config.headers, f"{OPTION}-header")
     variables = {"query": "Is this JSON?", "k": 5, "vector": [0.0]}
-    attempt(problems, rendered, template_of(config), variables, _BODY)
-    attempt(problems, _address, config)
+    call_noting_problem(problems, rendered, template_of(config), variables, _BODY)
+    call_noting_problem(problems, _address, config)
     return problems
 
 

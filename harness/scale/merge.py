@@ -32,13 +32,13 @@ from harness.storage.run_files import (
     TEXTS,
     UNSCORED,
     folder_lock,
-    parts_in,
+    part_folders,
     read_manifest,
     read_summary,
 )
 from harness.storage.run_folder import run_yaml
 from harness.storage.run_summary import summarise
-from harness.storage.summary_file import FINISHED, RunSummary, counts_of
+from harness.storage.summary_file import FINISHED, RunSummary, summary_of_counts
 
 ORDER = "order.jsonl"
 """The questions in the order of the data set, written by every shard."""
@@ -62,7 +62,7 @@ def merge(folder: Path, note: Callable[[str], None]) -> RunSummary:
     if not (folder / RUN).is_file():
         raise UserError(f"{folder} is not a run folder: it has no {RUN}.")
     with folder_lock(folder):
-        parts = parts_in(folder)
+        parts = part_folders(folder)
         if not parts:
             return read_summary(folder)
         for part in parts:
@@ -143,7 +143,7 @@ def _write_summary(
     if manifest.has_values:  # without any, as after a kill of all shards, the next start begins one
         manifest = manifest.without("shard").with_values(finished=finished)
         write_atomic(folder / MANIFEST, json_file(manifest))
-    counts = counts_of(asked, n_recorded, manifest.dataset.skipped)
+    counts = summary_of_counts(asked, n_recorded, manifest.dataset.skipped)
     summary = counts.with_values(state=state).with_numbers(numbers)
     summary = summary.with_values(files=checksums(folder))
     write_atomic(folder / SUMMARY, json_file(summary))

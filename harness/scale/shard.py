@@ -23,7 +23,7 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import ORDER, merge
 from harness.storage.files import check_writable, write_atomic
 from harness.storage.json_lines import json_line, read_lines
-from harness.storage.run_files import RECORDS, Part, parts_in, read_manifest, read_summary
+from harness.storage.run_files import RECORDS, Part, part_folders, read_manifest, read_summary
 from harness.types import Document, Example
 
 _MOST = 100_000
@@ -112,7 +112,12 @@ def run_shard(
     folder = Path(out) / plan.folder
     asked = plan.dataset.examples[: plan.config.limit]
     shards = partition(asked, plan.dataset.documents, of)
-    part = Part(number, of, len(asked), frozenset(shards[number - 1]))
+    part = Part(
+        number=number,
+        n_parts=of,
+        n_questions=len(asked),
+        question_ids=frozenset(shards[number - 1]),
+    )
     _check_fits(plan, folder, part)
     check_writable(folder)
     _write_order(folder / ORDER, plan.dataset.examples)
@@ -150,13 +155,16 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
         folder: The run folder.
         part: The shard to run.
     """
-    parts = parts_in(folder)
+    parts = part_folders(folder)
     if parts:
         before = read_manifest(parts[0]).shard  # the others were checked alike
-        if before is not None and (before.of, before.asked) != (part.of, part.asked):
+        is_other_division = before is not None and (
+            before.of != part.n_parts or before.asked != part.n_questions
+        )
+        if before is not None and is_other_division:
             raise UserError(
                 f"{folder} holds shards of another division ({before.of} shards of "
-                f"{before.asked} questions; now {part.of} of {part.asked}); first run: "
+                f"{before.asked} questions; now {part.n_parts} of {part.n_questions}); first run: "
                 f"harness merge {folder}"
             )
     scored = read_manifest(folder).scorers
@@ -175,7 +183,7 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
         folder: The run folder.
         shards: The question ids of each shard.
     """
-    parts = parts_in(folder)
+    parts = part_folders(folder)
     if not parts:
         return False
     merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}

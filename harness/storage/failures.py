@@ -24,7 +24,7 @@ _TRACEBACK_FRAME = re.compile(r'^  File "([^"]+)", line (\d+)', re.MULTILINE)
 _NO_MEMORY_WORDS = "can't allocate memory"  # torch's allocator for the main memory
 
 
-def one_line(error: Mapping[str, str]) -> str:
+def error_in_one_line(error: Mapping[str, str]) -> str:
     """Write a record's error in one line, with its place: "ValueError: no number
     (methods/mine.py:12)".
 

@@ -7,8 +7,8 @@ json_lines.py.
 Reading JSON (YAML: yaml_text.py); callers say which file it was and what to do:
 
 read_object(path)              the JSON object in a file
-as_object(data)                the JSON object in a text
-check(value, form)             raises WrongValue where it is not of that form
+parse_object(data)             the JSON object in a text
+check_form(value, form)        raises WrongValue where it is not of that form
 
 Where files that outlive a run are kept.
 
@@ -231,7 +231,7 @@ def check_writable(folder: Path) -> None:
             test_file.unlink(missing_ok=True)
 
 
-def as_object(data: str | bytes) -> dict[str, Any]:
+def parse_object(data: str | bytes) -> dict[str, Any]:
     """Parse a text that holds a JSON object. Raises ValueError, also for any other JSON value."""
     try:
         value = from_json(data)
@@ -266,7 +266,7 @@ class WrongValue(ValueError):
         self.key = key
 
 
-def check(value: Any, form: TypeAdapter[Any]) -> None:
+def check_form(value: Any, form: TypeAdapter[Any]) -> None:
     """Raise WrongValue where parsed JSON does not have the keys and types that `form` asks for."""
     try:
         form.validate_python(value, strict=True)
@@ -300,7 +300,7 @@ def _is_name_of_type(key: str) -> bool:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read and parse the JSON object in a file. Raises OSError, ValueError."""
-    return as_object(path.read_bytes())
+    return parse_object(path.read_bytes())
 
 
 def home() -> Path:

@@ -1,7 +1,7 @@
 """Repositories on the Hugging Face hub, pinned: a branch is looked up once, then the lock file
 decides.
 
-    resolve(DATASETS, "hotpotqa/hotpot_qa", None)       -> ("<40 hex>", ["distractor/validation-0.parquet", ...])
+    pin_repo(DATASETS, "hotpotqa/hotpot_qa", None)       -> ("<40 hex>", ["distractor/validation-0.parquet", ...])
     download(DATASETS, "hotpotqa/hotpot_qa", commit, name) -> a local path
 
 "owner/name@branch" means another branch than the default one. The first look-up asks the hub what
@@ -276,7 +276,7 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
     return PinnedRepo(commit, names)
 
 
-def resolve(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
+def pin_repo(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
     """Find the commit that a repository is pinned to, from its lock file or else from the hub.
 
     Also writes what the hub says to the lock file, unless `revision` is given.

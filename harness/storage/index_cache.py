@@ -121,7 +121,7 @@ def document_digest(document: Document) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A stored value with the model calls that built it.
 
     Attributes:
@@ -137,7 +137,7 @@ class Entry:
     shapes: dict[str, ModelShape] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, value: Any, events: list[Event], meter: Meter) -> Entry:
+    def of(cls, value: Any, events: list[Event], meter: Meter) -> CacheEntry:
         """Make the entry of a value that was just built.
 
         Args:
@@ -202,7 +202,7 @@ class IndexCache:
         implementation = str(key["method"]).replace(":", ".").replace("/", "~")
         return self.root / implementation / digest[:2] / digest
 
-    def get(self, folder: Path, key: CacheKey) -> Entry | None:
+    def get(self, folder: Path, key: CacheKey) -> CacheEntry | None:
         """Read an entry; None where there is none.
 
         A damaged entry is removed with a note, and None is returned.
@@ -227,7 +227,7 @@ class IndexCache:
         remove_folder(folder)
         return None
 
-    def put(self, folder: Path, key: CacheKey, entry: Entry) -> None:
+    def put(self, folder: Path, key: CacheKey, entry: CacheEntry) -> None:
         """Write an entry in one step, and delete the parts that an interrupted build had stored.
 
         An entry that cannot be written costs a warning: the index is in memory.
@@ -279,7 +279,7 @@ def read_packed(folder: Path, digest: str) -> SerialisedValue:
     return SerialisedValue(data, arrays_path.read_bytes())
 
 
-def _read_entry(folder: Path, key: CacheKey, server_shapes: ServerShapes) -> Entry:
+def _read_entry(folder: Path, key: CacheKey, server_shapes: ServerShapes) -> CacheEntry:
     """Read and check an entry of the cache.
 
     Args:
@@ -303,7 +303,7 @@ def _read_entry(folder: Path, key: CacheKey, server_shapes: ServerShapes) -> Ent
             shape_key = shape.key
             shapes[shape_key] = shape
         events.append(Event(**{**stored_event, "shape": shape_key}))
-    return Entry(data, arrays, tuple(events), shapes)
+    return CacheEntry(data, arrays, tuple(events), shapes)
 
 
 def _shape_for_flops(

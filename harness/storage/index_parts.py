@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.cost.meter import Meter
 from harness.storage.index_cache import (
+    CacheEntry,
     CacheKey,
-    Entry,
     IndexCache,
     IndexKey,
     key_digest,
@@ -131,6 +131,6 @@ def _get_or_build(
             meter.record(event, entry.shapes.get(event.shape))
         return entry.value()
     events_before = len(meter.events)
-    entry = Entry.of(compute(), meter.events[events_before:], meter)
+    entry = CacheEntry.of(compute(), meter.events[events_before:], meter)
     cache.put(folder, key, entry)
     return entry.value()

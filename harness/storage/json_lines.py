@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 
 from harness.errors import DataError, SaveError
-from harness.storage.files import WrongValue, as_object, check, save_error
+from harness.storage.files import WrongValue, check_form, parse_object, save_error
 
 
 class LinePlace(NamedTuple):
@@ -137,7 +137,7 @@ def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
     if older_file.exists():
         try:
             with gzip.open(older_file) as file:
-                yield from map(as_object, file)
+                yield from map(parse_object, file)
         except EOFError:  # a writer was killed
             pass
         except (OSError, ValueError, zlib.error) as error:
@@ -200,7 +200,7 @@ def _object_in_line(line: bytes, field: str) -> dict[str, Any]:
     ValueError.
     """
     try:
-        value = as_object(line)
+        value = parse_object(line)
     except ValueError as error:
         raise ValueError(f"not valid JSON ({error})") from None
     if not isinstance(value.get(field), str):
@@ -218,7 +218,7 @@ def _check_form(value: object, form: TypeAdapter[Any], path: Path, line_number: 
         line_number: The number of its line.
     """
     try:
-        check(value, form)
+        check_form(value, form)
     except WrongValue as error:
         problem = f"{error}; such a record cannot be used"
         raise DataError(path, line_number, error.key, problem) from None

@@ -347,7 +347,7 @@ class RunManifest(JsonValues):
         return [whole_run, *self.starts]
 
     @property
-    def most_in_flight(self) -> int:
+    def max_in_flight(self) -> int:
         """The most questions that any start had in flight at once; at least 1."""
         return max([1, *(start.parallel or 1 for start in self.starts)])
 

@@ -90,7 +90,7 @@ def with_distinct_names(runs: Sequence[StoredRun]) -> list[StoredRun]:
     renamed: list[StoredRun] = []
     for run, name in zip(runs, names, strict=True):
         if counts[name] > 1:
-            run = replace(run, known_as=str(run.path))
+            run = replace(run, display_name=str(run.path))
         renamed.append(run)
     return renamed
 

@@ -56,20 +56,20 @@ class SearchSummary:
 
 
 @dataclass(frozen=True)
-class Coded(Generic[_Value]):
+class SharedValues(Generic[_Value]):
     """A value for each record, where many records share one.
 
     Attributes:
         values: Each different value once.
-        places: For each record, the position of its value in `values`; shape (records,).
+        positions: For each record, the position of its value in `values`; shape (records,).
     """
 
     values: list[_Value]
-    places: NDArray[np.int32]
+    positions: NDArray[np.int32]
 
     def of(self, record: int) -> _Value:
         """The value of the record at this position."""
-        return self.values[int(self.places[record])]
+        return self.values[int(self.positions[record])]
 
     def count(self, is_true_of: Callable[[_Value], Any]) -> int:
         """Count the records for whose value `is_true_of` gives a true result."""
@@ -80,11 +80,11 @@ class Coded(Generic[_Value]):
         value. It is called once for each different value.
         """
         true_of_values = np.array([bool(is_true_of(value)) for value in self.values], dtype=bool)
-        return cast(NDArray[np.bool_], true_of_values[self.places])
+        return cast(NDArray[np.bool_], true_of_values[self.positions])
 
     def by_record(self) -> list[_Value]:
         """The value of each record, in the order of the records."""
-        return [self.values[place] for place in self.places.tolist()]
+        return [self.values[place] for place in self.positions.tolist()]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class RecordColumns:
     """
 
     ids: tuple[str, ...]
-    documents: Coded[tuple[str, ...]]
+    documents: SharedValues[tuple[str, ...]]
     clusters: NDArray[np.int32]
     failed: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
@@ -115,8 +115,8 @@ class RecordColumns:
     phases: Mapping[str, NDArray[np.bool_]]
     usage: Mapping[CostPath, Floats]
     usage_keys: frozenset[str]
-    notes: Coded[Notes]
-    searches: Coded[SearchSummary | None]
+    notes: SharedValues[Notes]
+    searches: SharedValues[SearchSummary | None]
 
     def __len__(self) -> int:
         """How many records there are."""
@@ -268,9 +268,9 @@ class _DistinctValues(Generic[_Value]):
             self._values.append(value)
         self._positions.append(position)
 
-    def finished(self) -> Coded[_Value]:
+    def finished(self) -> SharedValues[_Value]:
         """The values of all records that were added."""
-        return Coded(self._values, np.array(self._positions, dtype=np.int32))
+        return SharedValues(self._values, np.array(self._positions, dtype=np.int32))
 
 
 class ColumnsBuilder:

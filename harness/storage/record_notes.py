@@ -15,7 +15,7 @@ from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from harness.types import COUNTS, JUDGES
+from harness.types import JUDGES, SCORE_COUNTS
 
 Notes = Mapping[str, object]
 """JSON values by key."""
@@ -46,11 +46,11 @@ def judgements_of(notes: Notes) -> Mapping[str, JudgeNote]:
     return cast(Mapping[str, JudgeNote], notes.get(JUDGES) or {})
 
 
-def counts_of(notes: Notes) -> Mapping[str, list[float]]:
+def score_counts_of(notes: Notes) -> Mapping[str, list[float]]:
     """The counts in a record's notes for scores of the whole corpus (BLEU): score -> this answer's
     counts, from which the score of all answers is computed.
     """
-    return cast(Mapping[str, list[float]], notes.get(COUNTS) or {})
+    return cast(Mapping[str, list[float]], notes.get(SCORE_COUNTS) or {})
 
 
 def is_joined(notes: Notes) -> bool:

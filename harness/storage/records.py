@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from typing_extensions import TypedDict
 
@@ -355,6 +355,15 @@ def read_records(
         yield StoredRecord.from_json(values)
 
 
+class IndexOwner(NamedTuple):
+    """The document that an index was built of, and the question that it was built for, None where
+    all questions share it.
+    """
+
+    document_id: str
+    question_id: str | None
+
+
 _INDEX_KEYS = frozenset({"document_id", "key", "status", "usage", "question_id"})
 
 
@@ -384,11 +393,11 @@ class IndexLine:
         return self.status == "failed"
 
     @property
-    def place(self) -> tuple[str, str | None]:
-        """(document, question or None): equal for all lines on one index,
-        from whatever start of the run.
+    def owner(self) -> IndexOwner:
+        """What the index belongs to: equal for all lines on one index, from whatever start of the
+        run.
         """
-        return self.document_id, self.question_id
+        return IndexOwner(self.document_id, self.question_id)
 
     @property
     def identity(self) -> tuple[str, str | None, str | None]:

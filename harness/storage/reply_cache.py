@@ -170,7 +170,7 @@ def cached_models() -> list[CachedModel]:
     return models
 
 
-def clear(models: list[CachedModel]) -> None:
+def delete_replies(models: list[CachedModel]) -> None:
     """Delete the folders with the stored replies of these models."""
     for model in models:
         shutil.rmtree(model.folder)

@@ -43,34 +43,34 @@ class Part:
 
     Attributes:
         number: Its number, from 1.
-        of: How many parts there are.
-        asked: How many questions all parts ask together.
-        ids: The questions of this part.
+        n_parts: How many parts there are.
+        n_questions: How many questions all parts ask together.
+        question_ids: The questions of this part.
     """
 
     number: int
-    of: int
-    asked: int
-    ids: frozenset[str]
+    n_parts: int
+    n_questions: int
+    question_ids: frozenset[str]
 
-    def folder(self, run: Path) -> Path:
+    def folder(self, run_folder: Path) -> Path:
         """Where the part's files are in the folder of the run: RUN/parts/3-of-16."""
-        return run / PARTS / f"{self.number}-of-{self.of}"
+        return run_folder / PARTS / f"{self.number}-of-{self.n_parts}"
 
     @property
-    def described(self) -> Shard:
+    def shard(self) -> Shard:
         """The part as its manifest.json writes it."""
-        return Shard(number=self.number, of=self.of, asked=self.asked)
+        return Shard(number=self.number, of=self.n_parts, asked=self.n_questions)
 
 
-def parts_in(run: Path) -> list[Path]:
+def part_folders(run_folder: Path) -> list[Path]:
     """The folders of a run's parts that are not merged yet, in the order of their numbers."""
 
     def part_number(folder: Path) -> int:
         """The number of the part in a folder: "3-of-16" -> 3."""
         return int(folder.name.partition("-")[0])
 
-    return sorted((run / PARTS).glob("*-of-*"), key=part_number)
+    return sorted((run_folder / PARTS).glob("*-of-*"), key=part_number)
 
 
 @contextlib.contextmanager
@@ -107,13 +107,13 @@ def _lock_errors(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
+def locked_folder(run_folder: Path, part: Part | None) -> Iterator[Path]:
     """Hold the writer's lock of a run, or of a part of it, and yield the folder of its files.
 
     The folder is made if need be, and temporary files of a killed writer are deleted.
 
     Args:
-        run: The folder of the run.
+        run_folder: The folder of the run.
         part: The part that is written; None for the whole run.
 
     Raises:
@@ -123,44 +123,44 @@ def locked_folder(run: Path, part: Part | None) -> Iterator[Path]:
             questions would be asked again.
     """
     if part is None:
-        check_writable(run)
-        with folder_lock(run):
-            _check_parts_are_merged(run)
-            delete_drafts(run)
-            yield run
+        check_writable(run_folder)
+        with folder_lock(run_folder):
+            _check_parts_are_merged(run_folder)
+            delete_drafts(run_folder)
+            yield run_folder
         return
-    folder = part.folder(run)
-    _check_not_being_written(run)  # a writer of the whole run would ask the same questions
+    folder = part.folder(run_folder)
+    _check_not_being_written(run_folder)  # a writer of the whole run would ask the same questions
     check_writable(folder)
     with folder_lock(folder):
-        _check_not_being_written(run)  # one may have come before this part's lock was held
+        _check_not_being_written(run_folder)  # one may have come before this part's lock was held
         delete_drafts(folder)
         yield folder
 
 
-def _check_parts_are_merged(run: Path) -> None:
+def _check_parts_are_merged(run_folder: Path) -> None:
     """Raise UserError where a run has parts that are not merged."""
-    names = [part.name for part in parts_in(run)]
+    names = [part.name for part in part_folders(run_folder)]
     if not names:
         return
     listed = ", ".join(names[:5])
     if len(names) > 5:
         listed += " ..."
     raise UserError(
-        f"{run} holds shards that are not merged ({listed}); first run: harness merge {run}"
+        f"{run_folder} holds shards that are not merged ({listed}); first run: harness merge {run_folder}"
     )
 
 
-def _check_not_being_written(run: Path) -> None:
+def _check_not_being_written(run_folder: Path) -> None:
     """Raise RunLocked where another process is writing the run folder.
 
     The lock is taken for a moment; it is waited for a second, as others that check hold it for a
     moment, too.
     """
-    path = run / LOCK
+    path = run_folder / LOCK
     if not path.exists():
         return
-    with _lock_errors(run), FileLock(path, thread_local=False).acquire(timeout=1):
+    with _lock_errors(run_folder), FileLock(path, thread_local=False).acquire(timeout=1):
         pass
 
 

@@ -18,7 +18,7 @@ from harness.cost.prices import ENCODERS, Prices
 from harness.cost.usage import PhaseUsage, Usage
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
-from harness.storage.files import WrongValue, as_object, check
+from harness.storage.files import WrongValue, check_form, parse_object
 from harness.storage.json_lines import LinePlace, indexed_lines, read_with_older
 from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.manifest_file import RunManifest
@@ -81,7 +81,7 @@ class StoredRun:
         origins: Path of a setting -> what set it.
         notes: What could not be read, a sentence each.
         whole: The run that this is a part of (reports/by_kind.py), whose indexes and costs it has.
-        known_as: Its name where runs of two results folders have one.
+        display_name: Its name where runs of two results folders have one.
     """
 
     path: Path
@@ -93,14 +93,14 @@ class StoredRun:
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole: StoredRun | None = None
-    known_as: str = ""
+    display_name: str = ""
 
     @property
     def name(self) -> str:
-        """The name that tables show: the folder's name, or `known_as` where two shown runs of one
+        """The name that tables show: the folder's name, or `display_name` where two shown runs of one
         data set have the same folder name.
         """
-        return self.known_as or self.path.name
+        return self.display_name or self.path.name
 
     @functools.cached_property
     def columns(self) -> RecordColumns:
@@ -285,8 +285,8 @@ class StreamedRecords(Sequence[StoredRecord]):
 def _parse_record(line: bytes) -> StoredRecord | None:
     """Parse a line of records.jsonl; None where it is no JSON object or lacks keys of a record."""
     try:
-        values = as_object(line)
-        check(values, run_schema.RECORD)
+        values = parse_object(line)
+        check_form(values, run_schema.RECORD)
     except ValueError:
         return None
     return StoredRecord.from_json(values)

@@ -1,9 +1,9 @@
 """The one writer of a run folder: an answer is on disk before its thread starts the next question.
 
 with RunStore.open(folder, fingerprint, note) as store:
-    store.describe(config, origins)      run.yaml
-    store.keep_texts({checksum: text})   what the reader was shown, before the record that points to it
-    store.keep_answer(record)            an answer that is not scored yet
+    store.write_run_yaml(config, origins)      run.yaml
+    store.append_texts({checksum: text})   what the reader was shown, before the record that points to it
+    store.append_answer(record)            an answer that is not scored yet
     store.append_record(record)          its record
     store.write_manifest(manifest)       manifest.json, replaced in one step
     store.write_summary(numbers)         summary.json, with checksums of the others
@@ -105,9 +105,9 @@ class RunStore:
         self._written_index_keys: set[tuple[str | bool | None, ...]] = set()
         self._text_checksums: set[str] = set()
         # Questions in flight are answered at about the same time: one sync serves several.
-        self._answers = SharedWrites(self._append_answers)
-        self._texts = SharedWrites(self._append_texts)
-        self._requests = SharedWrites(self._append_requests)
+        self._answers = SharedWrites(self._write_answers_of_threads)
+        self._texts = SharedWrites(self._write_texts_of_threads)
+        self._requests = SharedWrites(self._write_requests_of_threads)
 
     @classmethod
     @contextlib.contextmanager
@@ -121,7 +121,7 @@ class RunStore:
         """Lock a run folder and yield its store; the files are closed when the `with` block ends.
 
         Before, it cuts off the torn lines that a killed writer left, and checks that the data set
-        is the one that the run was begun with. run.yaml stays as it is until `describe`.
+        is the one that the run was begun with. run.yaml stays as it is until `write_run_yaml`.
 
         Args:
             run: The folder of the run.
@@ -182,7 +182,7 @@ class RunStore:
         """
         if self.part is not None:
             for record in _unchecked_records(self.run / name):
-                if record.question_id in self.part.ids:
+                if record.question_id in self.part.question_ids:
                     yield record
         yield from _unchecked_records(self.folder / name)
 
@@ -210,7 +210,7 @@ class RunStore:
         """Read the manifest on disk; one without values before the first is written."""
         return read_manifest(self.folder)
 
-    def describe(self, config: StoredConfig, origins: Mapping[str, str]) -> None:
+    def write_run_yaml(self, config: StoredConfig, origins: Mapping[str, str]) -> None:
         """Write run.yaml: the settings that are set, and where each came
         from, with the home folder as ~.
 
@@ -282,17 +282,17 @@ class RunStore:
         except OSError as error:
             raise save_error(path, error) from error
 
-    def keep_answer(self, answer: StoredRecord) -> None:
+    def append_answer(self, answer: StoredRecord) -> None:
         """Append an answer, a record without scores, to the file of unscored answers.
 
         It is on disk when this returns. Raises SaveError.
         """
         self._answers.write(answer)
 
-    def _append_answers(self, answers: Sequence[StoredRecord]) -> None:
+    def _write_answers_of_threads(self, answers: Sequence[StoredRecord]) -> None:
         """Append answers, records without scores, to the file of unscored answers.
 
-        Called with what several threads gave to `keep_answer` at about the same time. Raises
+        Called with what several threads gave to `append_answer` at about the same time. Raises
         SaveError, also where the folder was moved away.
         """
         with self._lock:
@@ -324,14 +324,14 @@ class RunStore:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._open_descriptors[UNSCORED], 0)
 
-    def keep_texts(self, texts: Mapping[str, str]) -> None:
+    def append_texts(self, texts: Mapping[str, str]) -> None:
         """Append those of the texts (sha256 -> text) that texts.jsonl lacks; called before a record
         points to them. Raises SaveError.
         """
         if texts:
             self._texts.write(texts)
 
-    def _append_texts(self, texts_of_threads: Sequence[Mapping[str, str]]) -> None:
+    def _write_texts_of_threads(self, texts_of_threads: Sequence[Mapping[str, str]]) -> None:
         """Append those texts that texts.jsonl lacks, each once.
 
         Args:
@@ -345,14 +345,16 @@ class RunStore:
             self._append(TEXTS, [{"sha256": key, "text": all_texts[key]} for key in new_checksums])
             self._text_checksums.update(new_checksums)
 
-    def keep_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
+    def append_requests(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Append the requests of a question or an index, a row each, to
         requests.jsonl. Raises SaveError.
         """
         if rows:
             self._requests.write(rows)
 
-    def _append_requests(self, rows_of_threads: Sequence[Sequence[Mapping[str, object]]]) -> None:
+    def _write_requests_of_threads(
+        self, rows_of_threads: Sequence[Sequence[Mapping[str, object]]]
+    ) -> None:
         """Append the requests that several threads write now, each a list of rows, in one go."""
         self._append(REQUESTS, list(chain.from_iterable(rows_of_threads)))
 

@@ -4,7 +4,7 @@ summarise(records, documents).to_json() -> {
     "n_total": 200, "n_scored": 198, "n_failed": 2, "n_truncated": 31, "failed_count_as": "zero",
     "n_not_parsed": 3,                          only with an answer schema: replies that do not follow it, scored 0
     "n_without_prefix": 12,                     only if the task asks for one: replies without it, scored whole
-    "replies": {"empty": 3},                    only if some lack something (`lacking_replies`)
+    "replies": {"empty": 3},                    only if some lack something (`count_problem_replies`)
     "interval_rule": "1",                       by which the intervals were made (harness.stats)
     "scores": {"longbench-f1": {"mean": 0.41, "low": 0.36, "high": 0.46, "n": 200}},
                                                 95 % interval by cluster; n: questions that have this score
@@ -30,7 +30,7 @@ from harness.stats.question_clusters import cluster_numbers
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import CutTexts, IndexSummary, RunSummary, ScoreMean
-from harness.types import MISSING, NOT_FOLLOWED, NOT_SAID, PREFIX
+from harness.types import ANSWER_PREFIX, NOT_SAID, PREFIX_MISSING, SCHEMA_NOT_FOLLOWED
 
 
 def summarise(
@@ -172,12 +172,12 @@ class _RunCounts:
         self.n_records += 1
         if record.truncated is not None:
             self.n_truncated += 1
-        prefix = record.notes.get(PREFIX)
+        prefix = record.notes.get(ANSWER_PREFIX)
         if prefix is not None:
             self.answer_prefixes[str(prefix)] += 1
-        if NOT_FOLLOWED in record.notes:
+        if SCHEMA_NOT_FOLLOWED in record.notes:
             self.n_schema_not_followed += 1
-        self.replies.update(lacking_replies(record.usage))
+        self.replies.update(count_problem_replies(record.usage))
         self.encoder_texts.add(record.usage)
         if record.error is not None:
             self.errors[record.error["type"]] += 1
@@ -201,7 +201,7 @@ class _RunCounts:
             self.indexed_documents.add(line.document_id)
             add_usage(self.index_usage, line.usage)
             self.encoder_texts.add(line.usage)
-        self.replies.update(lacking_replies(self.index_usage))
+        self.replies.update(count_problem_replies(self.index_usage))
 
     def summary(self, clusters: NDArray[np.int32]) -> RunSummary:
         """Make the summary of all that was counted.
@@ -223,7 +223,7 @@ class _RunCounts:
             errors=dict(sorted(self.errors.items())),
         )
         if self.answer_prefixes:
-            summary = summary.with_values(n_without_prefix=self.answer_prefixes[MISSING])
+            summary = summary.with_values(n_without_prefix=self.answer_prefixes[PREFIX_MISSING])
         if self.has_schema:
             summary = summary.with_values(n_not_parsed=self.n_schema_not_followed)
         if self.replies:
@@ -263,7 +263,7 @@ def _absent_scores(record: StoredRecord) -> list[str]:
     return [name for name, flag in record.flags.items() if flag == NOT_SAID]
 
 
-def lacking_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
+def count_problem_replies(usage: Mapping[str, PhaseUsage]) -> dict[str, int]:
     """Count the replies with a problem, or with reasoning that was left out, over all phases.
 
     {"answer": {"replies": {"empty": 1, "unfinished": 2}}, "search": {"replies": {"unfinished": 5}}}

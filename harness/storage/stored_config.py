@@ -5,7 +5,7 @@
     config.dataset.answer_prefix        None, as the file has none
     config.to_json()                    what was read, key by key and in its order
 
-Parsed where run.yaml is read (run_folder.py) and written by RunStore.describe. What a setting does
+Parsed where run.yaml is read (run_folder.py) and written by RunStore.write_run_yaml. What a setting does
 says harness/config/schema.py, whose RunConfig a plan has. A stored run may be of another version,
 so settings may be missing here, and those that no reader uses are held as they are.
 """

@@ -137,7 +137,7 @@ _KEYS_OF_RUN_STATE = {"state", "n_asked", "n_left_out", "n_not_asked", "stopped_
 _KEYS_OF_FILES = {"files", "edited", "interval_rule"}
 
 
-def counts_of(
+def summary_of_counts(
     n_asked_now: int, n_recorded: int, n_skipped_by_reason: Mapping[str, int]
 ) -> RunSummary:
     """A summary of how many questions were asked, left out and not asked, and nothing else.

@@ -26,7 +26,7 @@ import pandas as pd
 
 from harness.config.schema import ModelConfig, canonical, digest
 from harness.config.yaml_tree import flatten
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
@@ -303,7 +303,7 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "state": run_state(run),
         "limit": str(config.limit),
         "failed_count_as": config.failed,
-        "flops": DEFAULT,
+        "flops": DEFAULT_CONVENTION,
         "git_commit": git.commit,
         "git_dirty": _git_dirty(git),
         "mlflow.source.git.commit": git.commit,

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Tracer, set_span_in_context
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.usage import PhaseUsage
 from harness.tracking.traced_question import TracedQuestion, cut_middle
 from reports.search_steps import SearchStep, search_steps
@@ -176,7 +176,7 @@ class QuestionSpans:
             times: Its start and end.
         """
         steps = search_steps(self._record.steps)
-        spent = [step.tflops(DEFAULT) or 0.0 for step in steps]
+        spent = [step.tflops(DEFAULT_CONVENTION) or 0.0 for step in steps]
         most = max(spent, default=0.0) or 1.0
         start = times.start
         for step, tflops in zip(steps[:MOST_SPANS], spent, strict=False):
@@ -299,7 +299,7 @@ def _step_notes(step: SearchStep) -> dict[str, object]:
             "P(Yes)": step.p_yes,
             "answer if stopped here": step.answer,
             "tokens": step.tokens,
-            "TFLOPs so far": step.tflops(DEFAULT),
+            "TFLOPs so far": step.tflops(DEFAULT_CONVENTION),
             "note": cut_middle(step.note, _LONGEST_PASSAGE),
         }
     )
@@ -330,7 +330,7 @@ def _costs(usage: PhaseUsage) -> dict[str, object]:
 
 def tflops(usage: PhaseUsage) -> float:
     """The FLOPs of a phase by the default convention, in 1e12; 0 where they are unknown."""
-    return usage.get("flops", {}).get(DEFAULT, 0.0) / 1e12
+    return usage.get("flops", {}).get(DEFAULT_CONVENTION, 0.0) / 1e12
 
 
 def token_usage(usage: PhaseUsage) -> dict[str, int]:

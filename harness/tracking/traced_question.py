@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from harness.storage.kept_requests import StoredRequest, read_requests
-from harness.storage.records import IndexLine, StoredRecord
+from harness.storage.records import IndexLine, IndexOwner, StoredRecord
 from harness.storage.run_folder import StoredRun
 
 _LONGEST_TEXT = 4000
@@ -48,7 +48,7 @@ def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestio
     """
     texts = run.texts([record for record in run.records if record.question_id in wanted])
     requests = read_requests(run.path, wanted, cut_middle)
-    indexes = {line.place: line for line in run.documents}
+    indexes = {line.owner: line for line in run.documents}
     start = _start(run)
     at_a_time = _parallel(run)
     for record in run.records:
@@ -69,23 +69,23 @@ def _start(run: StoredRun) -> float:
 
 def _parallel(run: StoredRun) -> int:
     """The most questions of the run that were in flight at once."""
-    return run.manifest.most_in_flight
+    return run.manifest.max_in_flight
 
 
 def _indexes_used_first(
-    record: StoredRecord, unused: dict[tuple[str, str | None], IndexLine]
+    record: StoredRecord, unused: dict[IndexOwner, IndexLine]
 ) -> list[IndexLine]:
     """Take the indexes of a question's documents out of `unused`,
     which is changed, and return them.
 
     Args:
         record: The question's record.
-        unused: (document, question or None) -> the index, of those that no earlier question used.
+        unused: The indexes that no earlier question used.
     """
     used = []
-    for document in record.document_ids:
-        for place in ((document, None), (document, record.question_id)):
-            line = unused.pop(place, None)
+    for document_id in record.document_ids:
+        for question_id in (None, record.question_id):
+            line = unused.pop(IndexOwner(document_id, question_id), None)
             if line is not None:
                 used.append(line)
     return used

@@ -52,7 +52,7 @@ PROMPTS = (ANALYSIS, STRUCTURING, SELECTION)
 def analysis(question: str, config: MethodConfig | None = None) -> Pieces:
     """The request that asks whether a question is local or global; the reply is probed after
     LABEL_BEGIN."""
-    return ANALYSIS.of(config).fill(question=[question])
+    return ANALYSIS.with_replacements(config).fill(question=[question])
 
 
 def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pieces:
@@ -67,7 +67,7 @@ def structuring(texts: Sequence[str], config: MethodConfig | None = None) -> Pie
         if pieces:
             pieces.append("\n\n")
         pieces.append(text)
-    return STRUCTURING.of(config).fill(text=pieces)
+    return STRUCTURING.with_replacements(config).fill(text=pieces)
 
 
 def selection(
@@ -82,7 +82,7 @@ def selection(
         outline: The lines of its titles, each after a line break.
         config: The method's settings, which may have another prompt.
     """
-    return SELECTION.of(config).fill(
+    return SELECTION.with_replacements(config).fill(
         title=[title], abstract=[abstract], outline=[outline], question=[question]
     )
 

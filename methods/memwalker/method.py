@@ -96,7 +96,7 @@ def _add_segments(
         The numbers of the nodes.
     """
     model = tools.model("builder")
-    prompt = SEGMENT.of(config)
+    prompt = SEGMENT.with_replacements(config)
     spans = clause_chunks(document.text, config.segment_tokens, model)
     segments = [[document.text[start:end].strip()] for start, end in spans]
     summaries = summary.write_groups(
@@ -119,7 +119,11 @@ def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
         QuestionError: The window is too short for a segment, or for the summaries of one node.
     """
     window = window_of(config.window, model)
-    segment = window - summary.frame_tokens(model, SEGMENT.of(config)) - config.summary_limit()
+    segment = (
+        window
+        - summary.frame_tokens(model, SEGMENT.with_replacements(config))
+        - config.summary_limit()
+    )
     if segment < config.segment_tokens:
         raise QuestionError(
             f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a "

@@ -68,7 +68,7 @@ PROMPTS = (SEGMENT, PARENT, TRIAGE_REASONS, TRIAGE, LEAF_REASONS, LEAF, NUMBERED
 
 def parents(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
     """The request for one short summary of the summaries of neighbouring parts."""
-    return PARENT.of(config).fill(summaries=_lines(summaries))
+    return PARENT.with_replacements(config).fill(summaries=_lines(summaries))
 
 
 def triage(
@@ -93,11 +93,11 @@ def triage(
         prompt = TRIAGE_REASONS
     way_back = ""
     if back:
-        way_back = BACK.of(config).text
+        way_back = BACK.with_replacements(config).text
     numbered: list[str] = []
     for number, text in enumerate(summaries):
-        numbered += NUMBERED.of(config).fill(number=str(number), summary=[text])
-    return prompt.of(config).fill(
+        numbered += NUMBERED.with_replacements(config).fill(number=str(number), summary=[text])
+    return prompt.with_replacements(config).fill(
         memory=_background(memory, config),
         question=[question_text(question)],
         summaries=numbered,
@@ -124,7 +124,7 @@ def leaf(
     prompt = LEAF
     if config.reasoning:
         prompt = LEAF_REASONS
-    return prompt.of(config).fill(
+    return prompt.with_replacements(config).fill(
         memory=_background(memory, config),
         segment=[segment],
         question=[question_text(question)],
@@ -136,7 +136,7 @@ def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]
     """The summaries that were read on the way, as the prompt shows them; [] for none."""
     if not memory:
         return []
-    return MEMORY.of(config).fill(summaries=_lines(memory))
+    return MEMORY.with_replacements(config).fill(summaries=_lines(memory))
 
 
 def _lines(texts: Sequence[str]) -> list[str]:

@@ -241,9 +241,9 @@ def tokens_for_nodes(config: PecanConfig, model: MeteredModel) -> int:
     none."""
     window = min(config.window, model.window)
     if config.graph == "tree":
-        frame = summary.frame_tokens(model, summary.DETAILED.of(config))
+        frame = summary.frame_tokens(model, summary.DETAILED.with_replacements(config))
     else:
-        frame = prompt_tokens(POINTS.of(config).fill(nodes=[]), model)
+        frame = prompt_tokens(POINTS.with_replacements(config).fill(nodes=[]), model)
     room = window - frame - config.reserve
     if room <= 0:
         raise QuestionError(
@@ -312,7 +312,7 @@ def feed_nodes(
         The span of each node's tokens in the session, without bullet and line break
         (docs/methods/pecan.md#pecan-spans).
     """
-    before, after = POINTS.of(config).around("nodes")
+    before, after = POINTS.with_replacements(config).around("nodes")
     prefix = ""
     if level > 2:
         prefix = BULLET + " "
@@ -433,7 +433,9 @@ def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -
         model: The builder.
         config: The method's settings.
     """
-    reply = summary.summarise_watched(texts, model, config.reserve, summary.DETAILED.of(config))
+    reply = summary.summarise_watched(
+        texts, model, config.reserve, summary.DETAILED.with_replacements(config)
+    )
     line = " ".join(reply.text.split())
     if not line:
         return Written([], np.zeros((0, len(texts))), "summary", reply.cut)

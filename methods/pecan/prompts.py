@@ -83,4 +83,6 @@ def second_turn(instruction: str, question: Question, config: PecanConfig) -> st
         config: The method's settings.
     """
     lower = instruction[:1].lower() + instruction[1:]
-    return "".join(SECOND_TURN.of(config).fill(instruction=lower, options=options(question)))
+    return "".join(
+        SECOND_TURN.with_replacements(config).fill(instruction=lower, options=options(question))
+    )

@@ -219,7 +219,9 @@ def _scaled_similarity(
 def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
     """Feed the first turn up to the place of the nodes; return the span of the question in the
     session."""
-    before, after = PROBES[config.probe_wording].of(config).around("question", nodes=[])
+    before, after = (
+        PROBES[config.probe_wording].with_replacements(config).around("question", nodes=[])
+    )
     feed(s, before)
     span = s.feed(question.text)
     for piece in after:

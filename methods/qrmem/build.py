@@ -155,7 +155,12 @@ def build_memory(
     spans = clause_chunks(document.text, config.segment_tokens, model)
     segments = [document.text[start:end].strip() for start, end in spans]
     summary = one_summary(
-        segments, config.summary_tokens, tools, model, config.window, SUMMARY.of(config)
+        segments,
+        config.summary_tokens,
+        tools,
+        model,
+        config.window,
+        SUMMARY.with_replacements(config),
     )
     builder = _GraphBuilder(question, summary, segments, config, tools)
     graphs = builder.graphs()
@@ -289,7 +294,7 @@ class _GraphBuilder:
             "question": question_text(self.question),
             "summary": self.summary,
             "segments": self.segments,
-            "prompts": turn_texts(prompt.of(config) for prompt in _FIRST),
+            "prompts": turn_texts(prompt.with_replacements(config) for prompt in _FIRST),
             "config": {name: getattr(config, name) for name in _FIRST_SETTINGS},
             "model window": self.tools.model("builder").window,
             "version": 4,  # raise it when `_extract` changes

@@ -211,7 +211,7 @@ class Asking:
         """
         return self._fill(
             DOUBT,
-            summary=ABOUT.of(self.config).fill(summary=[self.summary]),
+            summary=ABOUT.with_replacements(self.config).fill(summary=[self.summary]),
             segment=[segment],
             count=str(self.config.questions),
             entities=_lines(names),
@@ -232,7 +232,7 @@ class Asking:
 
     def fusion_relation(self) -> str:
         """The text of the turn after `fusion_questions`, which asks for the one relation."""
-        return FUSION_RELATION.of(self.config).text
+        return FUSION_RELATION.with_replacements(self.config).text
 
     def ask(self, segments: Sequence[str], instruction: str) -> Pieces:
         """The request for the answer, or for what the segments lack to give it.
@@ -256,7 +256,7 @@ class Asking:
         """
         why: Sequence[str] = []
         if reason:
-            why = REASON.of(self.config).fill(reason=[reason])
+            why = REASON.with_replacements(self.config).fill(reason=[reason])
         return self._fill(
             TRIAL,
             segments=_texts(segments),
@@ -278,19 +278,19 @@ class Asking:
         """Fill a prompt with the question, the document's summary and further values by name."""
         about: Sequence[str] = []
         if self.summary:
-            about = ABOUT.of(self.config).fill(summary=[self.summary])
+            about = ABOUT.with_replacements(self.config).fill(summary=[self.summary])
         filled: dict[str, str | Sequence[str]] = {
             "question": [question_text(self.question)],
             "summary": about,
         }
         filled.update(values)
-        return prompt.of(self.config).fill(**filled)
+        return prompt.with_replacements(self.config).fill(**filled)
 
     def _guide(self, guide: Sequence[str]) -> Sequence[str]:
         """The part of a prompt with the questions that guide an update; [] for none."""
         if not guide:
             return []
-        return GUIDE.of(self.config).fill(questions=_lines(guide))
+        return GUIDE.with_replacements(self.config).fill(questions=_lines(guide))
 
 
 def _lines(texts: Sequence[str]) -> list[str]:

@@ -325,7 +325,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
 def _cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
     """Most tokens of a cluster: the setting's, or what the builder's window leaves. Raises
     QuestionError where that does not hold a chunk."""
-    frame = summary.frame_tokens(model, summary.DETAILED.of(config))
+    frame = summary.frame_tokens(model, summary.DETAILED.with_replacements(config))
     room = model.window - frame - config.summary_tokens
     if room < config.chunk_tokens:
         raise QuestionError(
@@ -353,7 +353,7 @@ def _add_summaries(
         The numbers of the new nodes.
     """
     model = tools.model("builder")
-    prompt = summary.DETAILED.of(config)
+    prompt = summary.DETAILED.with_replacements(config)
     summaries = summary.write_groups(
         level,
         list(map(graph.texts_of, groups)),

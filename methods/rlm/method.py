@@ -179,8 +179,12 @@ class RLM(Method):
             text: The text, of which the prompt says the length.
             **values: What stands at the prompt's other placeholders.
         """
-        turn = "".join(TURN.of(self.config).fill(number="1", most=str(self.config.max_turns)))
-        return prompt.of(self.config).fill(length=str(len(text)), turn=turn, **values)
+        turn = "".join(
+            TURN.with_replacements(self.config).fill(number="1", most=str(self.config.max_turns))
+        )
+        return prompt.with_replacements(self.config).fill(
+            length=str(len(text)), turn=turn, **values
+        )
 
     def _solve(self, context: _Context, trace: _Trace, tools: Tools) -> _End:
         """Hold one conversation, in which the model writes code until the code gives an answer, or
@@ -199,7 +203,7 @@ class RLM(Method):
         """
         config = self.config
         model = tools.model()
-        force = FORCE.of(config).fill(instruction=context.instruction)
+        force = FORCE.with_replacements(config).fill(instruction=context.instruction)
         reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
         require_room(prompt_tokens(context.task, model) + reserved, model, None)
 
@@ -259,11 +263,13 @@ class RLM(Method):
             number: The turn of the reply, from 1.
         """
         config = self.config
-        turn = "".join(TURN.of(config).fill(number=str(number + 1), most=str(config.max_turns)))
+        turn = "".join(
+            TURN.with_replacements(config).fill(number=str(number + 1), most=str(config.max_turns))
+        )
         if not ran:
-            return SILENT.of(config).fill(turn=turn)
+            return SILENT.with_replacements(config).fill(turn=turn)
         outputs = [self._shown_output(block) for block in ran]
-        return OUTPUT.of(config).fill(output=["\n\n".join(outputs)], turn=turn)
+        return OUTPUT.with_replacements(config).fill(output=["\n\n".join(outputs)], turn=turn)
 
     def _shown_output(self, ran: Ran) -> str:
         """What a block printed as the model sees it, cut where it is long, with the names of the

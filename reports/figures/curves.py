@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.records import StoredStep
 from harness.storage.run_folder import StoredRun
@@ -139,7 +139,7 @@ def _thresholds(recorded: Recorded[Rule], t_p: Sequence[float] | None) -> set[fl
 
 
 def frame(
-    parts: Sequence[Scored[Rule]], score: str | None = None, convention: str = DEFAULT
+    parts: Sequence[Scored[Rule]], score: str | None = None, convention: str = DEFAULT_CONVENTION
 ) -> pd.DataFrame:
     """Score and TFLOPs by stop rule (the t_n-th probe above t_p), a row a run and rule.
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredRecord
@@ -61,7 +61,7 @@ def figure(
     counts = per_document or PER_DOCUMENT
     if reference is not None:
         facts.check_reference(runs, reference)
-    table = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT)
+    table = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT_CONVENTION)
     whole = table
     parts: list[Titled] = [(part.title, part.frame) for part in sections(table, ())]
     if paper:
@@ -184,7 +184,7 @@ def frame(
     runs: Sequence[StoredRun],
     per_document: Sequence[int] = PER_DOCUMENT,
     reference: str = main_table.REFERENCE,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> pd.DataFrame:
     """One row a run, in the order of `reports.main_table.frame`, with these columns.
 

@@ -23,7 +23,7 @@ from harness import scorers
 from harness.config import registry
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import part_of_run
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.engine.scoring import score_reply
 from harness.errors import UserError
 from harness.method import Method
@@ -212,7 +212,9 @@ class Recorded(Generic[R]):
     most: R
     method: ReplaysSearches = field(compare=False)
 
-    def stop(self, record: StoredRecord, rule: R, convention: str = DEFAULT) -> Stop | None:
+    def stop(
+        self, record: StoredRecord, rule: R, convention: str = DEFAULT_CONVENTION
+    ) -> Stop | None:
         """Where a search would have stopped by a rule, and what it would have answered there.
 
         Args:

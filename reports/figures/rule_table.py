@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -54,7 +54,7 @@ def frame(
     parts: Sequence[Scored[R]],
     costs: CostColumns,
     score: str | None = None,
-    convention: str = DEFAULT,
+    convention: str = DEFAULT_CONVENTION,
 ) -> pd.DataFrame:
     """Score and cost of each stop rule, a row a run and rule; the columns are at the head of this
     file.
@@ -223,7 +223,7 @@ def _rounding_note(run: StoredRun) -> list[str]:
     """
     model = run.manifest.identity("searcher")
     dtype = str(model.get("dtype", "float32"))
-    parallel = run.manifest.most_in_flight
+    parallel = run.manifest.max_in_flight
     if parallel == 1 or dtype == "float32" or model.get("deterministic"):
         return []
     note = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.config.yaml_tree import value_text
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -161,7 +161,10 @@ class SweptRun:
 
 
 def frame(
-    runs: Sequence[StoredRun], x: str, score: str | None = None, convention: str = DEFAULT
+    runs: Sequence[StoredRun],
+    x: str,
+    score: str | None = None,
+    convention: str = DEFAULT_CONVENTION,
 ) -> pd.DataFrame:
     """Score and cost by value of a setting, a row a run; the columns are at the head of this file.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 
 
 class _Strict(BaseModel):
@@ -105,7 +105,7 @@ class Metric(_Strict):
     corpus: str | None = None
     requests: bool = False
     phases: tuple[str, ...] = ()
-    convention: str = DEFAULT
+    convention: str = DEFAULT_CONVENTION
     asked: str | None = None
     problem: str | None = None
 

@@ -100,8 +100,8 @@ def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
         UnknownName: There is no such table or figure.
     """
     by_name = {item.name: item for item in tables_and_figures() if item.name}
-    by_folded_name = {presets.fold(known): known for known in by_name}
-    folded = presets.fold(name)
+    by_folded_name = {presets.comparable_name(known): known for known in by_name}
+    folded = presets.comparable_name(name)
     suite = by_folded_name.get(folded.removeprefix(MADE_UP))
     if suite is None:
         suites = [*by_name, *(MADE_UP + known for known in by_name)]

@@ -76,10 +76,10 @@ def annex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.targets.cache_clear()
-    registry.shipped.cache_clear()
+    registry.targets.cache_clear()
     yield
     plugins.targets.cache_clear()
-    registry.shipped.cache_clear()
+    registry.targets.cache_clear()
 
 
 @pytest.mark.usefixtures("annex")

@@ -8,7 +8,7 @@ from harness.config.layers import Choices
 from harness.config.registry import load, trust
 from harness.config.resolve import Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig
-from harness.config.yaml_tree import Tree, flatten, parse_assignments, parsed, read_yaml
+from harness.config.yaml_tree import Tree, flatten, parse_assignments, parse_typed_value, read_yaml
 from harness.errors import CannotRun, ConfigError, HarnessError, UnknownName, UserError
 
 FILES = {
@@ -93,8 +93,8 @@ def test_every_role_is_deterministic_where_the_reader_is() -> None:
     ],
 )
 def test_typed_text_is_a_scalar_unless_it_begins_with_a_bracket(text: str, value: object) -> None:
-    assert parsed(text) == value
-    assert type(parsed(text)) is type(value)
+    assert parse_typed_value(text) == value
+    assert type(parse_typed_value(text)) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_names_of_shipped_files_do_not_collide() -> None:
         files = [
             path.stem for path in (Path(__file__).parents[2] / "configs" / kind).glob("*.yaml")
         ]
-        assert len(files) == len({presets.fold(f) for f in files})
+        assert len(files) == len({presets.comparable_name(f) for f in files})
 
 
 def test_installed_packages_can_add_methods_and_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,8 +347,8 @@ def test_the_papers_profile_reads_100_000_tokens_and_compresses_as_they_do() -> 
     [("one", "smollm2-135m", False, True), ("pocket/musique", "pocket-llama", True, False)],
 )
 def test_without_a_model_the_data_set_decides(dataset, model, embedded, small, monkeypatch):
-    readers = registry.shipped.__wrapped__("readers")  # as in the file; see conftest.py
-    monkeypatch.setitem(registry.shipped("readers"), "any other", readers["any other"])
+    readers = registry.targets.__wrapped__("readers")  # as in the file; see conftest.py
+    monkeypatch.setitem(registry.targets("readers"), "any other", readers["any other"])
     resolved = get(dataset=dataset)
     found = resolved.config.model
     assert (found.embedded, found.small, found.adapter) == (embedded, small, None)

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from statistics import median
 
-from harness.cost.flops import CONVENTIONS, DEFAULT, Event, ModelShape, flops
+from harness.cost.flops import CONVENTIONS, DEFAULT_CONVENTION, Event, ModelShape, flops
 
 LLAMA_8B = ModelShape(32, 4096, 32, 8, 128, 14336, 128256)
 METHODS = Path(__file__).parents[2] / "docs" / "methods" / "costs.md"
@@ -111,7 +111,7 @@ def ratio_table() -> str:
 
 def test_all_params_gives_one_number_of_tokens_beside_every_text() -> None:
     found = {convention: implied(convention) for convention in CONVENTIONS}
-    assert found[DEFAULT] == [91, 93, 81, 81, 87, 92, 80]
+    assert found[DEFAULT_CONVENTION] == [91, 93, 81, 81, 87, 92, 80]
     spread = {convention: max(values) - min(values) for convention, values in found.items()}
     assert spread == {"all-params": 13, "full": 167, "causal": 527, "executed": 765}
 

@@ -134,7 +134,7 @@ def test_every_preset_of_a_method_has_its_section():
 def test_every_parameter_of_a_method_is_named():
     text = "".join(page.read_text(encoding="utf-8") for page in METHODS)
     named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
-    for name in registry.shipped("methods"):
+    for name in registry.targets("methods"):
         known = registry.load(name, Method).Config.model_fields
         missing = sorted(set(known) - named)
         assert not missing, f"no page of docs/methods names the settings {missing} of {name}"

@@ -8,7 +8,7 @@ import pytest
 from harness.cli.plan_table import as_table, measuring_command, suite_line
 from harness.config.layers import Choices
 from harness.config.schema import Price
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import plan_choices
 from harness.method import Traits
@@ -40,7 +40,7 @@ def usage(tokens, full, **more):
         "answer": {
             "tokens_in": tokens - 1,
             "tokens_out": 1,
-            "flops": {DEFAULT: full},
+            "flops": {DEFAULT_CONVENTION: full},
             "uncounted": 0,
             **more,
         }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.api.notebook import Notebook
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.meter import Meter
 from harness.engine import manifest
 from harness.engine.document_view import View
@@ -158,7 +158,9 @@ def test_plain_turns_numpy_into_json_and_names_what_is_lost():
 
 
 def question(score=0.5, failed=False, **more):
-    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT: 2e12}, **more}}
+    usage = {
+        "answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT_CONVENTION: 2e12}, **more}
+    }
     return Counted("q", failed, {SCORER: score}, usage)
 
 
@@ -196,7 +198,7 @@ def test_flops_that_were_not_counted_are_no_zero():
     progress = begun(3)
     progress.seen(question())
     assert "· 2 TFLOPs ·" in progress.line()
-    progress.done(question(uncounted=1, flops={DEFAULT: 0.0}))
+    progress.done(question(uncounted=1, flops={DEFAULT_CONVENTION: 0.0}))
     assert f"· 2k tokens · {SCORER} 50.0" in progress.line()
     progress.done(question())
     assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"

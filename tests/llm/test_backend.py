@@ -28,10 +28,10 @@ def installed(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text("[" + declared.replace('"', ""))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     plugins.targets.cache_clear()
-    registry.shipped.cache_clear()
+    registry.targets.cache_clear()
     yield tmp_path
     plugins.targets.cache_clear()
-    registry.shipped.cache_clear()
+    registry.targets.cache_clear()
     sys.modules.pop("echo_backend", None)
 
 
@@ -39,7 +39,7 @@ def installed(tmp_path, monkeypatch):
 def test_the_bundled_back_ends_use_the_same_door(name):
     found = backend_of(ModelConfig(name="m", backend=name))
     assert isinstance(found, Backend)
-    assert registry.shipped("backends")[name] == f"{type(found).__module__}:{type(found).__name__}"
+    assert registry.targets("backends")[name] == f"{type(found).__module__}:{type(found).__name__}"
 
 
 def test_the_package_of_the_documents_runs_once_it_is_installed(installed, here):

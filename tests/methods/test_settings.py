@@ -94,7 +94,7 @@ def test_a_method_does_by_default_what_is_published(kind, settings):
 
 
 def test_only_these_methods_draw_by_the_seed_of_the_run():
-    shipped = registry.shipped("methods")
+    shipped = registry.targets("methods")
     drawing = {name for name in shipped if draws_by_seed(registry.method_class(name))}
     assert drawing == {
         "application",

@@ -10,7 +10,7 @@ steps: 6 (start), 4, 1, 5, 2, 3 (by similarity alone), and behind the stop 0
 
 import numpy as np
 
-from harness.storage.index_cache import Entry, IndexCache, key_digest
+from harness.storage.index_cache import CacheEntry, IndexCache, key_digest
 from harness.storage.run_folder import read_run
 from harness.storage.serialize import dump
 from reports.search_graph import parse_graph
@@ -80,7 +80,7 @@ def keep(root, value=None, key=None):
     """Put an index into the cache below `root`; returns its digest."""
     key = KEY if key is None else key
     cache = IndexCache(root, lambda _: None)
-    cache.put(cache.folder(key), key, Entry(*dump(index() if value is None else value)))
+    cache.put(cache.folder(key), key, CacheEntry(*dump(index() if value is None else value)))
     return key_digest(key)
 
 

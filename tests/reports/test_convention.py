@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from reports.costs import notes_on_steps_without_convention
 from reports.figures.curves import frame, rules_to_show
 from reports.figures.replay import Rule, Scored
@@ -45,11 +45,11 @@ COMMANDS = {
 def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
     arguments, column = COMMANDS[name]
     shown = {}
-    for chosen in ([], ["--convention", DEFAULT], ["--convention", "full"]):
+    for chosen in ([], ["--convention", DEFAULT_CONVENTION], ["--convention", "full"]):
         code, out, err = call(*arguments, *chosen, "--format", "json")
         assert (code, err.count("error")) == (0, 0), err
         shown[" ".join(chosen)] = json.loads(out)
-    assert shown[""] == shown[f"--convention {DEFAULT}"]
+    assert shown[""] == shown[f"--convention {DEFAULT_CONVENTION}"]
     plain, full = (
         [row[column] for row in rows if row[column]]
         for rows in (shown[""], shown["--convention full"])
@@ -57,7 +57,7 @@ def test_the_default_is_the_papers_and_another_can_be_chosen(name, call):
     assert plain
     assert full == pytest.approx([2 * value for value in plain])
     assert {row["convention"] for row in shown["--convention full"]} == {"full"}
-    for chosen in (DEFAULT, "full"):
+    for chosen in (DEFAULT_CONVENTION, "full"):
         text = " ".join(call(*arguments, "--convention", chosen)[1].split())
         assert f"FLOPs under the convention {chosen}" in text
 
@@ -105,7 +105,7 @@ def test_the_plan_names_its_convention(call):
 def test_the_page_and_its_chart_are_under_one_convention(tmp_path, drawn):
     run = searched_run(tmp_path, SEARCHED, settings=settings(t_n=1, record_stops=2))
     for how, chosen, cost in (
-        (Comparison(), DEFAULT, 1.0),
+        (Comparison(), DEFAULT_CONVENTION, 1.0),
         (Comparison(convention="full"), "full", 2.0),
     ):
         made = page([run], PageOptions(comparison=how))

@@ -11,7 +11,7 @@ from dataclasses import asdict
 import pytest
 
 import harness
-from harness.cost.flops import CONVENTIONS, DEFAULT
+from harness.cost.flops import CONVENTIONS, DEFAULT_CONVENTION
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import read_run
 from reports.figures.replay import Rule
@@ -46,7 +46,11 @@ def test_every_replayed_stop_is_that_of_a_real_run():
     own = replay.stop(record, Rule(1, 0.5))
     headline = record.steps[own.step]
     # The two ways to the cost of the run's own stop: what was measured, and what the steps say.
-    assert own.flops == headline["flops"][DEFAULT] + headline["answer_flops"][DEFAULT] > 0
+    assert (
+        own.flops
+        == headline["flops"][DEFAULT_CONVENTION] + headline["answer_flops"][DEFAULT_CONVENTION]
+        > 0
+    )
     answers = set()
     for t_n in (1, 2, 3):
         for t_p in (0.1, 0.3, 0.5, 0.8):
@@ -59,8 +63,12 @@ def test_every_replayed_stop_is_that_of_a_real_run():
                 )
                 counted = replay.stop(record, Rule(t_n, t_p), convention)
                 assert counted.flops == pytest.approx(spent, rel=1e-12)
-            probed = sum(step["probe_flops"].get(DEFAULT, 0.0) for step in stop.steps(record))
-            assert probed == pytest.approx(real.usage["search"]["probes"]["flops"][DEFAULT])
+            probed = sum(
+                step["probe_flops"].get(DEFAULT_CONVENTION, 0.0) for step in stop.steps(record)
+            )
+            assert probed == pytest.approx(
+                real.usage["search"]["probes"]["flops"][DEFAULT_CONVENTION]
+            )
             assert [s["node"] for s in real.steps] == [s["node"] for s in stop.steps(record)]
             assert Rule.shown_after(stop.steps(record)) == list(real.shown)
             answers.add(stop.answer)
@@ -91,7 +99,10 @@ def test_with_the_embedded_model_through_the_command(tmp_path, monkeypatch, comm
     replayed = {row["t_n"]: row for row in table if row["t_p"] == 0}
     real, there = read_run(run("real", t_p=0.0, t_n=3)), replayed[3]
     f1 = [r.scores["longbench.qa_f1_score"] for r in real.records]
-    spent = [sum(r.usage[p]["flops"][DEFAULT] for p in ("search", "answer")) for r in real.records]
+    spent = [
+        sum(r.usage[p]["flops"][DEFAULT_CONVENTION] for p in ("search", "answer"))
+        for r in real.records
+    ]
     assert there["mean"] == pytest.approx(sum(f1) / len(f1))
     assert there["tflops"] == pytest.approx(sum(spent) / len(spent) / 1e12, rel=1e-9)
     probed = [r.usage["search"]["probes"]["flops"]["all-params"] for r in real.records]

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import read_run
 from reports.figures.plot import draw
@@ -54,7 +54,7 @@ def test_a_row_a_run_by_method_and_value_and_references_last(swept):
     assert not any(r["mean.low"] == r["mean.low"] for r in rows), "two documents have no interval"
     assert frame(swept, K, convention="full")["tflops"].tolist() == [2.0, 6.0, 20.0, 40.0]
     ((title, table),) = (
-        figure(swept, x=K, score=None, convention=DEFAULT, warn=print).sections or ()
+        figure(swept, x=K, score=None, convention=DEFAULT_CONVENTION, warn=print).sections or ()
     )
     assert (title, SCORE in table) == ("musique · tiny · over method.k", True)
 

@@ -12,7 +12,7 @@ from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
 from harness.scale.shard import parse_shard, partition, run_shard
 from harness.storage.json_lines import json_line, read_lines
-from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, folder_lock, parts_in
+from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, folder_lock, part_folders
 from harness.storage.run_folder import read_run
 from reports.run_notes import run_notes
 from tests.engine.fakes import World, comparable, go, make_plan
@@ -41,7 +41,7 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
     for number in (2, 1):
         folder, merged = shard(tmp_path / "parts", number, plan=plan)
         assert not merged
-        assert parts_in(folder)
+        assert part_folders(folder)
     folder, merged = shard(tmp_path / "parts", 3, plan=plan)
     assert merged
     assert records(folder) == records(alone.folder)
@@ -99,7 +99,7 @@ def test_a_merge_in_the_middle_and_a_plain_run_beside_shards(tmp_path):
 
 def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
     folder = shard(tmp_path, 1)[0]
-    with folder_lock(parts_in(folder)[0]):
+    with folder_lock(part_folders(folder)[0]):
         with pytest.raises(
             RunLocked, match=rf"process {os.getpid()} on .* is writing .*parts/1-of-3"
         ):
@@ -111,7 +111,7 @@ def test_what_is_being_written_is_not_merged_nor_started_twice(tmp_path):
             shard(tmp_path, 2)
         with pytest.raises(RunLocked):
             go(make_plan(WORLD.dataset()), tmp_path)
-    assert parts_in(folder) == [folder / "parts" / "1-of-3"]
+    assert part_folders(folder) == [folder / "parts" / "1-of-3"]
     (folder / "lock").write_text("process 1 on another machine")
     shard(tmp_path, 2)  # it looks at the lock of the run, and holds that of its part
     assert (folder / "lock").read_text() == "process 1 on another machine"
@@ -195,7 +195,7 @@ def test_shards_with_other_scorers_are_not_merged(tmp_path):
     path.write_text(json.dumps({**manifest, "scorers": dict.fromkeys(manifest["scorers"], "0")}))
     with pytest.raises(UserError, match="shard 2/2 has other scorers .* run that shard again"):
         shard(tmp_path, 2, 2)
-    assert parts_in(path.parents[2]) == [path.parent, path.parents[1] / "2-of-2"]
+    assert part_folders(path.parents[2]) == [path.parent, path.parents[1] / "2-of-2"]
 
 
 def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
@@ -209,7 +209,7 @@ def test_a_merge_that_was_killed_is_repeated(tmp_path, monkeypatch):
     (folder / "parts/1-of-3/manifest.json").unlink()
     assert merge(folder, lambda _: None).state == "finished"
     assert records(folder) == before
-    assert not parts_in(folder)
+    assert not part_folders(folder)
     assert len(json.loads((folder / "manifest.json").read_text())["starts"]) == 3
     assert len(list(read_lines(folder / DOCUMENTS, "document_id"))) == 5
 

@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
-from harness.errors import UserError, attempt
+from harness.errors import UserError, call_noting_problem
 from tests.made_up import musique_rows, write_rows
 
 
@@ -49,7 +49,7 @@ def test_a_stored_configuration_cannot_choose_code_but_the_user_can(tmp_path):
         (tmp_path / "f.yaml").write_text(text)
         choices = Choices(method="bm25", files=(str(tmp_path / "f.yaml"),), sets=sets or {})
         mistakes = []
-        attempt(mistakes, resolve, choices)
+        call_noting_problem(mistakes, resolve, choices)
         found = [sentence for mistake in mistakes for sentence in mistake.sentences]
         try:
             registry.load(target)
@@ -101,7 +101,7 @@ def test_a_stored_configuration_cannot_send_a_variable_to_a_server(
         method="bm25", dataset="musique", model="endpoint", files=(str(file),), sets=sets
     )
     mistakes = []
-    attempt(mistakes, resolve, choices)
+    call_noting_problem(mistakes, resolve, choices)
     problems = " ".join(map(str, mistakes))
     assert ("could run code of others or send them a key of yours" in problems) == refused
     assert "SOME_SECRET" not in problems

@@ -17,7 +17,7 @@ from harness.cost.meter import Meter
 from harness.engine.indexing import index_key
 from harness.engine.progress import Silent
 from harness.method import MethodConfig, Task
-from harness.storage.index_cache import Entry, IndexCache, cache_root, key_digest
+from harness.storage.index_cache import CacheEntry, IndexCache, cache_root, key_digest
 from harness.storage.run_folder import read_run
 from harness.types import Document, Passage, Question
 from tests.engine.fakes import SHAPE, Words, World, comparable, go, make_plan
@@ -111,7 +111,9 @@ def an_entry():
         Event("reader", "m", "index", "prefill", 7, logits=1, pairs=28, requests=1, seconds=0.5),
         SHAPE,
     )
-    return Entry.of({"a": [1, "ä\ud800"], "v": np.eye(2, dtype=np.float32)}, meter.events, meter)
+    return CacheEntry.of(
+        {"a": [1, "ä\ud800"], "v": np.eye(2, dtype=np.float32)}, meter.events, meter
+    )
 
 
 def test_an_entry_comes_back_with_its_cost(tmp_path):
@@ -141,7 +143,7 @@ def two_of_one_name():
     meter = Meter("index")
     meter.record(Event("builder", "m", "index", "prefill", 9), SHAPE)
     meter.record(Event("reader", "m", "index", "prefill", 9), OTHER)
-    return Entry.of({}, meter.events, meter)
+    return CacheEntry.of({}, meter.events, meter)
 
 
 def test_an_entry_of_a_served_model_is_counted_by_the_sizes_told_today(tmp_path):
@@ -304,7 +306,7 @@ def test_an_index_of_a_question_sees_it(tmp_path):
         ("d1", "question 1", "Answer."),
         ("d0", "question 2", "Answer."),
     ]
-    built = [line.place for line in stored.documents]
+    built = [line.owner for line in stored.documents]
     assert built == [("d0", "q0"), ("d1", "q1"), ("d0", "q2")]
 
 

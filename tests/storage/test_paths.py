@@ -121,7 +121,7 @@ def test_no_file_of_a_run_folder_names_the_home_folder(tmp_path, monkeypatch):
 def test_a_stored_run_is_a_config_file_whose_method_finds_its_folder_again(tmp_path):
     params = {"source": "/home/ann/model"}
     with RunStore.open(tmp_path / "d" / "run", "f", print) as store:
-        store.describe(stored_config(method={"name": "x", "params": params}), {})
+        store.write_run_yaml(stored_config(method={"name": "x", "params": params}), {})
     stored = tmp_path / "d" / "run" / "run.yaml"
     assert yaml.safe_load(stored.read_text())["config"]["method"]["params"] == {"source": "~/model"}
     ((_, values),) = read_layers(Choices(files=(str(stored),)), [])

@@ -26,7 +26,7 @@ def test_index_lines_of_any_version_are_written_back_byte_for_byte(tmp_path):
     before = stored(tmp_path, LINES)
     lines = list(read_index_lines(tmp_path))
     assert b"".join(json_line(line.to_json()) for line in lines) == before
-    assert [line.place for line in lines] == [("d", None), ("d", "q"), ("d", None), ("ü", None)]
+    assert [line.owner for line in lines] == [("d", None), ("d", "q"), ("d", None), ("ü", None)]
     assert [line.failed for line in lines] == [False, False, True, False]
 
 

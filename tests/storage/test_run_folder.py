@@ -256,9 +256,9 @@ def test_a_writer_whose_block_has_ended_writes_nothing(finished):
     with RunStore.open(finished, None, print) as store:
         pass
     before = {path.name: path.read_bytes() for path in finished.iterdir()}
-    store.keep_answer(row)
+    store.append_answer(row)
     store.append_record(row)
-    store.keep_texts({"0": "long"})
+    store.append_texts({"0": "long"})
     store.append_index_line(IndexLine("late", None, "built", {}))
     assert {path.name: path.read_bytes() for path in finished.iterdir()} == before
 

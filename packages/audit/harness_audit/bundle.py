@@ -42,7 +42,7 @@ from harness.errors import DataError, UserError
 from harness.stats import INTERVAL_RULE
 from harness.storage.checksums import changed_files
 from harness.storage.file_hash import file_hash
-from harness.storage.files import as_object, replacing
+from harness.storage.files import parse_object, replacing
 from harness.storage.json_lines import json_line
 from harness.storage.record_texts import checksum, without_texts
 from harness.storage.records import StoredPiece, StoredRecord
@@ -613,7 +613,7 @@ def _parse_index(path: Path, file: Path) -> Index:
         DataError: It is damaged, of another format, or not of this program.
     """
     try:
-        held = as_object(file.read_bytes())
+        held = parse_object(file.read_bytes())
     except ValueError as error:
         raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
     foreign = f"{INDEX} is not of this program"

@@ -46,7 +46,7 @@ from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import RunSummary
-from harness.types import LOGGED, VERSION, Example, Gold, Question
+from harness.types import LOGGED_SCORE_PREFIX, VERSION, Example, Gold, Question
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
 _NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}
@@ -104,7 +104,7 @@ class Imported:
             store.write_manifest(self.manifest)
             # The intervals of all repeats are drawn by one seed.
             numbers = summarise(store.records(), (), self.config.with_values(seed=0))
-            store.describe(self.config, {})
+            store.write_run_yaml(self.config, {})
             store.write_summary(counts.with_numbers(numbers))
         # A folder without it is no run, and a killed import leaves its drafts.
         (draft / RUN).rename(draft / _ASIDE)
@@ -233,7 +233,7 @@ def _prepare_repeat(
     answers = _answers_of_repeat(run, repeat)
     matched = _match(run, answers, config, dataset)
     notes = [*run.lost, *matched.notes]
-    logged = [LOGGED + name for name in run.scores]
+    logged = [LOGGED_SCORE_PREFIX + name for name in run.scores]
     computed, records = _score_answers(config, matched.pairs, dataset, logged, notes)
     names = [*computed, *logged]
     if not names:
@@ -569,7 +569,7 @@ def _score_answers(
     for answer, example in pairs:
         unscored = _record(answer, example, known, dataset)
         record = score_record(unscored, config, example.gold)
-        logged_scores = {LOGGED + name: value for name, value in answer.scores.items()}
+        logged_scores = {LOGGED_SCORE_PREFIX + name: value for name, value in answer.scores.items()}
         if answer.error is not None:
             logged_scores = dict.fromkeys(logged, 0.0)
         records.append(replace(record, scores={**record.scores, **logged_scores}))

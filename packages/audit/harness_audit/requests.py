@@ -22,6 +22,7 @@ import pandas as pd
 
 from harness.cost.usage import Usage
 from harness.stats.bootstrap import NOTHING, Interval, interval
+from harness.storage.records import IndexOwner
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import request_counts, requests_of
@@ -201,10 +202,10 @@ def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
         run: The run.
         answered: How many of its questions were answered.
     """
-    indexes: dict[tuple[str, str | None], Usage] = {}  # (document, question or None) -> usage
+    indexes: dict[IndexOwner, Usage] = {}
     for line in run.documents:
         if not line.failed:  # a resumed run that met the index again counts it once
-            indexes[line.place] = line.usage
+            indexes[line.owner] = line.usage
     built = 0
     retries = 0
     for usage in indexes.values():
@@ -215,7 +216,7 @@ def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
     if indexes:
         each = built / len(indexes)
         index_of = "a document"
-    if any(question for _, question in indexes):
+    if any(owner.question_id for owner in indexes):
         index_of = "a question"
     per_question: float | None = None
     if answered:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -58,7 +58,7 @@ def figure(
 
 
 def frame(
-    parts: Sequence[Scored[Trials]], score: str | None = None, convention: str = DEFAULT
+    parts: Sequence[Scored[Trials]], score: str | None = None, convention: str = DEFAULT_CONVENTION
 ) -> pd.DataFrame:
     """Score, requests and TFLOPs by the maximum of trials: a row for each run and maximum. Columns
     beside those that name run and score: trials (the maximum), mean, requests (both with .low and

@@ -42,7 +42,7 @@ from harness.storage.run_folder import RecordsByQuestion, StoredRun, numbers_of
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.storage.summary_file import RunSummary
-from harness.types import JUDGES, LOGGED, Gold
+from harness.types import JUDGES, LOGGED_SCORE_PREFIX, Gold
 from harness_audit.bundle import (
     INDEX,
     Bundle,
@@ -569,7 +569,7 @@ class _RunCheck:
         installed = set(scorers.names())
         judged = self.judged_scores - installed
         held = self.score_names | self.entry.scorers.keys()
-        logged = {name for name in held if name.startswith(LOGGED)}
+        logged = {name for name in held if name.startswith(LOGGED_SCORE_PREFIX)}
         names = dict.fromkeys([*configured, *sorted(held - judged)])
         usable: list[str] = []
         for name in names:

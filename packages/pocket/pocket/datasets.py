@@ -186,7 +186,7 @@ def _read_official(
         made: The row.
         where: Where to put its supporting paragraphs; None to leave them.
     """
-    parse = registry.import_target(registry.shipped("row_formats")[kind])
+    parse = registry.import_target(registry.targets("row_formats")[kind])
     row = parse(dict(made))
     assert isinstance(row, Row)  # the world makes no row to leave out
     if where is not None:

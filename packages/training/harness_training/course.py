@@ -235,8 +235,8 @@ class Course:
             UserError: It has a placeholder that the method's own prompt has not.
         """
         asked = self.settings.tasks[task.name].asked
-        places = Prompt("labels", task.asked).places()
-        unknown = [place for place in Prompt("labels", asked).places() if place not in places]
+        places = Prompt("labels", task.asked).placeholders()
+        unknown = [place for place in Prompt("labels", asked).placeholders() if place not in places]
         if unknown:
             known_places = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
             raise UserError(

@@ -125,7 +125,7 @@ class Recipe(Protocol):
 def world_module() -> Any:
     """The module of the synthetic world, which has `Recipe` and `make_scenes` (the head of this
     file). Raises CannotRun where its package is not installed."""
-    module = registry.shipped("scenes").get("world")
+    module = registry.targets("scenes").get("world")
     if module is None:
         raise CannotRun(
             "scenes of the made-up world need the package longdoc-harness-pocket; install "

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.registry import ENV
-from harness.config.yaml_tree import Layer, Tree, build, mapping_at, nested, read_yaml
-from harness.errors import ConfigError, UserError, unknown
+from harness.config.yaml_tree import Layer, Tree, mapping_at, nested, read_yaml, validate_tree
+from harness.errors import ConfigError, UserError, unknown_name_error
 from harness_training.example_files import Recipe, world_module
 
 
@@ -103,7 +103,9 @@ class Settings(BaseModel):
         made: list[Any] = []
         for number, values in enumerate(recipes):
             tree = Tree([("the training's settings", {"skill": skill, **values})])
-            made.append(build(world_module().Recipe, tree, f"tasks.{task}.recipes.{number}"))
+            made.append(
+                validate_tree(world_module().Recipe, tree, f"tasks.{task}.recipes.{number}")
+            )
         return made
 
 
@@ -182,7 +184,7 @@ def read_settings(
         raise ConfigError(
             [f"unknown task '{task}'; '{method}' has: {own_tasks}" for task in unknown_tasks]
         )
-    return build(form, tree, "")
+    return validate_tree(form, tree, "")
 
 
 def _settings_tree(layers: Sequence[Layer], tasks: Sequence[str]) -> Tree:
@@ -238,4 +240,4 @@ def _as_layer(
     known = list(settable)
     for task in tasks:
         known += [f"{task}.{name}" for name in settable]
-    raise unknown(f"key '{key}' (--set)", key, known)
+    raise unknown_name_error(f"key '{key}' (--set)", key, known)

@@ -70,14 +70,14 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[st
         parameters: Preset -> parameters that are not the defaults; a preset that is not in it has
             all defaults.
     """
-    table = {presets.fold(name): params for name, params in parameters.items()}
+    table = {presets.comparable_name(name): params for name, params in parameters.items()}
     first: dict[str, str] = {}
     for name, target in _implementations().items():
         first.setdefault(target, name)
     made: dict[str, Method] = {}
     for target, name in first.items():
         cls: type[Method] = registry.load(target, Method)
-        params = dict(table.get(presets.fold(name), {}))
+        params = dict(table.get(presets.comparable_name(name), {}))
         params.pop("roles", None)
         made[name] = cls(cls.Config.model_validate(params))
     return made

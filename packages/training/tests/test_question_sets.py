@@ -11,7 +11,7 @@ from harness_training.settings import Settings, read_settings
 from harness_training.token_rows import Row, truncate
 
 from harness.config.schema import DatasetConfig, ModelConfig
-from harness.config.yaml_tree import parsed
+from harness.config.yaml_tree import parse_typed_value
 from harness.errors import DataError, UserError
 from tests.made_up import write_rows
 
@@ -37,7 +37,7 @@ def sets_of(data, *exclude, name="nq", **sets):
     options = TrainOptions(
         dataset=name, data=str(data), exclude=str(exclude[0]) if exclude else None
     )
-    given = {f"dataset.{key}": parsed(value) for key, value in sets.items()}
+    given = {f"dataset.{key}": parse_typed_value(value) for key, value in sets.items()}
     return make_labels(options, PAPER, ModelConfig(name="wise"), given).sets
 
 

@@ -33,7 +33,7 @@ from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.progress import Progress
 from harness.engine.progress_line import ProgressLine
 from harness.engine.runner import Interrupted
-from harness.errors import HarnessError, UserError, attempt, raise_all
+from harness.errors import HarnessError, UserError, call_noting_problem, raise_all
 from harness.storage.files import check_home
 from harness.storage.paths import local_folder
 from harness_audit.duel import Asking, DuelResult, Entrant
@@ -165,7 +165,7 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
     problems: list[HarnessError] = []
     plans: list[PlannedRun] = []
     for choices in chosen:
-        plan = attempt(problems, plan_choices, choices)
+        plan = call_noting_problem(problems, plan_choices, choices)
         if plan is not None:
             plans.append(plan)
     raise_all(problems)

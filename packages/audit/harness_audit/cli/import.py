@@ -24,7 +24,7 @@ from harness.cli.table_output import columns as aligned
 from harness.config import registry
 from harness.errors import ConfigError, UnknownName, UserError, printable
 from harness.storage.paths import local_folder
-from harness.types import LOGGED
+from harness.types import LOGGED_SCORE_PREFIX
 from harness_audit.foreign_tools import READERS, read_foreign
 from harness_audit.import_runs import Imported, QuestionsOf, prepare_import, write_all
 
@@ -207,9 +207,9 @@ def _printed_mean(imported: Imported, name: str) -> tuple[float | None, float | 
         imported: A run of the tool's file.
         name: The name of the score; only "logged.NAME" is the tool's.
     """
-    if not name.startswith(LOGGED):
+    if not name.startswith(LOGGED_SCORE_PREFIX):
         return None, None
-    return imported.run.printed_means.get(name.removeprefix(LOGGED), (None, None))
+    return imported.run.printed_means.get(name.removeprefix(LOGGED_SCORE_PREFIX), (None, None))
 
 
 def _compare_with_printed(

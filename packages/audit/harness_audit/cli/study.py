@@ -7,7 +7,7 @@ the data set's.
 from harness.cli.figures import write_figure
 from harness.cli.options import Convention, MovedData, Runs, Score
 from harness.cli.table_output import FigureOutput
-from harness.cost.flops import DEFAULT
+from harness.cost.flops import DEFAULT_CONVENTION
 
 
 def study_position(
@@ -35,7 +35,7 @@ def study_trials(
     output: FigureOutput,
     score: Score = None,
     data: MovedData = None,
-    convention: Convention = DEFAULT,
+    convention: Convention = DEFAULT_CONVENTION,
 ) -> int:
     """Plot score and requests by the maximum number of trials, from runs made with
     --record-stops."""

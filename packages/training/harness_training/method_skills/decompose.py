@@ -11,7 +11,7 @@ from methods.decompose import DECOMPOSE
 
 def skills(config: MethodConfig) -> list[Skill]:
     """The skills "decompose", "answer" and "choose", in the prompts of `config`."""
-    return [_decompose_skill(DECOMPOSE.of(config)), *reading.skills(config)]
+    return [_decompose_skill(DECOMPOSE.with_replacements(config)), *reading.skills(config)]
 
 
 @cache

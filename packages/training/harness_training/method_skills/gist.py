@@ -22,6 +22,6 @@ def skills(config: Gist.Config) -> list[Skill]:
     return [
         reading.request_skill("gist page break", "pause", "builder", page_break),
         reading.request_skill("gist look-up", "lookup", "searcher", lookup),
-        summary_skill(SHORTEN.of(config)),
+        summary_skill(SHORTEN.with_replacements(config)),
         *reading.skills(config),
     ]

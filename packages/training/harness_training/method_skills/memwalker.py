@@ -36,7 +36,7 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
         )
 
     own = [
-        summary_skill(prompts.SEGMENT.of(config)),
+        summary_skill(prompts.SEGMENT.with_replacements(config)),
         reading.request_skill("memwalker parents", "shortened", "builder", parents),
         reading.request_skill("memwalker triage", "triage", "searcher", triage),
         reading.request_skill("memwalker leaf", "leaf", "reader", leaf),

@@ -24,7 +24,7 @@ def skills(config: PecanConfig) -> list[Skill]:
         name = f"pecan search, {config.probe_wording} wording"
     search = Skill(name, "sufficiency", partial(_play_search, config))
     if config.graph == "tree":
-        return [search, summary_skill(summary.DETAILED.of(config))]
+        return [search, summary_skill(summary.DETAILED.with_replacements(config))]
     return [
         search,
         Skill("pecan points", "points", partial(_play_points, config, 2)),

@@ -21,7 +21,7 @@ from methods.summary import SUMMARY
 def skills(config: QRMeMConfig) -> list[Skill]:
     """The skills of summaries, of what the memory and its navigation ask for, and of reading."""
     return [
-        summary_skill(SUMMARY.of(config)),
+        summary_skill(SUMMARY.with_replacements(config)),
         *_memory_skills(config),
         *reading.skills(config),
     ]

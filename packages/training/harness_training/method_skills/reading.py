@@ -12,7 +12,7 @@ from methods.reading import PROMPTS, Reading, ask
 def skills(config: MethodConfig | None = None) -> list[Skill]:
     """The skills "answer" and "choose": short answers and choices after a text, in the prompts of
     `config` (None: the shared ones)."""
-    return _skills_in_prompts(tuple(prompt.of(config) for prompt in PROMPTS))
+    return _skills_in_prompts(tuple(prompt.with_replacements(config) for prompt in PROMPTS))
 
 
 def no_skills(_config: MethodConfig) -> list[Skill]:

@@ -23,9 +23,9 @@ def summary_skill(prompt: Prompt) -> Skill:
 
 def shared_skills(config: MethodConfig) -> list[Skill]:
     """The skills "summary" by the shared prompt, "answer" and "choose"."""
-    return [summary_skill(SUMMARY.of(config)), *reading.skills(config)]
+    return [summary_skill(SUMMARY.with_replacements(config)), *reading.skills(config)]
 
 
 def detailed_skills(config: MethodConfig) -> list[Skill]:
     """The skills "summary" by RAPTOR's prompt, "answer" and "choose"."""
-    return [summary_skill(DETAILED.of(config)), *reading.skills(config)]
+    return [summary_skill(DETAILED.with_replacements(config)), *reading.skills(config)]
