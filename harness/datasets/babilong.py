@@ -11,12 +11,13 @@ is marked as supporting.
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
+    QuestionText,
     RowError,
     StrictRow,
     clean_answers,
-    made_id,
+    group_of_one_question,
+    id_from_text,
     refuse_blank,
-    text_with_question,
 )
 
 _PLACES = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
@@ -58,10 +59,9 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
     if subset not in LABELS:
         raise RowError(None, f"dataset.subset should be one of {', '.join(LABELS)}, is {subset}")
     refuse_blank({"question": row.question, "input": row.input})
-    asked = row.question.strip()
-    labels = [label for label in LABELS[subset] if label not in asked.lower()]
-    key = made_id(subset, f"{row.input}\n{asked}")
+    words = row.question.strip()
+    labels_not_in_question = [label for label in LABELS[subset] if label not in words.lower()]
+    question = QuestionText(id_from_text(subset, f"{row.input}\n{words}"), words)
     answers = clean_answers([row.target], "target")
-    return text_with_question(
-        "babilong", row.input.strip(), (key, asked), answers, {"labels": labels}
-    )
+    extra = {"labels": labels_not_in_question}
+    return group_of_one_question("babilong", row.input.strip(), question, answers, extra)

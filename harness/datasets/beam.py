@@ -14,6 +14,7 @@ rubric, or of events in their order (configs/judges/beam.yaml).
 """
 
 import ast
+from collections.abc import Mapping
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -21,11 +22,13 @@ from harness.datasets.rows import (
     Row,
     RowError,
     StrictRow,
-    assemble,
     clean_answers,
+    example_and_document,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Question, Support
+
+_MESSAGE_SEPARATOR = "\n\n"
 
 
 class _Message(StrictRow):
@@ -33,12 +36,12 @@ class _Message(StrictRow):
     role: str
     content: str
 
-    def shown(self) -> str:
+    def text_in_document(self) -> str:
         """The message as the document holds it: "USER: Hello"."""
         return f"{self.role.upper()}: {self.content}"
 
 
-class _Asked(StrictRow):
+class _ProbingQuestion(StrictRow):
     question: str
     rubric: list[str] | str
     answer: str | int | float | list[str] | None = None
@@ -47,13 +50,13 @@ class _Asked(StrictRow):
     ideal_summary: str | None = None
     source_chat_ids: object = None
 
-    def items(self) -> list[str]:
+    def rubric_items(self) -> list[str]:
         """The items of the rubric, of which the row may have a single one without a list."""
         if isinstance(self.rubric, str):
             return [self.rubric]
         return self.rubric
 
-    def gold(self) -> str:
+    def gold_answer(self) -> str:
         """The gold answer as one text: the answer, else an ideal one, else the rubric, an item
         a line.
         """
@@ -62,7 +65,7 @@ class _Asked(StrictRow):
         if self.answer is not None:
             return str(self.answer)
         ideal = self.ideal_answer or self.ideal_response or self.ideal_summary
-        return ideal or "\n".join(self.items())
+        return ideal or "\n".join(self.rubric_items())
 
 
 class _Row(StrictRow):
@@ -71,99 +74,112 @@ class _Row(StrictRow):
     probing_questions: str
 
 
-def _read_asked(text: str) -> list[tuple[str, _Asked]]:
+def _parse_questions(probing_questions: str) -> list[tuple[str, _ProbingQuestion]]:
     """Parse the questions of a chat: [("knowledge_update", question), ...], in the order of the
     row.
 
     Args:
-        text: The row's `probing_questions`, an object as Python writes it.
+        probing_questions: The field of the row, an object as Python writes it.
 
     Raises:
         RowError: It is of another form, or a question is malformed.
     """
     try:
-        by_kind = ast.literal_eval(text)
+        questions_by_kind = ast.literal_eval(probing_questions)
     except (ValueError, SyntaxError):
-        by_kind = None
-    if not isinstance(by_kind, dict):
+        questions_by_kind = None
+    if not isinstance(questions_by_kind, dict):
         raise RowError("probing_questions", "should be an object in Python's form")
-    asked = []
-    for kind, rows in by_kind.items():
-        if not isinstance(rows, list):
+    kinds_and_questions = []
+    for kind, raw_questions in questions_by_kind.items():
+        if not isinstance(raw_questions, list):
             raise RowError(f"probing_questions.{kind}", "should be a list of questions")
-        for number, raw in enumerate(rows):
+        for number, raw in enumerate(raw_questions):
             try:
-                asked.append((kind, _Asked.read(raw)))
+                kinds_and_questions.append((kind, _ProbingQuestion.read(raw)))
             except RowError as error:
-                place = f"probing_questions.{kind}[{number}].{error.field}"
-                raise RowError(place, error.problem) from None
-    return asked
+                field = f"probing_questions.{kind}[{number}].{error.field}"
+                raise RowError(field, error.problem) from None
+    return kinds_and_questions
 
 
-def _document(row: _Row) -> tuple[Document, dict[int, Support]]:
+def _document_and_message_spans(row: _Row) -> tuple[Document, dict[int, Support]]:
     """Make the document of a chat, with a passage for each session.
 
     Returns:
         The document, and the span of each message in it by the message's id.
     """
     sessions = [messages for messages in row.chat if messages]
-    texts = ["\n\n".join(message.shown() for message in messages) for messages in sessions]
-    paragraphs = tuple(("", text) for text in texts)
-    _, document = assemble(Row(row.conversation_id, "-", paragraphs, ()))
-    spans = {}
+    paragraphs = []
+    for messages in sessions:
+        texts = [message.text_in_document() for message in messages]
+        paragraphs.append(("", _MESSAGE_SEPARATOR.join(texts)))
+    document_row = Row(row.conversation_id, "-", tuple(paragraphs), ())
+    _, document = example_and_document(document_row)
+    span_by_message_id = {}
     for passage, messages in zip(document.passages, sessions, strict=True):
         start = passage.start
         for message in messages:
-            end = start + len(message.shown())
+            end = start + len(message.text_in_document())
             if message.id is not None:
-                spans[message.id] = Support(document.id, start, end)
-            start = end + len("\n\n")
-    return document, spans
+                span_by_message_id[message.id] = Support(document.id, start, end)
+            start = end + len(_MESSAGE_SEPARATOR)
+    return document, span_by_message_id
 
 
-def _numbers(sources: object) -> list[int]:
+def _message_ids(sources: object) -> list[int]:
     """The whole numbers in what `source_chat_ids` holds: a number, a list, or an object of lists.
 
     {"original_info": [0, 3], "updated_info": [7]} -> [0, 3, 7]
     """
     if isinstance(sources, int):
         return [sources]
-    parts: list[object] = []
+    values: list[object] = []
     if isinstance(sources, dict):
-        parts = list(sources.values())
+        values = list(sources.values())
     if isinstance(sources, list):
-        parts = sources
-    numbers = []
-    for part in parts:
-        numbers += _numbers(part)
-    return numbers
+        values = sources
+    ids = []
+    for value in values:
+        ids += _message_ids(value)
+    return ids
 
 
-def _example(name: str, kind: str, asked: _Asked, spans: dict[int, Support]) -> Example:
+def _example(
+    question_id: str,
+    kind: str,
+    row_question: _ProbingQuestion,
+    span_by_message_id: Mapping[int, Support],
+) -> Example:
     """Make a question on the chat, with the messages that are named as its sources as support.
 
     Args:
-        name: The question's id: that of the chat, a hyphen and its number.
+        question_id: The id of the chat, a hyphen and the question's number.
         kind: Its kind, "knowledge_update".
-        asked: The question as the row has it.
-        spans: Id of each message -> its span.
+        row_question: The question as the row has it.
+        span_by_message_id: Id of each message -> its span.
 
     Raises:
         RowError: A field cannot be used.
     """
-    refuse_blank({"question": asked.question})
-    answers = clean_answers([asked.gold()], "rubric")
-    sources = dict.fromkeys(_numbers(asked.source_chat_ids))
-    supporting = tuple(spans[number] for number in sources if number in spans)
-    chat, _, _ = name.rpartition("-")
-    if not asked.items():
+    refuse_blank({"question": row_question.question})
+    answers = clean_answers([row_question.gold_answer()], "rubric")
+    source_ids = dict.fromkeys(_message_ids(row_question.source_chat_ids))
+    known_ids = [source for source in source_ids if source in span_by_message_id]
+    supporting = tuple(span_by_message_id[message_id] for message_id in known_ids)
+    if not row_question.rubric_items():
         raise RowError("rubric", "has no item")
+    judge = "beam/item"
+    if kind == "event_ordering":
+        judge = "beam/order"
     extra: dict[str, object] = {
         "type": kind,
-        "rubric": asked.items(),
-        "judge": "beam/order" if kind == "event_ordering" else "beam/item",
+        "rubric": row_question.rubric_items(),
+        "judge": judge,
     }
-    return Example(Question(name, asked.question, (chat,)), Gold(answers, supporting, extra))
+    chat_id, _, _ = question_id.rpartition("-")
+    question = Question(question_id, row_question.question, (chat_id,))
+    return Example(question, Gold(answers, supporting, extra))
 
 
 def parse_row(raw: RawRow) -> Group:
@@ -173,9 +189,10 @@ def parse_row(raw: RawRow) -> Group:
     items; judge, its published prompt. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
-    asked = _read_asked(row.probing_questions)
-    document, spans = _document(row)
+    questions = _parse_questions(row.probing_questions)
+    document, span_by_message_id = _document_and_message_spans(row)
     examples = []
-    for number, (kind, each) in enumerate(asked):
-        examples.append(_example(f"{document.id}-{number}", kind, each, spans))
+    for number, (kind, question) in enumerate(questions):
+        question_id = f"{document.id}-{number}"
+        examples.append(_example(question_id, kind, question, span_by_message_id))
     return Group(document, tuple(examples))

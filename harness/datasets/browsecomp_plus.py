@@ -12,6 +12,7 @@ the rows of several questions, is one document. A judge says whether the answer 
 """
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Retrieved, RowError, StrictRow, clean_answers, refuse_blank
@@ -32,32 +33,38 @@ class _Row(StrictRow):
     negative_docs: list[_Page]
 
 
-def _by_hash(docid: str) -> bytes:
-    """The key by which the pages of a question are sorted: the sha256 of a page's id."""
-    return hashlib.sha256(docid.encode()).digest()
+def _hash_of_id(page_id: str) -> bytes:
+    """The sha256 of a page's id, by which the pages of a question are sorted."""
+    return hashlib.sha256(page_id.encode()).digest()
 
 
-def _documents(row: _Row) -> dict[str, Document]:
-    """The pages of a question that have text: id -> document, each once, in the order of their
-    hashes.
+def _documents_by_id(row: _Row) -> dict[str, Document]:
+    """The pages of a question that have text: id -> document, each once, sorted by the hash of the
+    id.
     """
-    texts = {}
+    text_by_id = {}
     for page in (*row.gold_docs, *row.evidence_docs, *row.negative_docs):
         if page.text.strip():
-            texts[str(page.docid)] = page.text
-    return {docid: Document(docid, texts[docid]) for docid in sorted(texts, key=_by_hash)}
+            text_by_id[str(page.docid)] = page.text
+    ids_in_order = sorted(text_by_id, key=_hash_of_id)
+    return {page_id: Document(page_id, text_by_id[page_id]) for page_id in ids_in_order}
 
 
-def _marked(pages: list[_Page], documents: dict[str, Document]) -> tuple[Support, ...]:
-    """The pages with text of a list that people marked, each as a whole.
+def _whole_page_spans(
+    pages: Sequence[_Page], document_by_id: Mapping[str, Document]
+) -> tuple[Support, ...]:
+    """The spans that cover the whole of each page, each page once; pages without text are left out.
 
     Args:
-        pages: The list, as of evidence.
-        documents: Id of each page -> its document.
+        pages: The pages, as those marked as evidence.
+        document_by_id: Id of each page with text -> its document.
     """
-    marked = dict.fromkeys(str(page.docid) for page in pages)
-    with_text = [documents[docid] for docid in marked if docid in documents]
-    return tuple(Support(document.id, 0, len(document.text)) for document in with_text)
+    spans = []
+    for page_id in dict.fromkeys(str(page.docid) for page in pages):
+        document = document_by_id.get(page_id)
+        if document is not None:
+            spans.append(Support(page_id, 0, len(document.text)))
+    return tuple(spans)
 
 
 def parse_row(raw: RawRow) -> Retrieved:
@@ -69,15 +76,15 @@ def parse_row(raw: RawRow) -> Retrieved:
     """
     row = _Row.read(raw)
     refuse_blank({"query_id": str(row.query_id), "query": row.query})
-    documents = _documents(row)
-    if not documents:
+    document_by_id = _documents_by_id(row)
+    if not document_by_id:
         raise RowError("negative_docs", "no page of the question has text")
-    question = Question(str(row.query_id), row.query, tuple(documents))
-    holding = _marked(row.gold_docs, documents)
+    question = Question(str(row.query_id), row.query, tuple(document_by_id))
+    pages_with_answer = _whole_page_spans(row.gold_docs, document_by_id)
     extra: dict[str, object] = {
         "judge": "browsecomp-plus/answer",
-        "holding_answer": [[page.document_id, page.start, page.end] for page in holding],
+        "holding_answer": [[span.document_id, span.start, span.end] for span in pages_with_answer],
     }
-    evidence = _marked(row.evidence_docs, documents)
-    gold = Gold(clean_answers([row.answer], "answer"), evidence, extra)
-    return Retrieved(tuple(documents.values()), Example(question, gold))
+    evidence_pages = _whole_page_spans(row.evidence_docs, document_by_id)
+    gold = Gold(clean_answers([row.answer], "answer"), evidence_pages, extra)
+    return Retrieved(tuple(document_by_id.values()), Example(question, gold))

@@ -9,7 +9,7 @@ from harness.datasets.formats import RowParser
 from harness.datasets.question_kinds import count_kinds
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
-from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, assemble, canonical_line
+from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, example_and_document, canonical_line
 from harness.errors import DataError
 from harness.types import Document, Example
 
@@ -88,7 +88,7 @@ class RowChecker:
         if isinstance(row, Skip):
             return row
         if isinstance(row, Row):
-            example, document = assemble(row)
+            example, document = example_and_document(row)
             self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
             return Group(document, (example,))
         for document in row.documents:  # must be the same in all its rows; each adds it to the hash

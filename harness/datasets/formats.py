@@ -30,7 +30,7 @@ from harness.datasets.rows import (
     RowError,
     Skip,
     StrictRow,
-    assemble,
+    example_and_document,
     canonical_line,
 )
 from harness.errors import ConfigError, UnknownName, UserError
@@ -142,7 +142,7 @@ def _run_users_parser(parser: RowParser, name: str, raw: RawRow) -> Row | Skip |
         row = parser(raw)
         if isinstance(row, Row):
             _RowFields.read({name: getattr(row, name) for name in _RowFields.model_fields})
-            canonical_line(assemble(row))  # what JSON cannot hold shows here
+            canonical_line(example_and_document(row))  # what JSON cannot hold shows here
     except (RowError, UserError):
         raise
     except Exception as error:  # the user's code may raise anything

@@ -19,19 +19,20 @@ from harness.datasets.rows import (
     Skip,
     StrictRow,
     clean_answers,
-    made_id,
+    id_from_text,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Passage, Question
 
-KNOWN = "of a subject with 1,000 views or more"
+_WELL_KNOWN_VIEWS = 1000  # of the subject; the authors' set is popqa_3
+WELL_KNOWN = "of a subject with 1,000 views or more"
 
 
 class _Passage(StrictRow):
     title: str
     text: str
 
-    def shown(self) -> str:
+    def text_in_prompt(self) -> str:
         """The passage as the authors' prompt shows it."""
         return f"Document (Title: {self.title}): {self.text}"
 
@@ -52,34 +53,36 @@ def parse_row(raw: RawRow) -> Group | Skip:
     Raises RowError, which names the field.
     """
     row = _Row.read(raw)
-    if row.s_pop is not None and row.s_pop >= 1000:
-        return Skip(KNOWN)
+    if row.s_pop is not None and row.s_pop >= _WELL_KNOWN_VIEWS:
+        return Skip(WELL_KNOWN)
     refuse_blank({"question": row.question})
     if not row.ctxs:
         raise RowError("ctxs", "is empty")
     draw_key = row.question
-    id_ = made_id("helmet", row.question, 8)
+    document_prefix = id_from_text("helmet", row.question, digits=8)
     if row.id is not None:
-        draw_key = id_ = str(row.id)
-    document = _document(id_, row.ctxs)
+        draw_key = str(row.id)
+        document_prefix = str(row.id)
+    document = _document_of_passages(document_prefix, row.ctxs)
     question = Question(document.id, row.question, (document.id,))
     gold = Gold(clean_answers(row.answers, "answers"), extra={"draw_key": draw_key})
     return Group(document, (Example(question, gold),))
 
 
-def _document(key: str, passages: Records[_Passage]) -> Document:
+def _document_of_passages(id_prefix: str, row_passages: Records[_Passage]) -> Document:
     """The passages of a row as one document, a passage each.
 
     Args:
-        key: The document's id is this and a hash of the passages.
-        passages: The passages, in the order of the row.
+        id_prefix: The document's id is this and a hash of the passages.
+        row_passages: The passages, in the order of the row.
     """
-    spans = []
+    passages = []
     start = 0
-    for passage in passages:
-        end = start + len(passage.shown())
-        spans.append(Passage(passage.title, start, end))
+    for passage in row_passages:
+        end = start + len(passage.text_in_prompt())
+        passages.append(Passage(passage.title, start, end))
         start = end + len(SEPARATOR)
-    text = SEPARATOR.join(passage.shown() for passage in passages)
-    hashed = str(tuple((passage.title, passage.text) for passage in passages))
-    return Document(made_id(key, hashed, 8), text, passages=tuple(spans))
+    text = SEPARATOR.join(passage.text_in_prompt() for passage in row_passages)
+    titles_and_texts = tuple((passage.title, passage.text) for passage in row_passages)
+    document_id = id_from_text(id_prefix, str(titles_and_texts), digits=8)
+    return Document(document_id, text, passages=tuple(passages))

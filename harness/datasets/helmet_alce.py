@@ -18,19 +18,19 @@ from harness.datasets.rows import (
     RowError,
     StrictRow,
     clean_answers,
-    made_id,
+    id_from_text,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Passage, Question
 
-PASSAGES = 700
+MAX_PASSAGES = 700
 
 
 class _Passage(StrictRow):
     title: str
     text: str
 
-    def shown(self, number: int) -> str:
+    def text_in_prompt(self, number: int) -> str:
         """The passage as the authors' prompt shows it: "Document [1](Title: Ada): She wrote."
 
         Args:
@@ -70,23 +70,25 @@ def parse_row(raw: RawRow) -> Group:
     refuse_blank({"question": row.question})
     if not row.docs:
         raise RowError("docs", "is empty")
-    accepted = row.short_answers()
-    document = _document(row)
-    flat = itertools.chain.from_iterable(accepted)
+    answers_of_each_part = row.short_answers()
+    document = _document_of_passages(row)
+    all_answers = itertools.chain.from_iterable(answers_of_each_part)
     question = Question(document.id, row.question, (document.id,))
-    gold = Gold(clean_answers(flat, "answers"), extra={"short_answers": accepted})
+    extra = {"short_answers": answers_of_each_part}
+    gold = Gold(clean_answers(all_answers, "answers"), extra=extra)
     return Group(document, (Example(question, gold),))
 
 
-def _document(row: _Row) -> Document:
+def _document_of_passages(row: _Row) -> Document:
     """The first 700 passages of a row as one document, a passage each."""
-    shown = []
-    spans = []
+    texts = []
+    passages = []
     start = 0
-    for number, passage in enumerate(row.docs[:PASSAGES], start=1):
-        text = passage.shown(number)
-        spans.append(Passage(passage.title, start, start + len(text)))
-        shown.append(text)
-        start += len(text) + len(SEPARATOR)
-    text = SEPARATOR.join(shown)
-    return Document(made_id("alce", f"{row.question}\n{text}"), text, passages=tuple(spans))
+    for number, passage in enumerate(row.docs[:MAX_PASSAGES], start=1):
+        passage_text = passage.text_in_prompt(number)
+        passages.append(Passage(passage.title, start, start + len(passage_text)))
+        texts.append(passage_text)
+        start += len(passage_text) + len(SEPARATOR)
+    text = SEPARATOR.join(texts)
+    document_id = id_from_text("alce", f"{row.question}\n{text}")
+    return Document(document_id, text, passages=tuple(passages))

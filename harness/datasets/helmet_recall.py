@@ -16,32 +16,33 @@ from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     SEPARATOR,
     Group,
+    QuestionText,
     RowError,
     StrictRow,
     clean_answers,
-    made_id,
+    group_of_one_question,
+    id_from_text,
     refuse_blank,
-    text_with_question,
 )
 from harness.types import Document, Example, Gold, Passage, Question
 
-SHOTS = 2
+SOLVED_EXAMPLES = 2  # in the question of a row of json_kv, as the authors' prompt has them
 
 
-class _KeyRow(StrictRow):
+class _KeyValueRow(StrictRow):
     context: str
     question: str
     answer: str | list[str]
     demos: list[list[str]]
 
 
-class _Candidate(StrictRow):
+class _Passage(StrictRow):
     id: str
     text: str
     label: int
     title: str | None = None
 
-    def shown(self) -> str:
+    def text_in_prompt(self) -> str:
         """The passage as the authors' prompt shows it: "[ID: 7] Document (Title: Ada): She
         wrote."
         """
@@ -50,10 +51,10 @@ class _Candidate(StrictRow):
         return f"[ID: {self.id}] Document (Title: {self.title}): {self.text}"
 
 
-class _RankRow(StrictRow):
+class _RankingRow(StrictRow):
     qid: str
     query: str
-    ctxs: list[_Candidate]
+    ctxs: list[_Passage]
 
 
 def parse_key(raw: RawRow) -> Group:
@@ -62,22 +63,22 @@ def parse_key(raw: RawRow) -> Group:
 
     Raises RowError, which names the field.
     """
-    row = _KeyRow.read(raw)
+    row = _KeyValueRow.read(raw)
     refuse_blank({"context": row.context, "question": row.question})
     answers = row.answer
     if isinstance(answers, str):
         answers = [answers]
-    lines = []
-    for number, pair in enumerate(row.demos[:SHOTS]):
+    examples_and_key = []
+    for number, pair in enumerate(row.demos[:SOLVED_EXAMPLES]):
         if len(pair) != 2:
             raise RowError(f"demos[{number}]", f"should be a key and a value, are {len(pair)}")
         key, value = pair
-        lines.append(f"Key: {key}\nCorresponding value: {value}")
-    lines.append(f"Key: {row.question}")
-    name = made_id("json-kv", f"{row.context}\n{row.question}")
-    asked = (name, SEPARATOR.join(lines))
-    return text_with_question(
-        "json-kv-text", row.context, asked, clean_answers(answers, "answer"), {}
+        examples_and_key.append(f"Key: {key}\nCorresponding value: {value}")
+    examples_and_key.append(f"Key: {row.question}")
+    question_id = id_from_text("json-kv", f"{row.context}\n{row.question}")
+    question = QuestionText(question_id, SEPARATOR.join(examples_and_key))
+    return group_of_one_question(
+        "json-kv-text", row.context, question, clean_answers(answers, "answer"), extra={}
     )
 
 
@@ -87,26 +88,26 @@ def parse_ranking(raw: RawRow) -> Group:
     Gold.extra: labels (id of a passage -> its grade), and draw_key, which identifies the question
     for the draw of its solved examples. Raises RowError, which names the field.
     """
-    row = _RankRow.read(raw)
+    row = _RankingRow.read(raw)
     refuse_blank({"query": row.query})
     if not row.ctxs:
         raise RowError("ctxs", "is empty")
     best_first = sorted(row.ctxs, key=attrgetter("label"), reverse=True)
     ranking = " > ".join(map(attrgetter("id"), best_first))
-    labels = {passage.id: passage.label for passage in row.ctxs}
-    document = _document(row)
+    grade_by_passage_id = {passage.id: passage.label for passage in row.ctxs}
+    document = _document_of_passages(row)
     question = Question(document.id, f"Query: {row.query}", (document.id,))
-    gold = Gold((ranking,), extra={"labels": labels, "draw_key": row.qid})
+    gold = Gold((ranking,), extra={"labels": grade_by_passage_id, "draw_key": row.qid})
     return Group(document, (Example(question, gold),))
 
 
-def _document(row: _RankRow) -> Document:
+def _document_of_passages(row: _RankingRow) -> Document:
     """The passages of a row as one document; its id is the question's and a hash of the text."""
-    spans = []
+    passages = []
     start = 0
     for passage in row.ctxs:
-        end = start + len(passage.shown())
-        spans.append(Passage(passage.title or "", start, end))
+        end = start + len(passage.text_in_prompt())
+        passages.append(Passage(passage.title or "", start, end))
         start = end + len(SEPARATOR)
-    text = SEPARATOR.join(passage.shown() for passage in row.ctxs)
-    return Document(made_id(row.qid, text, 8), text, passages=tuple(spans))
+    text = SEPARATOR.join(passage.text_in_prompt() for passage in row.ctxs)
+    return Document(id_from_text(row.qid, text, digits=8), text, passages=tuple(passages))

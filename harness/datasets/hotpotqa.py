@@ -20,7 +20,7 @@ from harness.datasets.rows import (
     RowError,
     StrictRow,
     gold_answers,
-    made_id,
+    id_from_text,
     records_from_columns,
 )
 
@@ -141,7 +141,7 @@ def parse_row(raw: RawRow) -> Row:
         extra["facts_past_the_end"] = past
     question_id = row.id
     if question_id is None:
-        question_id = made_id("hotpotqa", row.question)
+        question_id = id_from_text("hotpotqa", row.question)
     return Row(
         id=question_id,
         question=row.question,

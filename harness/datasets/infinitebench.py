@@ -14,11 +14,12 @@ from harness.datasets.longbench_v2 import LETTERS, four_options
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
+    QuestionText,
     RowError,
     StrictRow,
     clean_answers,
+    group_of_one_question,
     refuse_blank,
-    text_with_question,
 )
 
 
@@ -30,7 +31,8 @@ class _Row(StrictRow):
     options: list[str] | None = None
 
 
-ASKED = {  # in place of the row's input, as the authors' templates do
+# Subset -> the question in place of the row's input, as in the authors' templates.
+QUESTION_OF_ALL_ROWS = {
     "longdialogue_qa_eng": 'Which character is most likely "$$MASK$$"?',
     "longbook_sum_eng": "Summarize the book.",
 }
@@ -51,43 +53,49 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group:
         RowError: A field is missing or cannot be used; the error names it.
     """
     row = _Row.read(raw)
-    question = ASKED.get(subset or "", row.input)
-    refuse_blank({"input": question, "context": row.context})
-    answers = clean_answers(_listed(row.answer), "answer")
-    asked = (str(row.id), question)
-    if not row.options and "choice" not in (subset or ""):
-        return text_with_question("infinitebench", row.context, asked, answers, {})
-    return _with_options(row, asked, answers)
+    words = QUESTION_OF_ALL_ROWS.get(subset or "", row.input)
+    refuse_blank({"input": words, "context": row.context})
+    answers = clean_answers(_answer_list(row.answer), "answer")
+    question = QuestionText(str(row.id), words)
+    needs_options = "choice" in (subset or "")
+    if row.options or needs_options:
+        return _multiple_choice_group(row, question, answers)
+    return group_of_one_question("infinitebench", row.context, question, answers, {})
 
 
-def _listed(answer: list[str] | str) -> list[str]:
+def _answer_list(answer: list[str] | str) -> list[str]:
     """The accepted answers of a row as a list; a single one may be given without: "a" -> ["a"]."""
     if isinstance(answer, str):
         return [answer]
     return answer
 
 
-def _with_options(row: _Row, asked: tuple[str, str], answers: tuple[str, ...]) -> Group:
-    """Make a question of En.MC, with its four options.
+def _multiple_choice_group(
+    row: _Row, question: QuestionText, right_option_and_letter: tuple[str, ...]
+) -> Group:
+    """Make the text and the question of a row of En.MC, with its four options.
 
     Args:
         row: The row.
-        asked: The id and the words of its question.
-        answers: The right option, and its letter where the row has that too.
+        question: Its question.
+        right_option_and_letter: ("Ada",), or ("Ada", "A") where the row has the letter too.
 
     Raises:
         RowError: The answer is none of the options, or these are not four.
     """
     options = row.options or []
-    if options and answers[0] not in options:
-        raise RowError("answer", f"'{answers[0]}' is none of the options")
-    label = 0
+    right_option, *letter = right_option_and_letter
+    if options and right_option not in options:
+        raise RowError("answer", f"'{right_option}' is none of the options")
+    right_index = 0
     if options:
-        label = options.index(answers[0])
-    extra = four_options(options, label)
-    if answers[1:] not in ((), (LETTERS[label],)):
+        right_index = options.index(right_option)
+    extra = four_options(options, right_index)
+    if letter not in ([], [LETTERS[right_index]]):
         raise RowError(
             "answer", "should be one of the options, with nothing or its letter behind it"
         )
-    gold = (options[label],)
-    return text_with_question("infinitebench", row.context, asked, gold, extra, *options)
+    gold_answers = (options[right_index],)
+    return group_of_one_question(
+        "infinitebench", row.context, question, gold_answers, extra, options
+    )

@@ -15,12 +15,12 @@ from harness.datasets.rows import (
     Skip,
     StrictRow,
     clean_answers,
-    made_id,
+    id_from_text,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Question
 
-RATED = "rated by a model or a person"
+RATED_BY_JUDGE = "rated by a model or a person"
 
 
 class _Row(StrictRow):
@@ -30,21 +30,21 @@ class _Row(StrictRow):
     evaluation: str
 
 
-def _example(number: int, document: Document, instruction: str, output: str) -> Example:
+def _example(number: int, document: Document, question_text: str, gold_answer: str) -> Example:
     """Make one question of a document.
 
     Args:
         number: Its number in the row, from 0.
         document: The document.
-        instruction: The text of the question.
-        output: The gold answer.
+        question_text: Its words.
+        gold_answer: The accepted answer.
 
     Raises:
         RowError: One of the two is blank.
     """
-    refuse_blank({f"instructions[{number}]": instruction})
-    answers = clean_answers([output], f"outputs[{number}]")
-    question = Question(f"{document.id}-{number}", instruction, (document.id,))
+    refuse_blank({f"instructions[{number}]": question_text})
+    answers = clean_answers([gold_answer], f"outputs[{number}]")
+    question = Question(f"{document.id}-{number}", question_text, (document.id,))
     return Example(question, Gold(answers))
 
 
@@ -56,15 +56,15 @@ def parse_row(raw: RawRow) -> Group | Skip:
     """
     row = _Row.read(raw)
     if row.evaluation in ("LLM", "human"):
-        return Skip(RATED)
+        return Skip(RATED_BY_JUDGE)
     refuse_blank({"input": row.input})
     if len(row.outputs) != len(row.instructions):
         wanted = f"should be one of each of {len(row.instructions)} instructions"
         raise RowError("outputs", f"{wanted}, are {len(row.outputs)}")
-    key = "\n".join([row.input, *row.instructions])
-    document = Document(made_id("leval", key), row.input)
-    pairs = zip(row.instructions, row.outputs, strict=True)
+    text_and_questions = "\n".join([row.input, *row.instructions])
+    document = Document(id_from_text("leval", text_and_questions), row.input)
+    questions_and_answers = zip(row.instructions, row.outputs, strict=True)
     examples = []
-    for number, (instruction, output) in enumerate(pairs):
-        examples.append(_example(number, document, instruction, output))
+    for number, (question_text, gold_answer) in enumerate(questions_and_answers):
+        examples.append(_example(number, document, question_text, gold_answer))
     return Group(document, tuple(examples))

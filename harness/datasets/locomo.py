@@ -14,6 +14,7 @@ question's hash, where the authors draw it anew in each run.
 """
 
 import re
+from collections.abc import Mapping
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -21,9 +22,9 @@ from harness.datasets.rows import (
     Row,
     RowError,
     StrictRow,
-    assemble,
     clean_answers,
-    made_id,
+    example_and_document,
+    id_from_text,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Question, Support
@@ -36,9 +37,10 @@ CATEGORIES = {
     5: "adversarial",
 }
 NOT_MENTIONED = "Not mentioned in the conversation"
-_DATED = "{} Use DATE of CONVERSATION to answer with an approximate date."
-_CHOICE = "{} Select the correct answer: (a) {} (b) {}."
-_SESSION = re.compile(r"session_(\d+)")
+_WITH_SENTENCE_ON_DATES = "{} Use DATE of CONVERSATION to answer with an approximate date."
+_HEX_DIGITS_BELOW_8 = tuple("01234567")  # a hash ends in one of them half of the time
+_WITH_OPTIONS = "{} Select the correct answer: (a) {} (b) {}."
+_SESSION_KEY = re.compile(r"session_(\d+)")
 _TURN_ID = re.compile(r"D:?(\d+):(\d+)")
 
 
@@ -48,7 +50,7 @@ class _Turn(StrictRow):
     text: str
     blip_caption: str | None = None
 
-    def shown(self) -> str:
+    def text_in_prompt(self) -> str:
         """The turn as the authors' prompt shows it: 'Ann said, "Hi"', and below it what she
         shares.
         """
@@ -58,7 +60,7 @@ class _Turn(StrictRow):
         return text
 
 
-class _Asked(StrictRow):
+class _RowQuestion(StrictRow):
     question: str
     answer: str | int | float | None = None
     adversarial_answer: str | None = None
@@ -69,16 +71,16 @@ class _Asked(StrictRow):
 class _Row(StrictRow):
     sample_id: str
     conversation: RawRow
-    qa: list[_Asked]
+    qa: list[_RowQuestion]
 
 
 class _Session(StrictRow):
     date: str
     turns: list[_Turn]
 
-    def shown(self) -> str:
+    def text_in_prompt(self) -> str:
         """The turns as the authors' prompt shows them, one below the other."""
-        return "\n".join(turn.shown() for turn in self.turns)
+        return "\n".join(turn.text_in_prompt() for turn in self.turns)
 
 
 def _sessions(conversation: RawRow) -> list[_Session]:
@@ -92,111 +94,126 @@ def _sessions(conversation: RawRow) -> list[_Session]:
     """
     numbers = []
     for key in conversation:
-        found = _SESSION.fullmatch(key)
-        if found is not None:
-            numbers.append(int(found.group(1)))
+        session_key = _SESSION_KEY.fullmatch(key)
+        if session_key is not None:
+            numbers.append(int(session_key.group(1)))
     sessions = []
     for number in sorted(numbers):
-        name = f"session_{number}"
-        raw = {"date": conversation.get(f"{name}_date_time"), "turns": conversation[name]}
+        key = f"session_{number}"
+        raw = {"date": conversation.get(f"{key}_date_time"), "turns": conversation[key]}
         try:
             session = _Session.read(raw)
         except RowError as error:
-            raise RowError(f"conversation.{name}", f"{error.field} {error.problem}") from None
+            raise RowError(f"conversation.{key}", f"{error.field} {error.problem}") from None
         if session.turns:
             sessions.append(session)
     return sessions
 
 
-def _document(name: str, sessions: list[_Session]) -> tuple[Document, dict[str, Support]]:
+def _document_and_turn_spans(
+    document_id: str, sessions: list[_Session]
+) -> tuple[Document, dict[str, Support]]:
     """Make the document of a conversation, with a passage for each session.
 
     Args:
-        name: The document's id.
+        document_id: The document's id.
         sessions: The sessions, in order.
 
     Returns:
         The document, and the span of each turn in it by its id, "D1:1".
     """
     titles = [f"DATE: {session.date}\nCONVERSATION:" for session in sessions]
-    texts = [session.shown() for session in sessions]
-    row = Row(name, "-", tuple(zip(titles, texts, strict=True)), ())
-    _, document = assemble(row)
-    spans = {}
+    texts = [session.text_in_prompt() for session in sessions]
+    row = Row(document_id, "-", tuple(zip(titles, texts, strict=True)), ())
+    _, document = example_and_document(row)
+    span_by_turn_id = {}
     for passage, session, text in zip(document.passages, sessions, texts, strict=True):
         start = passage.end - len(text)
         for turn in session.turns:
-            end = start + len(turn.shown())
-            spans[turn.dia_id] = Support(name, start, end)
-            start = end + 1
-    return document, spans
+            end = start + len(turn.text_in_prompt())
+            span_by_turn_id[turn.dia_id] = Support(document_id, start, end)
+            start = end + len("\n")
+    return document, span_by_turn_id
 
 
-def _evidence(marks: list[str], spans: dict[str, Support]) -> tuple[Support, ...]:
-    """The spans of the turns that a question names as evidence; ids that are not there are passed
+def _evidence_spans(
+    evidence: list[str], span_by_turn_id: Mapping[str, Support]
+) -> tuple[Support, ...]:
+    """The spans of the turns that a question names as evidence, each once; unknown ids are passed
     over.
 
     Args:
-        marks: As the row has them, ["D1:1", "D2:3; D2:4"].
-        spans: Id of each turn -> its span.
+        evidence: As the row has it, ["D1:1", "D2:3; D2:4"].
+        span_by_turn_id: Id of each turn, "D1:1" -> its span.
     """
-    named = []
-    for mark in marks:
-        for session, turn in _TURN_ID.findall(mark):
-            named.append(f"D{int(session)}:{int(turn)}")
-    return tuple(spans[name] for name in dict.fromkeys(named) if name in spans)
+    turn_ids = []
+    for text_with_ids in evidence:
+        for session, turn in _TURN_ID.findall(text_with_ids):
+            turn_ids.append(f"D{int(session)}:{int(turn)}")
+    known_ids = [turn_id for turn_id in dict.fromkeys(turn_ids) if turn_id in span_by_turn_id]
+    return tuple(span_by_turn_id[turn_id] for turn_id in known_ids)
 
 
-def _adversarial(asked: _Asked, name: str) -> tuple[str, dict[str, object]]:
-    """The text of a question of category 5 with its two options, and {"options": the two}.
+def _adversarial_options(row_question: _RowQuestion, field: str) -> list[str]:
+    """The two options of a question of category 5, in an order drawn by the question's hash.
+
+    ["Not mentioned in the conversation", "a red hat"] or the other way round
 
     Args:
-        asked: The question; its adversarial answer is the wrong option.
-        name: Its place in the row, for the error.
+        row_question: The question; its adversarial answer is the wrong option.
+        field: Its place in the row, "qa[3]", for the error.
 
     Raises:
         RowError: The wrong option is blank.
     """
-    wrong = str(asked.adversarial_answer or asked.answer)
-    refuse_blank({f"{name}.adversarial_answer": wrong})
+    wrong = str(row_question.adversarial_answer or row_question.answer)
+    refuse_blank({f"{field}.adversarial_answer": wrong})
     options = [NOT_MENTIONED, wrong]
-    if made_id("", asked.question).endswith(tuple("01234567")):
+    hash_of_question = id_from_text("", row_question.question)
+    if hash_of_question.endswith(_HEX_DIGITS_BELOW_8):
         options.reverse()
-    return _CHOICE.format(asked.question, *options), {"options": options}
+    return options
 
 
-def _example(asked: _Asked, number: int, document: Document, spans: dict[str, Support]) -> Example:
+def _example(
+    row_question: _RowQuestion,
+    number: int,
+    document: Document,
+    span_by_turn_id: Mapping[str, Support],
+) -> Example:
     """Make one question of a conversation, with the accepted answer and evidence of its category.
 
     Args:
-        asked: The question as the row has it.
+        row_question: The question as the row has it.
         number: Its number in the row, from 0.
         document: The conversation.
-        spans: Id of each turn -> its span.
+        span_by_turn_id: Id of each turn -> its span.
 
     Raises:
         RowError: A field cannot be used.
     """
-    name = f"qa[{number}]"
-    refuse_blank({f"{name}.question": asked.question})
-    if asked.category not in CATEGORIES:
-        raise RowError(f"{name}.category", f"should be 1 to 5, is {asked.category}")
-    extra: dict[str, object] = {"category": asked.category, "type": CATEGORIES[asked.category]}
-    text = asked.question
+    field = f"qa[{number}]"
+    refuse_blank({f"{field}.question": row_question.question})
+    category = row_question.category
+    if category not in CATEGORIES:
+        raise RowError(f"{field}.category", f"should be 1 to 5, is {category}")
+    extra: dict[str, object] = {"category": category, "type": CATEGORIES[category]}
+    text = row_question.question
     answer = ""
-    if asked.answer is not None:
-        answer = str(asked.answer)
-    supporting = _evidence(asked.evidence, spans)
-    if asked.category == 2:
-        text = _DATED.format(text)
-    if asked.category == 3:
+    if row_question.answer is not None:
+        answer = str(row_question.answer)
+    supporting = _evidence_spans(row_question.evidence, span_by_turn_id)
+    if CATEGORIES[category] == "temporal":
+        text = _WITH_SENTENCE_ON_DATES.format(text)
+    if CATEGORIES[category] == "open-domain":
         answer = answer.split(";")[0].strip()
-    if asked.category == 5:
-        text, options = _adversarial(asked, name)
+    if CATEGORIES[category] == "adversarial":
+        options = _adversarial_options(row_question, field)
+        text = _WITH_OPTIONS.format(text, *options)
         answer = NOT_MENTIONED
         supporting = ()
-        extra |= options
-    answers = clean_answers([answer], f"{name}.answer")
+        extra["options"] = options
+    answers = clean_answers([answer], f"{field}.answer")
     question = Question(f"{document.id}-{number}", text, (document.id,))
     return Example(question, Gold(answers, supporting, extra))
 
@@ -210,8 +227,8 @@ def parse_row(raw: RawRow) -> Group:
     """
     row = _Row.read(raw)
     sessions = _sessions(row.conversation)
-    document, spans = _document(row.sample_id, sessions)
+    document, span_by_turn_id = _document_and_turn_spans(row.sample_id, sessions)
     examples = []
-    for number, asked in enumerate(row.qa):
-        examples.append(_example(asked, number, document, spans))
+    for number, row_question in enumerate(row.qa):
+        examples.append(_example(row_question, number, document, span_by_turn_id))
     return Group(document, tuple(examples))

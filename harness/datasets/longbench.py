@@ -22,7 +22,7 @@ after a move.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,18 +38,20 @@ from harness.datasets.placing import rearrange
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
+    QuestionText,
     Row,
     RowError,
     Skip,
     StrictRow,
     clean_answers,
+    group_of_one_question,
     refuse_blank,
-    text_with_question,
 )
 from harness.errors import ConfigError
 
-UNKNOWN = "not among the original data set's rows"
-UNLIKE = "whose supporting passages are not in the text"
+NO_ORIGINAL_ROW = "not among the original data set's rows"
+SUPPORT_NOT_IN_TEXT = "whose supporting passages are not in the text"
+_COMPARED_CHARACTERS = 80  # of a paragraph's beginning, to tell passages of one title apart
 _PASSAGE_HEAD = re.compile(r"^Passage \d+:\n", re.MULTILINE)
 
 
@@ -86,15 +88,20 @@ def parse_row(raw: RawRow, *, subset: str | None = None, question: str | None = 
             "dataset",
             f"the row is of '{row.dataset}', not of '{subset}'; give the file of '{subset}'",
         )
-    asked = row.input
-    if not asked.strip():
-        asked = question or ""
-    refuse_blank({"_id": row.id, "input": asked, "context": row.context})
+    words = row.input
+    if not words.strip():
+        words = question or ""
+    refuse_blank({"_id": row.id, "input": words, "context": row.context})
     answers = clean_answers(row.answers, "answers")
-    inputs = {"length": row.length, "language": row.language, "all_classes": row.all_classes}
-    extra = {key: value for key, value in inputs.items() if value is not None}
-    name = row.dataset or subset or "longbench"
-    return text_with_question(name, row.context, (row.id, asked), answers, extra)
+    scorer_inputs = {
+        "length": row.length,
+        "language": row.language,
+        "all_classes": row.all_classes,
+    }
+    extra = {key: value for key, value in scorer_inputs.items() if value is not None}
+    document_prefix = row.dataset or subset or "longbench"
+    asked = QuestionText(row.id, words)
+    return group_of_one_question(document_prefix, row.context, asked, answers, extra)
 
 
 def _is_of_subset(row: _LongBenchRow, subset: str | None) -> bool:
@@ -128,14 +135,14 @@ def support_parser(
             "--set dataset.support=FILE"
         )
         raise ConfigError([f"dataset.place, dataset.distance: {problem}; {way_out}"])
-    originals = dict(_read_originals(support))
+    row_by_question = _read_original_rows(support)
 
     def parse(raw: RawRow) -> Row | Skip:
         """Parse a LongBench row, and move its supporting passages; its passages are numbered anew.
 
         Skip where its original row is not found or does not match. Raises RowError.
         """
-        row = _row_with_support(parse_row(raw, subset=config.subset), originals)
+        row = _row_with_support(parse_row(raw, subset=config.subset), row_by_question)
         if isinstance(row, Skip):
             return row
         moved = rearrange(row, placement)
@@ -148,19 +155,21 @@ def support_parser(
     return parse
 
 
-def _read_originals(support: str) -> Iterator[tuple[str, Row]]:
-    """Yield (question, row) of the original data set, the question in small letters.
+def _read_original_rows(support: str) -> dict[str, Row]:
+    """Map each question of the original data set, in small letters, to its row.
 
     Args:
         support: A preset, or a file or folder with its rows.
     """
-    for file in find_source(_config_of_originals(support)).files:
-        for row in parse_each(read_rows(file), _parse_original):
+    row_by_question: dict[str, Row] = {}
+    for file in find_source(_config_of_original_rows(support)).files:
+        for row in parse_each(read_rows(file), _parse_original_row):
             if isinstance(row, Row):
-                yield _folded(row.question), row
+                row_by_question[_folded(row.question)] = row
+    return row_by_question
 
 
-def _config_of_originals(support: str) -> DatasetConfig:
+def _config_of_original_rows(support: str) -> DatasetConfig:
     """The config of the data set with the original rows, used to find its files and for nothing
     else.
 
@@ -183,7 +192,7 @@ def _config_of_originals(support: str) -> DatasetConfig:
     return DatasetConfig.model_validate(merged)
 
 
-def _parse_original(raw: RawRow) -> Row | Skip:
+def _parse_original_row(raw: RawRow) -> Row | Skip:
     """Parse a row of the original data set: MuSiQue's, which has `paragraphs`, or one of
     HotpotQA's form. Raises RowError.
     """
@@ -192,30 +201,31 @@ def _parse_original(raw: RawRow) -> Row | Skip:
     return hotpotqa.parse_row(raw)
 
 
-def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
+def _row_with_support(group: Group, original_rows: Mapping[str, Row]) -> Row | Skip:
     """Split a LongBench row into passages, and mark those that its original row marks.
 
     Args:
         group: The row's text and question.
-        originals: Question in small letters with single spaces -> row of the original data set.
+        original_rows: Question in small letters with single spaces -> row of the original data set.
 
     Returns:
         The row with its passages; Skip where it has no original row, or a supporting passage is not
         in its text.
     """
     example = group.examples[0]
-    original = originals.get(_folded(example.question.text))
+    original = original_rows.get(_folded(example.question.text))
     if original is None:
-        return Skip(UNKNOWN)
-    passages = _passages(group.document.text)
+        return Skip(NO_ORIGINAL_ROW)
+    passages = _split_passages(group.document.text)
     supporting: set[int] = set()
     for number in original.supporting:
-        index = _passage_index(passages, *original.paragraphs[number])
+        title, text = original.paragraphs[number]
+        index = _find_passage(passages, title, text)
         if index is None:
-            return Skip(UNLIKE)
+            return Skip(SUPPORT_NOT_IN_TEXT)
         supporting.add(index)
     if not supporting:
-        return Skip(UNLIKE)
+        return Skip(SUPPORT_NOT_IN_TEXT)
     return Row(
         id=example.question.id,
         question=example.question.text,
@@ -226,38 +236,44 @@ def _row_with_support(group: Group, originals: Mapping[str, Row]) -> Row | Skip:
     )
 
 
-def _passages(text: str) -> tuple[tuple[str, str], ...]:
+def _split_passages(text: str) -> tuple[tuple[str, str], ...]:
     r"""Divide a LongBench text into its passages, (title, text) of each.
 
     "Passage 1:\nAda\nShe wrote.\n\nPassage 2:\nBob\nHe read."
         -> (("Ada", "She wrote."), ("Bob", "He read."))
     """
     passages = []
-    _, *parts = _PASSAGE_HEAD.split(text)  # what stands before the first head is left out
-    for part in parts:
-        title, _, rest = part.partition("\n")
-        passages.append((title.strip(), rest.strip("\n")))
+    _, *texts_after_heads = _PASSAGE_HEAD.split(text)  # the text before the first head is left out
+    for title_and_text in texts_after_heads:
+        title, _, passage_text = title_and_text.partition("\n")
+        passages.append((title.strip(), passage_text.strip("\n")))
     return tuple(passages)
 
 
-def _passage_index(passages: tuple[tuple[str, str], ...], title: str, text: str) -> int | None:
-    """Find a passage by its title; of several with this title, the one with the text.
+def _find_passage(
+    passages: Sequence[tuple[str, str]], wanted_title: str, wanted_text: str
+) -> int | None:
+    """The index of the passage with a title; of several with this title, of the one with the text.
 
     Args:
         passages: (title, text) of each passage.
-        title: The title to find.
-        text: The text to find, of which the first 80 characters are compared.
+        wanted_title: The title to find, whatever its case and spaces.
+        wanted_text: The text to find in the passage, of which the first 80 characters are compared.
 
     Returns:
-        Its index; None where no passage has the title.
+        The index; that of the first with the title where none has the text; None where no passage
+        has the title.
     """
-    named = [index for index, (name, _) in enumerate(passages) if _folded(name) == _folded(title)]
-    if not named:
-        return None
-    for index in named:
-        if _folded(text)[:80] in _folded(passages[index][1]):
+    wanted_beginning = _folded(wanted_text)[:_COMPARED_CHARACTERS]
+    first_with_title = None
+    for index, (title, text) in enumerate(passages):
+        if _folded(title) != _folded(wanted_title):
+            continue
+        if wanted_beginning in _folded(text):
             return index
-    return named[0]
+        if first_with_title is None:
+            first_with_title = index
+    return first_with_title
 
 
 def _folded(text: str) -> str:

@@ -10,7 +10,14 @@ several answers.
 """
 
 from harness.datasets.raw_rows import RawRow
-from harness.datasets.rows import Group, StrictRow, clean_answers, refuse_blank, text_with_question
+from harness.datasets.rows import (
+    Group,
+    QuestionText,
+    StrictRow,
+    clean_answers,
+    group_of_one_question,
+    refuse_blank,
+)
 
 
 class _Row(StrictRow):
@@ -33,6 +40,6 @@ def parse_row(raw: RawRow) -> Group:
         {"id": row.id, "context": row.context, "question_nonthinking": row.question_nonthinking}
     )
     extra = {"lines": row.answer, "type": row.secondary_task, "level": row.difficulty.lower()}
-    asked = (row.id, row.question_nonthinking)
+    question = QuestionText(row.id, row.question_nonthinking)
     answers = clean_answers(row.answer, "answer")
-    return text_with_question("longbench-pro", row.context, asked, answers, extra)
+    return group_of_one_question("longbench-pro", row.context, question, answers, extra)

@@ -14,10 +14,17 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from harness.datasets.raw_rows import RawRow
-from harness.datasets.rows import Group, RowError, StrictRow, refuse_blank, text_with_question
+from harness.datasets.rows import (
+    Group,
+    QuestionText,
+    RowError,
+    StrictRow,
+    group_of_one_question,
+    refuse_blank,
+)
 
 LETTERS = "ABCD"
-_VALUES = {
+_ALLOWED_VALUES = {
     "answer": tuple(LETTERS),
     "difficulty": ("easy", "hard"),
     "length": ("short", "medium", "long"),
@@ -36,14 +43,14 @@ class _Row(StrictRow):
     context: str
 
 
-def four_options(options: Sequence[str], label: int) -> dict[str, object]:
+def four_options(options: Sequence[str], right_index: int) -> dict[str, object]:
     """What Gold.extra has of a question with four options: {"gold_label": 2, "all_classes": [..]}.
 
     gold_label counts from 1.
 
     Args:
         options: The texts of the options.
-        label: The index of the right option, from 0.
+        right_index: The index of the right option, from 0.
 
     Raises:
         RowError: There are not four, or one is blank.
@@ -53,7 +60,7 @@ def four_options(options: Sequence[str], label: int) -> dict[str, object]:
     for letter, option in zip(LETTERS, options, strict=True):
         if not option.strip():
             raise RowError("options", f"option {letter} is empty")
-    return {"gold_label": label + 1, "all_classes": list(options)}
+    return {"gold_label": right_index + 1, "all_classes": list(options)}
 
 
 def parse_row(raw: RawRow) -> Group:
@@ -62,24 +69,24 @@ def parse_row(raw: RawRow) -> Group:
     Gold.extra: gold_label (from 1), all_classes, level, type, sub_domain, length_class. Raises
     RowError, which names the field.
     """
-    names = [f"choice_{letter}" for letter in LETTERS]
-    row = _Row.read({**raw, "options": [raw[name] for name in names if name in raw]})
+    choice_fields = [f"choice_{letter}" for letter in LETTERS]
+    options = [raw[field] for field in choice_fields if field in raw]
+    row = _Row.read({**raw, "options": options})
     refuse_blank({"_id": row.id, "question": row.question, "context": row.context})
-    for name, values in _VALUES.items():
-        value = getattr(row, name)
+    for field, values in _ALLOWED_VALUES.items():
+        value = getattr(row, field)
         if value not in values:
             raise RowError(
-                name, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'"
+                field, f"should be {', '.join(values[:-1])} or {values[-1]}, is '{value}'"
             )
-    more = {
+    kinds = {
         "level": row.difficulty,
         "type": row.domain,
         "sub_domain": row.sub_domain,
         "length_class": row.length,
     }
-    right = LETTERS.index(row.answer)
-    extra = four_options(row.options, right) | more
-    asked = (row.id, row.question)
-    return text_with_question(
-        "longbench-v2", row.context, asked, (row.options[right],), extra, *row.options
-    )
+    right_index = LETTERS.index(row.answer)
+    extra = four_options(row.options, right_index) | kinds
+    question = QuestionText(row.id, row.question)
+    answers = (row.options[right_index],)
+    return group_of_one_question("longbench-v2", row.context, question, answers, extra, row.options)

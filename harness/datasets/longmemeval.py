@@ -21,13 +21,13 @@ from harness.datasets.rows import (
     RowError,
     Skip,
     StrictRow,
-    assemble,
+    example_and_document,
     refuse_blank,
     type_name,
 )
 from harness.types import Document, Support
 
-PROMPTS = {  # type of question -> its prompt in configs/judges/longmemeval.yaml
+JUDGE_PROMPTS = {  # type of question -> its prompt in configs/judges/longmemeval.yaml
     "single-session-user": "fact",
     "single-session-assistant": "fact",
     "multi-session": "fact",
@@ -62,45 +62,58 @@ def _checked_row(raw: RawRow) -> _Row:
     row = _Row.read(raw)
     if isinstance(row.answer, bool) or not isinstance(row.answer, str | int | float):
         raise RowError("answer", f"should be a string or a number, is {type_name(row.answer)}")
-    dates = {f"haystack_dates[{n}]": date for n, date in enumerate(row.haystack_dates)}
-    asked = {
-        "question": row.question,
-        "answer": str(row.answer),
-        "question_date": row.question_date,
-    }
-    refuse_blank({**asked, **dates})
+    date_by_field = {f"haystack_dates[{n}]": date for n, date in enumerate(row.haystack_dates)}
+    refuse_blank(
+        {
+            "question": row.question,
+            "answer": str(row.answer),
+            "question_date": row.question_date,
+            **date_by_field,
+        }
+    )
     n_sessions = len(row.haystack_sessions)
-    if n_sessions != len(dates):
+    n_dates = len(row.haystack_dates)
+    if n_sessions != n_dates:
         raise RowError(
             "haystack_dates",
-            f"should be a date for each of {n_sessions} sessions, are {len(dates)}",
+            f"should be a date for each of {n_sessions} sessions, are {n_dates}",
         )
-    if row.question_type not in PROMPTS:
-        raise RowError(
-            "question_type", f"should be one of {', '.join(PROMPTS)}, is '{row.question_type}'"
-        )
+    if row.question_type not in JUDGE_PROMPTS:
+        known = ", ".join(JUDGE_PROMPTS)
+        raise RowError("question_type", f"should be one of {known}, is '{row.question_type}'")
     return row
 
 
-def _session_text(date: str, turns: list[_Turn]) -> tuple[str, list[tuple[int, int]]]:
+class _CharacterSpan(NamedTuple):
+    """A part of a text: the index of its first character, and of the character after its last."""
+
+    start: int
+    end: int
+
+
+class _Session(NamedTuple):
+    """A session as text, and the spans in this text of the turns with evidence."""
+
+    text: str
+    evidence_spans: list[_CharacterSpan]
+
+
+def _session_as_text(date: str, turns: list[_Turn]) -> _Session:
     """Write a session as the authors' prompt does.
 
     Args:
         date: The session's date.
         turns: Its turns.
-
-    Returns:
-        The text; and the spans (start, end) in it of the turns with evidence.
     """
     text = f"Session Date: {date}\nSession Content:\n"
-    marked: list[tuple[int, int]] = []
+    evidence_spans: list[_CharacterSpan] = []
     for turn in turns:
         text += "\n\n"
         start = len(text)
         text += f"{turn.role}: {turn.content.strip()}"
         if turn.has_answer:
-            marked.append((start, len(text)))
-    return text, marked
+            evidence_spans.append(_CharacterSpan(start, len(text)))
+    return _Session(text, evidence_spans)
 
 
 def parse_row(raw: RawRow) -> Group:
@@ -112,13 +125,14 @@ def parse_row(raw: RawRow) -> Group:
     Raises RowError, which names the field.
     """
     row = _checked_row(raw)
-    dated = zip(row.haystack_dates, row.haystack_sessions, strict=True)
-    oldest_first = sorted(dated, key=itemgetter(0))  # by date
-    sessions = [_session_text(date, turns) for date, turns in oldest_first]
+    dates_and_turns = zip(row.haystack_dates, row.haystack_sessions, strict=True)
+    oldest_first = sorted(dates_and_turns, key=itemgetter(0))  # by date
+    sessions = [_session_as_text(date, turns) for date, turns in oldest_first]
     declined = "_abs" in row.question_id
-    texts = [text for text, _ in sessions]
-    paragraphs = [(f"### Session {number}:", text) for number, text in enumerate(texts, start=1)]
-    example, document = assemble(
+    paragraphs = []
+    for number, session in enumerate(sessions, start=1):
+        paragraphs.append((f"### Session {number}:", session.text))
+    example, document = example_and_document(
         Row(
             id=row.question_id,
             question=f"{row.question} (Current Date: {row.question_date})",
@@ -126,19 +140,19 @@ def parse_row(raw: RawRow) -> Group:
             answers=(str(row.answer),),
         )
     )
-    evidence: list[_EvidenceTurn] = []
+    evidence_turns: list[_EvidenceTurn] = []
     judge_prompt = "abstention"
     if not declined:
-        judge_prompt = PROMPTS[row.question_type]
-        evidence = _evidence(document, sessions)
+        judge_prompt = JUDGE_PROMPTS[row.question_type]
+        evidence_turns = _find_evidence_turns(document, sessions)
     extra = {
         "type": row.question_type,
         "question": row.question,
         "declined": declined,
-        "evidence_sessions": [turn.session for turn in evidence],
+        "evidence_sessions": [turn.session_number for turn in evidence_turns],
         "judge": f"longmemeval/{judge_prompt}",
     }
-    supporting = tuple(turn.span for turn in evidence)
+    supporting = tuple(turn.span for turn in evidence_turns)
     gold = replace(example.gold, supporting=supporting, extra=extra)
     return Group(document, (replace(example, gold=gold),))
 
@@ -146,27 +160,26 @@ def parse_row(raw: RawRow) -> Group:
 class _EvidenceTurn(NamedTuple):
     """The number of a session, from 1, and the span in the document of a turn with evidence."""
 
-    session: int
+    session_number: int
     span: Support
 
 
-def _evidence(
-    document: Document, sessions: Sequence[tuple[str, list[tuple[int, int]]]]
-) -> list[_EvidenceTurn]:
+def _find_evidence_turns(document: Document, sessions: Sequence[_Session]) -> list[_EvidenceTurn]:
     """The turns with evidence in a question's history, in order.
 
     Args:
         document: The history, with a passage for each session.
-        sessions: The text of each session, and the spans (start, end) in it of these turns.
+        sessions: The sessions, in the order of the passages.
     """
-    evidence = []
-    for place, (text, spans) in enumerate(sessions):
+    turns = []
+    pairs = zip(document.passages, sessions, strict=True)
+    for session_number, (passage, session) in enumerate(pairs, start=1):
         # A passage ends where its session's text ends.
-        text_start = document.passages[place].end - len(text)
-        for start, end in spans:
+        text_start = passage.end - len(session.text)
+        for start, end in session.evidence_spans:
             span = Support(document.id, text_start + start, text_start + end)
-            evidence.append(_EvidenceTurn(place + 1, span))
-    return evidence
+            turns.append(_EvidenceTurn(session_number, span))
+    return turns
 
 
 def parse_row_of_430(raw: RawRow) -> Group | Skip:

@@ -17,12 +17,12 @@ from harness.datasets.rows import (
     RowError,
     StrictRow,
     clean_answers,
-    made_id,
+    id_from_text,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Question, Support
 
-SUMMARY = "Please generate a summary of the paper."
+SUMMARY_QUESTION = "Please generate a summary of the paper."
 NO_PAIRS = "none"
 
 
@@ -33,46 +33,47 @@ class _Row(StrictRow):
     output: str
 
 
-class _Pair(StrictRow):
+class _QuestionAndAnswer(StrictRow):
     Q: str
     A: str | dict[str, str]
     S: str | list[str] = ""
     type: str | None = None
 
-    def sentences(self) -> list[str]:
+    def evidence_sentences(self) -> list[str]:
         """The sentences of evidence as a list, of which a row may have a single one without."""
         if isinstance(self.S, str):
             return [self.S]
         return self.S
 
 
-def _pairs(row: _Row) -> list[_Pair]:
+def _parse_pairs(row: _Row) -> list[_QuestionAndAnswer]:
     """The questions of a row with their answers.
 
     A row for a summary has none: one is made here, whose answer is the summary. Raises RowError.
     """
     if row.qa_pairs == NO_PAIRS:
-        return [_Pair(Q=SUMMARY, A=row.output)]
+        return [_QuestionAndAnswer(Q=SUMMARY_QUESTION, A=row.output)]
     pairs = row.qa_pairs
     if isinstance(pairs, str):
         try:
             pairs = ast.literal_eval(pairs)
         except (ValueError, SyntaxError):
             raise RowError("qa_pairs", "should be a list in Python's form") from None
-    return [_Pair.read(pair) for pair in pairs]
+    return [_QuestionAndAnswer.read(pair) for pair in pairs]
 
 
-def _evidence(pair: _Pair, document: Document) -> tuple[Support, ...]:
+def _find_evidence(pair: _QuestionAndAnswer, document: Document) -> tuple[Support, ...]:
     """The spans of those sentences of evidence that stand in the text as they are written."""
     spans = []
-    for sentence in pair.sentences():
+    for sentence in pair.evidence_sentences():
         start = document.text.find(sentence)
-        if sentence.strip() and start >= 0:
+        is_in_text = start >= 0
+        if sentence.strip() and is_in_text:
             spans.append(Support(document.id, start, start + len(sentence)))
     return tuple(dict.fromkeys(spans))
 
 
-def _example(pair: _Pair, number: int, document: Document) -> Example:
+def _example(pair: _QuestionAndAnswer, number: int, document: Document) -> Example:
     """Make one question on a text; a cloze asks for its masked entities.
 
     Args:
@@ -83,19 +84,20 @@ def _example(pair: _Pair, number: int, document: Document) -> Example:
     Raises:
         RowError: A field cannot be used.
     """
-    name = f"qa_pairs[{number}]"
-    refuse_blank({f"{name}.Q": pair.Q})
+    field = f"qa_pairs[{number}]"
+    refuse_blank({f"{field}.Q": pair.Q})
     extra: dict[str, object] = {}
     if pair.type is not None:
         extra["type"] = pair.type
-    answer = str(pair.A)
     text = pair.Q
-    if isinstance(pair.A, dict):
+    is_cloze = isinstance(pair.A, dict)
+    if is_cloze:
         extra["masks"] = pair.A
         text = f"{text} What are the masked entities?"
-    answers = clean_answers([answer], f"{name}.A")
-    question = Question(f"{document.id}-{made_id('q', pair.Q, 8)}", text, (document.id,))
-    return Example(question, Gold(answers, _evidence(pair, document), extra))
+    answers = clean_answers([str(pair.A)], f"{field}.A")
+    question_id = f"{document.id}-{id_from_text('q', pair.Q, digits=8)}"
+    question = Question(question_id, text, (document.id,))
+    return Example(question, Gold(answers, _find_evidence(pair, document), extra))
 
 
 def parse_row(raw: RawRow) -> Group:
@@ -107,8 +109,8 @@ def parse_row(raw: RawRow) -> Group:
     """
     row = _Row.read(raw)
     refuse_blank({"input": row.input})
-    document = Document(made_id("loogle", row.input), row.input, row.title)
+    document = Document(id_from_text("loogle", row.input), row.input, row.title)
     examples = []
-    for number, pair in enumerate(_pairs(row)):
+    for number, pair in enumerate(_parse_pairs(row)):
         examples.append(_example(pair, number, document))
     return Group(document, tuple(examples))

@@ -14,14 +14,20 @@ where papers keep the placeholder of the documents.
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
+    QuestionText,
     Skip,
     StrictRow,
     clean_answers,
+    group_of_one_question,
     refuse_blank,
-    text_with_question,
 )
 
-_LEVELS = {1: "spotlight locating", 2: "comparison", 3: "clustering", 4: "chain of reasoning"}
+_TASK_OF_LEVEL = {
+    1: "spotlight locating",
+    2: "comparison",
+    3: "clustering",
+    4: "chain of reasoning",
+}
 
 
 class _Row(StrictRow):
@@ -36,7 +42,7 @@ class _Row(StrictRow):
     answer: object
     docs: str
 
-    def filled(self) -> str:
+    def filled_template(self) -> str:
         """The prompt's template with question and instruction filled in; the "{docs}" in it
         stays.
         """
@@ -48,7 +54,8 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group | Skip:
     """Parse one Loong row.
 
     Gold.extra: type (the task), level (the kind of documents), set (the length of the documents, 1
-    to 4), and what the judge sees.
+    to 4), judge (its published prompt) and question, as the judge sees it: of papers with the
+    placeholder "{docs}" in it, as in the authors' code.
 
     Args:
         raw: The row.
@@ -63,18 +70,19 @@ def parse_row(raw: RawRow, *, subset: str | None = None) -> Group | Skip:
     if subset not in (None, row.type, f"{row.type}_{row.language}"):
         return Skip(f"not of '{subset}'")
     refuse_blank({"docs": row.docs, "prompt_template": row.prompt_template})
-    asked = row.filled().replace("{docs}", "").strip()
-    judged = row.filled()
-    if row.type != "paper":
-        judged = judged.replace("{docs}", "")
+    prompt = row.filled_template()
+    prompt_without_documents = prompt.replace("{docs}", "")
+    question_for_judge = prompt_without_documents
+    if row.type == "paper":
+        question_for_judge = prompt
     extra: dict[str, object] = {
-        "type": _LEVELS.get(row.level, str(row.level)),
+        "type": _TASK_OF_LEVEL.get(row.level, str(row.level)),
         "level": row.type,
         "judge": "loong/rating",
-        "question": judged,
+        "question": question_for_judge,
     }
     if row.set is not None:
         extra["set"] = row.set
-    return text_with_question(
-        "loong", row.docs, (row.id, asked), clean_answers([str(row.answer)], "answer"), extra
-    )
+    question = QuestionText(row.id, prompt_without_documents.strip())
+    answers = clean_answers([str(row.answer)], "answer")
+    return group_of_one_question("loong", row.docs, question, answers, extra)

@@ -11,11 +11,12 @@ first answer counts, as in the authors' evaluation.py.
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
+    QuestionText,
     StrictRow,
     clean_answers,
-    made_id,
+    group_of_one_question,
+    id_from_text,
     refuse_blank,
-    text_with_question,
 )
 
 
@@ -38,7 +39,8 @@ def parse_row(raw: RawRow) -> Group:
     """
     row = _Row.read(raw)
     refuse_blank({"input": row.input, "context": row.context})
-    answers = clean_answers(row.answers, "answers")[:1]
-    key = made_id(row.dataset or "lveval", f"{row.context}\n{row.input}")
+    first_answer = clean_answers(row.answers, "answers")[:1]
+    question_id = id_from_text(row.dataset or "lveval", f"{row.context}\n{row.input}")
+    question = QuestionText(question_id, row.input)
     extra = {"keywords": row.answer_keywords, "length": row.length, "language": row.language}
-    return text_with_question("lveval", row.context, (key, row.input), answers, extra)
+    return group_of_one_question("lveval", row.context, question, first_answer, extra)

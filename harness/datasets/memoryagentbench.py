@@ -15,13 +15,13 @@ from harness.datasets.rows import (
     Skip,
     StrictRow,
     clean_answers,
-    made_id,
+    id_from_text,
     refuse_blank,
 )
 from harness.types import Document, Example, Gold, Question
 
 
-class _About(StrictRow):
+class _Metadata(StrictRow):
     source: str
 
 
@@ -29,7 +29,7 @@ class _Row(StrictRow):
     context: str
     questions: list[str]
     answers: list[list[str]]
-    metadata: _About
+    metadata: _Metadata
 
 
 def parse_row(raw: RawRow, *, split: str) -> Group | Skip:
@@ -45,18 +45,19 @@ def parse_row(raw: RawRow, *, split: str) -> Group | Skip:
         RowError: A field is missing or cannot be used; the error names it.
     """
     row = _Row.read(raw)
-    source = row.metadata.source
-    if not source.startswith(split):
+    set_name = row.metadata.source
+    if not set_name.startswith(split):
         return Skip(f"not of '{split}'")
     refuse_blank({"context": row.context})
     if len(row.answers) != len(row.questions):
         wanted = f"should be a list of each of {len(row.questions)} questions"
         raise RowError("answers", f"{wanted}, are {len(row.answers)}")
-    document = Document(made_id(source, row.context), row.context)
+    document = Document(id_from_text(set_name, row.context), row.context)
     examples = []
-    for number, (text, answers) in enumerate(zip(row.questions, row.answers, strict=True)):
-        refuse_blank({f"questions[{number}]": text})
-        question = Question(f"{document.id}-{number}", text, (document.id,))
-        gold = Gold(clean_answers(answers, f"answers[{number}]"), extra={"type": source})
+    questions_and_answers = zip(row.questions, row.answers, strict=True)
+    for number, (question_text, answers) in enumerate(questions_and_answers):
+        refuse_blank({f"questions[{number}]": question_text})
+        question = Question(f"{document.id}-{number}", question_text, (document.id,))
+        gold = Gold(clean_answers(answers, f"answers[{number}]"), extra={"type": set_name})
         examples.append(Example(question, gold))
     return Group(document, tuple(examples))

@@ -12,7 +12,7 @@ message that is to be repeated.
 import json
 
 from harness.datasets.raw_rows import RawRow
-from harness.datasets.rows import Row, RowError, StrictRow, made_id
+from harness.datasets.rows import Row, RowError, StrictRow, id_from_text
 
 
 class _Row(StrictRow):
@@ -26,7 +26,7 @@ class _Message(StrictRow):
     role: str
     content: str
 
-    def shown(self) -> str:
+    def text_in_document(self) -> str:
         """The message as the document holds it: "User: write a poem"."""
         return f"{self.role.capitalize()}: {self.content}"
 
@@ -40,15 +40,19 @@ def parse_row(raw: RawRow) -> Row:
     """
     row = _Row.read(raw)
     try:
-        *messages, last = map(_Message.read, json.loads(row.prompt))
+        *messages, last_message = map(_Message.read, json.loads(row.prompt))
     except (ValueError, TypeError):
         raise RowError("prompt", "should be a JSON list of messages") from None
-    repeated = row.answer.removeprefix(row.random_string_to_prepend)
+    message_to_repeat = row.answer.removeprefix(row.random_string_to_prepend)
+    supporting = []
+    for number, message in enumerate(messages):
+        if message.content == message_to_repeat:
+            supporting.append(number)
     return Row(
-        id=made_id(f"mrcr-{row.n_needles}", row.prompt),
-        question=last.content,
-        paragraphs=tuple(("", message.shown()) for message in messages),
+        id=id_from_text(f"mrcr-{row.n_needles}", row.prompt),
+        question=last_message.content,
+        paragraphs=tuple(("", message.text_in_document()) for message in messages),
         answers=(row.answer,),
-        supporting=tuple(n for n, each in enumerate(messages) if each.content == repeated),
+        supporting=tuple(supporting),
         extra={"prefix": row.random_string_to_prepend, "type": f"{row.n_needles} needles"},
     )

@@ -9,6 +9,7 @@ The official schema (StonyBrookNLP/musique), and the same with `paragraphs` and
 left alone.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from harness.datasets.raw_rows import RawRow
@@ -58,24 +59,24 @@ def parse_row(raw: RawRow) -> Row | Skip:
     row = _MusiqueRow.read(raw)
     if not row.answerable:
         return Skip(UNANSWERABLE)
-    return _parsed(row)
+    return _checked_row(row)
 
 
-def _parsed(row: _MusiqueRow) -> Row:
+def _checked_row(row: _MusiqueRow) -> Row:
     """The question of a row with its paragraphs, whether it is answerable or not.
 
     Raises RowError, which names the field.
     """
-    positions = _positions(row)
-    _check_hops(row, positions)
+    position_by_idx = _position_by_idx(row)
+    _check_hops(row, position_by_idx)
     aliases = row.answer_aliases or []
-    supporting = [p.idx for p in row.paragraphs if p.is_supporting]
+    supporting_idx = [p.idx for p in row.paragraphs if p.is_supporting]
     hops = [hop.model_dump() for hop in row.question_decomposition or ()]
     extra: dict[str, object] = {
         "answer_aliases": aliases,
-        "supporting_paragraphs": supporting,
+        "supporting_paragraphs": supporting_idx,
         "question_decomposition": hops,
-        "hops": len(hops) or len(supporting),
+        "hops": len(hops) or len(supporting_idx),
         "type": row.id.partition("__")[0],
     }
     return Row(
@@ -83,36 +84,36 @@ def _parsed(row: _MusiqueRow) -> Row:
         question=row.question,
         paragraphs=tuple((p.title, p.paragraph_text) for p in row.paragraphs),
         answers=gold_answers(row.answer, aliases),
-        supporting=tuple(positions[idx] for idx in supporting),
+        supporting=tuple(position_by_idx[idx] for idx in supporting_idx),
         extra=extra,
     )
 
 
-def _positions(row: _MusiqueRow) -> dict[int, int]:
-    """Map the `idx` of each paragraph to its place in the row, from 0.
+def _position_by_idx(row: _MusiqueRow) -> dict[int, int]:
+    """Map the `idx` of each paragraph to its position in the row, from 0.
 
     Raises RowError where two paragraphs have one `idx`.
     """
-    positions: dict[int, int] = {}
-    for place, paragraph in enumerate(row.paragraphs):
-        if paragraph.idx in positions:
+    position_by_idx: dict[int, int] = {}
+    for position, paragraph in enumerate(row.paragraphs):
+        if paragraph.idx in position_by_idx:
             raise RowError("paragraphs", f"idx {paragraph.idx} is used twice")
-        positions[paragraph.idx] = place
-    return positions
+        position_by_idx[paragraph.idx] = position
+    return position_by_idx
 
 
-def _check_hops(row: _MusiqueRow, positions: dict[int, int]) -> None:
+def _check_hops(row: _MusiqueRow, known_idx: Collection[int]) -> None:
     """Raise RowError for a hop whose supporting paragraph is not in the row.
 
     Args:
         row: The row with its hops.
-        positions: `idx` of each paragraph -> its place.
+        known_idx: The `idx` of each paragraph of the row.
     """
     for number, hop in enumerate(row.question_decomposition or ()):
         idx = hop.paragraph_support_idx
-        if idx is not None and idx not in positions:
-            name = f"question_decomposition[{number}].paragraph_support_idx"
-            raise RowError(name, f"{idx} is not the idx of one of the paragraphs")
+        if idx is not None and idx not in known_idx:
+            field = f"question_decomposition[{number}].paragraph_support_idx"
+            raise RowError(field, f"{idx} is not the idx of one of the paragraphs")
 
 
 def parse_row_of_full(raw: RawRow) -> Row:
@@ -124,7 +125,7 @@ def parse_row_of_full(raw: RawRow) -> Row:
     declined = raw.get("answerable") is False
     if declined:
         raw = {**raw, "answer": "unanswerable", "answer_aliases": []}
-    row = _parsed(_MusiqueRow.read(raw))
+    row = _checked_row(_MusiqueRow.read(raw))
     row = replace(row, extra={**row.extra, "declined": declined})
     if declined:
         row = replace(row, id=f"{row.id}~unanswerable", supporting=())

@@ -14,11 +14,12 @@ import re
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
+    QuestionText,
     RowError,
     StrictRow,
     clean_answers,
+    group_of_one_question,
     refuse_blank,
-    text_with_question,
 )
 
 _DATE = re.compile(r"\[datetime\.date\((\d+), (\d+), (\d+)\)\]")
@@ -33,17 +34,17 @@ class _Row(StrictRow):
     task_group: str = ""
 
 
-def _gold_answer(answer: str) -> str:
-    """The gold answer in a list as Python writes it: "['spam']" -> "spam".
+def _answer_in_list(written_list: str) -> str:
+    """The first entry of a list that is written as Python does: "['spam']" -> "spam".
 
     A date becomes ISO: "[datetime.date(2023, 5, 1)]" -> "2023-05-01". Raises RowError.
     """
-    date = _DATE.fullmatch(answer)
+    date = _DATE.fullmatch(written_list)
     if date is not None:
         year, month, day = map(int, date.groups())
         return f"{year:04}-{month:02}-{day:02}"
     try:
-        return str(ast.literal_eval(answer)[0])
+        return str(ast.literal_eval(written_list)[0])
     except (ValueError, SyntaxError, TypeError, LookupError):
         raise RowError("answer", "should be a list in Python's form, such as ['spam']") from None
 
@@ -57,9 +58,10 @@ def parse_row(raw: RawRow) -> Group:
     refuse_blank({"question": row.question, "context_window_text": row.context_window_text})
     answer = row.answer
     extra: dict[str, object] = {}
-    if row.answer_type is not None:  # synthetic
-        answer = _gold_answer(row.answer)
+    is_synthetic = row.answer_type is not None
+    if is_synthetic:
+        answer = _answer_in_list(row.answer)
         extra = {"answer_type": row.answer_type, "type": row.task_group}
     answers = clean_answers([answer], "answer")
-    asked = (str(row.id), row.question)
-    return text_with_question("oolong", row.context_window_text, asked, answers, extra)
+    question = QuestionText(str(row.id), row.question)
+    return group_of_one_question("oolong", row.context_window_text, question, answers, extra)

@@ -25,7 +25,7 @@ from harness.datasets.base import Dataset
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.raw_rows import RawRow
-from harness.datasets.rows import StrictRow, made_id, refuse_blank
+from harness.datasets.rows import StrictRow, id_from_text, refuse_blank
 from harness.errors import ConfigError, DataError
 from harness.types import Document, Example, Gold, Question
 
@@ -172,7 +172,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         raise DataError(source.name, None, None, "holds no question")
     texts = _texts_of(_texts_config(config, options.texts), options.tokens)
     text = _find_text(texts, _users(asked), options.tokens)
-    document = Document(made_id("oolong-pairs", text), text)
+    document = Document(id_from_text("oolong-pairs", text), text)
     examples = [_example(each, options.tokens, document) for each in asked]
     hashed = hashlib.sha256(b"oolong-pairs 1\n")
     hashed.update(canonical([text, *examples]).encode())

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from harness.datasets.raw_rows import RawRow
-from harness.datasets.rows import RowError, clean_answers, made_id, type_name
+from harness.datasets.rows import RowError, clean_answers, id_from_text, type_name
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ def _row_id(raw: RawRow, question: str, *keys: str) -> str:
             if not str(value).strip():
                 raise RowError(key, "is empty")
             return str(value)
-    return made_id("q", question)
+    return id_from_text("q", question)
 
 
 def _short_answers(pairs: object, name: str) -> list[list[str]]:

@@ -17,7 +17,7 @@ import re
 
 from harness.datasets.html_markdown import html_to_markdown
 from harness.datasets.raw_rows import RawRow
-from harness.datasets.rows import Group, RowError, StrictRow, made_id, refuse_blank
+from harness.datasets.rows import Group, RowError, StrictRow, id_from_text, refuse_blank
 from harness.types import Document, Example, Gold, Question
 
 HIDDEN = "the question has no label (those of the test split are not published; use the dev split)"
@@ -103,7 +103,7 @@ def _article_document(prefix: str, article: str, title: str) -> Document:
     if _TAG.search(article[:_HEAD_LENGTH]):
         text = html_to_markdown(article).markdown
     refuse_blank({"article": text})
-    return Document(made_id(prefix, text, 8), text, title)
+    return Document(id_from_text(prefix, text, 8), text, title)
 
 
 def _parse_hub_row(raw: RawRow) -> Group:
@@ -123,7 +123,7 @@ def _parse_hub_row(raw: RawRow) -> Group:
         difficult = int(row.hard)
     question = _Question(
         question=row.question,
-        question_unique_id=made_id("quality", "\n".join([document.id, row.question, *options])),
+        question_unique_id=id_from_text("quality", "\n".join([document.id, row.question, *options])),
         options=options,
         gold_label=row.answer + 1,
         difficult=difficult,

@@ -35,7 +35,7 @@ from harness.datasets.row_places import RowPlace, Rows
 from harness.datasets.rows import (
     RowError,
     canonical_line,
-    made_id,
+    id_from_text,
     normalise_space,
     records_from_columns,
     type_name,
@@ -156,7 +156,7 @@ def _parse_entry(value: object, name: str) -> Entry:
         title = title or text.partition("\n")[0].strip('"')
     elif title:
         text = f"{title}\n{text}"
-    document_id = made_id(_given_id(value, _IDS) or "doc", text, 8)
+    document_id = id_from_text(_given_id(value, _IDS) or "doc", text, 8)
     document = Document(document_id, text, title, (Passage(title, 0, len(text)),))
     return Entry(document, any(value.get(mark) is True for mark in _SUPPORT_KEYS))
 

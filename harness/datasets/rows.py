@@ -11,7 +11,7 @@ documents into `Retrieved`.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Self, TypeGuard, TypeVar
+from typing import Annotated, NamedTuple, Self, TypeGuard, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -23,7 +23,8 @@ from harness.types import Document, Example, Gold, Passage, Question, Support
 SEPARATOR = "\n\n"
 T = TypeVar("T")
 
-_EXPECTED = {
+# Type of a pydantic error -> what the value should have been.
+_EXPECTED_TYPES = {
     "string_type": "a string",
     "bool_type": "true or false",
     "int_type": "a whole number",
@@ -69,8 +70,9 @@ class StrictRow(BaseModel):
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-        raise RowError(_field_path(first["loc"]) or None, _row_problem(first))
+            first_mistake = error.errors(include_url=False, include_context=False)[0]
+        field_or_whole_row = _field_path(first_mistake["loc"]) or None
+        raise RowError(field_or_whole_row, _problem_in_words(first_mistake))
 
 
 def _field_path(parts: Sequence[int | str]) -> str:
@@ -86,7 +88,7 @@ def _field_path(parts: Sequence[int | str]) -> str:
     return path
 
 
-def _row_problem(error: ErrorDetails) -> str:
+def _problem_in_words(error: ErrorDetails) -> str:
     """Say in words what is wrong with a field: "is missing", "should be a string, is a number".
 
     Args:
@@ -94,25 +96,34 @@ def _row_problem(error: ErrorDetails) -> str:
     """
     if error["type"] == "missing":
         return "is missing"
-    if error["type"] == "columns":
+    if error["type"] == _COLUMNS_ERROR:
         return error["msg"]
     actual = type_name(error["input"])
-    expected = _EXPECTED.get(error["type"])
+    expected = _EXPECTED_TYPES.get(error["type"])
     if expected is None:
         return f"{error['msg']} (is {actual})"
     return f"should be {expected}, is {actual}"
 
 
-def _to_records(value: object) -> object:
-    """`records_from_columns` as a pydantic validator, which may raise only pydantic's errors."""
+_COLUMNS_ERROR = "columns"  # type of the pydantic error for columns that differ in length
+
+
+def _validate_columns(value: object) -> object:
+    """Turn columns into a list of objects, as a pydantic validator; any other value stays as it is.
+
+    {"title": ["Ada", "Bo"]} -> [{"title": "Ada"}, {"title": "Bo"}]
+
+    Raises PydanticCustomError where the columns differ in length: a validator may raise no RowError.
+    """
     try:
         return records_from_columns(value, "")
     except RowError as error:
-        raise PydanticCustomError("columns", "{problem}", {"problem": error.problem}) from None
+        problem = {"problem": error.problem}
+        raise PydanticCustomError(_COLUMNS_ERROR, "{problem}", problem) from None
 
 
 # A field: a list of objects, or columns as on Hugging Face.
-Records = Annotated[list[T], BeforeValidator(_to_records)]
+Records = Annotated[list[T], BeforeValidator(_validate_columns)]
 
 
 NO_DOCUMENTS = "without retrieved documents"  # the reason of a Skip
@@ -174,15 +185,15 @@ class Retrieved:
         return (self.example,)
 
 
-def refuse_blank(texts: Mapping[str, str]) -> None:
+def refuse_blank(text_by_field: Mapping[str, str]) -> None:
     """Raise RowError for the first field whose text is blank.
 
     Args:
-        texts: Name of each field -> its text.
+        text_by_field: Name of each field -> its text.
     """
-    for name, text in texts.items():
+    for field_name, text in text_by_field.items():
         if not text.strip():
-            raise RowError(name, "is empty")
+            raise RowError(field_name, "is empty")
 
 
 def normalise_space(text: str) -> str:
@@ -190,7 +201,7 @@ def normalise_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def made_id(prefix: str, text: str, digits: int = 12) -> str:
+def id_from_text(prefix: str, text: str, digits: int = 12) -> str:
     """Make an id from a text, for an item that has none: ("doc", "One.", 4) -> "doc-7027".
 
     Args:
@@ -209,27 +220,34 @@ def _are_columns(value: object) -> TypeGuard[Mapping[str, list[object]]]:
     return all(isinstance(column, list) for column in value.values())
 
 
-def text_with_question(
-    name: str,
-    text: str,
-    question: tuple[str, str],
+class QuestionText(NamedTuple):
+    """The id and the words of a question."""
+
+    id: str
+    words: str
+
+
+def group_of_one_question(
+    document_prefix: str,
+    document_text: str,
+    question: QuestionText,
     answers: tuple[str, ...],
     extra: Mapping[str, object],
-    *options: str,
+    options: Sequence[str] = (),
 ) -> Group:
     """Make a `Group` of one question and its text; rows with the same text get the same document.
 
     Args:
-        name: The id of the document is this name and a hash of the text.
-        text: The text of the document.
-        question: The question's id and its words.
+        document_prefix: The id of the document is this and a hash of the text.
+        document_text: The text of the document.
+        question: The question.
         answers: The accepted answers.
         extra: Becomes `Gold.extra`.
-        *options: The answers to choose from, where the question offers a choice.
+        options: The answers to choose from; () where the question offers no choice.
     """
-    document = Document(made_id(name, text), text)
-    question_id, words = question
-    asked = Question(question_id, words, (document.id,), options or None)
+    document = Document(id_from_text(document_prefix, document_text), document_text)
+    choices = tuple(options) or None
+    asked = Question(question.id, question.words, (document.id,), choices)
     return Group(document, (Example(asked, Gold(answers, extra=dict(extra))),))
 
 
@@ -251,23 +269,23 @@ def gold_answers(answer: str | None, aliases: Sequence[str] = ()) -> tuple[str, 
     return clean_answers((answer, *aliases), "answer")
 
 
-def clean_answers(texts: Iterable[str], name: str) -> tuple[str, ...]:
+def clean_answers(texts: Iterable[str], field_name: str) -> tuple[str, ...]:
     """The texts without repeats and without blank ones, which would match any reply.
 
     Args:
         texts: The accepted answers.
-        name: The field they are from, for the error.
+        field_name: The field they are from, for the error.
 
     Raises:
         RowError: None is left.
     """
     answers = tuple(dict.fromkeys(text for text in texts if text.strip()))
     if not answers:
-        raise RowError(name, "the row has no answer")
+        raise RowError(field_name, "the row has no answer")
     return answers
 
 
-def records_from_columns(value: object, name: str) -> object:
+def records_from_columns(value: object, field_name: str) -> object:
     """Turn columns into a list of objects; any other value is returned as it is.
 
     {"title": ["Ada", "Bo"], "id": [0, 1]} -> [{"title": "Ada", "id": 0}, {"title": "Bo", "id": 1}]
@@ -276,19 +294,19 @@ def records_from_columns(value: object, name: str) -> object:
 
     Args:
         value: The columns.
-        name: The field, for messages.
+        field_name: The field that holds them, for messages.
 
     Raises:
         RowError: The columns differ in length.
     """
     if not _are_columns(value):
         return value
-    lengths = {str(key): len(column) for key, column in value.items()}
-    if len(set(lengths.values())) > 1:
-        sizes = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        raise RowError(name, f"its lists differ in length ({sizes})")
-    entries = zip(*value.values(), strict=True)
-    return [dict(zip(value, entry, strict=True)) for entry in entries]
+    length_by_key = {str(key): len(column) for key, column in value.items()}
+    if len(set(length_by_key.values())) > 1:
+        lengths_text = ", ".join(f"{key} {length}" for key, length in length_by_key.items())
+        raise RowError(field_name, f"its lists differ in length ({lengths_text})")
+    values_of_records = zip(*value.values(), strict=True)
+    return [dict(zip(value, values, strict=True)) for values in values_of_records]
 
 
 def type_name(value: object) -> str:
@@ -324,7 +342,15 @@ def canonical_line(value: object) -> bytes:
         raise RowError(None, f"holds half a character ({code}), which is not valid text") from None
 
 
-def assemble(row: Row) -> tuple[Example, Document]:
+def refuse_half_characters(value: object) -> None:
+    """Raise RowError where a text in a value holds a lone surrogate, which no file can hold.
+
+    Raises TypeError for a value that JSON cannot hold.
+    """
+    canonical_line(value)
+
+
+def example_and_document(row: Row) -> tuple[Example, Document]:
     r"""Turn a row into a question with its gold answers and the document made of its paragraphs.
 
     paragraphs (("Ada", "She wrote."), ("", "End.")) -> the text "Ada\nShe wrote.\n\nEnd." with
@@ -337,36 +363,36 @@ def assemble(row: Row) -> tuple[Example, Document]:
     refuse_blank({"id": row.id, "question": row.question})
     if not any(text.strip() for _, text in row.paragraphs):
         raise RowError(None, "the document is empty: no paragraph has text")
-    pieces: list[str] = []
+    passage_texts: list[str] = []
     passages: list[Passage] = []
     start = 0
     for number, (title, text) in enumerate(row.paragraphs):
         title_and_text = [part for part in (title, text) if part]
-        piece = "\n".join(title_and_text)
-        if not piece.strip():
+        passage_text = "\n".join(title_and_text)
+        if not passage_text.strip():
             raise RowError(None, f"paragraph {number} has neither title nor text")
-        passages.append(Passage(title, start, start + len(piece)))
-        pieces.append(piece)
-        start += len(piece) + len(SEPARATOR)
-    document = Document(id=row.id, text=SEPARATOR.join(pieces), passages=tuple(passages))
+        passages.append(Passage(title, start, start + len(passage_text)))
+        passage_texts.append(passage_text)
+        start += len(passage_text) + len(SEPARATOR)
+    document = Document(id=row.id, text=SEPARATOR.join(passage_texts), passages=tuple(passages))
     question = Question(id=row.id, text=row.question, document_ids=(row.id,))
-    gold = Gold(row.answers, _supporting(row, passages), row.extra)
+    gold = Gold(row.answers, _supporting_spans(row, passages), row.extra)
     return Example(question, gold), document
 
 
-def _supporting(row: Row, passages: Sequence[Passage]) -> tuple[Support, ...]:
+def _supporting_spans(row: Row, passages: Sequence[Passage]) -> tuple[Support, ...]:
     """The spans of the supporting paragraphs in the document, in order of the text.
 
     Args:
         row: Its `supporting` has the indices of the paragraphs.
-        passages: The span of each paragraph of the row.
+        passages: The passage that each paragraph of the row became.
 
     Raises:
         RowError: An index is not that of a paragraph.
     """
-    for number in row.supporting:
-        if number not in range(len(passages)):
-            problem = f"{number!r} is no paragraph's number, 0 to {len(passages) - 1}"
+    for index in row.supporting:
+        if index not in range(len(passages)):
+            problem = f"{index!r} is no paragraph's number, 0 to {len(passages) - 1}"
             raise RowError("supporting", problem)
-    spans = [passages[number] for number in sorted(set(row.supporting))]
-    return tuple(Support(row.id, span.start, span.end) for span in spans)
+    supporting = [passages[index] for index in sorted(set(row.supporting))]
+    return tuple(Support(row.id, passage.start, passage.end) for passage in supporting)

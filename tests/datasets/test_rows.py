@@ -9,7 +9,7 @@ import pytest
 from harness.datasets import load, twowiki
 from harness.datasets.hotpotqa import parse_row as parse_hotpot
 from harness.datasets.musique import parse_row as parse_musique
-from harness.datasets.rows import Row, RowError, assemble
+from harness.datasets.rows import Row, RowError, example_and_document
 from harness.errors import DataError
 from harness.scorers import score
 from tests.datasets.support import check_mistake, config, hotpot, musique, write_lines
@@ -251,7 +251,7 @@ def test_rows_that_stop_the_load(tmp_path, family, rows, sentence):
 @pytest.mark.parametrize("number", [2, -1, "0"])
 def test_a_supporting_paragraph_that_is_not_there_is_refused(number):
     with pytest.raises(RowError, match=f"{number!r} is no paragraph's number, 0 to 1"):
-        assemble(Row("q", "Who?", (("A", "one"), ("B", "two")), ("Ann",), (0, number)))
+        example_and_document(Row("q", "Who?", (("A", "one"), ("B", "two")), ("Ann",), (0, number)))
 
 
 TRIPLES = [["Mill A", "opened", "1902"], ["Ann", "country", "Une"]]

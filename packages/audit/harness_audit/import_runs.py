@@ -28,7 +28,7 @@ from harness.config.resolve import resolve_dataset
 from harness.config.schema import ELSEWHERE, DatasetConfig, digest
 from harness.cost.usage import PhaseUsage
 from harness.datasets import Dataset, load
-from harness.datasets.rows import made_id
+from harness.datasets.rows import id_from_text
 from harness.engine.manifest import utc_now
 from harness.engine.scoring import score_record
 from harness.errors import UserError
@@ -501,7 +501,7 @@ class _OwnQuestions(Iterable[_Pair]):
                 )
             key = answer.id
             if key is None:
-                key = made_id("q", digest([answer.question, answer.answers]))
+                key = id_from_text("q", digest([answer.question, answer.answers]))
                 while key in made:  # other questions with the same right answers
                     key += "-again"
                 made.add(key)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from harness.datasets import load
 from harness.datasets.base import Dataset
-from harness.datasets.rows import Row, assemble
+from harness.datasets.rows import Row, example_and_document
 from harness.datasets.ruler import BegunQuestion, ExampleQuestion
 from harness.errors import CannotRun, UnknownName
 from harness.types import Document, Example, Gold, Question, Support
@@ -32,7 +32,7 @@ def contained(answer, text):
 
 
 def _dataset(*rows):
-    examples, documents = zip(*(assemble(row) for row in rows), strict=True)
+    examples, documents = zip(*(example_and_document(row) for row in rows), strict=True)
     return Dataset("t", examples, {d.id: d for d in documents}, "f" * 64, "rows")
 
 

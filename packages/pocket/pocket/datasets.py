@@ -25,7 +25,7 @@ from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
 from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
 from harness.datasets.placing import rearrange
-from harness.datasets.rows import Row, assemble
+from harness.datasets.rows import Row, example_and_document
 from harness.errors import ConfigError, UnknownName
 from harness.types import Document, Example
 from pocket.world import sample as world
@@ -191,4 +191,4 @@ def _read_official(
     assert isinstance(row, Row)  # the world makes no row to leave out
     if where is not None:
         row = rearrange(row, where)
-    return assemble(row)
+    return example_and_document(row)

@@ -15,7 +15,7 @@ from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, load, musique, twowiki
 from harness.datasets.formats import formats, option_fields
-from harness.datasets.rows import RowError, assemble
+from harness.datasets.rows import RowError, example_and_document
 from harness.errors import ConfigError, UnknownName
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,7 +107,7 @@ def test_official_rows(kind):
     for seed in range(40):
         made = sample(kind, seed, tokens=300 + 40 * seed, purpose="evaluation")
         row = PARSERS[kind](json.loads(json.dumps(made.rows[0])))
-        example, document = assemble(row)
+        example, document = example_and_document(row)
         assert document == made.documents[0]
         assert example.question == made.examples[0].question
         assert sorted(example.gold.supporting, key=lambda s: s.start) == list(
