@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.datasets.question_kinds import KINDS, answer_kind, kinds
+from harness.datasets.question_kinds import KINDS, answer_kind, question_kinds
 from harness.errors import UnknownName, UserError
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -43,7 +43,7 @@ def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
     value = extra.get(criterion)
     if criterion not in KINDS and isinstance(value, str | int):
         return str(value)
-    return kinds(extra).get(criterion)
+    return question_kinds(extra).get(criterion)
 
 
 def _length_of(record: StoredRecord) -> str | None:

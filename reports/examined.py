@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from harness.config.schema import canonical
 from harness.cost.flops import DEFAULT_CONVENTION, ModelShape
 from harness.cost.usage import PhaseUsage
-from harness.datasets.question_kinds import kinds
+from harness.datasets.question_kinds import question_kinds
 from harness.method.abilities import ChecksStops
 from harness.storage.manifest_file import RunManifest
 from harness.storage.record_notes import is_joined, judgements_of
@@ -212,7 +212,7 @@ def _gold_hash(record: StoredRecord) -> int:
 
 def _marks_hash(record: StoredRecord) -> int:
     """The hash of a question's kind; _UNKNOWN where the record does not hold it."""
-    found = kinds(record.gold_extra)
+    found = question_kinds(record.gold_extra)
     if not found:
         return _UNKNOWN
     return _hash(found)

@@ -16,7 +16,7 @@ import numpy as np
 from harness.datasets.files import read_rows, read_text_file
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow
-from harness.datasets.tables import sniffed_table
+from harness.datasets.tables import read_table_of_any_separator
 from harness.errors import UserError
 from harness.stats.bootstrap import Interval, interval
 from harness.stats.prediction_powered import prediction_powered
@@ -255,9 +255,9 @@ def _label_rows(path: Path, note: Callable[[str], None]) -> list[RawRow | Broken
     if path.suffix.lower() != ".csv":
         return [row for _, row in read_rows(path)]
     decoded = read_text_file(path)
-    if decoded.assumed:
-        note(f"{path.name} is not UTF-8 and was read as {decoded.assumed}")
-    return [row for _, row in sniffed_table(path.name, decoded.text)]
+    if decoded.guessed_encoding:
+        note(f"{path.name} is not UTF-8 and was read as {decoded.guessed_encoding}")
+    return [row for _, row in read_table_of_any_separator(path.name, decoded.text)]
 
 
 def _is_labelled(row: RawRow) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.usage import PhaseUsage, sum_phases
-from harness.datasets.base import left_out_note
+from harness.datasets.base import left_out_notes
 from harness.engine import model_warnings as embedded
 from harness.stats.bootstrap import Labels
 from harness.stats.sign_flips import one_outweighs
@@ -66,7 +66,7 @@ def _source_notes(run: StoredRun) -> list[str]:
             f"{files} and not checked; how questions were asked is not known"
         )
     notes += [_correction_note(entry) for entry in run.manifest.corrected]
-    notes += left_out_note(run.manifest.dataset.skipped)
+    notes += left_out_notes(run.manifest.dataset.skipped)
     return notes
 
 

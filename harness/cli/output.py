@@ -140,7 +140,7 @@ def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
         plan: Its plan.
         json: Print one JSON object in place of lines.
     """
-    from harness.datasets.base import left_out_note
+    from harness.datasets.base import left_out_notes
     from harness.storage.run_summary import reply_sentences
 
     if json:
@@ -154,5 +154,5 @@ def print_result(result: RunResult, plan: PlannedRun, json: bool) -> None:
     lines += [f"  {name:<28} {text}" for name, text in mean_texts(summary).items()]
     lines.append(f"  {_counts_text(summary)}{_recalled_text(summary)}")
     replies = reply_sentences(summary.replies, plan.config.stored())
-    lines += [f"  {sentence}" for sentence in [*left_out_note(plan.dataset.skipped), *replies]]
+    lines += [f"  {sentence}" for sentence in [*left_out_notes(plan.dataset.skipped), *replies]]
     print("\n".join(lines), flush=True)

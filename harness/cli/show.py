@@ -40,7 +40,7 @@ from harness.config.schema import (
     ModelConfig,
 )
 from harness.config.yaml_tree import Tree, as_typed, flatten, mapping_at
-from harness.datasets.formats import documents_given, option_fields
+from harness.datasets.formats import help_on_documents, option_fields
 from harness.engine.completed_method import make_method
 from harness.engine.numbers_from_runs import parameters_naming_runs
 from harness.engine.plan import mistakes_in_parts
@@ -363,7 +363,7 @@ def _dataset_notes(name: str, config: DatasetConfig) -> DatasetNotes:
     return DatasetNotes(
         download=presets.download_notes(name),
         options=options,
-        documents=documents_given(config.format).splitlines(),
+        documents=help_on_documents(config.format).splitlines(),
     )
 
 

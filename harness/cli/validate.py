@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve, resolve_dataset, resolve_method
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import mapping_at
-from harness.datasets.formats import formats
+from harness.datasets.formats import format_names
 from harness.engine.completed_method import make_method
 from harness.engine.plan import PlannedRun, mistakes_in_parts
 from harness.engine.plan_runs import plan_runs
@@ -155,8 +155,8 @@ def _check_dataset(config: DatasetConfig) -> None:
     """Check that the format and the scorers of a data set exist. Raises UserError."""
     if ":" in config.format:
         registry.load(config.format)
-    elif config.format not in formats():
-        raise UnknownName("format", config.format, formats())
+    elif config.format not in format_names():
+        raise UnknownName("format", config.format, format_names())
     problems = scorers.problems(config.scorers)
     if problems:
         raise ConfigError(problems)

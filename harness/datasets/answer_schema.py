@@ -1,6 +1,6 @@
 """A reply that has to follow a JSON schema, if a data set configures one (dataset.answer_schema).
 
-    request(dataset)                                  " Reply with one JSON object that follows ..."
+    schema_request(dataset)                           " Reply with one JSON object that follows ..."
     answer_in('{"answer": "Rome", "page": 3}', ...)   "Rome"         scorers see this
     answer_in('Rome', ...)                            raises NotFollowed("no JSON"): the reply scores 0
 
@@ -21,8 +21,10 @@ from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import mapping_at
 from harness.errors import UserError
 
-ASK = " Reply with one JSON object that follows this JSON schema, and with nothing else: {schema}"
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
+_SCHEMA_REQUEST = (
+    " Reply with one JSON object that follows this JSON schema, and with nothing else: {schema}"
+)
+_CODE_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
 class NotFollowed(Exception):
@@ -49,11 +51,11 @@ def schema_problem(dataset: DatasetConfig) -> str | None:
     return None
 
 
-def request(dataset: DatasetConfig) -> str:
+def schema_request(dataset: DatasetConfig) -> str:
     """The sentence of the instruction that asks for a reply by the schema; "" without a schema."""
     if dataset.answer_schema is None:
         return ""
-    return ASK.format(schema=schema_text(dataset))
+    return _SCHEMA_REQUEST.format(schema=schema_text(dataset))
 
 
 def schema_text(dataset: DatasetConfig) -> str:
@@ -76,26 +78,27 @@ def answer_in(reply: str, dataset: DatasetConfig) -> str:
     """
     if dataset.answer_schema is None:
         raise UserError(f"'{dataset.name}' has no answer schema")
-    fenced = _FENCED.fullmatch(reply)
-    text = reply
-    if fenced:
-        text = fenced.group(1)
+    json_text = reply
+    fenced_reply = _CODE_FENCE.fullmatch(reply)
+    if fenced_reply:
+        json_text = fenced_reply.group(1)
     try:
-        value = json.loads(text)
+        value = json.loads(json_text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise NotFollowed("it is no JSON") from error
-    mistake = best_match(Draft202012Validator(dataset.answer_schema.form).iter_errors(value))
-    if mistake is not None:
-        raise NotFollowed(f"{mistake.json_path}: {mistake.message}")
+    validator = Draft202012Validator(dataset.answer_schema.form)
+    most_relevant_mistake = best_match(validator.iter_errors(value))
+    if most_relevant_mistake is not None:
+        raise NotFollowed(f"{most_relevant_mistake.json_path}: {most_relevant_mistake.message}")
     if not isinstance(value, dict) or dataset.answer_field not in value:
         raise NotFollowed(f"it has no '{dataset.answer_field}'")
-    return _as_text(value[dataset.answer_field])
+    return _answer_text(value[dataset.answer_field])
 
 
-def _as_text(value: object) -> str:
+def _answer_text(answer: object) -> str:
     """An answer as scorers see it: " Rome " -> "Rome", ["a", "b"] -> "a, b", 3 -> "3"."""
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return ", ".join(value)
-    return canonical(value)
+    if isinstance(answer, str):
+        return answer.strip()
+    if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
+        return ", ".join(answer)
+    return canonical(answer)

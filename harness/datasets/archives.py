@@ -1,6 +1,6 @@
 """Files in zip and tar archives and gzip files, as streams of bytes.
 
-    members(Path("qasper-test-and-evaluator-v0.3.tgz"))      ["qasper-test-v0.3.json", "qasper_evaluator.py"]
+    member_names(Path("qasper-test-and-evaluator-v0.3.tgz"))      ["qasper-test-v0.3.json", "qasper_evaluator.py"]
     with opened(Member(archive, "qasper-test-v0.3.json")) as stream: ...
 
 Nothing is unpacked to the disk. A tar archive has no directory: each look into it reads it from its
@@ -22,6 +22,15 @@ from harness.errors import DataError
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 _Stream = IO[bytes]
 _BAD_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
+# What is raised for a damaged archive, one without the file, one that is encrypted, and one that is
+# packed by an unknown method.
+_BAD_ARCHIVE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    KeyError,
+    RuntimeError,
+    NotImplementedError,
+)
 _GZIP_MAGIC = b"\x1f\x8b"  # no text begins so
 
 
@@ -37,9 +46,9 @@ class Member:
         return f"{self.archive.name}/{self.name}"
 
 
-def is_archive(name: str) -> bool:
+def is_archive(file_name: str) -> bool:
     """Whether a file's name says that it is a zip or tar archive: "a.tgz" -> True."""
-    return name.lower().endswith(ARCHIVES)
+    return file_name.lower().endswith(ARCHIVES)
 
 
 def _is_zip(archive: Path) -> bool:
@@ -47,30 +56,31 @@ def _is_zip(archive: Path) -> bool:
     return archive.name.lower().endswith(".zip")
 
 
-def _bad_archive(name: str, archive: Path, error: Exception) -> DataError:
+def _unreadable_archive(shown_name: str, archive: Path, error: Exception) -> DataError:
     """Make the error for an archive that cannot be read.
 
     Args:
-        name: The file, as the message names it.
+        shown_name: The archive or the file in it, as the message names it.
         archive: The archive, whose name says its kind.
         error: What its library raised.
     """
     kind = "tar"
     if _is_zip(archive):
         kind = "zip"
-    return DataError(name, None, None, f"not a readable {kind} archive ({error}); fetch it again")
+    problem = f"not a readable {kind} archive ({error}); fetch it again"
+    return DataError(shown_name, None, None, problem)
 
 
-def members(archive: Path) -> list[str]:
+def member_names(archive: Path) -> list[str]:
     """The names of the files in a zip or tar archive. Raises DataError if it cannot be read."""
     try:
         if _is_zip(archive):
             with zipfile.ZipFile(archive) as zipped:
                 return [entry.filename for entry in zipped.infolist() if not entry.is_dir()]
         with _open_tar(archive) as tar:
-            return [entry.name.removeprefix("./") for entry in tar if entry.isreg()]
+            return [_name_of_entry(entry) for entry in tar if entry.isreg()]
     except (OSError, zipfile.BadZipFile, tarfile.TarError, *_BAD_GZIP) as error:
-        raise _bad_archive(archive.name, archive, error) from None
+        raise _unreadable_archive(archive.name, archive, error) from None
 
 
 @contextmanager
@@ -83,9 +93,9 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
     name = source.name
     try:
         if isinstance(source, Member):
-            open_member = _in_tar
+            open_member = _opened_in_tar
             if _is_zip(source.archive):
-                open_member = _in_zip
+                open_member = _opened_in_zip
             with open_member(source) as stream:
                 yield stream
         elif name.lower().endswith(".gz") or _begins_as_gzip(source):
@@ -98,17 +108,10 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
         raise DataError(
             name, None, None, f"not a readable gzip file ({error}); fetch it again"
         ) from None
-    # An archive that is encrypted, or packed by an unknown method.
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        KeyError,
-        RuntimeError,
-        NotImplementedError,
-    ) as error:
+    except _BAD_ARCHIVE as error:
         if isinstance(source, Member):
-            raise _bad_archive(str(source), source.archive, error) from None
-        raise _bad_archive(str(source), source, error) from None
+            raise _unreadable_archive(str(source), source.archive, error) from None
+        raise _unreadable_archive(str(source), source, error) from None
     except OSError as error:
         raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
 
@@ -120,14 +123,15 @@ def _begins_as_gzip(path: Path) -> bool:
 
 
 @contextmanager
-def _in_zip(source: Member) -> Iterator[_Stream]:
-    """Open a file of a zip archive as a stream of bytes.
+def _opened_in_zip(source: Member) -> Iterator[_Stream]:
+    """Open a file of a zip archive as a stream of bytes, unzipped if its name ends in .gz.
 
     Raises DataError if it is encrypted or packed by a method that is not read.
     """
     with zipfile.ZipFile(source.archive) as archive:
         entry = archive.getinfo(source.name)
-        if entry.flag_bits & 1:
+        is_encrypted = bool(entry.flag_bits & 1)  # bit 0 of the zip format's flags
+        if is_encrypted:
             raise DataError(str(source), None, None, "has a password; unpack the archive")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise DataError(
@@ -136,26 +140,30 @@ def _in_zip(source: Member) -> Iterator[_Stream]:
                 None,
                 "is packed by a method that is not read; unpack the archive",
             )
-        with archive.open(entry) as inner:
-            yield _unzip_by_name(inner, source.name)
+        with archive.open(entry) as stream:
+            yield _unzip_by_name(stream, source.name)
 
 
 @contextmanager
-def _in_tar(source: Member) -> Iterator[_Stream]:
-    """Open a file of a tar archive as a stream of bytes, which reads the archive from its start.
+def _opened_in_tar(source: Member) -> Iterator[_Stream]:
+    """Open a file of a tar archive as a stream of bytes, unzipped if its name ends in .gz.
 
-    Raises KeyError where there is no such file.
+    Reads the archive from its start. Raises KeyError where there is no such file.
     """
     with _open_tar(source.archive) as archive:
+        stream = None
         for entry in archive:
-            if entry.isreg() and entry.name.removeprefix("./") == source.name:
-                inner = archive.extractfile(entry)
+            if entry.isreg() and _name_of_entry(entry) == source.name:
+                stream = archive.extractfile(entry)
                 break
-        else:
-            inner = None
-        if inner is None:
+        if stream is None:
             raise KeyError(f"there is no file {source.name} in it")
-        yield _unzip_by_name(inner, source.name)
+        yield _unzip_by_name(stream, source.name)
+
+
+def _name_of_entry(entry: tarfile.TarInfo) -> str:
+    """The path of a file in a tar archive, without a leading "./"."""
+    return entry.name.removeprefix("./")
 
 
 def _open_tar(archive: Path) -> tarfile.TarFile:
@@ -165,19 +173,19 @@ def _open_tar(archive: Path) -> tarfile.TarFile:
     return tarfile.open(archive, "r:")
 
 
-def _unzip_by_name(inner: _Stream, name: str) -> _Stream:
+def _unzip_by_name(stream: _Stream, file_name: str) -> _Stream:
     """The stream of a file's bytes, unzipped if the file's name ends in .gz."""
-    if name.lower().endswith(".gz"):
-        return cast("_Stream", gzip.GzipFile(fileobj=inner))
-    return inner
+    if file_name.lower().endswith(".gz"):
+        return cast("_Stream", gzip.GzipFile(fileobj=stream))
+    return stream
 
 
-def gunzipped(data: bytes, name: str) -> bytes:
+def unzip_gzip(data: bytes, file_name: str) -> bytes:
     """Unpack the bytes of a gzip file.
 
     Args:
         data: The bytes.
-        name: The file, for the error.
+        file_name: The file, for the error.
 
     Raises:
         DataError: They are damaged.
@@ -186,5 +194,5 @@ def gunzipped(data: bytes, name: str) -> bytes:
         return gzip.decompress(data)
     except _BAD_GZIP as error:
         raise DataError(
-            name, None, None, f"not a readable gzip file ({error}); fetch it again"
+            file_name, None, None, f"not a readable gzip file ({error}); fetch it again"
         ) from None

@@ -61,7 +61,7 @@ class Dataset:
         return sum(self.skipped.values())
 
 
-def left_out_note(skipped: Mapping[str, int]) -> list[str]:
+def left_out_notes(skipped: Mapping[str, int]) -> list[str]:
     """A sentence on the rows that a loader left out, with its reasons; [] where it left out none.
 
     {"unanswerable": 3} -> ["rows of the data set that the loader left out: 3 (unanswerable)"]
@@ -71,8 +71,8 @@ def left_out_note(skipped: Mapping[str, int]) -> list[str]:
     """
     if not skipped:
         return []
-    reasons = ", ".join(f"{number} ({reason})" for reason, number in skipped.items())
-    return [f"rows of the data set that the loader left out: {reasons}"]
+    counts = ", ".join(f"{count} ({reason})" for reason, count in skipped.items())
+    return [f"rows of the data set that the loader left out: {counts}"]
 
 
 class Loader(Protocol):
@@ -88,13 +88,13 @@ class Loader(Protocol):
         """Load the first `limit` questions (None: all) with their documents."""
 
 
-def loader_of(name: str) -> Loader | None:
+def import_loader(format_name: str) -> Loader | None:
     """Import and return the module that loads a format by itself, such as "ruler".
 
     None for a format of rows, such as "musique": its parser is a function of one row.
     """
-    target = registry.targets("loaders").get(name)
-    if target is None:
+    module_and_function = registry.targets("loaders").get(format_name)
+    if module_and_function is None:
         return None
-    module, _, _ = target.partition(":")
-    return cast(Loader, importlib.import_module(module))
+    module_name, _, _ = module_and_function.partition(":")
+    return cast(Loader, importlib.import_module(module_name))

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from typing import NamedTuple
 
 from harness.datasets.base import Dataset
 from harness.datasets.find_files import Source
@@ -9,67 +10,97 @@ from harness.datasets.formats import RowParser
 from harness.datasets.question_kinds import count_kinds
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
-from harness.datasets.rows import Group, Retrieved, Row, RowError, Skip, example_and_document, canonical_line
+from harness.datasets.rows import (
+    Group,
+    Retrieved,
+    Row,
+    RowError,
+    Skip,
+    canonical_line,
+    example_and_document,
+)
 from harness.errors import DataError
 from harness.types import Document, Example
 
 
+class CheckedQuestions(NamedTuple):
+    """Questions whose rows were checked, and their documents by id."""
+
+    examples: list[Example]
+    documents: dict[str, Document]
+
+
+class _BadRow(NamedTuple):
+    """A row that cannot be used: where it stands, and what is wrong with it."""
+
+    place: RowPlace
+    error: RowError
+
+
 class RowChecker:
-    """Checks the rows of a data set one by one: keeps counts, ids, a hash of all rows and the first
-    bad row."""
+    """Checks the rows of a data set one by one: counts them and hashes them all.
+
+    Attributes:
+        fingerprint: The sha256 of all rows and documents as used.
+        place_by_id: Id of each row or question that can be used -> where it stands.
+        skipped: Reason -> the number of rows left out on purpose, up to the limit.
+        n_rows: The number of all rows.
+        n_bad_rows: How many of them cannot be used.
+        kind_counts: ("hops", "2") -> the number of questions.
+        first_bad_row: The first row that cannot be used; None for none.
+    """
 
     def __init__(self, parser: RowParser) -> None:
         """Begin with no rows; the parser turns a raw row into a question, or several on one
         document.
         """
         self.parser = parser
-        self.hash = hashlib.sha256(b"rows 1\n")
-        self.places: dict[str, RowPlace] = {}  # id of a row or question -> where it stands
-        self.skipped: Counter[str] = Counter()  # reason -> rows left out, up to the limit
-        self.rows = self.bad = 0
-        self.kinds: Counter[tuple[str, str]] = Counter()  # ("hops", "2") -> questions
-        self.first_error: tuple[RowPlace, RowError] | None = None  # bad row
-        self._documents: dict[str, bytes] = {}  # id -> sha256, of documents that rows share
+        self.fingerprint = hashlib.sha256(b"rows 1\n")
+        self.place_by_id: dict[str, RowPlace] = {}
+        self.skipped: Counter[str] = Counter()
+        self.n_rows = 0
+        self.n_bad_rows = 0
+        self.kind_counts: Counter[tuple[str, str]] = Counter()
+        self.first_bad_row: _BadRow | None = None
+        self._hash_by_document_id: dict[str, bytes] = {}  # of documents that rows share
 
-    def check_rows(
-        self, rows: Rows, limit: int | None
-    ) -> tuple[list[Example], dict[str, Document]]:
-        """Check all rows; a bad one is counted, and `dataset` raises its error.
+    def check_rows(self, rows: Rows, limit: int | None) -> CheckedQuestions:
+        """Parse and hash all rows, and return the first questions.
+
+        A bad row is counted; the error of the first one is raised by `make_dataset`.
 
         Args:
             rows: The rows with their places.
             limit: How many questions are returned; None: all.
-
-        Returns:
-            The questions, and their documents by id.
         """
         examples: list[Example] = []
         documents: dict[str, Document] = {}
         for place, raw in rows:
-            self.rows += 1
+            self.n_rows += 1
             try:
-                parsed = self._check(place, raw)
+                parsed = self._parse_and_hash(place, raw)
             except RowError as error:
-                self.bad += 1
-                self.first_error = self.first_error or (place, error)
+                self.n_bad_rows += 1
+                if self.first_bad_row is None:
+                    self.first_bad_row = _BadRow(place, error)
                 continue
             if isinstance(parsed, Skip):
                 # A row after the last question is not left out.
                 if limit is None or len(examples) < limit:
                     self.skipped[parsed.reason] += 1
                 continue
-            self.kinds.update(count_kinds(parsed.examples))
-            within_limit = parsed.examples
+            self.kind_counts.update(count_kinds(parsed.examples))
+            examples_within_limit = parsed.examples
             if limit is not None:
-                within_limit = within_limit[: limit - len(examples)]
-            if within_limit and not self.first_error:
-                examples += within_limit
+                examples_within_limit = parsed.examples[: limit - len(examples)]
+            if examples_within_limit and self.first_bad_row is None:
+                examples += examples_within_limit
                 for document in parsed.documents:
                     documents.setdefault(document.id, document)
-        return examples, documents
+        return CheckedQuestions(examples, documents)
 
-    def _check(self, place: RowPlace, raw: RawRow | BrokenRow) -> Group | Retrieved | Skip:
-        """Parse a row, and add it to the fingerprint.
+    def _parse_and_hash(self, place: RowPlace, raw: RawRow | BrokenRow) -> Group | Retrieved | Skip:
+        """Parse a row, add it to the fingerprint, and note the ids of its questions and documents.
 
         Args:
             place: Where the row stands.
@@ -89,38 +120,45 @@ class RowChecker:
             return row
         if isinstance(row, Row):
             example, document = example_and_document(row)
-            self._add_to_hash(place, "id", row.id, canonical_line([example, document]))
+            line = canonical_line([example, document])
+            self._note_id(row.id, place, field="id")
+            self.fingerprint.update(line + b"\n")
             return Group(document, (example,))
-        for document in row.documents:  # must be the same in all its rows; each adds it to the hash
-            digest = hashlib.sha256(canonical_line(document)).digest()
-            if self._documents.setdefault(document.id, digest) != digest:
-                raise RowError(
-                    None, f"the document '{document.id}' has another text in an earlier row"
-                )
-            self.hash.update(digest)
+        for document in row.documents:
+            self._hash_shared_document(document)
         for example in row.examples:
-            self._add_to_hash(place, "question id", example.question.id, canonical_line(example))
+            line = canonical_line(example)
+            self._note_id(example.question.id, place, field="question id")
+            self.fingerprint.update(line + b"\n")
         return row
 
-    def _add_to_hash(self, place: RowPlace, field: str, key: str, line: bytes) -> None:
-        """Add a row to the fingerprint, and note where it stands.
+    def _hash_shared_document(self, document: Document) -> None:
+        """Add a document to the fingerprint, also where an earlier row has added it.
+
+        Raises RowError where an earlier row has another document of the same id.
+        """
+        digest = hashlib.sha256(canonical_line(document)).digest()
+        digest_in_first_row = self._hash_by_document_id.setdefault(document.id, digest)
+        if digest != digest_in_first_row:
+            raise RowError(None, f"the document '{document.id}' has another text in an earlier row")
+        self.fingerprint.update(digest)
+
+    def _note_id(self, row_id: str, place: RowPlace, field: str) -> None:
+        """Note where the row, or the question, with an id stands.
 
         Args:
+            row_id: The id.
             place: Where the row stands.
-            field: The field that holds its id, for the error.
-            key: Its id.
-            line: The row as JSON.
+            field: The field that holds the id, for the error.
 
         Raises:
             RowError: An earlier row has that id.
         """
-        earlier = self.places.get(key)
-        if earlier is not None:
-            raise RowError(
-                field, f"'{key}' is also the id of the row at {earlier}; ids must differ"
-            )
-        self.places[key] = place
-        self.hash.update(line + b"\n")
+        earlier_place = self.place_by_id.get(row_id)
+        if earlier_place is not None:
+            problem = f"'{row_id}' is also the id of the row at {earlier_place}; ids must differ"
+            raise RowError(field, problem)
+        self.place_by_id[row_id] = place
 
     def _refuse_bad_rows(self, source: str) -> None:
         """Raise DataError for the first bad row, or where no row can be used.
@@ -128,39 +166,38 @@ class RowChecker:
         Args:
             source: The name of the rows' source, for the error.
         """
-        if self.first_error is not None:
-            place, error = self.first_error
-            raise place.error(error.field, f"{error.problem}{self._advice()}")
-        if not self.rows:
+        if self.first_bad_row is not None:
+            place, error = self.first_bad_row
+            raise place.error(error.field, f"{error.problem}{self._advice_on_bad_rows()}")
+        if not self.n_rows:
             raise DataError(source, None, None, "the file has no rows")
-        if not self.places:
-            reasons = ", ".join(f"{n} {reason}" for reason, n in self.skipped.items())
+        if not self.place_by_id:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
             problem = f"no row can be used: {reasons or 'they ask no question'}"
             raise DataError(source, None, None, problem)
 
-    def _advice(self) -> str:
+    def _advice_on_bad_rows(self) -> str:
         """The end of the sentence on the first bad row: how many more there are, and what to do."""
-        more = self.bad - 1
-        if not more:
+        n_others = self.n_bad_rows - 1
+        if not n_others:
             return "; mend or remove the row"
         noun = "rows"
-        if more == 1:
+        if n_others == 1:
             noun = "row"
-        others = f" (and {more} more bad {noun})"
-        if self.bad < self.rows:
+        others = f" (and {n_others} more bad {noun})"
+        if self.n_bad_rows < self.n_rows:
             return f"{others}; mend or remove the row"
         return (
             f"{others}; no row can be used: see that --data is a file of that data set, and that "
             "its parser is right"
         )
 
-    def dataset(
+    def make_dataset(
         self,
         name: str,
         source: Source,
         source_suffix: str,
-        examples: list[Example],
-        documents: dict[str, Document],
+        questions: CheckedQuestions,
         notes: tuple[str, ...] = (),
     ) -> Dataset:
         """Make the data set of the checked questions.
@@ -169,8 +206,7 @@ class RowChecker:
             name: The data set's name.
             source: Where the rows are from.
             source_suffix: Ends the source's name: " with pages.jsonl".
-            examples: The questions.
-            documents: Their documents, by id.
+            questions: The questions with their documents.
             notes: Sentences about the source, printed as warnings.
 
         Raises:
@@ -179,13 +215,13 @@ class RowChecker:
         self._refuse_bad_rows(source.name)
         return Dataset(
             name=name,
-            examples=tuple(examples),
-            documents=documents,
-            fingerprint=self.hash.hexdigest(),
+            examples=tuple(questions.examples),
+            documents=questions.documents,
+            fingerprint=self.fingerprint.hexdigest(),
             source=source.name + source_suffix,
             revision=source.revision,
             skipped=dict(self.skipped),
-            rows=len(self.places),
-            kinds=self.kinds,
+            rows=len(self.place_by_id),
+            kinds=self.kind_counts,
             notes=notes,
         )

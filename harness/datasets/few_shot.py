@@ -1,8 +1,8 @@
 """Solved examples before a question (few-shot), from training rows and never from the rows that are
 asked.
 
-    shots = shots_of(config)         None without dataset.shots
-    shots.text(question)             "\\n\\nExamples:\\n\\nQuestion: ...\\nAnswer: ...\\n", after the instruction
+    examples = load_solved_examples(config)   None without dataset.shots
+    examples.text_for(question)               "\\n\\nExamples:\\n\\nQuestion: ...\\nAnswer: ...\\n"
 
 dataset.shots            how many, 0 for none
 dataset.shots_from       a split of the data set, or a file of rows in its format; a file that is not there is looked
@@ -37,12 +37,12 @@ from harness.stats.rng import Dice
 from harness.types import Example, Question
 from harness.words import words
 
-SHOT = "Question: {question}\nAnswer: {answer}\n"
+_EXAMPLE_TEMPLATE = "Question: {question}\nAnswer: {answer}\n"
 DRAW_KEY = "draw_key"
 """In Gold.extra: what identifies a question for a draw by question; without it, its words."""
-# Ids that only count: a training row may have one of them too.
-COUNTER = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")
-_shots_by_config: dict[str, Shots] = {}
+# Ids that only number the rows, "12" or "q_12": a training row may have one of them too.
+ROW_NUMBER_ID = re.compile(r"(?:[A-Za-z]+[_-])?\d{1,7}")
+_loaded_by_config: dict[str, SolvedExamples] = {}
 
 
 def draw_key(example: Example) -> str:
@@ -57,113 +57,129 @@ def _question_words(example: Example) -> list[str]:
     return words(example.question.text)
 
 
-class Shots:
-    """Solved examples for questions.
+class SolvedExamples:
+    """Solved examples for questions: the same for all, or those of each question.
 
-    texts: the documents of the examples, by id; asked_keys: the draw key of each question that is
-    asked, by its id.
+    Attributes:
+        pool_hash: A hash of all examples that a question may get, 16 hexadecimal digits; "" where
+            all questions share the examples.
     """
 
     def __init__(
         self,
         config: DatasetConfig,
-        pool: Sequence[Example],
-        texts: Mapping[str, str],
-        asked_keys: Mapping[str, str],
+        training_rows: Sequence[Example],
+        text_by_document_id: Mapping[str, str],
+        draw_key_by_question_id: Mapping[str, str],
     ) -> None:
         """Choose the examples, or prepare their choice for each question.
 
-        `_pool` are the rows to choose from, or the chosen ones where all questions share them;
-        `identity` is a hash of the pool, "" where they share them. `_index` is BM25 over the pool,
-        where examples are chosen by similarity.
         Args:
             config: Says how many examples a question gets, and how they are chosen.
-            pool: Training rows that may be shown.
-            texts: Document id -> text, of the documents of these rows.
-            asked_keys: Question id -> draw key, of the questions that are asked.
+            training_rows: The rows that may be shown.
+            text_by_document_id: Of the documents of these rows.
+            draw_key_by_question_id: Of the questions that are asked; see `draw_key`.
 
         Raises:
-            UserError: An id of dataset.shots_ids that the pool does not have.
+            UserError: No training row has an id of dataset.shots_ids.
         """
         self._config = config
-        self._texts = texts
-        self._asked_keys = asked_keys
-        self._index: BM25Okapi | None = None
-        self.identity = ""
+        self._text_by_document_id = text_by_document_id
+        self._draw_key_by_question_id = draw_key_by_question_id
         # By question id and text: a method asks for its task several times.
-        self._chosen: dict[tuple[str, str], list[Example]] = {}
-        by_id: dict[str, Example] = {}
-        for example in pool:
-            by_id[example.question.id] = example
+        self._chosen_by_question: dict[tuple[str, str], list[Example]] = {}
+        row_by_id: dict[str, Example] = {}
+        for row in training_rows:
+            row_by_id[row.question.id] = row
+        # The rows to choose from; those that are shown where all questions share the examples.
+        self._pool = list(row_by_id.values())
+        self._bm25: BM25Okapi | None = None  # over the questions of the pool
+        self.pool_hash = ""
         if config.shots_ids:
-            self._pool = self._named(by_id)
+            self._pool = self._rows_of_shots_ids(row_by_id)
         elif config.shots_by == "similarity":
-            self._pool = list(by_id.values())
-            self._index = BM25Okapi(list(map(_question_words, self._pool)))
-            self.identity = self._hash_of_pool()
+            self._bm25 = BM25Okapi(list(map(_question_words, self._pool)))
+            self.pool_hash = self._hash_of_pool()
         elif config.shots_by == "question":
-            self._pool = list(by_id.values())
-            self.identity = self._hash_of_pool()
+            self.pool_hash = self._hash_of_pool()
         else:
-            drawn = Dice("shots", config.shots_seed).shuffled(sorted(by_id))
-            self._pool = [by_id[id_] for id_ in drawn[: config.shots]]
+            shuffled_ids = Dice("shots", config.shots_seed).shuffled(sorted(row_by_id))
+            self._pool = [row_by_id[row_id] for row_id in shuffled_ids[: config.shots]]
 
-    def _named(self, by_id: Mapping[str, Example]) -> list[Example]:
-        """The examples that dataset.shots_ids names, in its order.
+    @property
+    def are_shared(self) -> bool:
+        """Whether all questions get the same examples."""
+        return not self.pool_hash
 
-        Raises UserError for one that is not there.
+    def _rows_of_shots_ids(self, row_by_id: Mapping[str, Example]) -> list[Example]:
+        """The training rows that dataset.shots_ids names, in its order.
+
+        Args:
+            row_by_id: The training rows that may be shown, by their ids.
+
+        Raises:
+            UserError: A row that is named is none of them.
         """
-        named = []
-        for id_ in self._config.shots_ids:
-            if id_ not in by_id:
+        rows = []
+        for row_id in self._config.shots_ids:
+            if row_id not in row_by_id:
                 problem = f"is no training row of '{self._config.name}', or is asked itself"
-                raise UserError(f"dataset.shots_ids: '{id_}' {problem}")
-            named.append(by_id[id_])
-        return named
+                raise UserError(f"dataset.shots_ids: '{row_id}' {problem}")
+            rows.append(row_by_id[row_id])
+        return rows
 
     def _hash_of_pool(self) -> str:
-        """A hash of all examples that a question may get, in 16 hexadecimal digits."""
-        texts = map(self._shot_text, self._pool)
+        """A hash of the texts of all rows of the pool, in 16 hexadecimal digits."""
+        texts = map(self._example_text, self._pool)
         return digest(list(map(canonical, texts)))[:16]
 
-    def text(self, question: Question | None = None) -> str:
+    def text_for_all(self) -> str:
+        """The examples that all questions share as text, with their heading; "" where each question
+        has its own.
+        """
+        if not self.are_shared:
+            return ""
+        return self._text_of_examples(self._pool)
+
+    def text_for(self, question: Question) -> str:
         """The solved examples for a question as text, with their heading.
 
-        Args:
-            question: The question; None: the examples that all questions share, "" where each
-                question has its own.
+        Where each question has its own, they are chosen at its first call and kept.
         """
-        if not self.identity:
-            return self._listed(self._pool)
-        if question is None:
-            return ""
+        if self.are_shared:
+            return self.text_for_all()
         key = (question.id, question.text)
-        if key not in self._chosen:
-            self._chosen[key] = self._chosen_for(question)
-        return self._listed(self._chosen[key])
+        if key not in self._chosen_by_question:
+            self._chosen_by_question[key] = self._choose_for(question)
+        return self._text_of_examples(self._chosen_by_question[key])
 
-    def _listed(self, examples: Iterable[Example]) -> str:
+    def _text_of_examples(self, examples: Iterable[Example]) -> str:
         """Solved examples as the prompt shows them: a heading, then each example."""
-        return SHOTS + "\n".join(map(self._shot_text, examples))
+        return SHOTS + "\n".join(map(self._example_text, examples))
 
-    def _chosen_for(self, question: Question) -> list[Example]:
-        """Choose the examples of a question, where each question has its own."""
-        if self._index is not None:
-            return self._most_similar(self._index, question.text)
-        return self._drawn_by_hash(self._asked_keys.get(question.id, question.text))
+    def _choose_for(self, question: Question) -> list[Example]:
+        """Choose the examples of a question, where each question has its own.
 
-    def _most_similar(self, index: BM25Okapi, question: str) -> list[Example]:
-        """The examples whose questions are nearest to a question by BM25, the nearest last.
+        By BM25, or by the hash of its draw key; a question that is not in the data set has its text
+        as draw key.
+        """
+        if self._bm25 is not None:
+            return self._most_similar(self._bm25, question.text)
+        key = self._draw_key_by_question_id.get(question.id, question.text)
+        return self._draw_by_hash(key)
+
+    def _most_similar(self, bm25: BM25Okapi, question_text: str) -> list[Example]:
+        """The rows of the pool whose questions are nearest to a question by BM25, the nearest last.
 
         Args:
-            index: BM25 over the questions of the pool.
-            question: The text of the question.
+            bm25: BM25 over the questions of the pool.
+            question_text: The words of the question.
         """
-        scores = index.get_scores(words(question))
-        nearest = np.argsort(-scores, kind="stable")[: self._config.shots]
-        return [self._pool[i] for i in reversed(nearest)]
+        scores = bm25.get_scores(words(question_text))
+        nearest_indices = np.argsort(-scores, kind="stable")[: self._config.shots]
+        return [self._pool[index] for index in reversed(nearest_indices)]
 
-    def _drawn_by_hash(self, key: str) -> list[Example]:
+    def _draw_by_hash(self, key: str) -> list[Example]:
         """Draw examples for a question by the hash of its draw key, as HELMET does.
 
         The first rows of different questions, other than this one, in a random order (`datasets`
@@ -172,14 +188,15 @@ class Shots:
         Args:
             key: The question's draw key.
         """
-        others = [example for example in self._pool if draw_key(example) != key]
+        other_rows = [row for row in self._pool if draw_key(row) != key]
         seed = int(hashlib.sha256(key.encode()).hexdigest(), 16) % 2**31
-        drawn: dict[str, Example] = {}
-        for number in np.random.default_rng(seed).permutation(len(others)):
-            drawn.setdefault(draw_key(others[number]), others[number])
-        return list(drawn.values())[: self._config.shots]
+        first_row_by_key: dict[str, Example] = {}
+        for index in np.random.default_rng(seed).permutation(len(other_rows)):
+            row = other_rows[index]
+            first_row_by_key.setdefault(draw_key(row), row)
+        return list(first_row_by_key.values())[: self._config.shots]
 
-    def _shot_text(self, example: Example) -> str:
+    def _example_text(self, example: Example) -> str:
         r"""A solved example as the prompt shows it: "Question: Who?\n(A) Ada\n(B) Bo\nAnswer:
         Ada\n".
 
@@ -188,18 +205,19 @@ class Shots:
         """
         question = example.question.text
         for number, option in enumerate(example.question.options or ()):
-            question += f"\n({chr(ord('A') + number)}) {option}"
-        parts = [self._config.answer_prefix, example.gold.answers[0]]
-        answer = " ".join(filter(None, parts))
-        shot = SHOT.format(question=question, answer=answer)
+            letter = chr(ord("A") + number)
+            question += f"\n({letter}) {option}"
+        prefix_and_answer = [self._config.answer_prefix, example.gold.answers[0]]
+        answer = " ".join(filter(None, prefix_and_answer))
+        text = _EXAMPLE_TEMPLATE.format(question=question, answer=answer)
         if not self._config.shots_passages:
-            return shot
-        passages = map(self._texts.__getitem__, example.question.document_ids)
-        return "\n\n".join([*passages, shot])
+            return text
+        passages = [self._text_by_document_id[id_] for id_ in example.question.document_ids]
+        return "\n\n".join([*passages, text])
 
 
-def shots_of(config: DatasetConfig) -> Shots | None:
-    """The solved examples that a config asks for, None without dataset.shots.
+def load_solved_examples(config: DatasetConfig) -> SolvedExamples | None:
+    """Load the solved examples that a config asks for; None without dataset.shots.
 
     They are loaded once in a process. Raises UserError for settings that do not fit and where too
     few rows are left, and what harness.datasets.load raises.
@@ -208,11 +226,11 @@ def shots_of(config: DatasetConfig) -> Shots | None:
         _refuse_settings_of_shots(config)
         return None
     # A relative path means another file in another folder.
-    place = str(Path(config.data or "").absolute())
-    key = canonical([config.model_dump(mode="json"), place])
-    if key not in _shots_by_config:
-        _shots_by_config[key] = _load_shots(config)
-    return _shots_by_config[key]
+    absolute_path = str(Path(config.data or "").absolute())
+    key = canonical([config.model_dump(mode="json"), absolute_path])
+    if key not in _loaded_by_config:
+        _loaded_by_config[key] = _load_training_rows(config)
+    return _loaded_by_config[key]
 
 
 def _refuse_settings_of_shots(config: DatasetConfig) -> None:
@@ -220,7 +238,8 @@ def _refuse_settings_of_shots(config: DatasetConfig) -> None:
 
     Not where dataset.shots=0 was said by the user.
     """
-    if "shots" in config.model_fields_set:
+    user_set_shots = "shots" in config.model_fields_set
+    if user_set_shots:
         return
     for name in ("shots_from", "shots_by", "shots_ids", "shots_seed", "shots_passages"):
         if getattr(config, name) != DatasetConfig.model_fields[name].default:
@@ -229,7 +248,7 @@ def _refuse_settings_of_shots(config: DatasetConfig) -> None:
             )
 
 
-def _load_shots(config: DatasetConfig) -> Shots:
+def _load_training_rows(config: DatasetConfig) -> SolvedExamples:
     """Load the training rows, and prepare the choice of examples from them.
 
     Rows that the run asks itself (same id or question) are left out, but for a draw by question.
@@ -247,27 +266,27 @@ def _load_shots(config: DatasetConfig) -> Shots:
     without_shots = config.model_copy(update={"shots": 0, "shots_ids": ()})
     training = load_once.load_once(_training_config(without_shots), None)
     asked = load_once.load_once(without_shots, None)
-    asked_keys: dict[str, str] = {}
+    draw_key_by_question_id: dict[str, str] = {}
     for example in asked.examples:
-        asked_keys[example.question.id] = draw_key(example)
-    texts: dict[str, str] = {}
-    for id_, document in training.documents.items():
-        texts[id_] = document.text
-    pool = _unasked(training, asked)
-    available = len(pool)
+        draw_key_by_question_id[example.question.id] = draw_key(example)
+    text_by_document_id: dict[str, str] = {}
+    for document_id, document in training.documents.items():
+        text_by_document_id[document_id] = document.text
+    usable_rows = _rows_not_asked(training, asked)
+    n_available = len(usable_rows)
     if config.shots_by == "question":
-        pool = [example for example in training.examples if example.gold.answers]
-        keys = set(map(draw_key, pool))
-        available = len(keys)
-        if not keys.isdisjoint(asked_keys.values()):
-            available -= 1  # a question that is itself among the examples is not shown
-    if available < config.shots:
+        usable_rows = [row for row in training.examples if row.gold.answers]
+        training_keys = set(map(draw_key, usable_rows))
+        n_available = len(training_keys)
+        if not training_keys.isdisjoint(draw_key_by_question_id.values()):
+            n_available -= 1  # a question that is itself among the examples is not shown
+    if n_available < config.shots:
         raise UserError(
             f"dataset.shots={config.shots}: of the {len(training.examples)} rows of "
-            f"{training.source} {available} are not asked themselves; name training rows: "
+            f"{training.source} {n_available} are not asked themselves; name training rows: "
             "dataset.shots_from=FILE"
         )
-    return Shots(config, pool, texts, asked_keys)
+    return SolvedExamples(config, usable_rows, text_by_document_id, draw_key_by_question_id)
 
 
 def _training_config(config: DatasetConfig) -> DatasetConfig:
@@ -279,22 +298,24 @@ def _training_config(config: DatasetConfig) -> DatasetConfig:
     file = Path(config.shots_from).expanduser()
     if file.exists():
         return config.model_copy(update={"data": str(file)})
-    if not file.suffix:
+    is_name_of_split = not file.suffix
+    if is_name_of_split:
         return config.model_copy(update={"split": config.shots_from})
     data = Path(config.data or "").expanduser()
-    if config.data is None or data.is_dir() or is_archive(data.name):
+    holds_several_files = config.data is None or data.is_dir() or is_archive(data.name)
+    if holds_several_files:
         options = {**config.options, "files": (file.name,)}
         return config.model_copy(update={"options": options})
-    beside = data.parent / file.name
-    if not beside.exists():
+    file_beside_data = data.parent / file.name
+    if not file_beside_data.exists():
         raise UserError(
             f"dataset.shots_from: there is no file '{file}', and none of that name beside "
             f"'{config.data}'; put it there, or ask without examples: dataset.shots=0"
         )
-    return config.model_copy(update={"data": str(beside)})
+    return config.model_copy(update={"data": str(file_beside_data)})
 
 
-def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
+def _rows_not_asked(training: Dataset, asked: Dataset) -> list[Example]:
     """The training rows with an answer whose question is not asked, by its text or its id.
 
     Ids that only number the rows ("12", "q_12") are not compared: every file has them.
@@ -307,12 +328,13 @@ def _unasked(training: Dataset, asked: Dataset) -> list[Example]:
     asked_texts: set[tuple[str, ...]] = set()
     for example in asked.examples:
         asked_texts.add(tuple(_question_words(example)))
-        if not COUNTER.fullmatch(example.question.id):
+        if not ROW_NUMBER_ID.fullmatch(example.question.id):
             asked_ids.add(example.question.id)
-    unasked = []
-    for example in training.examples:
-        has_asked_id = example.question.id in asked_ids
-        has_asked_text = tuple(_question_words(example)) in asked_texts
-        if example.gold.answers and not has_asked_id and not has_asked_text:
-            unasked.append(example)
-    return unasked
+    rows = []
+    for row in training.examples:
+        is_asked_by_id = row.question.id in asked_ids
+        is_asked_by_text = tuple(_question_words(row)) in asked_texts
+        is_asked = is_asked_by_id or is_asked_by_text
+        if row.gold.answers and not is_asked:
+            rows.append(row)
+    return rows

@@ -17,7 +17,7 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import IO, NoReturn, TypeVar
+from typing import IO, Literal, NamedTuple, NoReturn, TypeVar
 
 from harness.datasets.archives import Member, opened
 from harness.datasets.raw_rows import RawRow
@@ -30,14 +30,20 @@ from harness.errors import CannotRun, DataError
 # QuALITY's official files are JSON lines named after their split (QuALITY.v1.0.1.htmlstripped.dev).
 _SPLIT_SUFFIXES = (".dev", ".train", ".test")
 SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".parquet", ".tsv", *_SPLIT_SUFFIXES)
-_OBJECT_OF_DATA = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\[')
-_PEEK_BYTES, _PIECE_BYTES = 4096, 1 << 18
+_OBJECT_WITH_DATA_LIST = re.compile(
+    rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"]*"|[\w.]+)\s*,\s*)*"data"\s*:\s*\['
+)
+_PEEK_BYTES = 4096  # of a file's beginning, which say its form
+_PIECE_BYTES = 1 << 18  # that are read at once, or more
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 _Stream = IO[bytes]
 T = TypeVar("T")
 
 
-def file_kind(path: Path | Member) -> str | None:
+FileKind = Literal["parquet", "table", "json"]
+
+
+def file_kind(path: Path | Member) -> FileKind | None:
     """The kind of a file by its name: "parquet", "table" (.tsv) or "json"; None for any other
     file.
 
@@ -53,7 +59,7 @@ def file_kind(path: Path | Member) -> str | None:
     return "json"
 
 
-def _refuse_constant(text: str) -> NoReturn:  # NaN or Infinity, which Python would take
+def _refuse_constant(text: str) -> NoReturn:
     """Raise ValueError for NaN or Infinity, which Python's json would take."""
     raise ValueError(f"{text} is not a JSON value")
 
@@ -120,54 +126,72 @@ def parse_line(line: bytes, decoder: json.JSONDecoder = _DECODER) -> RawRow | Br
         return BrokenRow(_json_problem(error))
 
 
+class _LineAndColumn(NamedTuple):
+    """A place in a file, both from 1."""
+
+    line: int
+    column: int
+
+
 class JsonText:
     """A JSON text that is parsed value by value, so that a long list takes the memory of its
     longest entry.
 
-    name: the file, for errors; decoder: of single values. Methods raise DataError, with the line,
-    for broken JSON. Libraries that stream were tried: ijson 3.6 refuses the NaN of other tools'
-    logs; json-stream 2.5 says nothing about a key that is there twice, or text after the end.
+    Methods raise DataError, with the line, for broken JSON. Libraries that stream were tried: ijson
+    3.6 refuses the NaN of other tools' logs; json-stream 2.5 says nothing about a key that is there
+    twice, or text after the end.
     """
 
-    def __init__(self, name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER) -> None:
+    def __init__(
+        self, file_name: str, stream: _Stream, decoder: json.JSONDecoder = _DECODER
+    ) -> None:
         """Read from `stream` when a value is asked for.
 
-        `_text` is the part of the file in memory and `_at` the index in it of the next character;
-        `_line` and `_column` are the place of `_text`'s first character in the file, and `_bytes`
-        counts the bytes that were read.
+        Args:
+            file_name: The file, for errors.
+            stream: Its bytes.
+            decoder: Decodes single values; the default refuses NaN and Infinity.
         """
-        self._name, self._stream, self._decoder = name, stream, decoder
+        self._file_name = file_name
+        self._stream = stream
+        self._decoder = decoder
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text, self._at, self._line, self._column, self._bytes = "", 0, 1, 1, 0
+        self._text = ""  # the part of the file in memory
+        self._position = 0  # the index in `_text` of the next character
+        self._first_line = 1  # where the first character of `_text` stands in the file
+        self._first_column = 1
+        self._n_bytes_read = 0
 
-    def value(self) -> object:
+    def next_value(self) -> object:
         """Parse and return the next value, and move on past it."""
-        self._peek()
+        self._skip_space()
         while True:
             try:
-                value, end = self._decoder.raw_decode(self._text, self._at)
+                value, end = self._decoder.raw_decode(self._text, self._position)
             except json.JSONDecodeError as error:
-                wrong = error.pos - self._at
+                characters_before_error = error.pos - self._position
                 if not self._read_more():
-                    raise self._error_at(f"broken JSON: {error.msg}", self._at + wrong) from None
+                    error_position = self._position + characters_before_error
+                    raise self._error_at(f"broken JSON: {error.msg}", error_position) from None
                 continue
             except ValueError as error:
                 raise self._error_at(_json_problem(error)) from None
-            size = end - self._at
+            length = end - self._position
             # The number before "e-", where the text read so far ends, goes on after it.
-            if end + 2 < len(self._text) or not self._read_more():
-                self._at += size
+            is_complete = end + 2 < len(self._text)
+            if is_complete or not self._read_more():
+                self._position += length
                 return value
 
-    def entries(self) -> Iterator[object]:
+    def next_list(self) -> Iterator[object]:
         """Yield the entries of the list that comes next: "[1, 2]" -> 1, 2."""
-        self._take("[")
-        more = not self._take_if_next("]")
-        while more:
-            yield self.value()
-            more = self._take(",]") == ","
+        self._take_one_of("[")
+        has_more = not self._take_if_next("]")
+        while has_more:
+            yield self.next_value()
+            has_more = self._take_one_of(",]") == ","
 
-    def pairs(self, list_key: str = "") -> Iterator[tuple[str, object]]:
+    def next_object(self, list_key: str = "") -> Iterator[tuple[str, object]]:
         """Yield (key, value) of the object that comes next.
 
         With `list_key` "data": {"name": "x", "data": [1, 2]} -> ("name", "x"), ("data", 1),
@@ -177,61 +201,63 @@ class JsonText:
             list_key: The key whose list is yielded entry by entry; "" for none.
         """
         keys: set[str] = set()
-        self._take("{")
-        more = not self._take_if_next("}")
-        while more:
-            key = self._key()
+        self._take_one_of("{")
+        has_more = not self._take_if_next("}")
+        while has_more:
+            key = self._next_key()
             if key in keys:
                 raise self._error_at(f"broken JSON: the key '{key}' is given twice")
             keys.add(key)
-            self._take(":")
-            if key == list_key and self._peek() == "[":
-                for entry in self.entries():
+            self._take_one_of(":")
+            if key == list_key and self._skip_space() == "[":
+                for entry in self.next_list():
                     yield key, entry
             else:
-                yield key, self.value()
-            more = self._take(",}") == ","
+                yield key, self.next_value()
+            has_more = self._take_one_of(",}") == ","
 
-    def _key(self) -> str:
+    def _next_key(self) -> str:
         """Parse and return the next value, which must be a text: the key of an object."""
-        if self._peek() != '"':
+        if self._skip_space() != '"':
             raise self._error_at("broken JSON: Expecting property name")
-        key = self.value()
+        key = self.next_value()
         assert isinstance(key, str)
         return key
 
-    def end(self) -> None:
+    def require_end(self) -> None:
         """Raise DataError if anything but white space follows."""
-        if self._peek():
+        if self._skip_space():
             raise self._error_at("broken JSON: Extra data")
 
-    def _peek(self) -> str:
-        """Skip white space and return the next character without consuming it; "" at the end."""
+    def _skip_space(self) -> str:
+        """Move to the next character that is no white space, and return it; "" at the end of the
+        file.
+        """
         while True:
-            match = _NOT_SPACE.search(self._text, self._at)
-            if match:
-                self._at = match.start()
-            else:
-                self._at = len(self._text)
-            if self._at < len(self._text) or not self._read_more():
-                return self._text[self._at : self._at + 1]
+            next_character = _NOT_SPACE.search(self._text, self._position)
+            if next_character:
+                self._position = next_character.start()
+                return next_character.group()
+            self._position = len(self._text)
+            if not self._read_more():
+                return ""
 
-    def _take(self, signs: str) -> str:
+    def _take_one_of(self, characters: str) -> str:
         """Move past the next character that is no white space, and return it.
 
-        Raises DataError unless it is one of `signs`.
+        Raises DataError unless it is one of `characters`.
         """
-        sign = self._peek()
-        if sign == "" or sign not in signs:
-            raise self._error_at(f"broken JSON: Expecting '{signs[0]}' delimiter")
-        self._at += 1
-        return sign
+        character = self._skip_space()
+        if character == "" or character not in characters:
+            raise self._error_at(f"broken JSON: Expecting '{characters[0]}' delimiter")
+        self._position += 1
+        return character
 
-    def _take_if_next(self, sign: str) -> bool:
-        """Move past the next character if it is `sign`; return whether it was."""
-        if self._peek() != sign:
+    def _take_if_next(self, character: str) -> bool:
+        """Move past the next character if it is `character`; return whether it was."""
+        if self._skip_space() != character:
             return False
-        self._take(sign)
+        self._position += 1
         return True
 
     def _read_more(self) -> bool:
@@ -241,28 +267,31 @@ class JsonText:
         The text before the current position is dropped, and the piece is twice as long as what is
         left, so a long value takes few pieces. Raises DataError for bytes that are not UTF-8.
         """
-        data = self._stream.read(max(_PIECE_BYTES, 2 * (len(self._text) - self._at)))
-        self._line, self._column = self._line_and_column(self._at)
+        unread_text = self._text[self._position :]
+        data = self._stream.read(max(_PIECE_BYTES, 2 * len(unread_text)))
+        place = self._line_and_column(self._position)
+        self._first_line = place.line
+        self._first_column = place.column
         try:
-            self._text = self._text[self._at :] + self._utf8.decode(data, not data)
+            self._text = unread_text + self._utf8.decode(data, final=not data)
         except UnicodeDecodeError as error:
-            self._line += data.count(b"\n", 0, error.start)
-            problem = (
-                f"not UTF-8 at byte {self._bytes + error.start + 1} of the file ({error.reason})"
-            )
+            self._first_line += data.count(b"\n", 0, error.start)
+            byte_number = self._n_bytes_read + error.start + 1
+            problem = f"not UTF-8 at byte {byte_number} of the file ({error.reason})"
             raise DataError(
-                self._name, self._line, None, f"{problem}; save the file as UTF-8"
+                self._file_name, self._first_line, None, f"{problem}; save the file as UTF-8"
             ) from None
-        self._at, self._bytes = 0, self._bytes + len(data)
+        self._position = 0
+        self._n_bytes_read += len(data)
         return bool(data)
 
-    def _line_and_column(self, position: int) -> tuple[int, int]:
-        """The line and the column in the file, each from 1, of the character `_text[position]`."""
+    def _line_and_column(self, position: int) -> _LineAndColumn:
+        """The place in the file of the character `_text[position]`."""
         lines_before = self._text.count("\n", 0, position)
         if not lines_before:
-            return self._line, self._column + position
+            return _LineAndColumn(self._first_line, self._first_column + position)
         last_line_end = self._text.rfind("\n", 0, position)
-        return self._line + lines_before, position - last_line_end
+        return _LineAndColumn(self._first_line + lines_before, position - last_line_end)
 
     def _error_at(self, problem: str, position: int | None = None) -> DataError:
         """Make the error for a problem, with its line and column in the file.
@@ -272,24 +301,28 @@ class JsonText:
             position: Index in the text in memory; None: the current one.
         """
         if position is None:
-            position = self._at
-        line, column = self._line_and_column(position)
-        return DataError(self._name, line, None, f"{problem} (column {column})")
+            position = self._position
+        place = self._line_and_column(position)
+        problem_with_column = f"{problem} (column {place.column})"
+        return DataError(self._file_name, place.line, None, problem_with_column)
 
 
-def _rows_by_key(pairs: Iterator[tuple[str, object]]) -> Iterator[object]:
+def _rows_with_id(pairs: Iterator[tuple[str, object]]) -> Iterator[object]:
     """Yield the rows of a JSON object {id: row, ...}, each with its key as "id".
 
     ("q1", {"question": "Who?"}) -> {"question": "Who?", "id": "q1"}. A BrokenRow where the row's
     own "id" differs; a value that is no object is yielded as it is.
+
+    Args:
+        pairs: (key, row) of the object.
     """
-    for key, value in pairs:
-        if not isinstance(value, dict):
-            yield value
-        elif value.get("id", key) != key:
+    for key, row in pairs:
+        if not isinstance(row, dict):
+            yield row
+        elif row.get("id", key) != key:
             yield BrokenRow(f"its key is '{key}' and its 'id' another")
         else:
-            yield {**value, "id": key}
+            yield {**row, "id": key}
 
 
 def _first_key_in(beginning: bytes) -> str | None:
@@ -298,9 +331,9 @@ def _first_key_in(beginning: bytes) -> str | None:
 
     b'{"q1": {"que' -> "q1"
     """
-    text = beginning.decode("utf-8", errors="replace")[1:].lstrip()
+    after_brace = beginning.decode("utf-8", errors="replace")[1:].lstrip()
     try:
-        key, _ = _DECODER.raw_decode(text)
+        key, _ = _DECODER.raw_decode(after_brace)
     except ValueError:
         return None
     if not isinstance(key, str):
@@ -318,19 +351,22 @@ def _read_parquet(path: Path) -> Rows:
         DataError: The file is damaged.
     """
     try:
-        arrow, hf = importlib.import_module("pyarrow"), importlib.import_module("datasets")
+        arrow = importlib.import_module("pyarrow")
+        hf_datasets = importlib.import_module("datasets")
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise CannotRun(
             f"reading {path.name} needs the package '{error.name}': pip install datasets"
         ) from None
-    with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="harness-") as cache_folder:
         try:
             parquet.read_metadata(path)  # of a damaged file `datasets` would also log a page
-            rows = hf.Dataset.from_parquet(str(path), streaming=True, cache_dir=scratch)
+            rows = hf_datasets.Dataset.from_parquet(
+                str(path), streaming=True, cache_dir=cache_folder
+            )
             for number, row in enumerate(rows, start=1):
                 yield RowPlace(path.name, row=number), dict(row)
-        except (arrow.ArrowException, OSError, hf.exceptions.DatasetsError) as error:
+        except (arrow.ArrowException, OSError, hf_datasets.exceptions.DatasetsError) as error:
             problem = f"not a readable parquet file ({error}); fetch it again".replace("\n", " ")
             raise DataError(path.name, None, None, problem) from None
 
@@ -341,29 +377,29 @@ def read_text_file(path: Path) -> DecodedText:
     """
     with opened(path) as stream:
         data = stream.read()
-    return _decoded(path.name, data)
+    return _decode_file(path.name, data)
 
 
-def _decoded(name: str, data: bytes) -> DecodedText:
-    """Decode the bytes of the file `name`. Raises DataError for bytes that are no text."""
+def _decode_file(file_name: str, data: bytes) -> DecodedText:
+    """Decode the bytes of a file. Raises DataError, with its name, for bytes that are no text."""
     try:
         return decode_text(data)
     except NotText:
-        raise DataError(name, None, None, "not text; save the file as UTF-8") from None
+        raise DataError(file_name, None, None, "not text; save the file as UTF-8") from None
 
 
-def _read_table(name: str, data: bytes) -> Rows:
+def _read_tab_separated(file_name: str, data: bytes) -> Rows:
     """Yield (place, row) for each row of a tab-separated table with a header.
 
     Raises DataError for what is not UTF-8 or no table.
     """
-    decoded = _decoded(name, data)
-    if decoded.assumed:
-        raise DataError(name, None, None, "not UTF-8; save the file as UTF-8")
-    yield from read_table(name, decoded.text, "\t")
+    decoded = _decode_file(file_name, data)
+    if decoded.guessed_encoding:
+        raise DataError(file_name, None, None, "not UTF-8; save the file as UTF-8")
+    yield from read_table(file_name, decoded.text, "\t")
 
 
-def _name_of(source: Path | Member) -> str:
+def name_for_messages(source: Path | Member) -> str:
     """The name of a file for messages: "dev.jsonl", or for a file in an archive
     "a.zip/dev.jsonl".
     """
@@ -372,7 +408,7 @@ def _name_of(source: Path | Member) -> str:
     return source.name
 
 
-def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> object:
+def read_json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> object:
     """Parse the one JSON value that a file holds.
 
     Args:
@@ -383,23 +419,23 @@ def json_value(source: Path | Member, decoder: json.JSONDecoder = _DECODER) -> o
         DataError: It is no JSON, or something follows the value.
     """
     with opened(source) as stream:
-        text = JsonText(_name_of(source), stream, decoder)
-        value = text.value()
-        text.end()
+        text = JsonText(name_for_messages(source), stream, decoder)
+        value = text.next_value()
+        text.require_end()
         return value
 
 
-def json_object(source: Path | Member) -> dict[str, object]:
-    """Parse the one JSON object that a file holds; the caller knows its first key by `first_key`.
+def read_json_object(source: Path | Member) -> dict[str, object]:
+    """Parse the one JSON object that a file holds, which must start with an object.
 
     Raises DataError if the JSON is broken.
     """
-    value = json_value(source)
+    value = read_json_value(source)
     assert isinstance(value, dict)
     return value
 
 
-def first_key(source: Path | Member) -> str | None:
+def read_first_key(source: Path | Member) -> str | None:
     """The first key of a JSON file that starts with an object: '{"q1": ...' -> "q1".
 
     None for any other file, and where the key is longer than what is read. Raises DataError if the
@@ -434,7 +470,7 @@ def parse_each(rows: Rows, parse: Callable[[RawRow], T], advice: str = "") -> It
             raise place.error(error.field, error.problem + advice) from None
 
 
-def content_digest(source: Path | Member) -> bytes:
+def sha256_of_content(source: Path | Member) -> bytes:
     """The sha256 of the bytes of a file, those unzipped where it is compressed. Raises
     DataError.
     """
@@ -470,26 +506,36 @@ def read_rows(
             )
         yield from _read_parquet(source)
         return
-    name = _name_of(source)
+    file_name = name_for_messages(source)
     with opened(source) as stream:
         if file_kind(source) == "table":
-            yield from _read_table(name, stream.read())
+            yield from _read_tab_separated(file_name, stream.read())
             return
         beginning = stream.read(_PEEK_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
         stream.seek(0)
-        text = JsonText(name, stream, decoder)
+        text = JsonText(file_name, stream, decoder)
         if beginning.startswith(b"["):
-            rows = text.entries()
-        elif _OBJECT_OF_DATA.match(beginning):
-            rows = (value for key, value in text.pairs("data") if key == "data")
+            rows = text.next_list()
+        elif _OBJECT_WITH_DATA_LIST.match(beginning):
+            rows = _entries_of_data_list(text)
         elif row_keys and _is_object_by_id(beginning, row_keys):
-            rows = _rows_by_key(text.pairs())
+            rows = _rows_with_id(text.next_object())
         else:
-            yield from _read_lines(name, stream, decoder)
+            yield from _read_lines(file_name, stream, decoder)
             return
         for number, row in enumerate(rows, start=1):
-            yield RowPlace(name, row=number), as_row(row)
-        text.end()
+            yield RowPlace(file_name, row=number), as_row(row)
+        text.require_end()
+
+
+def _entries_of_data_list(text: JsonText) -> Iterator[object]:
+    """Yield the entries of the list "data" of the object that comes next.
+
+    {"version": "1", "data": [row 1, row 2]} -> row 1, row 2
+    """
+    for key, entry in text.next_object(list_key="data"):
+        if key == "data":
+            yield entry
 
 
 def _is_object_by_id(beginning: bytes, row_keys: Collection[str]) -> bool:
@@ -499,14 +545,17 @@ def _is_object_by_id(beginning: bytes, row_keys: Collection[str]) -> bool:
         beginning: The first bytes of the file.
         row_keys: The keys of a row.
     """
-    return beginning.startswith(b"{") and _first_key_in(beginning) not in (None, *row_keys)
+    if not beginning.startswith(b"{"):
+        return False
+    key = _first_key_in(beginning)
+    return key is not None and key not in row_keys
 
 
-def _read_lines(name: str, stream: IO[bytes], decoder: json.JSONDecoder) -> Rows:
+def _read_lines(file_name: str, stream: IO[bytes], decoder: json.JSONDecoder) -> Rows:
     """Yield (place, row) for each line of a JSON lines file; blank lines are left out.
 
     Args:
-        name: The file's name, for messages.
+        file_name: The file's name, for messages.
         stream: The file.
         decoder: Decodes JSON.
     """
@@ -514,4 +563,4 @@ def _read_lines(name: str, stream: IO[bytes], decoder: json.JSONDecoder) -> Rows
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.isspace():
-            yield RowPlace(name, line=number), parse_line(line.strip(), decoder)
+            yield RowPlace(file_name, line=number), parse_line(line.strip(), decoder)

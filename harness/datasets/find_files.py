@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.schema import DatasetConfig
-from harness.datasets.archives import ARCHIVES, Member, is_archive, members
+from harness.datasets.archives import ARCHIVES, Member, is_archive, member_names
 from harness.datasets.files import SUFFIXES, file_kind
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.hub_download import DATASETS, download, pin_repo
@@ -312,7 +312,7 @@ def _members_of_split(
     Raises:
         DataError: No file is meant, or several that do not belong together.
     """
-    names = [name for name in members(archive) if not is_archive(name)]
+    names = [name for name in member_names(archive) if not is_archive(name)]
     chosen = _choose_local_files(names, config, patterns, archive.name, shards_only=True)
     return [Member(archive, name) for name in chosen]
 

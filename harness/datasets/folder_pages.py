@@ -243,8 +243,8 @@ def _read_text(path: Path) -> tuple[str, str]:
         raise _Unreadable("not text") from None
     text = decoded.text.replace("\r\n", "\n").replace("\r", "\n")
     note = ""
-    if decoded.assumed:
-        note = f"read as {decoded.assumed}"
+    if decoded.guessed_encoding:
+        note = f"read as {decoded.guessed_encoding}"
     return text, note
 
 

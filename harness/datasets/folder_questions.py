@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
-from harness.datasets.files import TEXT_JSON, as_row, json_value, read_rows, read_text_file
+from harness.datasets.files import TEXT_JSON, as_row, read_json_value, read_rows, read_text_file
 from harness.datasets.folder_keys import FIELDS, GROUND_TRUTH, RAGAS, UnreadKeys, unread_keys
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import BrokenRow, RowPlace, Rows
 from harness.datasets.rows import RowError, type_name
-from harness.datasets.tables import sniffed_table
+from harness.datasets.tables import read_table_of_any_separator
 from harness.errors import ConfigError, DataError
 from harness.storage.yaml_text import YAMLProblem, parse_yaml
 
@@ -77,7 +77,7 @@ def read_questions(path: Path, columns: Mapping[str, str]) -> QuestionFile:
     assumed = ""
     if name.suffix in (".csv", ".tsv", ".yaml", ".yml"):
         decoded = read_text_file(path)
-        assumed = decoded.assumed
+        assumed = decoded.guessed_encoding
         rows = _text_rows(path.name, decoded.text, name.suffix)
     elif name.suffix == ".json":
         rows = _json_rows(path)
@@ -99,7 +99,7 @@ def _text_rows(name: str, text: str, suffix: str) -> Rows:
         DataError: The text is of another form; rows raise it too.
     """
     if suffix in (".csv", ".tsv"):
-        return sniffed_table(name, text)
+        return read_table_of_any_separator(name, text)
     return _listed_rows(name, _yaml_value(name, text))
 
 
@@ -117,7 +117,7 @@ def _json_rows(path: Path) -> Rows:
     lines.
     """
     try:
-        value = json_value(path, TEXT_JSON)
+        value = read_json_value(path, TEXT_JSON)
     except DataError:
         return read_rows(path, decoder=TEXT_JSON)  # says what is wrong, where it is no JSON lines
     if isinstance(value, dict) and _found_question(value):

@@ -1,7 +1,7 @@
 """What a data set's format is: a parser of its rows, or a loader of its own, and its options.
 
-row_format(config)       "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
-loader_of(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs,
+find_row_format(config)  "musique", "qasper", "module:function": one raw row to a `Row`, a `Group` or a `Skip`
+import_loader(name)          "pocket" makes its rows up, "narrativeqa" reads only those of its stories that it needs,
                          "retrieved" puts questions and the documents that were retrieved for them together
 option_fields(name)      what `dataset.options` may hold
 """
@@ -11,17 +11,18 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
-from harness.datasets.base import loader_of
+from harness.datasets.base import import_loader
 from harness.datasets.find_files import FileOptions
 from harness.datasets.longbench import support_parser
 from harness.datasets.place_options import LOOKED_UP, PLACED, Placement, PlaceOptions
-from harness.datasets.placing import rearrange, split_options
+from harness.datasets.placing import split_options, with_support_moved
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
@@ -31,7 +32,7 @@ from harness.datasets.rows import (
     Skip,
     StrictRow,
     example_and_document,
-    canonical_line,
+    refuse_half_characters,
 )
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.failures import describe_failure, error_in_one_line
@@ -51,7 +52,7 @@ class LookUpOptions(PlaceOptions):
 RowParser = Callable[[RawRow], Row | Skip | Group | Retrieved]
 
 
-def formats() -> list[str]:
+def format_names() -> list[str]:
     """The names of the built-in formats, sorted."""
     return sorted([*registry.targets("row_formats"), *registry.targets("loaders")])
 
@@ -63,7 +64,7 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
     Args:
         name: The format.
     """
-    loader = loader_of(name)
+    loader = import_loader(name)
     if loader is not None:
         return dict(loader.Options.model_fields)
     if name in PLACED:
@@ -73,46 +74,57 @@ def option_fields(name: str) -> dict[str, FieldInfo]:
     return dict(FileOptions.model_fields)
 
 
-def documents_given(name: str) -> str:
+def help_on_documents(format_name: str) -> str:
     """Help on how to give a format its retrieved documents; "" for a format whose rows have their
     own document."""
-    return str(getattr(loader_of(name), "GIVEN", ""))
+    return str(getattr(import_loader(format_name), "HELP_ON_DOCUMENTS", ""))
 
 
-def _find_parser(config: DatasetConfig) -> tuple[RowParser, tuple[str, ...]]:
+class _ParserWithKeys(NamedTuple):
+    """The parser of a format's rows.
+
+    Attributes:
+        parse: One raw row to a question, or several on one document.
+        row_keys: Keys of a row where a file may be one object {id: row, ...}, else ().
+    """
+
+    parse: RowParser
+    row_keys: tuple[str, ...]
+
+
+def _find_parser(config: DatasetConfig) -> _ParserWithKeys:
     """The parser of a format's rows, with the data set's subset, split and question filled in.
+
+    Imports the module of the parser.
 
     Args:
         config: Names the format, built in or "module:function".
-
-    Returns:
-        The parser; and the keys of a row where a file may be one object {id: row, ...}, else ().
 
     Raises:
         UnknownName: There is no such format.
         ConfigError: It names no function.
     """
-    name = config.format
-    parsers = registry.targets("row_formats")
-    module, _, function = parsers.get(name, name).partition(":")
+    format_name = config.format
+    shipped_parsers = registry.targets("row_formats")  # name -> "module:function"
+    target = shipped_parsers.get(format_name, format_name)
+    module, _, function = target.partition(":")
     if not function:
-        raise UnknownName(
-            "data set format", name, formats(), see="or 'module:function' for a format of your own"
-        )
-    parser = registry.load(name, section="row_formats")
+        own_format = "or 'module:function' for a format of your own"
+        raise UnknownName("data set format", format_name, format_names(), see=own_format)
+    parser = registry.load(format_name, section="row_formats")
     if not callable(parser):
-        raise ConfigError([f"dataset.format: '{name}' is not a function"])
-    if name not in parsers:
-        return partial(_run_users_parser, parser, name), ()
+        raise ConfigError([f"dataset.format: '{format_name}' is not a function"])
+    if format_name not in shipped_parsers:
+        return _ParserWithKeys(partial(_run_users_parser, parser, format_name), ())
     settings = {
         "subset": config.subset,
         "split": config.split,
         "question": config.options.get("question"),
     }
-    accepted = inspect.signature(parser).parameters.keys() & settings
-    arguments = {key: settings[key] for key in accepted}
+    accepted_names = inspect.signature(parser).parameters.keys() & settings
+    arguments = {name: settings[name] for name in accepted_names}
     row_keys = getattr(importlib.import_module(module), "ROW_KEYS", ())
-    return partial(parser, **arguments), tuple(row_keys)
+    return _ParserWithKeys(partial(parser, **arguments), tuple(row_keys))
 
 
 class _RowFields(StrictRow):
@@ -127,37 +139,48 @@ class _RowFields(StrictRow):
     supporting: tuple[int, ...]
 
 
-def _run_users_parser(parser: RowParser, name: str, raw: RawRow) -> Row | Skip | Group | Retrieved:
+def _run_users_parser(
+    users_parser: RowParser, parser_name: str, raw: RawRow
+) -> Row | Skip | Group | Retrieved:
     """Parse a row by the user's parser, and check what it returns.
 
     Args:
-        parser: The user's function.
-        name: Its name, for messages.
+        users_parser: The user's function.
+        parser_name: Its name, "module:function", for messages.
         raw: The row.
 
     Raises:
         RowError: The parser failed, with the line that failed, or returned something else.
     """
     try:
-        row = parser(raw)
+        row = users_parser(raw)
         if isinstance(row, Row):
-            _RowFields.read({name: getattr(row, name) for name in _RowFields.model_fields})
-            canonical_line(example_and_document(row))  # what JSON cannot hold shows here
+            _check_row_from_user(row)
     except (RowError, UserError):
         raise
     except Exception as error:  # the user's code may raise anything
-        field = None
+        missing_field = None
         if isinstance(error, KeyError) and error.args:
-            field = str(error.args[0])
-        raise RowError(
-            field, f"the parser '{name}' failed: {error_in_one_line(describe_failure(error))}"
-        ) from error
+            missing_field = str(error.args[0])
+        problem = f"the parser '{parser_name}' failed: {error_in_one_line(describe_failure(error))}"
+        raise RowError(missing_field, problem) from error
     if not isinstance(row, Row | Skip | Group | Retrieved):
+        returned = type(row).__name__
         raise RowError(
             None,
-            f"the parser '{name}' returned {type(row).__name__}; return a Row, a Group or a Skip",
+            f"the parser '{parser_name}' returned {returned}; return a Row, a Group or a Skip",
         )
     return row
+
+
+def _check_row_from_user(row: Row) -> None:
+    """Check the fields of a row that a parser of the user's own made.
+
+    Raises RowError for a field that is of another type or empty, and what JSON raises for a value
+    that it cannot hold.
+    """
+    _RowFields.read({name: getattr(row, name) for name in _RowFields.model_fields})
+    refuse_half_characters(example_and_document(row))
 
 
 @dataclass(frozen=True)
@@ -177,23 +200,26 @@ class RowFormat:
     placement: Placement | None = None
 
 
-def row_format(config: DatasetConfig) -> RowFormat:
+def find_row_format(config: DatasetConfig) -> RowFormat:
     """How the rows of a data set are read: by which parser, and where support is moved, if it is.
 
-    Raises ConfigError, UnknownName.
+    For a placement in LongBench the original rows, which mark the support, are read at once.
+
+    Raises ConfigError, UnknownName, and what reading the original rows raises.
     """
     parser, row_keys = _find_parser(config)
-    if config.format not in (*PLACED, LOOKED_UP):
+    has_place_options = config.format in (*PLACED, LOOKED_UP)
+    if not has_place_options:
         return RowFormat(config, parser, row_keys)
-    placement, rest = split_options(config.options)
+    placement, other_options = split_options(config.options)
     if config.format == LOOKED_UP:
-        support = rest.pop("support", None)
-        rest.pop("question", None)
+        support = other_options.pop("support", None)
+        other_options.pop("question", None)
         if placement is not None:
             parser = support_parser(config, str(support or ""), placement)
     elif placement is not None:
         parser = partial(_parse_and_place, parser, placement)
-    config = config.model_copy(update={"options": rest})
+    config = config.model_copy(update={"options": other_options})
     return RowFormat(config, parser, row_keys, placement)
 
 
@@ -212,5 +238,5 @@ def _parse_and_place(
     """
     row = parser(raw)
     if isinstance(row, Row):
-        return rearrange(row, placement)
+        return with_support_moved(row, placement)
     return row

@@ -16,7 +16,7 @@ from typing import TypeVar
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
-from harness.datasets.files import json_value
+from harness.datasets.files import read_json_value
 from harness.datasets.find_files import FileOptions
 from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import RowError, StrictRow, clean_answers, refuse_blank
@@ -50,7 +50,7 @@ def _read(path: Path, kind: type[R]) -> list[tuple[RowPlace, R]]:
     Raises:
         DataError: The file is no list, or a row is malformed.
     """
-    values = json_value(path)
+    values = read_json_value(path)
     if not isinstance(values, list):
         raise DataError(path.name, None, None, "should be a list")
     rows = []

@@ -37,34 +37,34 @@ class _HotpotRow(StrictRow):
     context: list[tuple[StrictStr, list[StrictStr]]]
 
 
-def _pairs(raw: RawRow, name: str, second: str) -> object:
-    """A list of pairs in a row, whether it is stored as lists, objects or columns.
+def _pairs_with_title(raw: RawRow, field: str, second_key: str) -> object:
+    """A field with a list of pairs as lists, whether it is stored as lists, objects or columns.
 
     {"context": {"title": ["Ada"], "sentences": [["One."]]}} -> [["Ada", ["One."]]]
 
     Args:
         raw: The row.
-        name: The field, "context".
-        second: The key of a pair's second value where it is an object or the list is columns,
+        field: The field, "context".
+        second_key: The key of a pair's second value where it is an object or the list is columns,
             "sentences"; that of the first one is "title".
 
     Returns:
-        [[title, value], ..]; the value of the field as it is where that is no list.
+        [[title, second value], ..]; the value of the field as it is where that is no list.
 
     Raises:
         RowError: An object lacks a key.
     """
-    value = records_from_columns(raw[name], name)
+    value = records_from_columns(raw[field], field)
     if not isinstance(value, list):
         return value
     pairs = []
-    for number, entry in enumerate(value):
-        if isinstance(entry, Mapping):
-            for key in ("title", second):
-                if key not in entry:
-                    raise RowError(f"{name}[{number}].{key}", "is missing")
-            entry = [entry["title"], entry[second]]
-        pairs.append(entry)
+    for number, pair in enumerate(value):
+        if isinstance(pair, Mapping):
+            for key in ("title", second_key):
+                if key not in pair:
+                    raise RowError(f"{field}[{number}].{key}", "is missing")
+            pair = [pair["title"], pair[second_key]]
+        pairs.append(pair)
     return pairs
 
 
@@ -73,9 +73,10 @@ def _checked_row(raw: RawRow) -> _HotpotRow:
     field.
     """
     fields = dict(raw)
-    for name, second in (("supporting_facts", "sent_id"), ("context", "sentences")):
-        if name in raw:
-            fields[name] = _pairs(raw, name, second)
+    if "supporting_facts" in raw:
+        fields["supporting_facts"] = _pairs_with_title(raw, "supporting_facts", "sent_id")
+    if "context" in raw:
+        fields["context"] = _pairs_with_title(raw, "context", "sentences")
     fields["id"] = _row_id(raw)
     return _HotpotRow.read(fields)
 
@@ -85,37 +86,38 @@ def _row_id(raw: RawRow) -> object:
 
     Raises RowError where the two differ.
     """
-    official = raw.get("_id")
-    hub = raw.get("id")
-    if official is None:
-        return hub
-    if hub is not None and official != hub:
-        raise RowError("_id", f"'_id' ({official!r}) and 'id' ({hub!r}) differ")
-    return official
+    official_id = raw.get("_id")
+    hub_id = raw.get("id")
+    if official_id is None:
+        return hub_id
+    if hub_id is not None and official_id != hub_id:
+        raise RowError("_id", f"'_id' ({official_id!r}) and 'id' ({hub_id!r}) differ")
+    return official_id
 
 
 def _facts_past_the_end(row: _HotpotRow) -> list[list[str | int]]:
-    """The supporting facts, [title, sentence], whose sentence number is past the end of its
+    """The supporting facts, [title, number of the sentence], whose number is past the end of its
     paragraph.
 
     Raises RowError for a title that no paragraph has, and for a negative number.
     """
-    lengths: dict[str, int] = {}
+    n_sentences_by_title: dict[str, int] = {}
     for title, sentences in row.context:
-        lengths[title] = max(len(sentences), lengths.get(title, 0))
-    past: list[list[str | int]] = []
-    for number, (title, sentence) in enumerate(row.supporting_facts):
-        name = f"supporting_facts[{number}]"
-        if title not in lengths:
+        n_of_same_title = n_sentences_by_title.get(title, 0)
+        n_sentences_by_title[title] = max(len(sentences), n_of_same_title)
+    facts_past_the_end: list[list[str | int]] = []
+    for fact_number, (title, sentence_number) in enumerate(row.supporting_facts):
+        field = f"supporting_facts[{fact_number}]"
+        if title not in n_sentences_by_title:
             problem = (
                 "is not the title of one of the paragraphs (the fullwiki setting is not supported)"
             )
-            raise RowError(name, f"'{title}' {problem}")
-        if sentence < 0:
-            raise RowError(name, f"sentence number {sentence} is negative")
-        if sentence >= lengths[title]:
-            past.append([title, sentence])
-    return past
+            raise RowError(field, f"'{title}' {problem}")
+        if sentence_number < 0:
+            raise RowError(field, f"sentence number {sentence_number} is negative")
+        if sentence_number >= n_sentences_by_title[title]:
+            facts_past_the_end.append([title, sentence_number])
+    return facts_past_the_end
 
 
 def parse_row(raw: RawRow) -> Row:
@@ -127,18 +129,21 @@ def parse_row(raw: RawRow) -> Row:
     it. Raises RowError, which names the field.
     """
     row = _checked_row(raw)
-    past = _facts_past_the_end(row)
-    titles = {title for title, _ in row.supporting_facts}
-    supporting = tuple(i for i, (title, _) in enumerate(row.context) if title in titles)
+    facts_past_the_end = _facts_past_the_end(row)
+    supporting_titles = {title for title, _ in row.supporting_facts}
+    supporting = []
+    for number, (title, _) in enumerate(row.context):
+        if title in supporting_titles:
+            supporting.append(number)
     extra: dict[str, object] = {
         "supporting_facts": [list(fact) for fact in row.supporting_facts],
         "supporting_paragraphs": list(supporting),
         "type": row.type,
         "level": row.level,
-        "hops": len(titles),
+        "hops": len(supporting_titles),
     }
-    if past:
-        extra["facts_past_the_end"] = past
+    if facts_past_the_end:
+        extra["facts_past_the_end"] = facts_past_the_end
     question_id = row.id
     if question_id is None:
         question_id = id_from_text("hotpotqa", row.question)
@@ -147,6 +152,6 @@ def parse_row(raw: RawRow) -> Row:
         question=row.question,
         paragraphs=tuple((title, "".join(sentences)) for title, sentences in row.context),
         answers=gold_answers(row.answer),
-        supporting=supporting,
+        supporting=tuple(supporting),
         extra=extra,
     )

@@ -19,10 +19,10 @@ from markdownify import ATX, MarkdownConverter
 
 _NEVER_SHOWN = ("script", "style", "template", "noscript", "title", "annotation", "annotation-xml")
 # Tables that lay a page out: one line of Markdown could not hold what is in their cells.
-_LAYOUT = "table:has(table, h1, h2, h3, h4, h5, h6), table[role=presentation]"
+_LAYOUT_TABLES = "table:has(table, h1, h2, h3, h4, h5, h6), table[role=presentation]"
 _NAVIGATION = "nav, [role=navigation], [role=contentinfo]"
 # A footer inside of these belongs to them (HTML standard, "footer"); any other is the page's.
-_SECTIONING = ("article", "aside", "blockquote", "main", "section")
+_ELEMENTS_WITH_OWN_FOOTER = ("article", "aside", "blockquote", "main", "section")
 # Blocks that markdownify takes for words in a line.
 _BLOCKS = (
     *("address", "aside", "body", "button", "center", "details", "dialog", "dir", "fieldset"),
@@ -30,7 +30,7 @@ _BLOCKS = (
     *("optgroup", "option", "search", "select", "summary"),
 )
 _INLINE_MARKS = ["a", "b", "strong", "em", "i", "del", "s", "code", "kbd", "samp"]
-_LOOKS_LIKE_MARKUP = re.compile(r"\s*(?=#{1,6}(?:\s|$)|```|~~~)")
+_SPACE_BEFORE_MARKUP = re.compile(r"\s*(?=#{1,6}(?:\s|$)|```|~~~)")
 _BACKTICKS = re.compile("`+")
 
 
@@ -84,10 +84,11 @@ class _Converter(MarkdownConverter):
         "# no heading" -> "\# no heading"
         """
         del parent_tags
-        markup = _LOOKS_LIKE_MARKUP.match(text)
-        if markup is None:
+        space_before_markup = _SPACE_BEFORE_MARKUP.match(text)
+        if space_before_markup is None:
             return text
-        return f"{text[: markup.end()]}\\{text[markup.end() :]}"
+        markup_start = space_before_markup.end()
+        return f"{text[:markup_start]}\\{text[markup_start:]}"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """Write a block of code, with a fence that is longer than any row of backticks in it.
@@ -102,8 +103,8 @@ class _Converter(MarkdownConverter):
             return ""
         if "_inline" in parent_tags:
             return f" {text} "
-        longest = max(map(len, _BACKTICKS.findall(text)), default=0)
-        fence = "`" * max(3, longest + 1)
+        longest_row_of_backticks = max(map(len, _BACKTICKS.findall(text)), default=0)
+        fence = "`" * max(3, longest_row_of_backticks + 1)
         code = text.strip("\n")
         return f"\n\n{fence}\n{code}\n{fence}\n\n"
 
@@ -130,34 +131,46 @@ def declared_encoding(data: bytes) -> str | None:
 def html_to_markdown(html: str) -> ConvertedHtml:
     """Convert a page of HTML, or a part of one, to Markdown.
 
-    Raises RecursionError where its tags are nested too deep.
+    Without what browsers never show, navigation and the page's footer; tables that lay the page out
+    become blocks. Raises RecursionError where its tags are nested too deep.
     """
     soup = BeautifulSoup(html, "lxml")
     title = ""
     if soup.title is not None:
         title = " ".join(soup.title.get_text().split())
+    _remove_what_is_no_text(soup)
+    for table in soup.select(_LAYOUT_TABLES):
+        _rename_to_blocks(table)
+    markdown: Any = _Converter().convert_soup(soup)
+    markdown_lines = str(markdown).replace("\xa0", " ").split("\n")
+    stripped_lines = [line.rstrip() for line in markdown_lines]
+    return ConvertedHtml(title, "\n".join(stripped_lines).strip("\n"))
+
+
+def _remove_what_is_no_text(soup: BeautifulSoup) -> None:
+    """Remove from a page what browsers never show, its navigation and its own footer.
+
+    Args:
+        soup: The page; changed.
+    """
     for element in soup.find_all(_NEVER_SHOWN):
         element.decompose()
     for element in soup.select(_NAVIGATION):
         element.decompose()
-    for element in soup.find_all("footer"):
-        if element.find_parent(_SECTIONING) is None:
-            element.decompose()
-    for table in soup.select(_LAYOUT):
-        _make_blocks(table)
-    markdown: Any = _Converter().convert_soup(soup)
-    lines = [line.rstrip() for line in str(markdown).replace("\xa0", " ").split("\n")]
-    return ConvertedHtml(title, "\n".join(lines).strip("\n"))
+    for footer in soup.find_all("footer"):
+        is_footer_of_page = footer.find_parent(_ELEMENTS_WITH_OWN_FOOTER) is None
+        if is_footer_of_page:
+            footer.decompose()
 
 
-def _make_blocks(table: Tag) -> None:
+def _rename_to_blocks(table: Tag) -> None:
     """Rename a table, its rows and its cells to "div", so that they are blocks; no table inside of
     it.
 
     Args:
         table: The table; changed.
     """
-    for part in table.find_all(["caption", "thead", "tbody", "tfoot", "tr", "td", "th"]):
-        if part.find_parent("table") is table:
-            part.name = "div"
+    for element in table.find_all(["caption", "thead", "tbody", "tfoot", "tr", "td", "th"]):
+        if element.find_parent("table") is table:
+            element.name = "div"
     table.name = "div"

@@ -19,7 +19,8 @@ def wiki_text(paragraphs: Sequence[str], title: str) -> str:
         title: The page's title.
     """
     lines = [" ".join(paragraph.split()) for paragraph in paragraphs]
-    if lines and lines[0] == " ".join(title.split()):
+    starts_with_title = bool(lines) and lines[0] == " ".join(title.split())
+    if starts_with_title:
         lines = lines[1:]
     return "\n".join(_wiki_line_text(line) for line in lines if line)
 
@@ -29,11 +30,11 @@ def _wiki_line_text(line: str) -> str:
 
     "Section::::Use.:Early." -> "=== Early ===", "BULLET::::- x" -> "- x", any other line as it is
     """
-    kind, mark, text = line.partition("::::")
-    if mark and kind == "Section":
-        *above, heading = text.removesuffix(".").split(".:")
-        marks = "=" * min(2 + len(above), 6)
-        return f"{marks} {heading} {marks}"
-    if mark and kind == "BULLET":
+    kind, separator, text = line.partition("::::")
+    if separator and kind == "Section":
+        *parent_sections, heading = text.removesuffix(".").split(".:")
+        equals_signs = "=" * min(2 + len(parent_sections), 6)
+        return f"{equals_signs} {heading} {equals_signs}"
+    if separator and kind == "BULLET":
         return text
     return line

@@ -34,7 +34,7 @@ from harness.datasets import hotpotqa, musique
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import find_source
 from harness.datasets.place_options import Placement
-from harness.datasets.placing import rearrange
+from harness.datasets.placing import with_support_moved
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
     Group,
@@ -145,7 +145,7 @@ def support_parser(
         row = _row_with_support(parse_row(raw, subset=config.subset), row_by_question)
         if isinstance(row, Skip):
             return row
-        moved = rearrange(row, placement)
+        moved = with_support_moved(row, placement)
         paragraphs = [
             (f"Passage {number}:\n{title}", text)
             for number, (title, text) in enumerate(moved.paragraphs, start=1)

@@ -9,9 +9,10 @@ A block that is no mapping is text, and so is one that a blank line follows: it 
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
@@ -26,26 +27,40 @@ _HTML_PARSER = (
 )
 
 
+class PageSection(NamedTuple):
+    """A section of a page; the text before the first heading has the heading ""."""
+
+    heading: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class MarkdownPage:
     """A page.
 
     Attributes:
         title: Of the front matter, else the first heading, else "".
-        sections: (heading, text) of each; the text before the first heading has the heading "".
+        sections: The sections, in order.
     """
 
     title: str
-    sections: tuple[tuple[str, str], ...]
+    sections: tuple[PageSection, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Heading:
-    """A heading on the lines from `start` to `end`, which is the first line after it."""
+    """A heading on the lines from `first_line` to before `line_after`, both counted from 0."""
 
     text: str
-    start: int
-    end: int
+    first_line: int
+    line_after: int
+
+
+class _FrontMatterSplit(NamedTuple):
+    """The values of a page's front matter, and the text after it."""
+
+    values: dict[str, object]
+    text: str
 
 
 def parse_markdown(text: str) -> MarkdownPage:
@@ -55,9 +70,10 @@ def parse_markdown(text: str) -> MarkdownPage:
     heading; tables and code blocks stay as they are. The title is that of the front matter, else
     the first heading.
     """
-    front, text = _split_front_matter(text)
-    sections = _sections(_PARSER, text)
-    return MarkdownPage(_title(front) or _first_heading(sections), sections)
+    front_matter = _split_front_matter(text)
+    sections = _split_at_headings(_PARSER, front_matter.text)
+    title = _title_in_front_matter(front_matter.values) or _first_heading(sections)
+    return MarkdownPage(title, sections)
 
 
 def parse_converted_html(text: str, title: str) -> MarkdownPage:
@@ -69,27 +85,29 @@ def parse_converted_html(text: str, title: str) -> MarkdownPage:
         text: The Markdown.
         title: The page's title; "" for its first heading.
     """
-    sections = _sections(_HTML_PARSER, text)
+    sections = _split_at_headings(_HTML_PARSER, text)
     return MarkdownPage(title or _first_heading(sections), sections)
 
 
-def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
+def _split_front_matter(text: str) -> _FrontMatterSplit:
     r"""Split a page into the values of its front matter and the text after it.
 
     "---\ntitle: Pump\n---\nText" -> ({"title": "Pump"}, "Text"); ({}, text) where it has none.
     """
-    for front, value_of in ((_YAML_FRONT, _yaml_value), (_TOML_FRONT, _toml_value)):
-        found = front.match(text)
-        if found is None:
-            continue
-        values = value_of(found[1])
-        if isinstance(values, dict):
-            return values, text[found.end() :]
-        break
-    return {}, text
+    values: object = None
+    yaml_block = _YAML_FRONT.match(text)
+    toml_block = _TOML_FRONT.match(text)
+    if yaml_block is not None:
+        values = _parse_yaml_or_none(yaml_block[1])
+    elif toml_block is not None:
+        values = _parse_toml_or_none(toml_block[1])
+    block = yaml_block or toml_block
+    if block is None or not isinstance(values, dict):
+        return _FrontMatterSplit({}, text)
+    return _FrontMatterSplit(values, text[block.end() :])
 
 
-def _yaml_value(text: str) -> object:
+def _parse_yaml_or_none(text: str) -> object:
     """Parse front matter as YAML; None where it is none."""
     try:
         return parse_yaml(text)
@@ -97,7 +115,7 @@ def _yaml_value(text: str) -> object:
         return None
 
 
-def _toml_value(text: str) -> object:
+def _parse_toml_or_none(text: str) -> object:
     """Parse front matter as TOML; None where it is none."""
     try:
         return tomllib.loads(text)
@@ -105,24 +123,20 @@ def _toml_value(text: str) -> object:
         return None
 
 
-def _title(front: dict[str, object]) -> str:
-    """The title in the front matter on one line; "" where it has none."""
-    title = front.get("title")
+def _title_in_front_matter(values: Mapping[str, object]) -> str:
+    """The title in the values of a front matter, on one line; "" where it has none."""
+    title = values.get("title")
     if title is None:
         return ""
     return " ".join(str(title).split())
 
 
-def _first_heading(sections: Sequence[tuple[str, str]]) -> str:
-    """The first heading that is not empty; "" without one.
-
-    Args:
-        sections: (heading, text) of each section.
-    """
-    return next((heading for heading, _ in sections if heading), "")
+def _first_heading(sections: Sequence[PageSection]) -> str:
+    """The first heading that is not empty; "" without one."""
+    return next((section.heading for section in sections if section.heading), "")
 
 
-def _sections(parser: MarkdownIt, text: str) -> tuple[tuple[str, str], ...]:
+def _split_at_headings(parser: MarkdownIt, text: str) -> tuple[PageSection, ...]:
     r"""Split Markdown at its headings: (heading, text) of each section that is not blank.
 
     "Intro\n# Cost\n400 euro" -> (("", "Intro"), ("Cost", "400 euro"))
@@ -132,18 +146,19 @@ def _sections(parser: MarkdownIt, text: str) -> tuple[tuple[str, str], ...]:
         text: The Markdown.
     """
     lines = text.split("\n")
-    headings = _headings(parser, text)
-    before_the_first = _Heading("", 0, 0)
+    start_of_text = _Heading("", 0, 0)
     end_of_text = _Heading("", len(lines), len(lines))
+    headings = [start_of_text, *_find_headings(parser, text), end_of_text]
     sections = []
-    for heading, next_heading in pairwise([before_the_first, *headings, end_of_text]):
-        body = "\n".join(lines[heading.end : next_heading.start]).strip("\n")
-        if heading.text or body.strip():
-            sections.append((heading.text, body))
+    for heading, next_heading in pairwise(headings):
+        section_lines = lines[heading.line_after : next_heading.first_line]
+        section_text = "\n".join(section_lines).strip("\n")
+        if heading.text or section_text.strip():
+            sections.append(PageSection(heading.text, section_text))
     return tuple(sections)
 
 
-def _headings(parser: MarkdownIt, text: str) -> list[_Heading]:
+def _find_headings(parser: MarkdownIt, text: str) -> list[_Heading]:
     """The headings with a text that are in no quotation and no list, with the lines they are on.
 
     Args:
@@ -152,10 +167,12 @@ def _headings(parser: MarkdownIt, text: str) -> list[_Heading]:
     """
     tokens = parser.parse(text)
     headings = []
-    for token, content in pairwise(tokens):
-        if token.type != "heading_open" or token.level or token.map is None:
+    for token, next_token in pairwise(tokens):
+        is_nested = token.level > 0  # in a quotation or a list
+        if token.type != "heading_open" or is_nested or token.map is None:
             continue
-        heading = " ".join(content.content.split())
+        heading = " ".join(next_token.content.split())
+        first_line, line_after = token.map
         if heading:
-            headings.append(_Heading(heading, *token.map))
+            headings.append(_Heading(heading, first_line, line_after))
     return headings

@@ -27,9 +27,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from harness.config.schema import DatasetConfig, canonical
-from harness.datasets.archives import Member, members, opened
+from harness.datasets.archives import Member, member_names, opened
 from harness.datasets.base import Dataset
-from harness.datasets.files import content_digest, parse_each, read_rows
+from harness.datasets.files import parse_each, read_rows, sha256_of_content
 from harness.datasets.find_files import PACKAGE, FileOptions, Source, file_patterns, find_source
 from harness.datasets.narrativeqa_stories import STORIES, Stories, stories_in
 from harness.datasets.raw_rows import RawRow
@@ -287,7 +287,7 @@ def _table_file(folder: Path, name: str) -> Path | Member:
     archive = folder / TABLES
     listed: list[str] = []
     if archive.is_file():
-        listed = members(archive)
+        listed = member_names(archive)
     inside = [member for member in listed if PurePosixPath(member).name == name]
     if not inside:
         raise DataError(
@@ -410,7 +410,7 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
         hashed.update(f"{source.name} {source.revision}".encode())
     for file in source.files:
         if source.revision is None:
-            hashed.update(content_digest(file))
+            hashed.update(sha256_of_content(file))
         if not stories.full():
             _add_rows(stories, file)
         if stories.full() and source.revision is not None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from harness.datasets.archives import Member, gunzipped, opened
+from harness.datasets.archives import Member, opened, unzip_gzip
 from harness.datasets.files import read_rows
 from harness.datasets.row_places import BrokenRow
 from harness.errors import DataError
@@ -58,7 +58,7 @@ def decode_story(data: bytes, name: str = "a story") -> str:
         DataError: The gzip data is damaged.
     """
     if data.startswith(b"\x1f\x8b"):
-        data = gunzipped(data, name)  # as some servers send them
+        data = unzip_gzip(data, name)  # as some servers send them
     try:
         text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError:

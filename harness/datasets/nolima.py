@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
-from harness.datasets.files import json_value
+from harness.datasets.files import read_json_value
 from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import RowError, StrictRow
 from harness.errors import ConfigError, DataError
@@ -260,7 +260,7 @@ def _read_tests(path: Path, seed: int) -> list[_Asked]:
     Raises:
         DataError: The file or a row of it is malformed.
     """
-    rows = json_value(path)
+    rows = read_json_value(path)
     if not isinstance(rows, list):
         raise DataError(path.name, None, None, "should be a list of needles")
     tests: list[_Asked] = []

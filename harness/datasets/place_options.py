@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Place = Literal["head", "middle", "tail"]
+"""A part of a text: its beginning, its middle or its end."""
 # Formats, and kinds of pocket text, of paragraphs in any order.
 PLACED = ("2wikimultihopqa", "hotpotqa", "musique")
 # The format whose supporting passages are in the original data sets (longbench.py).
@@ -17,7 +19,7 @@ class PlaceOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    place: Literal["head", "middle", "tail"] | None = Field(
+    place: Place | None = Field(
         default=None,
         description="move the supporting paragraphs there; null leaves them where they are",
     )
@@ -35,11 +37,11 @@ class Placement:
     """Where the supporting paragraphs are to be.
 
     Attributes:
-        place: "head", "middle" or "tail".
+        place: The part of the text.
         distance: From the first to the last of them, as a share of the text.
     """
 
-    place: Literal["head", "middle", "tail"] = "middle"
+    place: Place = "middle"
     distance: float = 0.0
 
     def __str__(self) -> str:
@@ -50,7 +52,7 @@ class Placement:
         return text
 
 
-def placement(options: PlaceOptions) -> Placement | None:
+def placement_from_options(options: PlaceOptions) -> Placement | None:
     """The placement that the options ask for, None if both options are None.
 
     Where one of them is None it stands for "middle", or for a distance of 0.

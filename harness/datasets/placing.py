@@ -21,36 +21,49 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from harness.config.yaml_tree import Tree, validate_tree
-from harness.datasets.place_options import Placement, PlaceOptions, placement
+from harness.datasets.place_options import (
+    Place,
+    Placement,
+    PlaceOptions,
+    placement_from_options,
+)
 from harness.datasets.rows import SEPARATOR, Row
 
 
-def split_options(options: Mapping[str, object]) -> tuple[Placement | None, dict[str, object]]:
+class SplitOptions(NamedTuple):
+    """The options of a data set, those that place paragraphs apart from the others.
+
+    Attributes:
+        placement: Where the supporting paragraphs are moved; None: nowhere.
+        others: The other options.
+    """
+
+    placement: Placement | None
+    others: dict[str, object]
+
+
+def split_options(options: Mapping[str, object]) -> SplitOptions:
     """Split the options of a data set into those that place paragraphs and the others.
 
-    {"place": "tail", "files": "a.json"} -> (Placement("tail", 0.0), {"files": "a.json"})
+    {"place": "tail", "files": "a.json"}
+        -> SplitOptions(placement=Placement("tail", 0.0), others={"files": "a.json"})
 
-    Args:
-        options: dataset.options.
-
-    Returns:
-        The placement that they ask for, None where nothing is moved; and the other options.
-
-    Raises:
-        ConfigError: A placement cannot be used.
+    Raises ConfigError for a placement that cannot be used.
     """
-    values: dict[str, object] = {}
+    place_options: dict[str, object] = {}
     other_options: dict[str, object] = {}
     for key, value in options.items():
         if key in PlaceOptions.model_fields:
-            values[key] = value
+            place_options[key] = value
         else:
             other_options[key] = value
-    return placement(validate_tree(PlaceOptions, Tree([("", values)]), "dataset")), other_options
+    checked = validate_tree(PlaceOptions, Tree([("", place_options)]), "dataset")
+    return SplitOptions(placement_from_options(checked), other_options)
 
 
-def rearrange(row: Row, placement: Placement) -> Row:
-    """Move the supporting paragraphs of a row to a placement; `supporting` gets their new indices.
+def with_support_moved(row: Row, placement: Placement) -> Row:
+    """The row with its supporting paragraphs moved to a placement; `supporting` has their new
+    indices.
 
     Numbers of paragraphs in its `extra` are not changed: they count the original order.
 
@@ -58,20 +71,20 @@ def rearrange(row: Row, placement: Placement) -> Row:
         row: The row.
         placement: Where its supporting paragraphs are to be.
     """
-    sizes = [_size(title, text) for title, text in row.paragraphs]
-    order = _new_order(sizes, sorted(set(row.supporting)), placement)
-    new_places = {old: new for new, old in enumerate(order)}
+    sizes = [_characters_in_document(title, text) for title, text in row.paragraphs]
+    old_indices = _new_order(sizes, sorted(set(row.supporting)), placement)
+    new_index_by_old = {old: new for new, old in enumerate(old_indices)}
     return replace(
         row,
-        paragraphs=tuple(row.paragraphs[old] for old in order),
-        supporting=tuple(new_places[old] for old in row.supporting),
+        paragraphs=tuple(row.paragraphs[old] for old in old_indices),
+        supporting=tuple(new_index_by_old[old] for old in row.supporting),
     )
 
 
-def _size(title: str, text: str) -> int:
+def _characters_in_document(title: str, text: str) -> int:
     """The number of characters that a paragraph takes in the document, its separator included."""
-    line_break = int(bool(title) and bool(text))
-    return len(title) + len(text) + line_break + len(SEPARATOR)
+    has_line_break = bool(title) and bool(text)
+    return len(title) + len(text) + int(has_line_break) + len(SEPARATOR)
 
 
 def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Placement) -> list[int]:
@@ -90,89 +103,84 @@ def _new_order(sizes: Sequence[int], supporting: Sequence[int], placement: Place
     filler_sizes = [sizes[index] for index in fillers]
     supporting_sizes = [sizes[index] for index in supporting]
     split = _best_split(filler_sizes, supporting_sizes, placement)
-    between = fillers[split.before : split.before + split.inside]
-    gaps = len(supporting) - 1
-    order = fillers[: split.before]
+    fillers_before = fillers[: split.n_before]
+    fillers_inside = fillers[split.n_before : split.n_before + split.n_inside]
+    fillers_after = fillers[split.n_before + split.n_inside :]
+    n_gaps = len(supporting) - 1
+    order = [*fillers_before]
     for gap, index in enumerate(supporting):
         order.append(index)
-        if gap < gaps:
-            start = split.inside * gap // gaps
-            end = split.inside * (gap + 1) // gaps
-            order += between[start:end]
-    return order + fillers[split.before + split.inside :]
+        if gap < n_gaps:  # the fillers inside are spread evenly over the gaps
+            start = split.n_inside * gap // n_gaps
+            end = split.n_inside * (gap + 1) // n_gaps
+            order += fillers_inside[start:end]
+    return order + fillers_after
 
 
-class _Split(NamedTuple):
-    """Where the paragraphs that are not supporting ("fillers") stand.
+class _FillerSplit(NamedTuple):
+    """How many of the paragraphs that are not supporting ("fillers") stand where.
 
     Attributes:
-        before: How many stand before the first supporting paragraph.
-        inside: How many stand between it and the last one.
+        n_before: How many stand before the first supporting paragraph.
+        n_inside: How many stand between it and the last one; the rest stand after that.
     """
 
-    before: int
-    inside: int
+    n_before: int
+    n_inside: int
 
 
-def _best_split(fillers: Sequence[int], supporting: Sequence[int], placement: Placement) -> _Split:
+def _best_split(
+    filler_sizes: Sequence[int], supporting_sizes: Sequence[int], placement: Placement
+) -> _FillerSplit:
     """The split of the other paragraphs ("fillers") that comes nearest to the placement.
 
     Args:
-        fillers: Characters of each paragraph that is not supporting.
-        supporting: Characters of each supporting one.
+        filler_sizes: Characters of each paragraph that is not supporting.
+        supporting_sizes: Characters of each supporting one.
         placement: The place and the distance that are wanted.
     """
-    ends = [0, *accumulate(fillers)]
-    supporting_size = sum(supporting)
-    total_size = ends[-1] + supporting_size
-    # From centre to centre with nothing in between.
-    nearest = supporting_size - (supporting[0] + supporting[-1]) / 2
-    between = 0.0
-    if len(supporting) > 1:
-        between = max(0.0, placement.distance * total_size - nearest)
+    filler_size_up_to = [0, *accumulate(filler_sizes)]
+    total_size = sum(filler_sizes) + sum(supporting_sizes)
+    # From the centre of the first supporting paragraph to that of the last, with no filler inside.
+    least_distance = sum(supporting_sizes) - (supporting_sizes[0] + supporting_sizes[-1]) / 2
+    wanted_inside = 0.0
+    if len(supporting_sizes) > 1:
+        wanted_inside = max(0.0, placement.distance * total_size - least_distance)
 
-    def misplacement(split: _Split) -> float:
+    def misplacement(split: _FillerSplit) -> float:
         """Characters by which a split misses the wanted distance and, for "middle", the centre."""
-        span = ends[split.before + split.inside] - ends[split.before]
-        missed = abs(span - between)
+        size_before = filler_size_up_to[split.n_before]
+        size_inside = filler_size_up_to[split.n_before + split.n_inside] - size_before
+        missed = abs(size_inside - wanted_inside)
         if placement.place == "middle":
-            centre = ends[split.before] + (supporting[0] + nearest + span) / 2
+            centre = size_before + (supporting_sizes[0] + least_distance + size_inside) / 2
             missed += abs(centre - total_size / 2)
         return missed
 
-    return min(_candidate_splits(ends, between, placement.place), key=misplacement)
+    candidates = _candidate_splits(filler_size_up_to, wanted_inside, placement.place)
+    return min(candidates, key=misplacement)
 
 
-def _candidate_splits(ends: Sequence[int], between: float, place: str) -> Iterator[_Split]:
-    """Yield the splits to try: for each number of fillers before, those with about `between`
-    inside.
+def _candidate_splits(
+    filler_size_up_to: Sequence[int], wanted_inside: float, place: Place
+) -> Iterator[_FillerSplit]:
+    """Yield the splits to try: for each number of fillers before the first supporting paragraph,
+    those with about `wanted_inside` characters of fillers between it and the last.
 
     Args:
-        ends: ends[i] is the number of characters of the first i fillers.
-        between: The characters of fillers wanted inside.
+        filler_size_up_to: filler_size_up_to[i] is the number of characters of the first i fillers.
+        wanted_inside: The characters of fillers that are wanted inside.
         place: "head" (no filler before), "middle" or "tail" (no filler after).
     """
-    last = len(ends) - 1
-    for before in range(last + 1):
-        if place == "head" and before:
+    n_fillers = len(filler_size_up_to) - 1
+    for n_before in range(n_fillers + 1):
+        if place == "head" and n_before > 0:
             return
-        for end in _candidate_ends(ends, between, before, place):
-            yield _Split(before, end - before)
-
-
-def _candidate_ends(ends: Sequence[int], between: float, before: int, place: str) -> list[int]:
-    """How many fillers may stand before the last supporting paragraph.
-
-    The two numbers that come nearest to what is wanted inside; for the tail, all fillers.
-
-    Args:
-        ends: ends[i] is the number of characters of the first i fillers.
-        between: The characters of fillers wanted inside.
-        before: How many fillers stand before the first supporting paragraph.
-        place: "head", "middle" or "tail".
-    """
-    last = len(ends) - 1
-    if place == "tail":
-        return [last]
-    near = bisect_left(ends, ends[before] + between, before)
-    return [end for end in (near - 1, near) if before <= end <= last]
+        if place == "tail":
+            yield _FillerSplit(n_before, n_fillers - n_before)
+            continue
+        wanted_up_to_last = filler_size_up_to[n_before] + wanted_inside
+        n_up_to_last = bisect_left(filler_size_up_to, wanted_up_to_last, n_before)
+        for n_candidate in (n_up_to_last - 1, n_up_to_last):  # just less, and just enough
+            if n_before <= n_candidate <= n_fillers:
+                yield _FillerSplit(n_before, n_candidate - n_before)

@@ -17,6 +17,7 @@ that names a table or figure ("FLOAT SELECTED: ...") is in no text, so it cannot
 """
 
 from collections import Counter
+from typing import Literal, NamedTuple
 
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import (
@@ -31,7 +32,8 @@ from harness.datasets.rows import (
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
 ROW_KEYS = ("id", "title", "abstract", "full_text", "qas", "figures_and_tables")
-FLOAT = "FLOAT SELECTED"
+TABLE_OR_FIGURE = "FLOAT SELECTED"
+"""What evidence begins with that names a table or a figure."""
 
 
 class _Answer(StrictRow):
@@ -65,58 +67,82 @@ class _Paper(StrictRow):
     qas: Records[_Question]
 
 
-_Spans = dict[str, tuple[int, int]]  # a paragraph with single spaces -> where it is in the document
+class _CharacterSpan(NamedTuple):
+    """A part of a document: the index of its first character, and of the one after its last."""
+
+    start: int
+    end: int
 
 
-def _blocks(paper: _Paper) -> list[tuple[str, list[str]]]:
-    """Divide a paper into passages: (title, lines) of each.
+# The text of a paragraph, with single spaces -> its span in the document.
+_SpanByText = dict[str, _CharacterSpan]
+
+
+class _TitledLines(NamedTuple):
+    """The lines of a passage, and the title of the section that it is from."""
+
+    title: str
+    lines: list[str]
+
+
+def _divide_into_passages(paper: _Paper) -> list[_TitledLines]:
+    """Divide a paper into passages.
 
     The first has the paper's title and abstract; each other one a paragraph, the first of a section
     with the section's name before it:
 
         ("Method", ["Method", "We train ..."]), ("Method", ["Then ..."])
     """
-    blocks = [(paper.title, [paper.title, paper.abstract])]
+    passages = [_TitledLines(paper.title, [paper.title, paper.abstract])]
     for section in paper.full_text:
-        name = section.section_name or ""
+        section_name = section.section_name or ""
         paragraphs = [text for text in section.paragraphs if text.strip()]
-        blocks.append((name, [name, *paragraphs[:1]]))
-        blocks += [(name, [paragraph]) for paragraph in paragraphs[1:]]
-    return blocks
+        passages.append(_TitledLines(section_name, [section_name, *paragraphs[:1]]))
+        passages += [_TitledLines(section_name, [paragraph]) for paragraph in paragraphs[1:]]
+    return passages
 
 
-def _document_and_spans(paper: _Paper) -> tuple[Document, _Spans]:
+def _document_and_spans(paper: _Paper) -> tuple[Document, _SpanByText]:
     """Make the document of a paper, a passage for its abstract and one for each paragraph.
 
     Returns:
-        The document; and the text of each paragraph, with single spaces -> (start, end) in it.
+        The document; and the text of each paragraph, with single spaces -> its span in it, the
+        first where the text comes twice.
 
     Raises:
         RowError: The paper has no text.
     """
-    pieces: list[str] = []
+    passage_texts: list[str] = []
     passages: list[Passage] = []
-    spans: _Spans = {}
-    start = 0
-    for title, all_lines in _blocks(paper):
-        lines = [line for line in all_lines if line.strip()]
-        if not lines:
+    span_by_text: _SpanByText = {}
+    passage_start = 0
+    for title, lines in _divide_into_passages(paper):
+        lines_with_text = [line for line in lines if line.strip()]
+        if not lines_with_text:
             continue
-        at = start
-        for line in lines:
-            # Evidence that comes twice means the first.
-            spans.setdefault(normalise_space(line), (at, at + len(line)))
-            at += len(line) + len("\n")
-        piece = "\n".join(lines)
-        pieces.append(piece)
-        passages.append(Passage(title, start, start + len(piece)))
-        start += len(piece) + len(SEPARATOR)
-    if not pieces:
+        line_start = passage_start
+        for line in lines_with_text:
+            span = _CharacterSpan(line_start, line_start + len(line))
+            span_by_text.setdefault(normalise_space(line), span)
+            line_start += len(line) + len("\n")
+        passage_text = "\n".join(lines_with_text)
+        passage_texts.append(passage_text)
+        passages.append(Passage(title, passage_start, passage_start + len(passage_text)))
+        passage_start += len(passage_text) + len(SEPARATOR)
+    if not passage_texts:
         raise RowError(None, "the document is empty: title, abstract and sections have no text")
-    return Document(paper.id, SEPARATOR.join(pieces), paper.title, tuple(passages)), spans
+    text = SEPARATOR.join(passage_texts)
+    return Document(paper.id, text, paper.title, tuple(passages)), span_by_text
 
 
-def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
+class _AnswerWithKind(NamedTuple):
+    """The text of an answer, and its kind in the official evaluator's words."""
+
+    text: str
+    kind: Literal["none", "extractive", "abstractive", "boolean"]
+
+
+def _answer_with_kind(answer: _Answer, field: str) -> _AnswerWithKind:
     """The text of one annotator's answer, and its kind in the official evaluator's words.
 
     ("Unanswerable", "none"), ("BERT, GPT", "extractive"), ("They ...", "abstractive"), ("Yes",
@@ -130,68 +156,70 @@ def _answer_and_kind(answer: _Answer, field: str) -> tuple[str, str]:
         RowError: It is of none of these kinds.
     """
     if answer.unanswerable:
-        return "Unanswerable", "none"
+        return _AnswerWithKind("Unanswerable", "none")
     if answer.extractive_spans:
-        return ", ".join(answer.extractive_spans), "extractive"
+        return _AnswerWithKind(", ".join(answer.extractive_spans), "extractive")
     if answer.free_form_answer:
-        return answer.free_form_answer, "abstractive"
+        return _AnswerWithKind(answer.free_form_answer, "abstractive")
     if answer.yes_no is None:
         raise RowError(field, "is neither unanswerable nor extractive, free-form or yes/no")
     if answer.yes_no:
-        return "Yes", "boolean"
-    return "No", "boolean"
+        return _AnswerWithKind("Yes", "boolean")
+    return _AnswerWithKind("No", "boolean")
 
 
-def _cited(question: _Question) -> list[str]:
+def _evidence_texts(question: _Question) -> list[str]:
     """The texts that the annotators who answered name as evidence, each once, without blank
     ones.
     """
-    cited: dict[str, None] = {}
+    texts: dict[str, None] = {}  # a set in order
     for annotation in question.answers:
         if not annotation.answer.unanswerable:
-            cited.update(dict.fromkeys(annotation.answer.evidence))
-    return [evidence for evidence in cited if evidence.strip()]
+            texts.update(dict.fromkeys(annotation.answer.evidence))
+    return [text for text in texts if text.strip()]
 
 
-def _evidence(
-    question: _Question, document: Document, spans: _Spans
+def _find_evidence(
+    question: _Question, document: Document, span_by_text: _SpanByText
 ) -> tuple[tuple[Support, ...], dict[str, int]]:
     """Find the evidence of all annotators in the paper.
 
     Args:
         question: The question, with its annotations.
         document: The paper.
-        spans: Text of a paragraph, with single spaces -> (start, end) in the document.
+        span_by_text: Text of a paragraph, with single spaces -> its span in the document.
 
     Returns:
-        The spans, and the numbers of pieces that are in no text: evidence_floats (tables, figures)
-        and evidence_not_found, where there are any.
+        The spans, in order; and the counts of evidence that is in no text, by the key for
+        Gold.extra: {"evidence_floats": 1, "evidence_not_found": 2}, each only where there is any.
     """
-    marked: set[tuple[int, int]] = set()
+    found: set[_CharacterSpan] = set()
     missing = Counter[str]()
-    for evidence in _cited(question):
-        span = spans.get(normalise_space(evidence))
-        at = document.text.find(evidence)
-        if evidence.startswith(FLOAT):
+    for evidence in _evidence_texts(question):
+        span = span_by_text.get(normalise_space(evidence))
+        start = document.text.find(evidence)
+        if evidence.startswith(TABLE_OR_FIGURE):
             missing["evidence_floats"] += 1
         elif span is not None:
-            marked.add(span)
-        elif at >= 0:  # a part of a paragraph
-            marked.add((at, at + len(evidence)))
+            found.add(span)
+        elif start >= 0:  # a part of a paragraph
+            found.add(_CharacterSpan(start, start + len(evidence)))
         else:
             missing["evidence_not_found"] += 1
-    supporting = tuple(Support(document.id, start, end) for start, end in sorted(marked))
+    supporting = tuple(Support(document.id, span.start, span.end) for span in sorted(found))
     return supporting, dict(sorted(missing.items()))
 
 
-def _example(question: _Question, field: str, document: Document, spans: _Spans) -> Example:
+def _example(
+    question: _Question, field: str, document: Document, span_by_text: _SpanByText
+) -> Example:
     """Make a question with all annotators' answers and evidence.
 
     Args:
         question: The question as the row has it.
         field: Its place in the row, "qas[0]".
         document: The paper.
-        spans: Text of a paragraph, with single spaces -> (start, end) in the document.
+        span_by_text: Text of a paragraph, with single spaces -> its span in the document.
 
     Raises:
         RowError: A blank id, question or answer, or no answer at all.
@@ -204,14 +232,14 @@ def _example(question: _Question, field: str, document: Document, spans: _Spans)
     texts = []
     kinds = []
     for number, annotation in enumerate(question.answers):
-        text, kind = _answer_and_kind(annotation.answer, f"{field}.answers[{number}].answer")
-        texts.append(text)
-        kinds.append(kind)
+        answer = _answer_with_kind(annotation.answer, f"{field}.answers[{number}].answer")
+        texts.append(answer.text)
+        kinds.append(answer.kind)
     for number, text in enumerate(texts):
         if not text.strip():
             raise RowError(f"{field}.answers[{number}].answer", "is blank")
-    supporting, counts = _evidence(question, document, spans)
-    gold = Gold(tuple(dict.fromkeys(texts)), supporting, {"types": kinds, **counts})
+    supporting, missing_counts = _find_evidence(question, document, span_by_text)
+    gold = Gold(tuple(dict.fromkeys(texts)), supporting, {"types": kinds, **missing_counts})
     return Example(Question(question.question_id, question.question, (document.id,)), gold)
 
 
@@ -224,9 +252,8 @@ def parse_row(raw: RawRow) -> Group:
     """
     paper = _Paper.read(raw)
     refuse_blank({"id": paper.id})
-    document, spans = _document_and_spans(paper)
-    examples = [
-        _example(question, f"qas[{number}]", document, spans)
-        for number, question in enumerate(paper.qas)
-    ]
+    document, span_by_text = _document_and_spans(paper)
+    examples = []
+    for number, question in enumerate(paper.qas):
+        examples.append(_example(question, f"qas[{number}]", document, span_by_text))
     return Group(document, tuple(examples))

@@ -20,10 +20,12 @@ from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Group, RowError, StrictRow, id_from_text, refuse_blank
 from harness.types import Document, Example, Gold, Question
 
-HIDDEN = "the question has no label (those of the test split are not published; use the dev split)"
-_LETTERS = 26
+NO_LABEL = (
+    "the question has no label (those of the test split are not published; use the dev split)"
+)
+_MAX_OPTIONS = 26  # one for each letter
 _TAG = re.compile(r"<(?:!doctype html|html|body|p|br|div|h[1-6])\b[^<>]*>", re.IGNORECASE)
-_HEAD_LENGTH = 5000  # characters in which an article of HTML has a tag
+_CHARACTERS_WITH_A_TAG = 5000  # of the beginning of an article of HTML
 
 
 class _Question(StrictRow):
@@ -41,7 +43,7 @@ class _Article(StrictRow):
     questions: list[_Question]
 
 
-class _Single(StrictRow):
+class _HubRow(StrictRow):
     article: str
     question: str
     options: list[str]
@@ -49,13 +51,13 @@ class _Single(StrictRow):
     hard: bool | None = None
 
 
-def _example(row: _Question, field: str, document: Document) -> Example:
+def _example(row_question: _Question, field: str, document: Document) -> Example:
     """Make a question with its gold answer, the text of the right option.
 
     Gold.extra has gold_label (from 1), all_classes (the options), and difficult where known.
 
     Args:
-        row: The question.
+        row_question: The question as the row has it.
         field: Its place in the row, for messages: "questions[0]"; "" for a row of its own.
         document: The article.
 
@@ -65,34 +67,38 @@ def _example(row: _Question, field: str, document: Document) -> Example:
     prefix = ""
     if field:
         prefix = f"{field}."
+    question_id = row_question.question_unique_id
     refuse_blank(
-        {f"{prefix}question_unique_id": row.question_unique_id, f"{prefix}question": row.question}
+        {f"{prefix}question_unique_id": question_id, f"{prefix}question": row_question.question}
     )
-    options = tuple(row.options)
-    if not 2 <= len(options) <= _LETTERS:
-        raise RowError(f"{prefix}options", f"should be 2 to {_LETTERS} options, are {len(options)}")
+    options = tuple(row_question.options)
+    if not 2 <= len(options) <= _MAX_OPTIONS:
+        problem = f"should be 2 to {_MAX_OPTIONS} options, are {len(options)}"
+        raise RowError(f"{prefix}options", problem)
     for number, option in enumerate(options):
         if not option.strip():
             raise RowError(f"{prefix}options[{number}]", "is blank")
-    label = row.gold_label
+    label = row_question.gold_label
     if label is None:
-        raise RowError(f"{prefix}gold_label", HIDDEN)
+        raise RowError(f"{prefix}gold_label", NO_LABEL)
     if not 1 <= label <= len(options):
         raise RowError(f"{prefix}gold_label", f"should be 1 to {len(options)}, is {label}")
-    if row.difficult not in (None, 0, 1):
-        raise RowError(f"{prefix}difficult", f"should be 0 or 1, is {row.difficult}")
+    difficult = row_question.difficult
+    if difficult not in (None, 0, 1):
+        raise RowError(f"{prefix}difficult", f"should be 0 or 1, is {difficult}")
     extra: dict[str, object] = {"gold_label": label, "all_classes": list(options)}
-    if row.difficult is not None:
-        extra["difficult"] = row.difficult
-    question = Question(row.question_unique_id, row.question, (document.id,), options)
-    return Example(question, Gold((options[label - 1],), extra=extra))
+    if difficult is not None:
+        extra["difficult"] = difficult
+    question = Question(question_id, row_question.question, (document.id,), options)
+    right_option = options[label - 1]
+    return Example(question, Gold((right_option,), extra=extra))
 
 
-def _article_document(prefix: str, article: str, title: str) -> Document:
+def _article_document(id_prefix: str, article: str, title: str) -> Document:
     """Make the document of an article; HTML becomes Markdown.
 
     Args:
-        prefix: The document's id is this and a hash of the text.
+        id_prefix: The document's id is this and a hash of the text.
         article: The article, plain text or HTML.
         title: Its title.
 
@@ -100,10 +106,11 @@ def _article_document(prefix: str, article: str, title: str) -> Document:
         RowError: It is blank.
     """
     text = article
-    if _TAG.search(article[:_HEAD_LENGTH]):
+    is_html = _TAG.search(article[:_CHARACTERS_WITH_A_TAG])
+    if is_html:
         text = html_to_markdown(article).markdown
     refuse_blank({"article": text})
-    return Document(id_from_text(prefix, text, 8), text, title)
+    return Document(id_from_text(id_prefix, text, digits=8), text, title)
 
 
 def _parse_hub_row(raw: RawRow) -> Group:
@@ -111,24 +118,25 @@ def _parse_hub_row(raw: RawRow) -> Group:
 
     Raises RowError, which names the field.
     """
-    row = _Single.read(raw)
-    document = _article_document("quality", row.article, "")
+    row = _HubRow.read(raw)
+    document = _article_document("quality", row.article, title="")
     options = row.options
     if row.answer is None:
-        raise RowError("answer", HIDDEN)
+        raise RowError("answer", NO_LABEL)
     if not 0 <= row.answer < max(len(options), 1):
         raise RowError("answer", f"should be 0 to {len(options) - 1}, is {row.answer}")
     difficult = None
     if row.hard is not None:
         difficult = int(row.hard)
+    texts_of_question = "\n".join([document.id, row.question, *options])
     question = _Question(
         question=row.question,
-        question_unique_id=id_from_text("quality", "\n".join([document.id, row.question, *options])),
+        question_unique_id=id_from_text("quality", texts_of_question),
         options=options,
-        gold_label=row.answer + 1,
+        gold_label=row.answer + 1,  # the hub copy counts from 0
         difficult=difficult,
     )
-    return Group(document, (_example(question, "", document),))
+    return Group(document, (_example(question, field="", document=document),))
 
 
 def parse_row(raw: RawRow) -> Group:
@@ -137,7 +145,8 @@ def parse_row(raw: RawRow) -> Group:
 
     Raises RowError, which names the field.
     """
-    if "questions" not in raw and "question" in raw:
+    has_one_question = "questions" not in raw and "question" in raw
+    if has_one_question:
         return _parse_hub_row(raw)
     row = _Article.read(raw)
     refuse_blank({"article_id": row.article_id})

@@ -1,7 +1,7 @@
 """What kind a question is, in the data set's own words, and samples that keep the shares of each
 kind.
 
-kinds({"hops": 2, "type": "bridge", "level": "hard"})   -> {"hops": "2", "type": "bridge", "level": "hard"}
+question_kinds({"hops": 2, "type": "bridge", "level": "hard"})   -> {"hops": "2", "type": "bridge", "level": "hard"}
 answer_kind(["Ada Lovelace"])                           -> "text"
 random_sample(dataset, dataset_format, 100, seed)       -> the data set with about 100 questions; see there
 """
@@ -20,14 +20,14 @@ from harness.stats.question_clusters import question_labels
 from harness.types import Example
 
 KINDS = ("hops", "type", "level")
-_LOOKAHEAD = 8  # documents with several questions among which the next one of a sample is chosen
+_LOOKAHEAD = 8  # documents with several questions, from which the next one of a sample is chosen
 _SIGNIFICANT = 0.05  # p-value below which the first rows are not like the rest
 _RESAMPLES = 999
-_SHARED = ""  # the stratum of documents with several questions
+_SHARED_DOCUMENTS = ""  # the stratum of documents with several questions
 
 
-def kinds(extra: Mapping[str, object]) -> dict[str, str]:
-    """What kind a question is by its Gold.extra, in its data set's words.
+def question_kinds(extra: Mapping[str, object]) -> dict[str, str]:
+    """What kind a question is by its Gold.extra, in its data set's words: name -> kind.
 
         {"hops": 2, "type": "bridge", "evidence": [...]} -> {"hops": "2", "type": "bridge"}
 
@@ -57,12 +57,12 @@ def answer_kind(answers: Sequence[str]) -> str:
     """
     if not answers:
         return "unanswerable"
-    first = answers[0].strip(" .").lower()
-    if first == "unanswerable":
+    first_answer = answers[0].strip(" .").lower()
+    if first_answer == "unanswerable":
         return "unanswerable"
-    if first in ("yes", "no"):
+    if first_answer in ("yes", "no"):
         return "yes/no"
-    if re.search(r"\d", first):
+    if re.search(r"\d", first_answer):
         return "number"
     return "text"
 
@@ -71,7 +71,7 @@ def count_kinds(examples: Iterable[Example]) -> Counter[tuple[str, str]]:
     """Count the questions of each (name, kind): {("hops", "2"): 1252, ...}."""
     counts = Counter[tuple[str, str]]()
     for example in examples:
-        counts.update(kinds(example.gold.extra).items())
+        counts.update(question_kinds(example.gold.extra).items())
     return counts
 
 
@@ -82,21 +82,23 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
         dataset: The data set with the first questions; it has the counts of kinds among all.
         limit: How many questions were asked for; the warning names it.
     """
-    if not dataset.rows or len(dataset.examples) >= dataset.rows:
+    were_counted = dataset.rows > 0
+    if not were_counted or len(dataset.examples) >= dataset.rows:
         return None
-    first_counts = count_kinds(dataset.examples)
     for name in dict.fromkeys(name for name, _ in dataset.kinds):
-        shares = _KindShares.of(name, dataset, first_counts)
-        if _p_value(list(shares.first.values()), list(shares.all.values())) < _SIGNIFICANT:
+        counts = _KindCounts.of_name(name, dataset)
+        first_counts = list(counts.first.values())
+        all_counts = list(counts.all.values())
+        if _p_value(first_counts, all_counts) < _SIGNIFICANT:
             return (
-                f"the first {shares.n_first} questions are not like the rest "
-                f"({shares.largest_difference()}); --sample {limit} draws from all"
+                f"the first {counts.n_first} questions are not like the rest "
+                f"({counts.largest_difference()}); --sample {limit} draws from all"
             )
     return None
 
 
 @dataclass(frozen=True)
-class _KindShares:
+class _KindCounts:
     """The kinds of one name among the first questions and among all.
 
     Attributes:
@@ -114,34 +116,35 @@ class _KindShares:
     n_all: int
 
     @classmethod
-    def of(
-        cls, name: str, dataset: Dataset, first_counts: Mapping[tuple[str, str], int]
-    ) -> "_KindShares":
+    def of_name(cls, name: str, dataset: Dataset) -> "_KindCounts":
         """Count the kinds of one name among the first questions and among all.
 
         Args:
             name: The name, "hops".
-            dataset: Has the counts among all questions.
-            first_counts: (name, kind) -> count among the first questions.
+            dataset: The data set with the first questions; it has the counts among all.
         """
         all_counts = {}
         for (kind_name, kind), count in dataset.kinds.items():
             if kind_name == name:
                 all_counts[kind] = count
-        first = {kind: first_counts[name, kind] for kind in all_counts}
-        return cls(name, first, all_counts, len(dataset.examples), dataset.rows)
+        counts_of_first = count_kinds(dataset.examples)
+        first_counts = {kind: counts_of_first[name, kind] for kind in all_counts}
+        return cls(name, first_counts, all_counts, len(dataset.examples), dataset.rows)
 
     def largest_difference(self) -> str:
         """The kind whose share of the first questions differs most from its share of all.
 
         "hops 2 is 90% of them, 52% of all 2417", where "them" are the first questions.
         """
-        kind = max(self.all, key=self._difference)
-        share = self.first[kind] / self.n_first
+        kind = max(self.all, key=self._difference_of_shares)
+        share_of_first = self.first[kind] / self.n_first
         share_of_all = self.all[kind] / self.n_all
-        return f"{self.name} {kind} is {share:.0%} of them, {share_of_all:.0%} of all {self.n_all}"
+        return (
+            f"{self.name} {kind} is {share_of_first:.0%} of them, {share_of_all:.0%} of all "
+            f"{self.n_all}"
+        )
 
-    def _difference(self, kind: str) -> float:
+    def _difference_of_shares(self, kind: str) -> float:
         """How far the share of a kind among the first questions is from its share of all."""
         return abs(self.first[kind] / self.n_first - self.all[kind] / self.n_all)
 
@@ -150,7 +153,7 @@ def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
     """How likely random samples of all questions differ from them as much as a sample does, 0 to
     1.
 
-    The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, observed and
+    The statistic is the likelihood ratio G = sum of o ln(o / e) over the kinds, o observed and e
     expected. Samples are drawn without replacement from a fixed seed, as the table of chi-square
     fails for few questions.
 
@@ -162,50 +165,69 @@ def _p_value(sample_counts: Sequence[int], all_counts: Sequence[int]) -> float:
     sample_size = sum(sample_counts)
     expected = counts * sample_size / counts.sum()
     generator = np.random.default_rng(0)
-    draws = generator.multivariate_hypergeometric(counts, sample_size, size=_RESAMPLES)
-    observed = np.vstack([sample_counts, draws])
+    random_counts = generator.multivariate_hypergeometric(counts, sample_size, size=_RESAMPLES)
+    observed = np.vstack([sample_counts, random_counts])  # [1 + _RESAMPLES, kinds]
     log_ratios = np.log(np.maximum(observed, 1) / np.maximum(expected, 1e-9))
     statistics = (observed * log_ratios).sum(axis=1)
-    return float((statistics >= statistics[0] - 1e-9).mean())
+    statistic_of_sample = statistics[0]
+    is_as_different = statistics >= statistic_of_sample - 1e-9
+    return float(is_as_different.mean())
 
 
-def random_sample(dataset: Dataset, dataset_format: str, number: int, seed: int) -> Dataset:
-    """The data set with about `number` random questions, in the order of the data set.
+class _RankedUnit(NamedTuple):
+    """Questions that are drawn together, and when they are drawn.
+
+    Attributes:
+        rank: From 0 to 1: the place of the unit in its stratum, as a share of the stratum's size.
+        stratum: The name of the stratum, which decides between equal ranks.
+        indices: The indices of the questions in the data set.
+    """
+
+    rank: float
+    stratum: str
+    indices: list[int]
+
+
+def random_sample(dataset: Dataset, dataset_format: str, n_questions: int, seed: int) -> Dataset:
+    """The data set with about `n_questions` random questions, in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their
     size. Questions that share a document (by dataset_format; stats/question_clusters.py) are drawn
     together, so there may be some more; of the next few such documents, the one comes first that
     brings the shares nearest to those of all. The order depends on `seed` and on all questions, not
-    on `number`: 100 questions contain the 50 of the same seed.
+    on `n_questions`: 100 questions contain the 50 of the same seed.
 
     Args:
         dataset: All questions.
         dataset_format: Its format, which says whether a shared document joins questions.
-        number: How many questions to draw.
+        n_questions: How many questions to draw.
         seed: Another seed draws other questions.
     """
     examples = dataset.examples
-    ranked: list[tuple[float, str, list[int]]] = []
-    for name, stratum in sorted(_strata(examples, dataset_format).items()):
-        random.Random(f"{seed} {name}").shuffle(stratum)
-        ordered = stratum
-        if name == _SHARED:
-            ordered = _balanced_order(stratum, examples)
-        for place, unit in enumerate(ordered):
-            ranked.append(((place + 0.5) / len(ordered), name, unit))
+    ranked_units: list[_RankedUnit] = []
+    for stratum, units in sorted(_units_by_stratum(examples, dataset_format).items()):
+        random.Random(f"{seed} {stratum}").shuffle(units)
+        ordered_units = units
+        if stratum == _SHARED_DOCUMENTS:
+            ordered_units = _balanced_order(units, examples)
+        for place, indices in enumerate(ordered_units):
+            rank = (place + 0.5) / len(ordered_units)
+            ranked_units.append(_RankedUnit(rank, stratum, indices))
     chosen: set[int] = set()
-    for _, _, unit in sorted(ranked):
-        if len(chosen) >= number:
+    for unit in sorted(ranked_units):
+        if len(chosen) >= n_questions:
             break
-        chosen.update(unit)
+        chosen.update(unit.indices)
     return replace(dataset, examples=tuple(examples[index] for index in sorted(chosen)))
 
 
-def _strata(examples: Sequence[Example], dataset_format: str) -> dict[str, list[list[int]]]:
+def _units_by_stratum(
+    examples: Sequence[Example], dataset_format: str
+) -> dict[str, list[list[int]]]:
     """Group the units of sampling by stratum: {"[('hops', '2')]": [[0], [3]], "": [[1, 2]]}.
 
     A unit is the indices of examples that are drawn together, as they share a document. Its stratum
-    is _SHARED, or for a unit of one question the question's kind, written as text.
+    is _SHARED_DOCUMENTS, or for a unit of one question the question's kind, written as text.
 
     Args:
         examples: All examples.
@@ -214,23 +236,24 @@ def _strata(examples: Sequence[Example], dataset_format: str) -> dict[str, list[
     questions = [example.question for example in examples]
     ids = [question.id for question in questions]
     document_ids = [question.document_ids for question in questions]
-    units: dict[str, list[int]] = defaultdict(list)
-    for index, label in enumerate(question_labels(dataset_format, ids, document_ids)):
-        units[label].append(index)
-    strata: dict[str, list[list[int]]] = defaultdict(list)
-    for unit in units.values():
-        stratum = _SHARED
+    unit_by_cluster: dict[str, list[int]] = defaultdict(list)
+    for index, cluster in enumerate(question_labels(dataset_format, ids, document_ids)):
+        unit_by_cluster[cluster].append(index)
+    units_by_stratum: dict[str, list[list[int]]] = defaultdict(list)
+    for unit in unit_by_cluster.values():
+        stratum = _SHARED_DOCUMENTS
         if len(unit) == 1:
-            stratum = str(sorted(kinds(examples[unit[0]].gold.extra).items()))
-        strata[stratum].append(unit)
-    return strata
+            (index,) = unit
+            stratum = str(sorted(question_kinds(examples[index].gold.extra).items()))
+        units_by_stratum[stratum].append(unit)
+    return units_by_stratum
 
 
-class _Unit(NamedTuple):
+class _CountedUnit(NamedTuple):
     """Indices of examples that share a document, and how many there are of each kind."""
 
     indices: list[int]
-    kinds: Counter[tuple[str, str]]
+    kind_counts: Counter[tuple[str, str]]
 
 
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
@@ -242,30 +265,35 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
         units: The indices of examples that share a document, for each document, in random order.
         examples: All examples.
     """
-    remaining: list[_Unit] = []
+    remaining: list[_CountedUnit] = []
     for indices in units:
-        of_unit = [examples[index] for index in indices]
-        remaining.append(_Unit(indices, count_kinds(of_unit)))
-    total = Counter[tuple[str, str]]()
+        examples_of_unit = [examples[index] for index in indices]
+        remaining.append(_CountedUnit(indices, count_kinds(examples_of_unit)))
+    total_counts = Counter[tuple[str, str]]()
     for unit in remaining:
-        total += unit.kinds
-    number = sum(map(len, units))
-    so_far = Counter[tuple[str, str]]()
-    size = 0
+        total_counts += unit.kind_counts
+    n_all = sum(map(len, units))
+    ordered_counts = Counter[tuple[str, str]]()
+    n_ordered = 0
     order = []
 
-    def distance(unit: _Unit) -> float:
-        """How far the shares of kinds would be from those of all if this unit came next."""
-        new_size = size + len(unit.indices)
+    def distance_after(unit: _CountedUnit) -> float:
+        """How far the counts of kinds would be from equal shares if this unit came next.
+
+        The sum of squares of the differences.
+        """
+        n_with_unit = n_ordered + len(unit.indices)
         squares = 0.0
-        for kind, count in total.items():
-            squares += (so_far[kind] + unit.kinds[kind] - new_size * count / number) ** 2
+        for kind, total_count in total_counts.items():
+            count_with_unit = ordered_counts[kind] + unit.kind_counts[kind]
+            count_at_equal_shares = n_with_unit * total_count / n_all
+            squares += (count_with_unit - count_at_equal_shares) ** 2
         return squares
 
     while remaining:
-        nearest = min(remaining[:_LOOKAHEAD], key=distance)
+        nearest = min(remaining[:_LOOKAHEAD], key=distance_after)
         remaining.remove(nearest)
-        so_far += nearest.kinds
-        size += len(nearest.indices)
+        ordered_counts += nearest.kind_counts
+        n_ordered += len(nearest.indices)
         order.append(nearest.indices)
     return order

@@ -22,9 +22,10 @@ from harness.datasets.base import Dataset
 from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import (
     as_row,
-    first_key,
-    json_object,
+    name_for_messages,
     parse_each,
+    read_first_key,
+    read_json_object,
     read_rows,
 )
 from harness.datasets.find_files import FileOptions, Source, find_source
@@ -41,8 +42,13 @@ _DOCUMENTS_HINT = (
     "dataset.documents=FILE; or rows that bring their own (harness show DATASET names the forms)"
 )
 _PAGES_HINT = "name what was retrieved too: --set dataset.documents=[RETRIEVED,PAGES], or rows with lists of page ids"
-_SPLITS = {"validation": ("validation", "dev", "valid"), "test": ("test",), "train": ("train",)}
+_SPLIT_NAMES = {
+    "validation": ("validation", "dev", "valid"),
+    "test": ("test",),
+    "train": ("train",),
+}
 _QUESTIONS_KEY = "Data"  # the key of the questions in TriviaQA's files
+_KEYS_OF_TRIVIA_FILE = (_QUESTIONS_KEY, "Domain", "Split", "Version", "VerifiedEval")
 
 
 class Options(FileOptions):
@@ -58,7 +64,7 @@ class Options(FileOptions):
     )
 
 
-GIVEN = """\
+HELP_ON_DOCUMENTS = """\
 From a corpus: harness retrieve --dataset NAME --corpus FILE --top 8 writes a file for dataset.documents.
 In the rows: ctxs, docs, paragraphs, documents or retrieval_result, a list of {title, text} or {title, contents}, best
   first.
@@ -79,14 +85,14 @@ class _RowParser:
 
     Attributes:
         store: Has the documents; None: they are in the rows.
-        top: How many documents of a question stay; None: all.
-        bare: Whether the documents are left out.
+        max_documents: How many documents of a question stay; None: all.
+        leaves_out_documents: Whether all documents are left out.
         n_without: Questions for which nothing was retrieved; they are asked all the same.
     """
 
     store: DocumentStore | None
-    top: int | None
-    bare: bool = False
+    max_documents: int | None
+    leaves_out_documents: bool = False
     n_without: int = 0
 
     def __call__(self, raw: RawRow) -> Retrieved:
@@ -95,14 +101,13 @@ class _RowParser:
         Also counts, in `n_without`, the questions for which nothing was retrieved. Raises RowError.
         """
         row = parse_question(raw)
-        best = self._best_entries(raw, row)
-        documents = tuple(entry.document for entry in best)
-        evidence = [entry.document for entry in best if entry.is_evidence]
+        best_entries = self._best_entries(raw, row)
+        documents = tuple(entry.document for entry in best_entries)
+        evidence = [entry.document for entry in best_entries if entry.is_evidence]
         supporting = tuple(Support(document.id, 0, len(document.text)) for document in evidence)
         question = Question(row.id, row.question, tuple(document.id for document in documents))
-        return Retrieved(
-            documents, Example(question, Gold(row.answers, supporting, row.gold_extra()))
-        )
+        gold = Gold(row.answers, supporting, row.gold_extra())
+        return Retrieved(documents, Example(question, gold))
 
     def _best_entries(self, raw: RawRow, row: OpenRow) -> list[Entry]:
         """The best documents of a question, each once; counts a question without any in
@@ -115,18 +120,18 @@ class _RowParser:
         Raises:
             RowError: A document is malformed.
         """
-        entries = self._entries(raw, row)
-        if self.bare:
+        entries = self._find_entries(raw, row)
+        if self.leaves_out_documents:
             return []
         if not entries:
             self.n_without += 1
             return []
-        unique: dict[str, Entry] = {}
+        entry_by_document_id: dict[str, Entry] = {}
         for entry in entries:  # one that comes twice keeps its better rank
-            unique.setdefault(entry.document.id, entry)
-        return list(unique.values())[: self.top]
+            entry_by_document_id.setdefault(entry.document.id, entry)
+        return list(entry_by_document_id.values())[: self.max_documents]
 
-    def _entries(self, raw: RawRow, row: OpenRow) -> list[Entry] | None:
+    def _find_entries(self, raw: RawRow, row: OpenRow) -> list[Entry] | None:
         """All documents that the row or the store has for a question, best first; None where it
         has none.
 
@@ -140,15 +145,6 @@ class _RowParser:
         if self.store is None:
             return documents_in_row(raw)
         return self.store.find(raw, row.id, row.question)
-
-
-def _file_name(file: Path | Member) -> str:
-    """The name of a file in messages: "dev.jsonl", or for a file in an archive
-    "a.zip/dev.jsonl".
-    """
-    if isinstance(file, Member):
-        return str(file)
-    return file.name
 
 
 def _read_files(source: Source, split: str) -> Rows:
@@ -174,46 +170,47 @@ def _read_file(file: Path | Member, split: str) -> Rows:
     Raises:
         DataError: The file has another form, or not this split.
     """
-    key = first_key(file)
-    name = _file_name(file)
-    if key == _QUESTIONS_KEY or key in ("Domain", "Split", "Version", "VerifiedEval"):
-        listed = json_object(file).get(_QUESTIONS_KEY)
-        if not isinstance(listed, list):
-            raise DataError(name, None, _QUESTIONS_KEY, "should be the list of questions")
-        for number, row in enumerate(listed, start=1):
-            yield RowPlace(name, row=number), as_row(row)
-    elif any(key in names for names in _SPLITS.values()):
-        yield from _read_split(json_object(file), name, split)
+    key = read_first_key(file)
+    file_name = name_for_messages(file)
+    is_trivia_file = key in _KEYS_OF_TRIVIA_FILE
+    has_splits = any(key in names for names in _SPLIT_NAMES.values())
+    if is_trivia_file:
+        questions = read_json_object(file).get(_QUESTIONS_KEY)
+        if not isinstance(questions, list):
+            raise DataError(file_name, None, _QUESTIONS_KEY, "should be the list of questions")
+        for number, row in enumerate(questions, start=1):
+            yield RowPlace(file_name, row=number), as_row(row)
+    elif has_splits:
+        yield from _rows_of_split(read_json_object(file), file_name, split)
     else:
         yield from read_rows(file)
 
 
-def _read_split(value: RawRow, name: str, split: str) -> Rows:
+def _rows_of_split(rows_by_split: RawRow, file_name: str, split: str) -> Rows:
     """Yield (place, row) for each row of one split of a file {"dev": {id: row}}, with its key as
     "id".
 
     Args:
-        value: The parsed file.
-        name: The file's name, for messages.
+        rows_by_split: The parsed file.
+        file_name: The file's name, for messages.
         split: The data set's split, "validation".
 
     Raises:
         DataError: There is no such split.
     """
-    names_of_split = _SPLITS.get(split.lower(), (split,))
-    keys = [key for key in names_of_split if key in value]
-    if not keys:
-        raise DataError(
-            name, None, None, f"has no split '{split}' among {', '.join(value)}; set dataset.split"
-        )
-    rows = value[keys[0]]
-    if not isinstance(rows, dict):
-        raise DataError(name, None, keys[0], "should be an object {id: row}")
-    for number, (row_id, value_of_row) in enumerate(rows.items(), start=1):
-        row = as_row(value_of_row)
+    names_of_split = _SPLIT_NAMES.get(split.lower(), (split,))
+    names_in_file = [name for name in names_of_split if name in rows_by_split]
+    if not names_in_file:
+        problem = f"has no split '{split}' among {', '.join(rows_by_split)}; set dataset.split"
+        raise DataError(file_name, None, None, problem)
+    rows_by_id = rows_by_split[names_in_file[0]]
+    if not isinstance(rows_by_id, dict):
+        raise DataError(file_name, None, names_in_file[0], "should be an object {id: row}")
+    for number, (row_id, value) in enumerate(rows_by_id.items(), start=1):
+        row = as_row(value)
         if not isinstance(row, BrokenRow):
             row = {"id": row_id, **row}
-        yield RowPlace(name, row=number), row
+        yield RowPlace(file_name, row=number), row
 
 
 def _evidence_folder(config: DatasetConfig) -> str | None:
@@ -221,12 +218,13 @@ def _evidence_folder(config: DatasetConfig) -> str | None:
     None.
     """
     path = Path(config.data or "").expanduser()
-    if path.parent.name != "qa" or "wikipedia" not in path.name or path.suffix != ".json":
+    is_wikipedia_file = "wikipedia" in path.name and path.suffix == ".json"
+    if path.parent.name != "qa" or not is_wikipedia_file:
         return None
-    pages = path.parent.with_name("evidence") / "wikipedia"
-    if not pages.is_dir():
+    evidence_folder = path.parent.with_name("evidence") / "wikipedia"
+    if not evidence_folder.is_dir():
         return None
-    return str(pages)
+    return str(evidence_folder)
 
 
 def load_questions(config: DatasetConfig, limit: int | None = None) -> list[OpenRow]:
@@ -255,28 +253,31 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     source = find_source(config, tuple(Options.model_fields))
-    store = _store_of(config, options)
-    parser = _RowParser(store, options.top, options.documents == ())
+    store = _open_store_of(config, options)
+    leaves_out_documents = options.documents == ()
+    parser = _RowParser(store, options.top, leaves_out_documents)
     checker = RowChecker(parser)
     rows = _read_files(source, config.split)
-    if store is not None and store.sources:
+    if store is not None and store.kilt_files:
         all_rows = list(rows)
-        store.read_pages(row for _, row in all_rows)
+        store.read_kilt_pages(row for _, row in all_rows)
         rows = iter(all_rows)
-    examples, documents = checker.check_rows(rows, limit)
-    if checker.first_error is None and parser.n_without and parser.n_without == checker.rows:
-        _refuse_no_documents(config, source.name, store, checker.rows)
+    questions = checker.check_rows(rows, limit)
+    n_without = parser.n_without
+    no_question_has_documents = n_without > 0 and n_without == checker.n_rows
+    if no_question_has_documents and checker.first_bad_row is None:
+        _refuse_no_documents(config, source.name, store, checker.n_rows)
     notes: tuple[str, ...] = ()
-    if parser.n_without:
-        of_all = f"{parser.n_without} of {checker.rows} questions"
-        notes = (f"{of_all} are {NO_DOCUMENTS}: they are answered from no text",)
-    suffix = ""
+    if n_without:
+        counted = f"{n_without} of {checker.n_rows} questions"
+        notes = (f"{counted} are {NO_DOCUMENTS}: they are answered from no text",)
+    source_suffix = ""
     if store is not None:
-        suffix = f" with {store.name}"
-    return checker.dataset(config.name, source, suffix, examples, documents, notes)
+        source_suffix = f" with {store.name}"
+    return checker.make_dataset(config.name, source, source_suffix, questions, notes)
 
 
-def _store_of(config: DatasetConfig, options: Options) -> DocumentStore | None:
+def _open_store_of(config: DatasetConfig, options: Options) -> DocumentStore | None:
     """Open the files of retrieved documents; None where the rows bring the documents.
 
     The files are those of the setting `documents`; without it, the evidence folder beside the rows
@@ -284,30 +285,31 @@ def _store_of(config: DatasetConfig, options: Options) -> DocumentStore | None:
 
     Raises DataError for a place that cannot be used.
     """
-    places = options.documents or _evidence_folder(config)
-    if not places:
+    paths = options.documents or _evidence_folder(config)
+    if not paths:
         return None
-    return open_store(places)
+    return open_store(paths)
 
 
 def _refuse_no_documents(
-    config: DatasetConfig, source: str, store: DocumentStore | None, count: int
+    config: DatasetConfig, source_name: str, store: DocumentStore | None, n_questions: int
 ) -> None:
     """Raise DataError, or CannotRun for rows of the hub, as no question has documents.
 
     Args:
         config: The data set's config.
-        source: The name of the source of the questions.
+        source_name: The name of the source of the questions.
         store: Where documents were looked for; None: in the rows.
-        count: The number of questions.
+        n_questions: The number of questions.
     """
     if store is None:
-        sentence = f"the {count} questions come without retrieved documents; {_DOCUMENTS_HINT}"
+        problem = f"the {n_questions} questions come without retrieved documents"
+        sentence = f"{problem}; {_DOCUMENTS_HINT}"
         if config.data is None:
-            raise CannotRun(f"{source}: {sentence}")
-        raise DataError(source, None, None, sentence)
-    if store.sources and not store.by_question:
-        sentence = f"none of the {count} questions names retrieved pages of {store.name}"
-        raise DataError(source, None, None, f"{sentence}; {_PAGES_HINT}")
-    sentence = f"none of the {count} questions is in {store.name} by its id or its text"
-    raise DataError(source, None, None, f"{sentence}; name the documents of this data set")
+            raise CannotRun(f"{source_name}: {sentence}")
+        raise DataError(source_name, None, None, sentence)
+    if store.kilt_files and not store.documents_by_question:
+        problem = f"none of the {n_questions} questions names retrieved pages of {store.name}"
+        raise DataError(source_name, None, None, f"{problem}; {_PAGES_HINT}")
+    problem = f"none of the {n_questions} questions is in {store.name} by its id or its text"
+    raise DataError(source_name, None, None, f"{problem}; name the documents of this data set")

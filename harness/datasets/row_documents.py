@@ -23,10 +23,10 @@ from typing import NamedTuple
 from harness.datasets.archives import opened
 from harness.datasets.files import (
     file_kind,
-    first_key,
-    json_object,
     parse_each,
     parse_line,
+    read_first_key,
+    read_json_object,
     read_rows,
 )
 from harness.datasets.kilt_text import wiki_text
@@ -436,7 +436,7 @@ def _open_place(place: str) -> DocumentStore:
         return DocumentStore(path.name, sources=[path])
     store = DocumentStore(path.name)
     if _is_object_by_question(path):
-        for question, documents in json_object(path).items():
+        for question, documents in read_json_object(path).items():
             store.by_question[normalise_space(question)] = documents
         return store
     for _ in parse_each(read_rows(path), store.add):
@@ -451,7 +451,7 @@ def _holds_kilt_pages(path: Path) -> bool:
 
     Such a row has "wikipedia_title" and its paragraphs as "text".
     """
-    if file_kind(path) == "json" and first_key(path) not in _PAGE_KEYS:
+    if file_kind(path) == "json" and read_first_key(path) not in _PAGE_KEYS:
         return False
     _, row = next(read_rows(path), (None, None))
     if not isinstance(row, dict) or "wikipedia_title" not in row:
@@ -465,7 +465,7 @@ def _is_object_by_question(path: Path) -> bool:
     """
     if path.name.lower().endswith((".jsonl", ".jsonl.gz")):
         return False
-    return first_key(path) not in (None, *_ROW_KEYS, *LISTS)
+    return read_first_key(path) not in (None, *_ROW_KEYS, *LISTS)
 
 
 def _document_list(row: Mapping[str, object]) -> tuple[str, object]:

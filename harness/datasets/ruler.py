@@ -32,7 +32,7 @@ from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets import hotpotqa
 from harness.datasets.base import Dataset
-from harness.datasets.files import json_value
+from harness.datasets.files import read_json_value
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError, StrictRow, as_object
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS
@@ -527,7 +527,7 @@ def _questions(options: Options) -> list[SourceQuestion]:
         form = "SQuAD"
         parse = _squad_questions
     try:
-        return parse(json_value(Path(options.rows).expanduser()))
+        return parse(read_json_value(Path(options.rows).expanduser()))
     except RowError:
         problem = f"not a file of {form}; name it with dataset.rows"
         raise DataError(options.rows, None, None, problem) from None

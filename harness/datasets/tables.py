@@ -19,37 +19,41 @@ SEPARATORS = (",", ";", "\t", "|")
 csv.field_size_limit(sys.maxsize)
 
 
-def separator_of(header: str) -> str:
-    """The separator that divides the line `header` into the most columns."""
+def guess_separator(header: str) -> str:
+    """The one of SEPARATORS that divides the first line of a table into the most columns.
 
-    def columns(separator: str) -> int:
+    "question;answer" -> ";"
+    """
+
+    def count_columns(separator: str) -> int:
         """The number of columns of `header` with this separator."""
         return len(next(csv.reader([header], delimiter=separator), []))
 
-    return max(SEPARATORS, key=columns)
+    return max(SEPARATORS, key=count_columns)
 
 
-def sniffed_table(name: str, text: str) -> Rows:
+def read_table_of_any_separator(file_name: str, text: str) -> Rows:
     """Yield (place, row) for the rows of a table whose separator is found from its first line.
 
     Args:
-        name: The file, for messages.
+        file_name: The file, for messages.
         text: The table; its first line names the columns.
 
     Raises:
         DataError: As `read_table`.
     """
-    return read_table(name, text, separator_of(text.partition("\n")[0]))
+    header = text.partition("\n")[0]
+    return read_table(file_name, text, guess_separator(header))
 
 
-def read_table(name: str, text: str, separator: str) -> Rows:
+def read_table(file_name: str, text: str, separator: str) -> Rows:
     """Yield (place, row) for the rows of a table: {column: value}, every value a string.
 
     A row with another number of values than the header is a BrokenRow; rows without any value are
     left out.
 
     Args:
-        name: The file, for messages.
+        file_name: The file, for messages.
         text: The table; its first line names the columns.
         separator: One of SEPARATORS.
 
@@ -59,44 +63,46 @@ def read_table(name: str, text: str, separator: str) -> Rows:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
-        _check_header(name, header)
+        _check_header(file_name, header)
         for values in reader:
             if not any(value.strip() for value in values):
                 continue
-            place = RowPlace(name, line=reader.line_num)
+            place = RowPlace(file_name, line=reader.line_num)
             if len(values) == len(header):
                 yield place, dict(zip(header, values, strict=True))
             else:
-                yield place, _wrong_columns(len(values), len(header), separator)
+                yield place, _row_of_wrong_length(len(values), len(header), separator)
     except csv.Error as error:
         problem = f"not a table ({error}); put values with quotes in quotes, and double these"
-        raise DataError(name, reader.line_num, None, problem) from None
+        raise DataError(file_name, reader.line_num, None, problem) from None
 
 
-def _check_header(name: str, header: list[str]) -> None:
+def _check_header(file_name: str, header: list[str]) -> None:
     """Raise DataError where two columns have the same name; columns without a name are passed
     over.
 
     Args:
-        name: The file, for the error.
+        file_name: The file, for the error.
         header: The names of the columns.
     """
     named = [column for column in header if column]
-    twice = [column for column in dict.fromkeys(named) if named.count(column) > 1]
-    if twice:
-        raise DataError(name, 1, None, f"two columns are called '{twice[0]}'; rename one")
+    repeated = [column for column in dict.fromkeys(named) if named.count(column) > 1]
+    if repeated:
+        raise DataError(file_name, 1, None, f"two columns are called '{repeated[0]}'; rename one")
 
 
-def _wrong_columns(found: int, expected: int, separator: str) -> BrokenRow:
-    """The BrokenRow for a row whose number of values is not that of the header.
+def _row_of_wrong_length(n_values: int, n_columns: int, separator: str) -> BrokenRow:
+    """The BrokenRow for a row whose number of values is not that of the header's columns.
 
     Args:
-        found: The number of values.
-        expected: The number of columns.
+        n_values: The number of values of the row.
+        n_columns: The number of columns of the header.
         separator: What divides the values.
     """
-    spelled = "tab" if separator == "\t" else f"'{separator}'"
+    separator_in_words = f"'{separator}'"
+    if separator == "\t":
+        separator_in_words = "tab"
     return BrokenRow(
-        f"has not the {expected} columns of the header, but {found}; a value with a {spelled} in "
-        "it stands in quotes"
+        f"has not the {n_columns} columns of the header, but {n_values}; a value with a "
+        f"{separator_in_words} in it stands in quotes"
     )

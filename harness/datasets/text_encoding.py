@@ -10,7 +10,8 @@ the encoding guessed from the bytes.
 import codecs
 from dataclasses import dataclass
 
-_MARKS = (  # UTF-32 first: its mark begins with that of UTF-16
+# (mark, encoding) of byte-order marks; UTF-32 first, as its mark begins with that of UTF-16.
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -31,10 +32,10 @@ class NotText(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """A text; assumed: the encoding that was guessed, "" where the file says it or it is UTF-8."""
+    """A text; guessed_encoding: "" where the file says its encoding, or it is UTF-8."""
 
     text: str
-    assumed: str = ""
+    guessed_encoding: str = ""
 
 
 def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
@@ -52,9 +53,9 @@ def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
     Raises:
         NotText: The bytes are no text.
     """
-    for mark, marked in _MARKS:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return DecodedText(_decode(data, marked))
+            return DecodedText(_decode(data, encoding))
     if b"\0" in data:
         guessed = _guess(data, _WITH_ZERO_BYTES)
         if not _is_partly_ascii(guessed.text):
@@ -84,8 +85,8 @@ def _decode(data: bytes, encoding: str) -> str:
 
 def _is_partly_ascii(text: str) -> bool:
     """Whether at least a quarter of the characters are printable ASCII."""
-    known = sum(character.isascii() and character.isprintable() for character in text)
-    return 4 * known >= len(text)
+    n_printable_ascii = sum(character.isascii() and character.isprintable() for character in text)
+    return 4 * n_printable_ascii >= len(text)
 
 
 def _guess(data: bytes, encodings: list[str]) -> DecodedText:
@@ -99,10 +100,10 @@ def _guess(data: bytes, encodings: list[str]) -> DecodedText:
     best = matches.best()
     if best is None:
         raise NotText
-    possible: set[str] = set()
+    possible_encodings: set[str] = set()
     for match in matches:
-        possible.update((match.encoding, *match.could_be_from_charset))
+        possible_encodings.update((match.encoding, *match.could_be_from_charset))
     encoding = best.encoding
-    if _WESTERN in possible:
+    if _WESTERN in possible_encodings:
         encoding = _WESTERN
     return DecodedText(_decode(data, encoding), encoding)

@@ -21,10 +21,10 @@ from harness.datasets.rows import Row, RowError, records_from_columns
 
 _NO_TRIPLE = "should be a list of [subject, relation, object]"
 # Names of a triple's subject, relation and object, in the official copy and in those of the hub.
-_PARTS = ("subject", "fact", "head", "relation", "predicate", "object", "entity", "tail")
+_TRIPLE_KEYS = ("subject", "fact", "head", "relation", "predicate", "object", "entity", "tail")
 
 
-def _entries(raw: RawRow, name: str) -> object:
+def _parsed_list(raw: RawRow, field: str) -> object:
     """The list in a field, whose entries may be lists or objects.
 
     In copies the list may be columns, and it or its entries may be written as a text, in JSON or as
@@ -33,23 +33,23 @@ def _entries(raw: RawRow, name: str) -> object:
 
     Args:
         raw: The row.
-        name: The field.
+        field: The field.
 
     Raises:
         RowError: A text is neither JSON nor Python's.
     """
-    value = records_from_columns(_parsed(raw[name], name), name)
+    value = records_from_columns(_parse_if_text(raw[field], field), field)
     if not isinstance(value, list):
         return value
-    return [_parsed(entry, name) for entry in value]
+    return [_parse_if_text(entry, field) for entry in value]
 
 
-def _parsed(value: object, name: str) -> object:
+def _parse_if_text(value: object, field: str) -> object:
     """The value that a text spells: '["Ada"]' -> ["Ada"], "" -> None. Another value as it is.
 
     Args:
         value: The text.
-        name: The field that holds it, for the error.
+        field: The field that holds it, for the error.
 
     Raises:
         RowError: The text is neither JSON nor a Python literal.
@@ -60,21 +60,21 @@ def _parsed(value: object, name: str) -> object:
         return json.loads(value or "null")
     with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return ast.literal_eval(value)
-    raise RowError(name, "is text, but neither JSON nor a Python literal")
+    raise RowError(field, "is text, but neither JSON nor a Python literal")
 
 
-def _paragraphs(raw: RawRow) -> object:
-    """The paragraphs as HotpotQA has them; what is no paragraph is left for its check.
+def _hotpotqa_paragraphs(raw: RawRow) -> object:
+    """The paragraphs of a row in HotpotQA's form; what is no paragraph is returned as it is.
 
-    [["Ada", ["One.", "Two."]]] -> [["Ada", ["One.", " Two."]]]
+    {"context": [["Ada", ["One.", "Two."]]]} -> [["Ada", ["One.", " Two."]]]
     """
-    entries = _entries(raw, "context")
+    entries = _parsed_list(raw, "context")
     if not isinstance(entries, list):
         return entries
-    return list(map(_paragraph, entries))
+    return list(map(_hotpotqa_paragraph, entries))
 
 
-def _paragraph(entry: object) -> object:
+def _hotpotqa_paragraph(entry: object) -> object:
     """A paragraph as [title, sentences], with a space before every sentence but the first.
 
     {"title": "Ada", "content": ["One.", "Two."]} -> ["Ada", ["One.", " Two."]]; what is no
@@ -88,17 +88,17 @@ def _paragraph(entry: object) -> object:
     title, sentences = entry
     if not isinstance(sentences, list):
         return entry
-    return [title, [*sentences[:1], *map(_after_space, sentences[1:])]]
+    return [title, [*sentences[:1], *map(_with_space_before, sentences[1:])]]
 
 
-def _after_space(sentence: object) -> object:
+def _with_space_before(sentence: object) -> object:
     """A sentence with a space before it; what is no text is returned as it is."""
     if isinstance(sentence, str):
         return f" {sentence}"
     return sentence
 
 
-def _evidences(raw: RawRow) -> list[list[str]]:
+def _evidence_triples(raw: RawRow) -> list[list[str]]:
     """The triples of a row, [subject, relation, object]; [] where it has none.
 
     [["Ada", "born in", "Rome"]]                                     as it is
@@ -110,22 +110,23 @@ def _evidences(raw: RawRow) -> list[list[str]]:
     """
     if "evidences" not in raw:
         return []
-    entries = _entries(raw, "evidences")
+    entries = _parsed_list(raw, "evidences")
     if entries is None:
         return []
     if not isinstance(entries, list):
-        return [_triple(entries)]  # one object that is a triple by itself, or RowError
-    return list(map(_triple, entries))
+        only_entry = entries
+        return [_parse_triple(only_entry)]
+    return list(map(_parse_triple, entries))
 
 
-def _triple(entry: object) -> list[str]:
+def _parse_triple(entry: object) -> list[str]:
     """A triple as [subject, relation, object]. Raises RowError for anything else.
 
     {"fact": "Ada", "relation": "born in", "entity": "Rome"} -> ["Ada", "born in", "Rome"]
     """
     parts = entry
     if isinstance(entry, dict):
-        parts = [entry[name] for name in _PARTS if name in entry]
+        parts = [entry[key] for key in _TRIPLE_KEYS if key in entry]
     if not isinstance(parts, list | tuple) or len(parts) != 3:
         raise RowError("evidences", _NO_TRIPLE)
     if not all(isinstance(part, str | int | float) for part in parts):
@@ -140,9 +141,9 @@ def parse_row(raw: RawRow) -> Row:
     """
     fields = dict(raw)
     if "context" in raw:
-        fields["context"] = _paragraphs(raw)
+        fields["context"] = _hotpotqa_paragraphs(raw)
     if "supporting_facts" in raw:
-        fields["supporting_facts"] = _entries(raw, "supporting_facts")
-    evidences = _evidences(raw)
+        fields["supporting_facts"] = _parsed_list(raw, "supporting_facts")
+    triples = _evidence_triples(raw)
     row = hotpotqa.parse_row(fields)
-    return replace(row, extra={**row.extra, "evidences": evidences})
+    return replace(row, extra={**row.extra, "evidences": triples})

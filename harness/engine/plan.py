@@ -245,7 +245,7 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     hashed_corpus = None
     if parts.corpus is not None:
         hashed_corpus = parts.corpus.hashed
-    task = answer_prefix.task(config.dataset)
+    task = answer_prefix.load_task(config.dataset)
     hash8 = run_hash(config, method, dataset, task, models.identities, code, hashed_corpus)
     folder = run_path(config.dataset.name, config.method.name, config.model.name, hash8)
     return PlannedRun(

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
-from harness.datasets.few_shot import shots_of
+from harness.datasets.few_shot import load_solved_examples
 from harness.embed.load import load_encoder, load_reranker
 from harness.engine.metered_retriever import MeteredRetriever
 from harness.engine.plan import PlannedRun
@@ -302,11 +302,11 @@ class EngineTools:
             )
         if not self.question or not self._task.shots:
             return self._task
-        shots = shots_of(self._models.plan.config.dataset)
+        shots = load_solved_examples(self._models.plan.config.dataset)
         if shots is None:
             return self._task
         return self._task.model_copy(
-            update={"instruction": self._task.instruction + shots.text(self.question)}
+            update={"instruction": self._task.instruction + shots.text_for(self.question)}
         )
 
     @task.setter

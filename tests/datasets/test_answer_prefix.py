@@ -46,15 +46,15 @@ def test_what_stands_behind_the_last_prefix(reply, answer):
 
 def test_the_prefix_is_asked_for_and_nothing_else_changes_without_one():
     dataset = make_plan().config.dataset
-    assert answer_prefix.task(dataset) == make_plan().task
-    asked = answer_prefix.task(dataset.model_copy(update={"answer_prefix": PREFIX}))
+    assert answer_prefix.load_task(dataset) == make_plan().task
+    asked = answer_prefix.load_task(dataset.model_copy(update={"answer_prefix": PREFIX}))
     assert asked.instruction == f"Answer. Put '{PREFIX}' before your final answer."
     assert asked.max_answer_tokens == 8
 
 
 def test_a_demonstration_follows_the_instruction_and_changes_the_run():
     dataset = make_plan().config.dataset
-    shown = answer_prefix.task(
+    shown = answer_prefix.load_task(
         dataset.model_copy(update={"demonstration": "Question: Why?\nAnswer: {so}"})
     )
     assert shown.instruction == "Answer.\n\nExample:\nQuestion: Why?\nAnswer: {so}\n"

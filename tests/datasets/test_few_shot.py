@@ -9,7 +9,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_dataset, resolve_method
 from harness.cost.meter import Meter
-from harness.datasets.few_shot import shots_of
+from harness.datasets.few_shot import load_solved_examples
 from harness.engine.completed_method import make_method
 from harness.engine.plan import plan_choices
 from harness.engine.tools import EngineTools, Models
@@ -60,9 +60,11 @@ def shown(text):
 
 
 def text(config, question=None):
-    shots = shots_of(config)
+    shots = load_solved_examples(config)
     assert shots is not None
-    return shots.text(None if question is None else Question("q", question, ()))
+    if question is None:
+        return shots.text_for_all()
+    return shots.text_for(Question("q", question, ()))
 
 
 def test_no_row_that_is_asked_is_shown(files):
@@ -105,7 +107,7 @@ def test_the_nearest_question_stands_last(files):
 )
 def test_what_cannot_be_shown_is_refused(files, shots, more, said):
     with pytest.raises(UserError, match=said):
-        shots_of(config(files, shots, **more))
+        load_solved_examples(config(files, shots, **more))
 
 
 def plan(files, method="closed-book", **more):

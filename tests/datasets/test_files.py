@@ -191,10 +191,12 @@ def test_json_in_pieces_of_any_size_is_the_same_value(size, value, monkeypatch):
     monkeypatch.setattr("harness.datasets.files._PIECE_BYTES", size)
     written = b"\xef\xbb\xbf \n" + json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n"
     whole, parts = (JsonText("r.json", io.BytesIO(written)) for _ in range(2))
-    assert whole.value() == value
-    assert (list(parts.entries()) if isinstance(value, list) else dict(parts.pairs())) == value
+    assert whole.next_value() == value
+    assert (
+        list(parts.next_list()) if isinstance(value, list) else dict(parts.next_object())
+    ) == value
     for text in (whole, parts):
-        text.end()
+        text.require_end()
 
 
 def test_folder_takes_the_files_of_the_split_in_order(tmp_path):

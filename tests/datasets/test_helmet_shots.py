@@ -9,7 +9,7 @@ import pytest
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_dataset
 from harness.datasets import load_once
-from harness.datasets.few_shot import shots_of
+from harness.datasets.few_shot import load_solved_examples
 from harness.errors import UserError
 from tests.datasets.support import write_lines
 
@@ -27,11 +27,11 @@ def shots_in(folder, asked, **sets):
     data = write_lines(folder / "nq.jsonl", asked)
     given = {f"dataset.{key}": value for key, value in sets.items()}
     config = resolve_dataset(Choices(dataset="helmet/nq", data=str(data), sets=given)).value
-    shots = shots_of(config)
+    shots = load_solved_examples(config)
     if shots is None:
         return []
     asked_rows = load_once.load_once(config.model_copy(update={"shots": 0}), None)
-    return [shots.text(example.question) for example in asked_rows.examples]
+    return [shots.text_for(example.question) for example in asked_rows.examples]
 
 
 def test_two_examples_with_their_passages_are_drawn_by_the_hash_of_the_question(tmp_path):

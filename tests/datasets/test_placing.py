@@ -15,8 +15,8 @@ from pocket.world.sample import KINDS, sample
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.datasets.formats import option_fields
-from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
-from harness.datasets.placing import rearrange, split_options
+from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement_from_options
+from harness.datasets.placing import split_options, with_support_moved
 from harness.datasets.rows import Row
 from harness.errors import ConfigError
 from reports.gold_rows import Rows
@@ -64,7 +64,7 @@ def order(found):
     ],
 )
 def test_orders_by_hand(names, supporting, where, distance, wanted):
-    found = rearrange(row(names, supporting), Placement(where, distance))
+    found = with_support_moved(row(names, supporting), Placement(where, distance))
     assert order(found) == wanted
     assert [found.paragraphs[at][0] for at in found.supporting] == [names[at] for at in supporting]
     assert found.extra == {"supporting_paragraphs": list(supporting)}, (
@@ -80,7 +80,7 @@ def test_characters_count_and_not_paragraphs():
         ("c", "x"),
         ("d", "x"),
     )  # 5 characters, 99, and three of 5
-    found = rearrange(Row("q", "?", paragraphs, ("a",), (0,)), Placement("middle"))
+    found = with_support_moved(Row("q", "?", paragraphs, ("a",), (0,)), Placement("middle"))
     assert (
         order(found) == "aSbcd"
     )  # its centre is at 101.5 of 119 characters there, and at 2.5 before the long one
@@ -95,7 +95,7 @@ def test_only_the_order_changes(sizes, data, where, distance):
     supporting = data.draw(st.lists(st.integers(0, len(sizes) - 1), unique=True, max_size=4))
     paragraphs = tuple((f"t{n}", "x" * size) for n, size in enumerate(sizes))
     before = Row("q", "?", paragraphs, ("a",), tuple(supporting))
-    after = rearrange(before, Placement(where, distance))
+    after = with_support_moved(before, Placement(where, distance))
     assert Counter(after.paragraphs) == Counter(before.paragraphs)
     assert [after.paragraphs[at] for at in after.supporting] == [
         paragraphs[at] for at in supporting
@@ -103,7 +103,7 @@ def test_only_the_order_changes(sizes, data, where, distance):
     for chosen in (set(supporting), set(range(len(sizes))) - set(supporting)):
         kept = [p for p in after.paragraphs if p in {paragraphs[at] for at in chosen}]
         assert kept == [paragraphs[at] for at in sorted(chosen)], "each group keeps its order"
-    assert rearrange(after, Placement(where, distance)).paragraphs == after.paragraphs
+    assert with_support_moved(after, Placement(where, distance)).paragraphs == after.paragraphs
     if supporting and where == "head":
         assert min(after.supporting) == 0
     if supporting and where == "tail":
@@ -111,9 +111,9 @@ def test_only_the_order_changes(sizes, data, where, distance):
 
 
 def test_what_the_options_ask_for():
-    assert placement(PlaceOptions()) is None
-    assert placement(PlaceOptions(distance=0)) == Placement("middle", 0.0)
-    assert placement(PlaceOptions(place="head")) == Placement("head")
+    assert placement_from_options(PlaceOptions()) is None
+    assert placement_from_options(PlaceOptions(distance=0)) == Placement("middle", 0.0)
+    assert placement_from_options(PlaceOptions(place="head")) == Placement("head")
     assert split_options({"tokens": 3, "place": "tail", "distance": 1}) == (
         Placement("tail", 1.0),
         {"tokens": 3},

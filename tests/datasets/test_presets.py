@@ -14,7 +14,7 @@ from harness.config import presets
 from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
-from harness.datasets.formats import formats, option_fields
+from harness.datasets.formats import format_names, option_fields
 from harness.scorers.longbench_eval import _SCORED_ON_FIRST_LINE, DATASETS
 from tests.datasets.more_rows import LEVAL, LOOGLE, LVEVAL, MEMORY
 
@@ -164,7 +164,7 @@ def test_every_preset_is_licensed_cited_and_complete():
                 p for p in scorers.problems(config.scorers) if "pip install jieba" not in p
             ] == [], name
             assert len(set(config.scorers)) == len(config.scorers), name
-            assert config.format in formats(), name
+            assert config.format in format_names(), name
             assert (config.data, config.revision) == (None, None), name
             on_a_hub = name not in NOT_ON_A_HUB
             assert (config.hub is not None) == on_a_hub, f"{name}: `hub` or NOT_ON_A_HUB is wrong"

@@ -13,7 +13,7 @@ from harness.datasets.question_kinds import (
     answer_kind,
     count_kinds,
     first_rows_warning,
-    kinds,
+    question_kinds,
     random_sample,
 )
 from harness.engine.asked_questions import load_questions
@@ -41,7 +41,7 @@ from tests.datasets.support import musique, write_lines
     ],
 )
 def test_the_data_sets_own_words(extra, found):
-    assert kinds(extra) == found
+    assert question_kinds(extra) == found
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_the_prompt_that_is_sent_has_the_length_that_is_asked_for(task):
     model = load_model(resolve_model(Choices(model="pocket-llama")).value)
     for example in data.examples:
         text = data.documents[example.question.document_ids[0]].text
-        pieces = Reading(answer_prefix.task(dataset)).pieces(example.question, [text])
+        pieces = Reading(answer_prefix.load_task(dataset)).pieces(example.question, [text])
         tokens = sum(map(model.count, pieces)) + dataset.max_answer_tokens
         if example.question.begins:
             tokens += model.count(f" {example.question.begins}")

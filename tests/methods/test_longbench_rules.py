@@ -22,7 +22,7 @@ NO_CHAT = ("trec", "triviaqa", "samsum", "lsht", "lcc", "repobench-p")  # pred.p
 
 def task_of(name):
     """The task of one of LongBench's sets."""
-    return answer_prefix.task(resolve_dataset(Choices(dataset=f"longbench/{name}")).value)
+    return answer_prefix.load_task(resolve_dataset(Choices(dataset=f"longbench/{name}")).value)
 
 
 @pytest.mark.parametrize("name", [*NO_CHAT, "trec_e", "lcc_e", "qasper", "qmsum"])

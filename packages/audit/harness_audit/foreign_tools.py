@@ -172,8 +172,8 @@ def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
     ("samples", sample) for each of these, so that they are never in memory together."""
     with opened(path) as stream:
         text = JsonText(path.name, stream, PYTHON_JSON)
-        yield from text.pairs("samples")
-        text.end()
+        yield from text.next_object("samples")
+        text.require_end()
 
 
 def _eval_entries(

@@ -23,8 +23,8 @@ from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
-from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement
-from harness.datasets.placing import rearrange
+from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement_from_options
+from harness.datasets.placing import with_support_moved
 from harness.datasets.rows import Row, example_and_document
 from harness.errors import ConfigError, UnknownName
 from harness.types import Document, Example
@@ -115,7 +115,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         UnknownName: There is no such kind of text.
     """
     options, purpose = _checked_options(config)
-    where = placement(options)
+    where = placement_from_options(options)
     wanted = options.questions
     if limit is not None:
         wanted = min(limit, wanted)
@@ -190,5 +190,5 @@ def _read_official(
     row = parse(dict(made))
     assert isinstance(row, Row)  # the world makes no row to leave out
     if where is not None:
-        row = rearrange(row, where)
+        row = with_support_moved(row, where)
     return example_and_document(row)

@@ -14,7 +14,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.config.schema import DatasetConfig
 from harness.datasets import hotpotqa, load, musique, twowiki
-from harness.datasets.formats import formats, option_fields
+from harness.datasets.formats import format_names, option_fields
 from harness.datasets.rows import RowError, example_and_document
 from harness.errors import ConfigError, UnknownName
 
@@ -47,7 +47,7 @@ def test_config_files(path):
 def test_every_kind_has_a_config():
     assert [p.stem for p in CONFIGS] == sorted(KINDS)
     assert {f"pocket/{kind}" for kind in KINDS} <= set(presets.names("datasets"))
-    assert "pocket" in formats()
+    assert "pocket" in format_names()
     assert [*option_fields("pocket")] == [
         "place",
         "distance",

@@ -220,7 +220,7 @@ class Course:
         length = self.settings.tasks[task.name].length
         after = [other for other in trainings_of(self.method) if other.name in task.after]
         return LabelModels(
-            answer_prefix.task(self.labels.sets[0].training),
+            answer_prefix.load_task(self.labels.sets[0].training),
             lambda: load_model(teacher),
             lambda: self.with_adapters(after),
             load_teacher(self.base, length).offsets,
@@ -256,7 +256,7 @@ class Course:
         """
         instruction = _WORLD
         if self.labels is not None:
-            instruction = answer_prefix.task(self.labels.sets[0].training)
+            instruction = answer_prefix.load_task(self.labels.sets[0].training)
         scenes, _ = example_files.read_scenes(self.data_file(task), instruction)
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)

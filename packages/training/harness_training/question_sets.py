@@ -23,8 +23,8 @@ from typing import Literal
 
 from harness.config.schema import DatasetConfig, ModelConfig
 from harness.datasets.archives import is_archive
-from harness.datasets.few_shot import COUNTER
-from harness.datasets.files import first_key
+from harness.datasets.few_shot import ROW_NUMBER_ID
+from harness.datasets.files import read_first_key
 from harness.datasets.load_once import load_once
 from harness.datasets.loading import load
 from harness.datasets.retrieved import load_questions
@@ -88,7 +88,7 @@ def check_training(config: DatasetConfig) -> None:
     path = Path(config.data)
     if not path.is_file() or is_archive(path.name) or is_training_name(path.name):
         return
-    if first_key(path) not in _SPLITS:
+    if read_first_key(path) not in _SPLITS:
         raise UserError(
             f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and "
             "adapters are trained on training splits only; name the training file of "
@@ -113,7 +113,7 @@ def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
         source: The file, for the message.
     """
     for key in ids:
-        if COUNTER.fullmatch(key):
+        if ROW_NUMBER_ID.fullmatch(key):
             continue
         if hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
             raise UserError(
@@ -199,7 +199,7 @@ class _Evaluation:
         for config in configs:
             for key, text in _evaluation_questions(config):
                 evaluation.texts.add(tuple(words(text)))
-                if not COUNTER.fullmatch(key):
+                if not ROW_NUMBER_ID.fullmatch(key):
                     evaluation.ids.add(key)
         return evaluation
 
