@@ -14,10 +14,10 @@ pages, or from no text.
 """
 
 import hashlib
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -36,6 +36,7 @@ from harness.stats.question_clusters import WHOLE_FOLDER
 from harness.types import Document, Example, Gold, Question, Section, Support
 
 SEPARATOR = "\n\n"
+_MAX_LISTED = 8  # pages that a note names
 PRESET = "folder"
 """The preset of all folders, whose name only a folder without one of its own has."""
 
@@ -57,72 +58,82 @@ class Options(FileOptions):
     )
 
 
-def joined_document(name: str, pages: Sequence[Page]) -> tuple[Document, dict[str, Support]]:
+class JoinedPages(NamedTuple):
+    """Pages that were put together as one document.
+
+    Attributes:
+        document: The document, whose passages are the sections, each with "page title: heading" on
+            a line of its own before it.
+        span_by_name: Name of a page ("guide/setup") or of a section ("guide/setup#Warranty", the
+            first of a name) -> its span in the document.
+    """
+
+    document: Document
+    span_by_name: dict[str, Support]
+
+
+def join_pages(document_id: str, pages: Sequence[Page]) -> JoinedPages:
     """Put pages together as one document.
 
     Args:
-        name: The document's id.
+        document_id: The document's id.
         pages: Its pages, in order.
-
-    Returns:
-        The document, whose passages are the sections, each with "page title: heading" on a line of
-        its own before it, and the span of each page ("guide/setup") and of each section
-        ("guide/setup#Warranty"; the first of a name).
     """
-    pieces: list[str] = []
+    passage_texts: list[str] = []
     passages: list[Section] = []
-    spans: dict[str, Support] = {}
-    at = 0
+    span_by_name: dict[str, Support] = {}
+    start = 0
     for page in pages:
-        start = at
+        page_start = start
         for heading, text in page.sections:
             title = page.title
             if heading not in ("", page.title):
                 title = f"{page.title}: {heading}"
-            piece = "\n".join(filter(None, (title, text)))
-            passages.append(Section(title, at, at + len(piece)))
-            spans.setdefault(f"{page.id}#{heading}", Support(name, at, at + len(piece)))
-            pieces.append(piece)
-            at += len(piece) + len(SEPARATOR)
-        spans[page.id] = Support(name, start, at - len(SEPARATOR))
-    title = ""
+            passage_text = "\n".join(filter(None, (title, text)))
+            end = start + len(passage_text)
+            passage_texts.append(passage_text)
+            passages.append(Section(title, start, end))
+            span_by_name.setdefault(f"{page.id}#{heading}", Support(document_id, start, end))
+            start = end + len(SEPARATOR)
+        page_end = start - len(SEPARATOR)
+        span_by_name[page.id] = Support(document_id, page_start, page_end)
+    document_title = ""
     if len(pages) == 1:
-        title = pages[0].title
-    return Document(name, SEPARATOR.join(pieces), title, tuple(passages)), spans
+        document_title = pages[0].title
+    text = SEPARATOR.join(passage_texts)
+    return JoinedPages(Document(document_id, text, document_title, tuple(passages)), span_by_name)
 
 
-class _Questions:
+class _QuestionParser:
     """Parses a row of the questions' file; documents that several questions name are put together
     once.
 
-    unread: id of a question -> the pages it names that were not read.
+    Attributes:
+        unread_pages: Id of a question -> the pages it names that were not read.
     """
 
-    def __init__(self, folder: FolderPages, allow_left_out: bool) -> None:
+    def __init__(self, folder: FolderPages, leave_out_unread: bool) -> None:
         """Keep the pages that questions may name.
-
-        `_pages` maps a page's id to the page; `_ids` maps each name that a row may use, the page's
-        id or the name of its file, to the id. `_joined` keeps the documents that were put together,
-        with the spans of their parts, by the ids of their pages.
 
         Args:
             folder: The pages.
-            allow_left_out: Whether questions about pages that were not read are left out.
+            leave_out_unread: Whether questions about pages that were not read are left out.
         """
-        self._pages = {page.id: page for page in folder.pages}
-        self._ids = {page: page for page in self._pages}  # page id, or name of its file -> page id
-        for page_id, file in folder.files.items():
+        self._page_by_id = {page.id: page for page in folder.pages}
+        # A row may name a page by its id or by the name of its file.
+        self._page_id_by_name = {page_id: page_id for page_id in self._page_by_id}
+        for page_id, file in folder.file_by_page_id.items():
             if _is_its_page(page_id, file):
-                self._ids.setdefault(file, page_id)
-        self._alike = folder.alike
-        self._allow_left_out = allow_left_out
-        self._joined: dict[tuple[str, ...], tuple[Document, dict[str, Support]]] = {}
-        self.unread: dict[str, list[str]] = {}
+                self._page_id_by_name.setdefault(file, page_id)
+        self._files_of_same_name = folder.files_of_same_name
+        self._leave_out_unread = leave_out_unread
+        self._joined_by_page_ids: dict[tuple[str, ...], JoinedPages] = {}
+        self.unread_pages: dict[str, list[str]] = {}
 
     def __call__(self, raw: RawRow) -> Group | Retrieved | Skip:
         """Turn a row into the question with its document.
 
-        Also notes in `unread` the pages that it names and that were not read.
+        Also notes in `unread_pages` the pages that it names and that were not read.
 
         Returns:
             The question with its document, or without one where all pages that it names were not
@@ -131,71 +142,79 @@ class _Questions:
         Raises:
             RowError: A field is malformed, or a name may be that of several files.
         """
-        names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
-        gold_pages = _page_names(raw, "gold_pages")
-        row = parse_folder_row(raw, gold_pages)
-        for name in (*names, *gold_pages):
+        page_names = [*_page_names(raw, "document"), *_page_names(raw, "documents")]
+        gold_names = _page_names(raw, "gold_pages")
+        row = parse_folder_row(raw, gold_names)
+        for name in (*page_names, *gold_names):
             self._refuse_ambiguous(name)
-        named = [self._ids[name] for name in names if name in self._ids]
-        unread = [name for name in names if name not in self._ids]
-        spans: dict[str, Support] = {}
+        page_ids = []
+        unread_names = []
+        for name in page_names:
+            if name in self._page_id_by_name:
+                page_ids.append(self._page_id_by_name[name])
+            else:
+                unread_names.append(name)
+        span_by_name: dict[str, Support] = {}
         document = None
-        if named or not names:
-            document, spans = self._document(tuple(named))
+        is_about_whole_folder = not page_names
+        if page_ids or is_about_whole_folder:
+            document, span_by_name = self._join_once(tuple(page_ids))
         supporting: list[Support] = []
-        for name in gold_pages:
-            span = spans.get(self._section(name))
+        for name in gold_names:
+            span = span_by_name.get(self._with_page_id(name))
             if span is None:
-                unread.append(name)
+                unread_names.append(name)
             else:
                 supporting.append(span)
-        if unread and self._allow_left_out:
-            return Skip(f"page '{unread[0]}' is not in the folder")
-        if unread:
-            self.unread[row.id] = unread
-            supporting = []  # what is left would make the recall too high
+        if unread_names and self._leave_out_unread:
+            return Skip(f"page '{unread_names[0]}' is not in the folder")
+        if unread_names:
+            self.unread_pages[row.id] = unread_names
+            supporting = []  # a part of the support would make the recall too high
         gold = Gold(row.answers, tuple(supporting), row.gold_extra())
         if document is None:
             return Retrieved((), Example(Question(row.id, row.question, ()), gold))
         question = Question(row.id, row.question, (document.id,))
         return Group(document, (Example(question, gold),))
 
-    def _document(self, names: tuple[str, ...]) -> tuple[Document, dict[str, Support]]:
-        """Put pages together as one document, at its first use.
+    def _join_once(self, page_ids: tuple[str, ...]) -> JoinedPages:
+        """Put pages together as one document; later calls return the same one.
 
         Args:
-            names: The ids of the pages; () for all pages.
-
-        Returns:
-            The document, and the span of each page and section in it by name.
+            page_ids: The ids of the pages; () for all pages.
         """
-        if names not in self._joined:
-            chosen = [self._pages[name] for name in names] or list(self._pages.values())
-            self._joined[names] = joined_document(" + ".join(names) or WHOLE_FOLDER, chosen)
-        return self._joined[names]
+        if page_ids not in self._joined_by_page_ids:
+            pages = [self._page_by_id[page_id] for page_id in page_ids]
+            document_id = " + ".join(page_ids)
+            if not page_ids:
+                pages = list(self._page_by_id.values())
+                document_id = WHOLE_FOLDER
+            self._joined_by_page_ids[page_ids] = join_pages(document_id, pages)
+        return self._joined_by_page_ids[page_ids]
 
     def named_pages(self) -> dict[str, dict[str, Support]]:
-        """The places of pages and sections in each document that was put together so far.
+        """The spans of pages and sections in each document that was put together so far.
 
         Returns:
             Id of a document -> name of a page or section in it -> its span. A page has the names
             that a row may use: its id and the name of its file. A section is "setup#Cost".
         """
-        pages: dict[str, dict[str, Support]] = {}
-        for document, spans in self._joined.values():
-            named = dict(spans)
-            for name, page_id in self._ids.items():
-                if page_id in spans:
-                    named[name] = spans[page_id]
-            pages[document.id] = named
-        return pages
+        spans_by_document_id: dict[str, dict[str, Support]] = {}
+        for document, span_by_name in self._joined_by_page_ids.values():
+            span_by_any_name = dict(span_by_name)
+            for name, page_id in self._page_id_by_name.items():
+                if page_id in span_by_name:
+                    span_by_any_name[name] = span_by_name[page_id]
+            spans_by_document_id[document.id] = span_by_any_name
+        return spans_by_document_id
 
-    def _section(self, name: str) -> str:
+    def _with_page_id(self, name: str) -> str:
         """The name of a page, or of a page and a heading, with the page's id: "setup.md#Cost"
         -> "setup#Cost".
         """
-        page, hash_sign, heading = name.partition("#")
-        return f"{self._ids.get(page, page)}{hash_sign}{heading}"
+        page_name, hash_sign, heading = name.partition("#")
+        page_id = self._page_id_by_name.get(page_name, page_name)
+        return f"{page_id}{hash_sign}{heading}"
 
     def _refuse_ambiguous(self, name: str) -> None:
         """Raise RowError for the name of a page without its ending that several files have.
@@ -203,20 +222,22 @@ class _Questions:
         Args:
             name: "setup", or with a heading "setup#Cost".
         """
-        page = name.partition("#")[0]
-        if page in self._ids:
+        page_name = name.partition("#")[0]
+        if page_name in self._page_id_by_name:
             return
-        several = [file for file in self._alike if _is_its_page(page, file)]
-        if several:
-            raise RowError(None, f"page '{page}' may be {' or '.join(several)}; give its ending")
+        files = [file for file in self._files_of_same_name if _is_its_page(page_name, file)]
+        if files:
+            problem = f"page '{page_name}' may be {' or '.join(files)}; give its ending"
+            raise RowError(None, problem)
 
 
-def _is_its_page(page: str, file: str) -> bool:
-    """Whether a page is the whole of a file, as its id is the file's name, with or without suffix.
+def _is_its_page(page_name: str, file: str) -> bool:
+    """Whether a page is the whole of a file: its name is the file's name, with or without suffix.
 
     ("guide/setup", "guide/setup.md") -> True
     """
-    return page in (file, file.rpartition(".")[0])
+    name_without_suffix = file.rpartition(".")[0]
+    return page_name in (file, name_without_suffix)
 
 
 def _page_names(raw: RawRow, key: str) -> list[str]:
@@ -228,7 +249,8 @@ def _page_names(raw: RawRow, key: str) -> list[str]:
     if value is None or value == "":
         return []
     if isinstance(value, str):
-        return [part.strip() for part in value.split(";") if part.strip()]
+        names = [name.strip() for name in value.split(";")]
+        return [name for name in names if name]
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return list(value)
     raise RowError(key, f"should be a page's name or a list of names, is {type_name(value)}")
@@ -249,44 +271,60 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         ConfigError: One of the two is missing.
         DataError: A file that cannot be read, or a bad row.
     """
-    folder, file = _places(config)
+    folder, questions_file = _find_paths(config)
     options = Options.model_validate(config.options)
-    read = read_pages(folder, file)
-    parser = _Questions(read, options.allow_left_out)
+    folder_pages = read_pages(folder, questions_file)
+    parser = _QuestionParser(folder_pages, options.allow_left_out)
     checker = RowChecker(parser)
-    digest = hashlib.sha256()
-    for page in read.pages:
-        digest.update(canonical_line(page) + b"\n")
-    checker.hash.update(digest.digest())
-    questions = read_questions(file, parse_columns(options.columns or ""))
-    examples, documents = checker.check_rows(questions.rows, limit)
-    notes = list(read.notes(folder.name))
-    if questions.assumed:
-        notes.append(f"{file.name} is not UTF-8 and was read as {questions.assumed}")
-    notes += questions.unread.notes()
-    question_ids = [example.question.id for example in examples]
-    notes += _unread_note([parser.unread[name] for name in question_ids if name in parser.unread])
-    notes += _unanswered_note(examples)
-    source = Source([file], file.name)
-    suffix = f" with {folder.resolve().name}"
-    name = name_of_folder(folder)
-    dataset = checker.dataset(name, source, suffix, examples, documents, tuple(notes))
-    return replace(dataset, pages=parser.named_pages(), folder_documents=len(read.pages))
+    checker.fingerprint.update(_hash_of_pages(folder_pages.pages))
+    columns = parse_columns(options.columns or "")
+    questions = read_questions(questions_file, columns)
+    checked = checker.check_rows(questions.rows, limit)
+    notes = list(folder_pages.notes(folder.name))
+    if questions.guessed_encoding:
+        encoding = questions.guessed_encoding
+        notes.append(f"{questions_file.name} is not UTF-8 and was read as {encoding}")
+    notes += questions.unread_keys.notes()
+    notes += _notes_on_unread_pages(checked.examples, parser.unread_pages)
+    notes += _notes_on_unanswered(checked.examples)
+    source = Source([questions_file], questions_file.name)
+    dataset = checker.make_dataset(
+        name_in_tables(folder),
+        source,
+        source_suffix=f" with {folder.resolve().name}",
+        questions=checked,
+        notes=tuple(notes),
+    )
+    return replace(dataset, pages=parser.named_pages(), folder_documents=len(folder_pages.pages))
 
 
-def name_of_folder(folder: Path) -> str:
+def _hash_of_pages(pages: Sequence[Page]) -> bytes:
+    """The sha256 of the pages as JSON, one a line."""
+    sha256 = hashlib.sha256()
+    for page in pages:
+        sha256.update(canonical_line(page) + b"\n")
+    return sha256.digest()
+
+
+def name_in_tables(folder: Path) -> str:
     """The name of a folder in tables: its own, or "NAME-folder" where a data set is called so."""
     name = folder.resolve().name.lstrip(".") or PRESET
-    taken = {presets.comparable_name(known) for known in presets.names("datasets")} - {
-        presets.comparable_name(PRESET)
-    }
-    if presets.comparable_name(name) in taken:
+    taken_names = set(map(presets.comparable_name, presets.names("datasets")))
+    taken_names.remove(presets.comparable_name(PRESET))
+    if presets.comparable_name(name) in taken_names:
         return f"{name}-folder"
     return name
 
 
-def _places(config: DatasetConfig) -> tuple[Path, Path]:
-    """The folder of documents and the file of questions, in this order, that a config names.
+class _Paths(NamedTuple):
+    """The folder of documents and the file of questions."""
+
+    folder: Path
+    questions_file: Path
+
+
+def _find_paths(config: DatasetConfig) -> _Paths:
+    """The folder of documents and the file of questions that a config names.
 
     Raises ConfigError where one is not named, or not there.
     """
@@ -303,45 +341,54 @@ def _places(config: DatasetConfig) -> tuple[Path, Path]:
         raise ConfigError([f"folder of documents: {folder} is not there"])
     if not file.is_file():
         raise ConfigError([f"questions: {file} is not there"])
-    return folder, file
+    return _Paths(folder, file)
 
 
-def _unanswered_note(examples: Sequence[Example]) -> list[str]:
+def _notes_on_unanswered(examples: Sequence[Example]) -> list[str]:
     """[a sentence on how many questions have no accepted answer]; [] where all have one.
 
     Questions that are to be declined are not counted.
     """
-    unknown = 0
+    n_unanswered = 0
     for example in examples:
-        if not example.gold.answers and not example.gold.extra.get("declined"):
-            unknown += 1
-    if not unknown:
+        is_declined = bool(example.gold.extra.get("declined"))
+        if not example.gold.answers and not is_declined:
+            n_unanswered += 1
+    if not n_unanswered:
         return []
-    total = len(examples)
-    verb = "have"
-    if unknown == 1:
-        verb = "has"
-    if unknown == total:
+    n_questions = len(examples)
+    if n_unanswered == n_questions:
         return ["no question has an accepted answer, so that no answer is scored by one"]
-    counted = f"scores of answers are over the other {total - unknown}"
-    return [f"{unknown} of {total} questions {verb} no accepted answer; {counted}"]
+    verb = "have"
+    if n_unanswered == 1:
+        verb = "has"
+    counted = f"scores of answers are over the other {n_questions - n_unanswered}"
+    return [f"{n_unanswered} of {n_questions} questions {verb} no accepted answer; {counted}"]
 
 
-def _unread_note(unread: Sequence[Sequence[str]]) -> list[str]:
+def _notes_on_unread_pages(
+    examples: Sequence[Example], unread_pages: Mapping[str, Sequence[str]]
+) -> list[str]:
     """[a sentence on the questions that name pages which were not read]; [] where there are none.
 
     Args:
-        unread: For each such question the pages that were not read.
+        examples: The questions.
+        unread_pages: Id of a question -> the pages it names that were not read.
     """
-    if not unread:
+    n_questions = 0
+    pages: dict[str, None] = {}  # a set in order
+    for example in examples:
+        if example.question.id in unread_pages:
+            n_questions += 1
+            pages.update(dict.fromkeys(unread_pages[example.question.id]))
+    if not n_questions:
         return []
-    pages = list(dict.fromkeys(itertools.chain.from_iterable(unread)))
-    listed = ", ".join(pages[:8])
-    if len(pages) > 8:
-        listed += f" and {len(pages) - 8} more"
+    listed = ", ".join(list(pages)[:_MAX_LISTED])
+    if len(pages) > _MAX_LISTED:
+        listed += f" and {len(pages) - _MAX_LISTED} more"
     noun = "questions name"
-    if len(unread) == 1:
+    if n_questions == 1:
         noun = "question names"
     pages_text = f"pages that are not in the folder or were not read ({listed})"
     consequence = "asked without them, they count (--allow-left-out leaves them out)"
-    return [f"{len(unread)} {noun} {pages_text}; {consequence}"]
+    return [f"{n_questions} {noun} {pages_text}; {consequence}"]

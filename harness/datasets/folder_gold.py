@@ -19,7 +19,7 @@ from harness.datasets.open_rows import OpenRow, parse_question, parse_without_an
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError
 
-_ANSWERS = (
+_ANSWER_KEYS = (
     "answer", "answers", "golden_answers", "possible_answers", "output", "ambiguous_question",
     "Answer",
 )  # fmt: skip
@@ -41,24 +41,24 @@ def parse_folder_row(raw: RawRow, gold_pages: Sequence[str]) -> OpenRow:
     Raises:
         RowError: A field cannot be used.
     """
-    given = {key: value for key, value in raw.items() if value not in (None, "", [])}
-    parse = parse_question
-    if given.keys().isdisjoint(_ANSWERS):
-        parse = parse_without_answer
-    row = parse(given)
+    filled_fields = {key: value for key, value in raw.items() if value not in (None, "", [])}
+    has_answer = not filled_fields.keys().isdisjoint(_ANSWER_KEYS)
+    parse = parse_question if has_answer else parse_without_answer
+    row = parse(filled_fields)
     extra = dict(row.extra)
-    answerable = _answerable(raw)
-    if answerable is not None:
-        extra["declined"] = not answerable
-    if gold_pages and not any("#" in name for name in gold_pages):
+    is_answerable = _is_answerable(raw)
+    if is_answerable is not None:
+        extra["declined"] = not is_answerable
+    names_a_section = any("#" in name for name in gold_pages)
+    if gold_pages and not names_a_section:
         extra["whole_pages"] = True
-    assertions = _assertions(raw)
+    assertions = _assertions_as_json(raw)
     if assertions:
         extra["assertions"] = assertions
     return replace(row, extra=extra)
 
 
-def _answerable(raw: RawRow) -> bool | None:
+def _is_answerable(raw: RawRow) -> bool | None:
     """Whether the pages answer the question: "no" -> False; None where the row does not say so.
 
     Raises RowError for another value than true, false, yes, no, 1 and 0.
@@ -68,25 +68,27 @@ def _answerable(raw: RawRow) -> bool | None:
     value = raw.get("answerable")
     if value in (None, ""):
         return None
-    text = str(value).strip().lower()
-    if text in (*_TRUE, *_FALSE):
-        return text in _TRUE
-    raise RowError("answerable", f"should be true or false, is '{text[:40]}'")
+    word = str(value).strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise RowError("answerable", f"should be true or false, is '{word[:40]}'")
 
 
-def _assertions(raw: RawRow) -> dict[str, object]:
+def _assertions_as_json(raw: RawRow) -> dict[str, object]:
     """The assertions of a row as JSON, {"contains": ["two years"]}; {} for none.
 
     Raises RowError for a malformed one.
     """
-    schema = _with_numbers(raw.get("json_schema"))
+    schema = _as_numbers(raw.get("json_schema"))
     try:
         return read_assertions({**raw, "json_schema": schema}).to_json()
     except WrongAssertion as error:
         raise RowError(error.field, error.problem) from None
 
 
-def _with_numbers(value: object) -> object:
+def _as_numbers(value: object) -> object:
     """A value of a JSON file, in which numbers are NumberText, with numbers in their place.
 
     {"minimum": NumberText("1.5")} -> {"minimum": 1.5}
@@ -94,7 +96,7 @@ def _with_numbers(value: object) -> object:
     if isinstance(value, NumberText):
         return value.number
     if isinstance(value, list):
-        return [_with_numbers(part) for part in value]
+        return [_as_numbers(entry) for entry in value]
     if isinstance(value, dict):
-        return {name: _with_numbers(part) for name, part in value.items()}
+        return {key: _as_numbers(entry) for key, entry in value.items()}
     return value

@@ -4,7 +4,7 @@
 "topic"         noted: keys that are not read: topic (10 questions)
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -26,10 +26,12 @@ _PUBLISHED = (
 )  # fmt: skip
 # "idx" and "ids" are common names of columns, not misspelt ones. A row without a question is
 # refused anyway.
-_PROPOSED = tuple(name for name in (*FIELDS, "is_impossible") if name not in ("id", "question"))
+_PROPOSED_KEYS = tuple(
+    name for name in (*FIELDS, "is_impossible") if name not in ("id", "question")
+)
 _SINGULAR = {"answers": "answer", "documents": "document"}
-_CLOSE = 0.8  # of difflib: "anwser" is 0.83 from "answer"
-_LISTED = 8  # keys in the note
+_LEAST_SIMILARITY = 0.8  # of difflib: that of "anwser" and "answer" is 0.83
+_MAX_LISTED = 8  # keys in the note
 
 
 @dataclass(slots=True)
@@ -37,23 +39,22 @@ class UnreadKeys:
     """The keys that are not read.
 
     Attributes:
-        names: Each key once, in the order in which they came: an ordered set, its values are None.
-        questions: How many questions have such a key.
+        keys: Each key once, in the order in which they came: an ordered set, its values are None.
+        n_questions: How many questions have such a key.
     """
 
-    names: dict[str, None] = field(default_factory=dict)
-    questions: int = 0
+    keys: dict[str, None] = field(default_factory=dict)
+    n_questions: int = 0
 
-    def add(self, names: Iterable[str]) -> None:
+    def add_question(self, unread_keys: Sequence[str]) -> None:
         """Add the unread keys of a question, and count the question if it has any.
 
         Args:
-            names: Its keys that are not read; may be empty.
+            unread_keys: Its keys that are not read; may be empty.
         """
-        new_names = dict.fromkeys(names)
-        if new_names:
-            self.names.update(new_names)
-            self.questions += 1
+        if unread_keys:
+            self.keys.update(dict.fromkeys(unread_keys))
+            self.n_questions += 1
 
     def notes(self) -> list[str]:
         """[a sentence on the keys that are not read], "keys that are not read: topic (10
@@ -61,61 +62,64 @@ class UnreadKeys:
 
         [] without any.
         """
-        if not self.names:
+        if not self.keys:
             return []
-        names = list(self.names)
-        listed = ", ".join(name[:40] for name in names[:_LISTED])
-        if len(names) > _LISTED:
-            listed += f" and {len(names) - _LISTED} more"
+        first_keys = list(self.keys)[:_MAX_LISTED]
+        listed = ", ".join(key[:40] for key in first_keys)
+        if len(self.keys) > _MAX_LISTED:
+            listed += f" and {len(self.keys) - _MAX_LISTED} more"
         noun = "questions"
-        if self.questions == 1:
+        if self.n_questions == 1:
             noun = "question"
-        return [f"keys that are not read: {listed} ({self.questions} {noun})"]
+        return [f"keys that are not read: {listed} ({self.n_questions} {noun})"]
 
 
-def unread_keys(row: RawRow, other_tools: bool) -> list[str]:
+def find_unread_keys(row: RawRow, *, reads_names_of_ragas: bool) -> list[str]:
     """The keys of a row that nothing reads.
 
     Args:
         row: The row with our names; "input" is read only beside an "output", as in KILT.
-        other_tools: Whether the names of ragas are read too.
+        reads_names_of_ragas: Whether the names of ragas are read too.
 
     Raises:
         RowError: A key looks like a misspelt one of ours that the row lacks.
     """
-    read = {*FIELDS, *_PUBLISHED}
-    if other_tools:
-        read.update((*RAGAS, *GROUND_TRUTH))
+    read_keys = {*FIELDS, *_PUBLISHED}
+    if reads_names_of_ragas:
+        read_keys.update((*RAGAS, *GROUND_TRUTH))
     if "output" in row:
-        read.add("input")
-    unread = [str(name) for name in row if name not in read]
-    present = {_SINGULAR.get(name, name) for name in row}
-    for name in unread:
-        meant = _meant(name)
-        if meant is not None and _SINGULAR.get(meant, meant) not in present:
-            question = f"did you mean '{meant}'? (--columns names others)"
-            raise RowError(None, f"'{name}' is no key of a question; {question}")
-    return unread
+        read_keys.add("input")
+    unread_keys = [str(key) for key in row if key not in read_keys]
+    present_keys = {_SINGULAR.get(key, key) for key in row}
+    for key in unread_keys:
+        similar_key = _similar_known_key(key)
+        if similar_key is not None and _SINGULAR.get(similar_key, similar_key) not in present_keys:
+            question = f"did you mean '{similar_key}'? (--columns names others)"
+            raise RowError(None, f"'{key}' is no key of a question; {question}")
+    return unread_keys
 
 
-def _meant(name: str) -> str | None:
-    """The key of ours that a name looks like: "anwser" -> "answer"; None where it looks like
-    none.
+def _similar_known_key(key: str) -> str | None:
+    """The key of ours that a key looks like, perhaps misspelt: "anwser" -> "answer".
+
+    None where it looks like none, and for a key of ours with a further word, "answer_id".
     """
-    close = get_close_matches(name.strip().casefold(), _PROPOSED, n=1, cutoff=_CLOSE)
-    if not close or _is_compound(name, close[0]):
+    folded = key.strip().casefold()
+    similar = get_close_matches(folded, _PROPOSED_KEYS, n=1, cutoff=_LEAST_SIMILARITY)
+    if not similar or _has_further_word(key, similar[0]):
         return None
-    return close[0]
+    return similar[0]
 
 
-def _is_compound(name: str, known: str) -> bool:
-    """Whether a name is a known key and a further word, as "document_id" and "documentId" are.
+def _has_further_word(key: str, known_key: str) -> bool:
+    """Whether a key is a known one and a further word, as "document_id" and "documentId" are.
 
     Args:
-        name: The name in a row.
-        known: The key, "document".
+        key: The key in a row.
+        known_key: The key of ours, "document".
     """
-    rest = name[len(known) :]
-    if name[: len(known)].casefold() != known or not rest:
+    beginning = key[: len(known_key)]
+    rest = key[len(known_key) :]
+    if beginning.casefold() != known_key or not rest:
         return False
     return rest[0] in "_-. " or rest[0].isupper()

@@ -13,13 +13,14 @@ import os
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.folder_files import document_files
 from harness.datasets.html_markdown import declared_encoding, html_to_markdown
-from harness.datasets.markdown_pages import parse_converted_html, parse_markdown
+from harness.datasets.markdown_pages import PageSection, parse_converted_html, parse_markdown
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import StrictRow
 from harness.datasets.text_encoding import NotText, decode_text
@@ -27,7 +28,7 @@ from harness.errors import DataError
 
 _NEEDS_PYPDF = "needs pypdf: pip install 'longdoc-harness[pdf]'"
 _NEEDS_MARKITDOWN = "needs markitdown: pip install 'longdoc-harness[documents]'"
-_NESTED = "its tags are nested too deep"
+_NESTED_TOO_DEEP = "its tags are nested too deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +38,31 @@ class Page:
     Attributes:
         id: Its id, "guide/setup".
         title: Its title.
-        sections: (heading, text) of each; the text before the first heading has the heading "".
+        sections: The sections, in order.
     """
 
     id: str
     title: str
-    sections: tuple[tuple[str, str], ...]
+    sections: tuple[PageSection, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadFile:
+class FileContent:
     """What a file holds.
 
     Attributes:
         pages: Its pages; a file of one page gives it the file's id.
-        note: What was assumed or not read, as messages say it in brackets after the file's name; ""
-            for nothing.
+        guessed_encoding: The encoding of a text, where that was guessed; else "".
+        blank_note: What of the file has no text, "2 of its pages have no text"; "" for nothing.
     """
 
     pages: tuple[Page, ...]
-    note: str = ""
+    guessed_encoding: str = ""
+    blank_note: str = ""
+
+
+# (path, id of the page where the file is one page) -> what the file holds.
+_FileReader = Callable[[Path, str], FileContent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,41 +71,46 @@ class FolderPages:
 
     Attributes:
         pages: In the order of their paths.
-        unread: Each file that was not read, or not in full: "logo.png (.png is not read)".
-        assumed: Each file of which something was assumed: "menu.txt (read as cp1252)".
-        alike: The files that differ in nothing but the suffix.
-        files: Page id -> the file that it is from.
+        unread_files: Each file that was not read, or not in full: "logo.png (.png is not read)".
+        files_of_guessed_encoding: Each with its encoding: "menu.txt (read as cp1252)".
+        files_of_same_name: The files with pages that differ from another in nothing but the suffix.
+        file_by_page_id: Page id -> the file that it is from.
     """
 
     pages: tuple[Page, ...]
-    unread: tuple[str, ...]
-    assumed: tuple[str, ...]
-    alike: tuple[str, ...]
-    files: dict[str, str] = field(default_factory=dict)
+    unread_files: tuple[str, ...]
+    files_of_guessed_encoding: tuple[str, ...]
+    files_of_same_name: tuple[str, ...]
+    file_by_page_id: dict[str, str] = field(default_factory=dict)
 
-    def notes(self, folder: str) -> tuple[str, ...]:
-        """Sentences on what was not read, what was assumed, and which ids keep their ending; ()
+    def notes(self, folder_name: str) -> tuple[str, ...]:
+        """Sentences on what was not read, what was guessed, and which ids keep their ending; ()
         for none.
 
         Args:
-            folder: The name of the folder, for the sentences.
+            folder_name: The name of the folder, for the sentences.
         """
         notes = []
-        if self.unread:
+        if self.unread_files:
             noun = "files were"
-            if len(self.unread) == 1:
+            if len(self.unread_files) == 1:
                 noun = "file was"
-            listed = ", ".join(self.unread)
-            notes.append(
-                f"{len(self.unread)} {noun} not read, or not in full, in {folder}: {listed}"
-            )
-        if self.assumed:
-            listed = ", ".join(self.assumed)
-            notes.append(f"not UTF-8, so the encoding was guessed, in {folder}: {listed}")
-        if self.alike:
-            listed = ", ".join(self.alike)
+            counted = f"{len(self.unread_files)} {noun} not read, or not in full"
+            notes.append(f"{counted}, in {folder_name}: {', '.join(self.unread_files)}")
+        if self.files_of_guessed_encoding:
+            listed = ", ".join(self.files_of_guessed_encoding)
+            notes.append(f"not UTF-8, so the encoding was guessed, in {folder_name}: {listed}")
+        if self.files_of_same_name:
+            listed = ", ".join(self.files_of_same_name)
             notes.append(f"pages whose id keeps the ending, as another has the same name: {listed}")
         return tuple(notes)
+
+
+class _DecodedFile(NamedTuple):
+    r"""The text of a file with "\n" as its line ends; guessed_encoding: "" where none was guessed."""
+
+    text: str
+    guessed_encoding: str
 
 
 class _Unreadable(Exception):
@@ -112,12 +123,12 @@ class _PageRow(StrictRow):
     title: str = ""
 
 
-def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
+def read_pages(folder: Path, questions_file: Path | None = None) -> FolderPages:
     """Read the pages of a folder and its subfolders, in the order of their paths.
 
     Args:
         folder: The folder; hidden files and folders are left out.
-        questions: The file of questions, which is no page where it stands in the folder.
+        questions_file: The file of questions, which is no page where it stands in the folder.
 
     Returns:
         The pages, and what was not read.
@@ -125,66 +136,74 @@ def read_pages(folder: Path, questions: Path | None = None) -> FolderPages:
     Raises:
         DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
     """
-    paths = _paths_of_pages(folder, questions)
-    alike = _alike(paths)
-    pages: dict[str, Page] = {}
-    files: dict[str, str] = {}
-    unread: list[str] = []
-    assumed: list[str] = []
-    for name, path in paths.items():
+    path_by_name = _path_by_name(folder, questions_file)
+    same_names = _names_that_differ_in_suffix(path_by_name)
+    page_by_id: dict[str, Page] = {}
+    file_by_page_id: dict[str, str] = {}
+    unread_files: list[str] = []
+    files_of_guessed_encoding: list[str] = []
+    for name, path in path_by_name.items():
         page_id = _without_suffix(name)
-        if name in alike:
+        if name in same_names:
             page_id = name
         try:
-            read = _reader_of(path.suffix.lower())(path, page_id)
+            read_file = _reader_for_suffix(path.suffix.lower())
+            content = read_file(path, page_id)
         except _Unreadable as error:
-            unread.append(f"{name} ({error})")
+            unread_files.append(f"{name} ({error})")
             continue
-        if read.note.startswith("read as"):
-            assumed.append(f"{name} ({read.note})")
-        elif read.note:
-            unread.append(f"{name} ({read.note})")
-        for page in read.pages:
-            if page.id in pages:
-                same = f"two pages have the id '{page.id}', the other in {files[page.id]}"
-                raise DataError(name, None, None, f"{same}; rename or remove one")
-            pages[page.id] = page
-            files[page.id] = name
-    if not pages:
-        raise _no_page(folder, unread)
-    alike_pages = tuple(name for name in alike if name in pages)
-    return FolderPages(tuple(pages.values()), tuple(unread), tuple(assumed), alike_pages, files)
+        if content.guessed_encoding:
+            files_of_guessed_encoding.append(f"{name} (read as {content.guessed_encoding})")
+        if content.blank_note:
+            unread_files.append(f"{name} ({content.blank_note})")
+        for page in content.pages:
+            if page.id in page_by_id:
+                other_file = file_by_page_id[page.id]
+                problem = f"two pages have the id '{page.id}', the other in {other_file}"
+                raise DataError(name, None, None, f"{problem}; rename or remove one")
+            page_by_id[page.id] = page
+            file_by_page_id[page.id] = name
+    if not page_by_id:
+        raise _no_page(folder, unread_files)
+    return FolderPages(
+        pages=tuple(page_by_id.values()),
+        unread_files=tuple(unread_files),
+        files_of_guessed_encoding=tuple(files_of_guessed_encoding),
+        files_of_same_name=tuple(name for name in same_names if name in page_by_id),
+        file_by_page_id=file_by_page_id,
+    )
 
 
-def _paths_of_pages(folder: Path, questions: Path | None) -> dict[str, Path]:
-    """Map the name of each file of the folder to its path, in the order of names.
+def _path_by_name(folder: Path, questions_file: Path | None) -> dict[str, Path]:
+    """Map the name of each file of the folder, "guide/setup.md", to its path, in the order of
+    names.
 
     Args:
         folder: The folder.
-        questions: The file of questions, which is left out; None: there is none.
+        questions_file: The file of questions, which is left out; None: there is none.
     """
-    paths: dict[str, Path] = {}
+    path_by_name: dict[str, Path] = {}
     for path in document_files(folder):
-        if questions is None or not path.samefile(questions):
-            paths[_name(path, folder)] = path
-    return paths
+        if questions_file is None or not path.samefile(questions_file):
+            path_by_name[_name_in_folder(path, folder)] = path
+    return path_by_name
 
 
-def _no_page(folder: Path, unread: Sequence[str]) -> DataError:
+def _no_page(folder: Path, unread_files: Sequence[str]) -> DataError:
     """Make the error that a folder has no page that can be read.
 
     Args:
         folder: The folder.
-        unread: Its files, each with why it is not read.
+        unread_files: Its files, each with why it is not read.
     """
     kinds = ", ".join(sorted(SUFFIXES))
     problem = f"the folder has no page that can be read ({kinds})"
-    if unread:
-        problem += f": {', '.join(unread[:5])}"
+    if unread_files:
+        problem += f": {', '.join(unread_files[:5])}"
     return DataError(folder.name, None, None, problem)
 
 
-def _name(path: Path, folder: Path) -> str:
+def _name_in_folder(path: Path, folder: Path) -> str:
     r"""The path of a file in the folder, "guide/setup.md", in UTF-8 whatever the locale.
 
     A byte that is no UTF-8 is spelled out, "\xff".
@@ -201,102 +220,106 @@ def _without_suffix(name: str) -> str:
     return name.removesuffix(PurePosixPath(name).suffix)
 
 
-def _alike(names: Iterable[str]) -> list[str]:
-    """The names of pages that differ from another one in nothing but the suffix.
+def _names_that_differ_in_suffix(names: Iterable[str]) -> list[str]:
+    """The names of files of one page that differ from another in nothing but the suffix.
 
     ["a.md", "a.txt", "b.md"] -> ["a.md", "a.txt"]
     """
-    pages = [name for name in names if PurePosixPath(name).suffix.lower() in _ONE_PAGE]
-    counts = Counter(map(_without_suffix, pages))
-    return [name for name in pages if counts[_without_suffix(name)] > 1]
+    one_page_names = list(filter(_is_file_of_one_page, names))
+    counts = Counter(map(_without_suffix, one_page_names))
+    return [name for name in one_page_names if counts[_without_suffix(name)] > 1]
 
 
-def _page(page_id: str, title: str, sections: Sequence[tuple[str, str]]) -> Page:
+def _is_file_of_one_page(name: str) -> bool:
+    """Whether a file is one page, by its suffix: "setup.md" -> True, "pages.jsonl" -> False."""
+    return PurePosixPath(name).suffix.lower() in _SUFFIXES_OF_ONE_PAGE
+
+
+def _make_page(page_id: str, title: str, sections: Sequence[PageSection]) -> Page:
     """Make a page of what a file holds.
 
     Args:
         page_id: The page's id.
         title: Its title; "": the id is its title.
-        sections: (heading, text) of each section.
+        sections: Its sections.
 
     Raises:
         _Unreadable: No section has a heading or a text.
     """
-    if not any(heading.strip() or text.strip() for heading, text in sections):
+    has_text = any(section.heading.strip() or section.text.strip() for section in sections)
+    if not has_text:
         raise _Unreadable("empty")
     return Page(page_id, title or page_id, tuple(sections))
 
 
-def _read_text(path: Path) -> tuple[str, str]:
-    r"""The text of a file with "\n" as its line ends, and a note on its encoding where that was
-    guessed.
-
-    ("Menu\n...", "read as cp1252"), or the note "". Raises _Unreadable for what is no text.
-    """
+def _read_text(path: Path) -> _DecodedFile:
+    """Read and decode a file of text. Raises _Unreadable for what is no text."""
     data = path.read_bytes()
     declared = None
-    if path.suffix.lower() in _HTML:
+    if path.suffix.lower() in _HTML_SUFFIXES:
         declared = declared_encoding(data)
     try:
         decoded = decode_text(data, declared)
     except NotText:
         raise _Unreadable("not text") from None
     text = decoded.text.replace("\r\n", "\n").replace("\r", "\n")
-    note = ""
-    if decoded.guessed_encoding:
-        note = f"read as {decoded.guessed_encoding}"
-    return text, note
+    return _DecodedFile(text, decoded.guessed_encoding)
 
 
-def _read_markdown(path: Path, page_id: str) -> ReadFile:
+def _read_markdown(path: Path, page_id: str) -> FileContent:
     """Read a file of Markdown as one page, whose headings start its sections. Raises
     _Unreadable.
     """
-    text, note = _read_text(path)
-    page = parse_markdown(text)
-    return ReadFile((_page(page_id, page.title, page.sections),), note)
+    text, guessed_encoding = _read_text(path)
+    parsed = parse_markdown(text)
+    page = _make_page(page_id, parsed.title, parsed.sections)
+    return FileContent((page,), guessed_encoding)
 
 
-def _read_plain(path: Path, page_id: str) -> ReadFile:
+def _read_plain(path: Path, page_id: str) -> FileContent:
     """Read a file of plain text as one page, one section without a heading. Raises _Unreadable."""
-    text, note = _read_text(path)
-    return ReadFile((_page(page_id, "", [("", text.strip("\n"))]),), note)
+    text, guessed_encoding = _read_text(path)
+    section = PageSection("", text.strip("\n"))
+    return FileContent((_make_page(page_id, "", [section]),), guessed_encoding)
 
 
-def _read_html(path: Path, page_id: str) -> ReadFile:
+def _read_html(path: Path, page_id: str) -> FileContent:
     """Read a page of HTML as Markdown, whose headings start its sections.
 
     Raises _Unreadable where it is no text, empty or nested too deeply.
     """
-    text, note = _read_text(path)
+    text, guessed_encoding = _read_text(path)
     try:
         converted = html_to_markdown(text)
     except RecursionError:
-        raise _Unreadable(_NESTED) from None
-    page = parse_converted_html(converted.markdown, converted.title)
-    return ReadFile((_page(page_id, page.title, page.sections),), note)
+        raise _Unreadable(_NESTED_TOO_DEEP) from None
+    parsed = parse_converted_html(converted.markdown, converted.title)
+    page = _make_page(page_id, parsed.title, parsed.sections)
+    return FileContent((page,), guessed_encoding)
 
 
-def _read_office(path: Path, page_id: str) -> ReadFile:
+def _read_office(path: Path, page_id: str) -> FileContent:
     """Read a file of an office program, or a book, as Markdown by markitdown.
 
     Raises _Unreadable for a damaged one or one with a password, and where markitdown is missing.
     """
     if not zipfile.is_zipfile(path):  # markitdown would show its bytes as text
         raise _Unreadable("cannot be read: it is damaged, or has a password")
-    return _read_converted(page_id, path.read_bytes(), path.suffix.lower())
+    page = _convert_with_markitdown(page_id, path.read_bytes(), path.suffix.lower())
+    return FileContent((page,))
 
 
-def _read_csv(path: Path, page_id: str) -> ReadFile:
+def _read_csv(path: Path, page_id: str) -> FileContent:
     """Read a table as one page, which is a table of Markdown, by markitdown. Raises
     _Unreadable.
     """
-    text, note = _read_text(path)
-    return replace(_read_converted(page_id, text.encode(), ".csv"), note=note)
+    text, guessed_encoding = _read_text(path)
+    page = _convert_with_markitdown(page_id, text.encode(), ".csv")
+    return FileContent((page,), guessed_encoding)
 
 
-def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
-    """Convert a file to Markdown by markitdown, and read it as one page.
+def _convert_with_markitdown(page_id: str, content: bytes, suffix: str) -> Page:
+    """Convert a file to Markdown by markitdown, and parse it as one page.
 
     Args:
         page_id: The id of the page.
@@ -310,46 +333,57 @@ def _read_converted(page_id: str, content: bytes, suffix: str) -> ReadFile:
         from markitdown import MarkItDown, MarkItDownException, StreamInfo  # an extra
     except ImportError:
         raise _Unreadable(_NEEDS_MARKITDOWN) from None
-    kind = StreamInfo(extension=suffix, charset="utf-8")
+    stream_info = StreamInfo(extension=suffix, charset="utf-8")
     try:
-        reader = MarkItDown(enable_plugins=False)
-        converted = reader.convert_stream(io.BytesIO(content), stream_info=kind)
+        converter = MarkItDown(enable_plugins=False)
+        converted = converter.convert_stream(io.BytesIO(content), stream_info=stream_info)
     except MarkItDownException as error:
         raise _Unreadable(_cannot_be_read(error)) from None
-    page = parse_markdown(converted.markdown.replace("\r\n", "\n"))
-    return ReadFile((_page(page_id, converted.title or page.title, page.sections),))
+    parsed = parse_markdown(converted.markdown.replace("\r\n", "\n"))
+    return _make_page(page_id, converted.title or parsed.title, parsed.sections)
 
 
-def _read_pdf(path: Path, page_id: str) -> ReadFile:
+def _read_pdf(path: Path, page_id: str) -> FileContent:
     """Read a PDF as one page, whose sections are its own pages, "page 1". Raises _Unreadable."""
     try:
         from pypdf import PdfReader, errors  # an extra
     except ImportError:
         raise _Unreadable(_NEEDS_PYPDF) from None
-    damaged = (errors.PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    errors_of_damaged_files = (
+        errors.PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    )
     try:
         reader = PdfReader(path)
         texts = [page.extract_text().strip() for page in reader.pages]
         title = ""
         if reader.metadata is not None:
             title = str(reader.metadata.title or "")
-    except damaged as error:
+    except errors_of_damaged_files as error:
         raise _Unreadable(_cannot_be_read(error)) from None
-    sections = [(f"page {n}", text) for n, text in enumerate(texts, start=1) if text]
-    note = _blank_note(len(texts) - len(sections), "pages")
-    return ReadFile((_page(page_id, title, sections),), note)
+    sections = []
+    for page_number, text in enumerate(texts, start=1):
+        if text:
+            sections.append(PageSection(f"page {page_number}", text))
+    page = _make_page(page_id, title, sections)
+    blank_note = _note_on_blank_parts(len(texts) - len(sections), "pages")
+    return FileContent((page,), blank_note=blank_note)
 
 
-def _blank_note(n_blank: int, parts: str) -> str:
+def _note_on_blank_parts(n_blank: int, plural_noun: str) -> str:
     """The note on parts of a file without text: "2 of its pages have no text"; "" for none.
 
     Args:
         n_blank: How many parts have no text.
-        parts: What they are called, "pages" or "rows".
+        plural_noun: What the parts are called, "pages" or "rows".
     """
     if not n_blank:
         return ""
-    return f"{n_blank} of its {parts} have no text"
+    return f"{n_blank} of its {plural_noun} have no text"
 
 
 def _cannot_be_read(error: Exception) -> str:
@@ -359,7 +393,7 @@ def _cannot_be_read(error: Exception) -> str:
     return f"cannot be read: {' '.join(str(error).split())[:200] or type(error).__name__}"
 
 
-def _read_rows(path: Path, page_id: str) -> ReadFile:
+def _read_rows(path: Path, page_id: str) -> FileContent:
     """Read a file of rows {"id", "title", "text"}, each a page with an id of its own.
 
     Args:
@@ -371,15 +405,19 @@ def _read_rows(path: Path, page_id: str) -> ReadFile:
         DataError: A row is malformed.
     """
     del page_id
-    rows = list(parse_each(read_rows(path), _page_row))
-    with_text = [row for row in rows if row.text.strip()]
-    if not with_text:
+    rows = list(parse_each(read_rows(path), _parse_page_row))
+    pages = []
+    for row in rows:
+        if row.text.strip():
+            section = PageSection("", row.text)
+            pages.append(Page(row.id, row.title or row.id, (section,)))
+    if not pages:
         raise _Unreadable("empty")
-    pages = [Page(row.id, row.title or row.id, (("", row.text),)) for row in with_text]
-    return ReadFile(tuple(pages), _blank_note(len(rows) - len(pages), "rows"))
+    blank_note = _note_on_blank_parts(len(rows) - len(pages), "rows")
+    return FileContent(tuple(pages), blank_note=blank_note)
 
 
-def _page_row(raw: RawRow) -> _PageRow:
+def _parse_page_row(raw: RawRow) -> _PageRow:
     """Parse a row {"id", "text"}, perhaps with a "title"; BEIR calls the id "_id". Raises
     RowError.
     """
@@ -388,7 +426,7 @@ def _page_row(raw: RawRow) -> _PageRow:
     return _PageRow.read(raw)
 
 
-def _reader_of(suffix: str) -> Callable[[Path, str], ReadFile]:
+def _reader_for_suffix(suffix: str) -> _FileReader:
     """The function that reads files with a suffix, ".md", as `_read_markdown` does.
 
     Raises _Unreadable for a kind of file that is not read.
@@ -399,13 +437,13 @@ def _reader_of(suffix: str) -> Callable[[Path, str], ReadFile]:
     return reader
 
 
-_HTML = (".html", ".htm", ".xhtml")
-_READERS: dict[str, Callable[[Path, str], ReadFile]] = {
+_HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+_READERS: dict[str, _FileReader] = {
     ".md": _read_markdown,
     ".markdown": _read_markdown,
     ".txt": _read_plain,
     ".rst": _read_plain,
-    **dict.fromkeys(_HTML, _read_html),
+    **dict.fromkeys(_HTML_SUFFIXES, _read_html),
     ".pdf": _read_pdf,
     ".docx": _read_office,
     ".pptx": _read_office,
@@ -415,4 +453,4 @@ _READERS: dict[str, Callable[[Path, str], ReadFile]] = {
     ".jsonl": _read_rows,
 }
 SUFFIXES = tuple(_READERS)
-_ONE_PAGE = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")
+_SUFFIXES_OF_ONE_PAGE = tuple(suffix for suffix in SUFFIXES if suffix != ".jsonl")

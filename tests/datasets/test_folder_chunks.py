@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.datasets.folder import joined_document
+from harness.datasets.folder import join_pages
 from harness.datasets.folder_pages import read_pages
 
 PAGES = {
@@ -31,7 +31,7 @@ def shown(here, tmp_path):
         ).checked()  # fmt: skip
         (record,) = (tmp_path / "results" / "wiki").glob(f"{method}--*/records.jsonl")
         spans = [(one["start"], one["end"]) for one in json.loads(record.read_text())["shown"]]
-        document, _ = joined_document("all", read_pages(pages).pages)
+        document, _ = join_pages("all", read_pages(pages).pages)
         return [document.text[start:end] for start, end in sorted(spans)]
 
     return call
