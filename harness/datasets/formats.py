@@ -165,10 +165,10 @@ def _run_users_parser(
         problem = f"the parser '{parser_name}' failed: {error_in_one_line(describe_failure(error))}"
         raise RowError(missing_field, problem) from error
     if not isinstance(row, Row | Skip | Group | Retrieved):
-        returned = type(row).__name__
         raise RowError(
             None,
-            f"the parser '{parser_name}' returned {returned}; return a Row, a Group or a Skip",
+            f"the parser '{parser_name}' returned {type(row).__name__}; return a Row, a Group or "
+            "a Skip",
         )
     return row
 

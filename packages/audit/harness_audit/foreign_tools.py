@@ -23,8 +23,8 @@ from harness.datasets.files import (
     PYTHON_JSON,
     JsonText,
     as_row,
-    json_value,
     parse_line,
+    read_json_value,
     read_rows,
 )
 from harness.datasets.row_places import BrokenRow, RowPlace
@@ -350,7 +350,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     results: Any = {}
     results_file = path.with_name(f"results_{named['date']}.json")
     if results_file.exists():
-        results = json_value(results_file, PYTHON_JSON)
+        results = read_json_value(results_file, PYTHON_JSON)
     if results:
         files.append(results_file)
     tool = "lm_eval"
