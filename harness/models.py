@@ -585,11 +585,11 @@ class LanguageModel(abc.ABC):
         """Tokens that the chat template adds for one user turn and the beginning of its reply, BOS
         included."""
 
-    def tell(self, note: Callable[[str], None]) -> None:  # noqa: B027
+    def report_events_to(self, note: Callable[[str], None]) -> None:  # noqa: B027
         """Take a function that from now on is called with a sentence when something happens to the
         model: when one of its servers goes away. Most models never call it."""
 
-    def figures(self) -> list[str]:
+    def server_reports(self) -> list[str]:
         """What each of its servers did, a sentence each; [] for a model without several servers."""
         return []
 

@@ -77,7 +77,7 @@ def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str
     -> {"hops": ["2", "3", None], "length": ["2k to 4k", ...], ...}
     """
     labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         for criterion in criteria:
             label = kind_of_question(record, criterion)
             if label is not None:
@@ -120,7 +120,7 @@ def _check_column(runs: Sequence[StoredRun], by: str) -> None:
     """Raise UnknownName where no row of the runs carries a column of this name."""
     carried: set[str] = set()
     for run in runs:
-        for record in run.whole_records:
+        for record in run.records_with_texts:
             carried.update(record.gold_extra)
     if by not in carried:
         raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
@@ -154,7 +154,7 @@ def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[Sto
             records=groups[label],
             # The kind of what the loader left out is not known.
             summary=run.summary.with_values(n_left_out=0),
-            whole=run,
+            whole_run=run,
             notes=notes,
         )
         parts.append(part)

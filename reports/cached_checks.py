@@ -117,7 +117,7 @@ def _is_worth_caching(run: StoredRun) -> bool:
 def _check(run: StoredRun) -> Checked:
     """Examine each record of the run, and return what was found."""
     examination = _examination(run)
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         examination.add(record)
     return _finished(run, examination)
 

@@ -16,7 +16,7 @@ def identity(run: StoredRun) -> str:
 
     It is made of the id that was drawn at the run's start and the hash of its settings.
     """
-    own = run.whole or run
+    own = run.whole_run or run
     return f"{own.manifest.id or id(own)} {own.manifest.hash}"
 
 
@@ -46,11 +46,11 @@ class Checks:
     def examined(self, run: StoredRun) -> Examined:
         """What the pass over the run's records found: hashes of their texts, and what does not
         fit."""
-        return self._check(run.whole or run).examined
+        return self._check(run.whole_run or run).examined
 
     def rescored(self, run: StoredRun, name: str) -> RescoredScore:
         """What computing the score `name` of the run again finds; computed once."""
-        own = run.whole or run
+        own = run.whole_run or run
         found = self._check(own).scores
         if name in found:
             return found[name]
@@ -67,7 +67,7 @@ class Checks:
 
     def misfits(self, run: StoredRun) -> list[str]:
         """What does not fit in the run's files and records, a sentence each; [] where all fits."""
-        own = run.whole or run
+        own = run.whole_run or run
         return [*file_misfits(own), *self._check(own).misfits]
 
     def misfit_notes(self, run: StoredRun) -> list[str]:

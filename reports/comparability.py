@@ -254,7 +254,7 @@ def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
         (ours.different_documents(theirs), "other documents of {} questions"),
         (ours.different_lengths(theirs), "documents of other lengths of {} questions"),
         (
-            changed_in_copy(run.whole or run, base.whole or base),
+            changed_in_copy(run.whole_run or run, base.whole_run or base),
             "{} other records, though both are copies of one run",
         ),
     )
@@ -475,7 +475,7 @@ def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
         f"reduced to the {len(shared)} of {len(run.records)} questions that every run was asked "
         "(--common)"
     )
-    return replace(run, records=shared, whole=run, notes=(*run.notes, note))
+    return replace(run, records=shared, whole_run=run, notes=(*run.notes, note))
 
 
 @dataclass(frozen=True)
@@ -498,8 +498,8 @@ def shared_questions(run: StoredRun, base: StoredRun) -> SharedQuestions:
 
     Parts of runs are compared as the whole runs that they are of.
     """
-    run = run.whole or run
-    base = base.whole or base
+    run = run.whole_run or run
+    base = base.whole_run or base
     size = _size(run)
     base_size = _size(base)
     number = len(same_questions(run, base))
@@ -558,7 +558,7 @@ class _QuestionTexts:
 def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:
     """Question id -> its text and gold answers, as the run recorded them."""
     found = {}
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         answers = record.gold_answers
         found[record.question_id] = _QuestionTexts(record.question, answers)
     return found

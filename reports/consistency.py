@@ -75,7 +75,7 @@ def misfits(run: StoredRun, found: Examined) -> list[str]:
         run: A stored run.
         found: What `examine` found in its records.
     """
-    own = run.whole or run
+    own = run.whole_run or run
     return [*file_misfits(own), *record_misfits(own, found)]
 
 
@@ -127,7 +127,7 @@ def unchecked(run: StoredRun, found: Examined) -> list[str]:
     Returns:
         The phrases; [] for an imported run.
     """
-    own = run.whole or run
+    own = run.whole_run or run
     phrases: list[str] = []
     if own.manifest.imported is not None:
         return phrases
@@ -516,7 +516,7 @@ def _reply_misfits(run: StoredRun) -> Iterator[str]:
     except (DataError, OSError):
         return  # it was torn by a kill; nothing else is read from it
     others = 0
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         replies = [row.reply for row in kept.get(record.question_id, ()) if _is_answer(row)]
         if not replies or record.error is not None:
             continue

@@ -31,7 +31,7 @@ def is_copy(run: StoredRun, other: StoredRun) -> bool:
 
 def _contents(run: StoredRun) -> dict[str, int]:
     """Question id -> a hash of its record, texts included."""
-    return {record.question_id: hash(canonical(record)) for record in run.whole_records}
+    return {record.question_id: hash(canonical(record)) for record in run.records_with_texts}
 
 
 def changed_in_copy(run: StoredRun, other: StoredRun) -> int:
@@ -97,9 +97,9 @@ def reproductions(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[str 
 def _predictions(run: StoredRun) -> dict[str, str]:
     """Question id -> answer, of the questions that a run or a part of a run has."""
     questions = set(map(attrgetter("question_id"), run.records))
-    whole = run.whole or run
+    whole = run.whole_run or run
     found = {}
-    for record in whole.whole_records:
+    for record in whole.records_with_texts:
         if record.question_id in questions:
             found[record.question_id] = record.prediction
     return found

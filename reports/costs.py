@@ -487,7 +487,7 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
     if len({document for document, _ in indexes}) < n_documents:
         return None
     needed: Counter[_IndexKey] = Counter()
-    for group in _groups_by_indexes((run.whole or run).columns, indexes):
+    for group in _groups_by_indexes((run.whole_run or run).columns, indexes):
         for key in group.keys:
             if key in indexes:
                 needed[key] += len(group.records)

@@ -302,7 +302,7 @@ def _questions_of_runs(
     """
     found = []
     for run, label, run_rows in zip(runs, labels, rows, strict=True):
-        records = RecordsByQuestion(run.whole_records)
+        records = RecordsByQuestion(run.records_with_texts)
         found.append(_RunQuestions(run, label, records, run_rows, long_texts))
     return found
 
@@ -354,7 +354,7 @@ def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText
     """
     found = {}
     for run in runs:
-        detailed = (record for record in run.whole_records if record.question_id in ids)
+        detailed = (record for record in run.records_with_texts if record.question_id in ids)
         for key, text in run.stream_texts(detailed):
             found[key] = _LongText(text[: LENGTHS[0].text], len(text))
     return found
@@ -408,7 +408,7 @@ def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
     notes: dict[str, None] = {}
     for run in runs:
         notes.update(
-            dict.fromkeys(costs.notes_on_steps_without_convention(run.whole_records, convention))
+            dict.fromkeys(costs.notes_on_steps_without_convention(run.records_with_texts, convention))
         )
     return list(notes)
 
@@ -525,7 +525,7 @@ def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str |
         longest: Characters to which answers are cut.
     """
     answers = {}
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         answers[record.question_id] = cut_text(record.prediction, longest)
     return list(map(answers.get, ids))
 

@@ -184,7 +184,7 @@ class Examination:
 def examine(run: StoredRun) -> Examined:
     """What one pass over the records of a run finds; their texts are read from disk for it."""
     examination = Examination(run)
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         examination.add(record)
     return examination.finished()
 
@@ -270,8 +270,8 @@ def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
             DEFAULT_CONVENTION: min(map(attrgetter("parameters"), shapes)),
             "executed": min(map(attrgetter("linear"), shapes)),
         },
-        least_of_others=min(shape.linear + shape.head for shape in shapes),
-        most=[(shape.parameters, shape.pair) for shape in shapes],
+        least_of_others=min(shape.layer_weights + shape.head_weights for shape in shapes),
+        most=[(shape.parameters, shape.flops_per_pair) for shape in shapes],
         pooled=2 * widest * (widest + 1),
     )
 

@@ -211,13 +211,13 @@ def _rows_in_records(run: StoredRun) -> Rows | None:
     """The run's questions out of its records; None where a record lacks the question, gold answers
     or the lengths of its documents."""
     characters: dict[str, int] = {}
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         ids = record.document_ids
         sizes = record.document_characters or ()
         if record.gold is None or record.question is None or len(sizes) != len(ids):
             return None
         characters.update(zip(ids, sizes, strict=True))
-    return Rows(_Examples(run.whole_records), characters=characters)
+    return Rows(_Examples(run.records_with_texts), characters=characters)
 
 
 def _rows_of_data_set(run: StoredRun) -> Rows:
@@ -279,7 +279,7 @@ def data_misfits(run: StoredRun) -> list[str] | None:
     rows = Rows({example.question.id: example for example in loaded.examples}, loaded.documents)
     n_other_questions = 0
     n_other_texts = 0
-    for record in run.whole_records:
+    for record in run.records_with_texts:
         if record.gold and _differs(record, rows):
             n_other_questions += 1
         elif _shows_other_texts(record, rows):

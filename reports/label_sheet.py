@@ -109,7 +109,7 @@ def _rows(run: StoredRun, examples: Mapping[str, Example]) -> list[_Row]:
         run: The run.
         examples: Question id -> question with gold answers.
     """
-    answered = [record for record in run.whole_records if record.has_answer]
+    answered = [record for record in run.records_with_texts if record.has_answer]
     texts = run.texts(answered)
     rows = []
     for record in answered:

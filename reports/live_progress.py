@@ -35,7 +35,7 @@ from harness.storage.run_files import (
     read_manifest,
     read_summary,
 )
-from harness.storage.run_folder import StoredRun, find_runs, numbers_of, read_run, run_yaml
+from harness.storage.run_folder import StoredRun, find_runs, reduced_to_numbers, read_run, run_yaml
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
@@ -431,7 +431,7 @@ def _answer(record: StoredRecord) -> _Answer:
         "answer": cut_text(answer, _TEXT),
     }
     notes = {"joined": record.notes.get("joined")}
-    return _Answer(replace(numbers_of(record), steps=[], notes=notes), texts)
+    return _Answer(replace(reduced_to_numbers(record), steps=[], notes=notes), texts)
 
 
 def _numbers_of(run: StoredRun) -> _Numbers:

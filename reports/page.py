@@ -344,7 +344,7 @@ def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]
     """
     whole = []
     for run, loaded in zip(runs, rows, strict=True):
-        whole.append((replace(run, records=run.whole_records), loaded))
+        whole.append((replace(run, records=run.records_with_texts), loaded))
     added = plugins.targets("harness.page_sections").values()
     return [registry.import_target(plugin)(whole) for plugin in added]
 

@@ -131,7 +131,7 @@ def rescored(run: StoredRun, name: str) -> RescoredScore:
     """
     rescoring = Rescoring(run, name)
     if rescoring.is_possible:
-        for record in run.whole_records:
+        for record in run.records_with_texts:
             rescoring.add(record)
     return rescoring.result
 

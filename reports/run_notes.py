@@ -103,7 +103,7 @@ def _progress(run: StoredRun) -> str:
     n_asked = run.summary.n_asked
     if not n_asked:
         return f"{len(run.records)} questions so far"
-    whole = run.whole or run
+    whole = run.whole_run or run
     n_missing = n_asked - len(whole.records) - facts.left_out(whole)
     return f"{n_missing} of {n_asked} questions have no record yet"
 

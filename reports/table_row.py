@@ -91,7 +91,7 @@ def cost_ratio(
     reference_flops = cache.of(reference, convention, with_index=with_index)
     if flops is None or reference_flops is None:
         return None
-    places = reference.columns.places_of(run.columns.ids)
+    places = reference.columns.positions_of(run.columns.ids)
     theirs = np.where(places < 0, np.nan, reference_flops[places])
     shared = ~np.isnan(flops) & ~np.isnan(theirs)
     base = sum(theirs[shared].tolist())

@@ -247,7 +247,8 @@ class _PartName:
 
 @dataclass
 class _PartBase:
-    """What the layers of a part are laid over: its preset, or the folder that it names.
+    """The settings that a part has before those of the user's layers: those of its preset, or the
+    folder that it names.
 
     Attributes:
         name: The name in tables.
@@ -443,10 +444,12 @@ class _Resolver:
         return _PartName(DEFAULTS.get(part.path), DEFAULT_ORIGIN)
 
     def _find_base(self, part: _PartToResolve, part_name: _PartName) -> _PartBase | None:
-        """Find what the layers of a part are laid over; None for a part that is not used.
+        """Find the settings that a part has before those of the user's layers; None for a part that
+        is not used.
 
-        That is its preset; without one, a folder or hub id by which it is named, or nothing where a
-        layer describes it. A role without a name is the reader. Raises UserError.
+        They are those of its preset; without one, the folder or hub id by which it is named as its
+        `source`, or none where the user's layers describe the part. A role without a name has all
+        settings of the reader. Raises UserError.
         """
         settings = _settings_in_layers(self.layers, part.path)
         if part_name.name is None:

@@ -129,9 +129,9 @@ def _make_parts(
     Raises:
         ConfigError: A mistake in a part.
     """
-    # The suite's own `set` is parsed once, in a part; each part's is laid over it.
-    with_suite_set = {**values, **part_entries[0], "set": values.get("set", [])}
-    suite_sets = validate_tree(Suite, Tree([(file, with_suite_set)]), "").sets
+    # The suite's own `set` is parsed in the first part, as a Suite needs the keys of a part too.
+    first_with_suite_set = {**values, **part_entries[0], "set": values.get("set", [])}
+    suite_sets = validate_tree(Suite, Tree([(file, first_with_suite_set)]), "").sets
     parts: list[Suite] = []
     for part_entry in part_entries:
         own_values = {**values, "set": [], **part_entry}

@@ -102,7 +102,7 @@ class ModelShape:
         return "-".join(words)
 
     @property
-    def linear(self) -> int:
+    def layer_weights(self) -> int:
         """The multiply-adds for one token in all layers, without the head: W."""
         attention = (
             2 * self.width * self.heads * self.head_size
@@ -114,7 +114,7 @@ class ModelShape:
         return self.layers * (attention + matrices_of_mlp * self.width * self.mlp)
 
     @property
-    def head(self) -> int:
+    def head_weights(self) -> int:
         """The multiply-adds of the language-model head for one position: d V."""
         return self.width * self.vocab
 
@@ -122,12 +122,12 @@ class ModelShape:
     def parameters(self) -> int:
         """The weights of all matrices, the embedding table included, each counted once: P_B."""
         if self.tied:
-            return self.linear + self.head
-        embedding_table = self.head  # as large as the head
-        return self.linear + self.head + embedding_table
+            return self.layer_weights + self.head_weights
+        embedding_table = self.head_weights  # as large as the head
+        return self.layer_weights + self.head_weights + embedding_table
 
     @property
-    def pair(self) -> int:
+    def flops_per_pair(self) -> int:
         """FLOPs of one (query, key) pair over all layers and query heads: 4 L H h, for the products
         QK^T and AV.
         """
@@ -155,7 +155,7 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT_CONVENTION)
         return _encoder_flops(event, shape)
     if convention == "executed":
         return _executed_flops(event, shape)
-    weights = shape.linear + shape.head
+    weights = shape.layer_weights + shape.head_weights
     if convention == "all-params":
         weights = shape.parameters
     pairs_of_new_tokens = event.new**2
@@ -163,7 +163,7 @@ def flops(event: Event, shape: ModelShape, convention: str = DEFAULT_CONVENTION)
     if is_causal:
         pairs_of_new_tokens = event.new * (event.new + 1) // 2
     pairs = event.new * event.cached + pairs_of_new_tokens
-    return float(2 * weights * event.new + shape.pair * pairs)
+    return float(2 * weights * event.new + shape.flops_per_pair * pairs)
 
 
 def _encoder_flops(event: Event, shape: ModelShape) -> float:
@@ -175,8 +175,8 @@ def _encoder_flops(event: Event, shape: ModelShape) -> float:
     pooler_and_classifier = shape.width * shape.width
     if event.kind == "rerank":
         pooler_and_classifier += shape.width
-    multiply_adds = shape.linear * event.new + pooler_and_classifier * event.logits
-    return float(2 * multiply_adds + shape.pair * event.pairs)
+    multiply_adds = shape.layer_weights * event.new + pooler_and_classifier * event.logits
+    return float(2 * multiply_adds + shape.flops_per_pair * event.pairs)
 
 
 def _executed_flops(event: Event, shape: ModelShape) -> float:
@@ -187,8 +187,8 @@ def _executed_flops(event: Event, shape: ModelShape) -> float:
     """
     # A pair of the ranking takes QK^T alone, half of what a pair with AV takes.
     pairs = event.pairs + event.ranking_pairs / 2
-    multiply_adds = shape.linear * event.new + shape.head * event.logits
-    return float(2 * multiply_adds + shape.pair * pairs)
+    multiply_adds = shape.layer_weights * event.new + shape.head_weights * event.logits
+    return float(2 * multiply_adds + shape.flops_per_pair * pairs)
 
 
 EventKind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]

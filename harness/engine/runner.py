@@ -382,7 +382,7 @@ class Job:
             note(sentence)
         for sentence in self.run.models.slow_paths():
             note(f"slower than it could be: {sentence}")
-        for sentence in self.run.models.server_figures():
+        for sentence in self.run.models.server_reports():
             note(sentence)
 
     def _write_summary(self, state: str, early_stop: EarlyStop | None) -> RunSummary:
@@ -405,7 +405,7 @@ class Job:
             if early_stop is not None:
                 counts = counts.with_values(stopped_early=early_stop)
             summary = counts.with_numbers(numbers)
-            manifest.end(state, early_stop, self.run.models.server_figures())
+            manifest.end(state, early_stop, self.run.models.server_reports())
             summary = self.store.write_summary(summary)
         except SaveError as error:
             self.run.problems.append(str(error))

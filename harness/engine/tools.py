@@ -143,10 +143,10 @@ class Models:
             )
         return sentences
 
-    def server_figures(self) -> list[str]:
+    def server_reports(self) -> list[str]:
         """What each server of a fleet did, a sentence each: how many requests it answered, for
         example."""
-        return list(chain.from_iterable(model.figures() for model in self.loaded()))
+        return list(chain.from_iterable(model.server_reports() for model in self.loaded()))
 
     def model(self, role: str) -> LanguageModel:
         """The model of `role`, loaded at the first call. Raises LookupError for a role the method
@@ -159,7 +159,7 @@ class Models:
             if key not in self._loaded:
                 with _global_draws_restored(self.seed), phase("models"):
                     self._loaded[key] = backend.load_model(config)
-                    self._loaded[key].tell(self._note)
+                    self._loaded[key].report_events_to(self._note)
         return self._loaded[key]
 
     def replies(self, role: str) -> ReplyCache:

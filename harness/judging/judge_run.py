@@ -327,14 +327,14 @@ class _JudgeWork:
                 self._finish(_Outcome(case, judgement, Meter()))
         if not open_cases:
             return
-        self._judge.model.tell(self._progress.note)
+        self._judge.model.report_events_to(self._progress.note)
         if parallel == 1:
             for case in open_cases:
                 self._finish(self._ask(case))
         else:
             places = places_for([self._judge.model], parallel, self._progress.note)
             in_flight(open_cases, places, self._ask, self._finish_all)
-        for sentence in self._judge.model.figures():
+        for sentence in self._judge.model.server_reports():
             self._progress.note(sentence)
 
     def _ask(self, case: Case) -> _Outcome:

@@ -132,16 +132,16 @@ class EndpointModel(LanguageModel):
             return Server(base_url, key, policy, config.api_key_env)
         return Fleet(base_url, key, policy, config.api_key_env, model=self.served)
 
-    def tell(self, note: Callable[[str], None]) -> None:
+    def report_events_to(self, note: Callable[[str], None]) -> None:
         """Take a function that gets a sentence when a server of a fleet goes away or comes back; a
         single server never calls it."""
         if isinstance(self.server, Fleet):
-            self.server.tell(note)
+            self.server.report_events_to(note)
 
-    def figures(self) -> list[str]:
+    def server_reports(self) -> list[str]:
         """What each server of a fleet did, a sentence each; [] for a single server."""
         if isinstance(self.server, Fleet):
-            return self.server.figures()
+            return self.server.server_reports()
         return []
 
     def in_batches(self, state: Path, progress: Waiting) -> Batches:

@@ -117,7 +117,7 @@ class _Member:
         self.away_until = 0.0
         self.failures_in_a_row = 0
 
-    def figures(self) -> str:
+    def report(self) -> str:
         """What the server did: "http://a:8000/v1: 120 requests, 96,000 tokens, 1 failures, 2.1 s a
         request"."""
         mean = "–"
@@ -141,8 +141,8 @@ class Fleet(Server):
     model: str = ""
 
     def __post_init__(self) -> None:
-        """Make a Server of each address. Sentences about them wait in `_unsaid` until `tell` says
-        where they go."""
+        """Make a Server of each address. Sentences about them wait in `_unsaid` until
+        `report_events_to` says where they go."""
         urls = sorted(addresses(self.base_url))
         self.base_url = ",".join(urls)
         super().__post_init__()
@@ -156,7 +156,7 @@ class Fleet(Server):
         self._unsaid: list[str] = []
         self._note: Callable[[str], None] = self._unsaid.append
 
-    def tell(self, note: Callable[[str], None]) -> None:
+    def report_events_to(self, note: Callable[[str], None]) -> None:
         """Take the function that gets sentences about the servers from now on; it gets those of
         before at once."""
         self._note = note
@@ -195,9 +195,9 @@ class Fleet(Server):
             f"one model under one name: leave it out, or correct {self.part}.source"
         )
 
-    def figures(self) -> list[str]:
+    def server_reports(self) -> list[str]:
         """What each server did, a sentence each."""
-        return [member.figures() for member in self._members]
+        return [member.report() for member in self._members]
 
     def try_once(self, call: ServerCall[T], tries: Tries) -> Received[T]:
         """Send a request once, to one of the servers, and read its reply.

@@ -167,7 +167,7 @@ class RecordColumns:
                 _set_nested(cast(dict[str, object], total), path, _sum_in_order(column[is_summed]))
         return total
 
-    def places_of(self, ids: tuple[str, ...]) -> NDArray[np.int64]:
+    def positions_of(self, ids: tuple[str, ...]) -> NDArray[np.int64]:
         """For each of `ids`, the position of that question's record; -1 for one without a
         record.
         """

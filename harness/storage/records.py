@@ -364,6 +364,14 @@ class IndexOwner(NamedTuple):
     question_id: str | None
 
 
+class IndexIdentity(NamedTuple):
+    """What an index belongs to (IndexOwner), and its key in the cache; None in older runs."""
+
+    document_id: str
+    question_id: str | None
+    key: str | None
+
+
 _INDEX_KEYS = frozenset({"document_id", "key", "status", "usage", "question_id"})
 
 
@@ -400,11 +408,9 @@ class IndexLine:
         return IndexOwner(self.document_id, self.question_id)
 
     @property
-    def identity(self) -> tuple[str, str | None, str | None]:
-        """(document, question or None, cache key): equal for lines on one index that
-        was built with equal settings.
-        """
-        return self.document_id, self.question_id, self.key
+    def identity(self) -> IndexIdentity:
+        """What is equal for lines on one index that was built with equal settings."""
+        return IndexIdentity(self.document_id, self.question_id, self.key)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> IndexLine:

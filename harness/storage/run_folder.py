@@ -80,7 +80,8 @@ class StoredRun:
         summary: summary.json.
         origins: Path of a setting -> what set it.
         notes: What could not be read, a sentence each.
-        whole: The run that this is a part of (reports/by_kind.py), whose indexes and costs it has.
+        whole_run: The run that this is a part of (reports/by_kind.py), whose indexes and costs it
+            has; None for a run that is no part of another.
         display_name: Its name where runs of two results folders have one.
     """
 
@@ -92,7 +93,7 @@ class StoredRun:
     summary: RunSummary
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    whole: StoredRun | None = None
+    whole_run: StoredRun | None = None
     display_name: str = ""
 
     @property
@@ -129,12 +130,12 @@ class StoredRun:
         return self.columns.usage_keys
 
     @property
-    def whole_records(self) -> Sequence[StoredRecord]:
+    def records_with_texts(self) -> Sequence[StoredRecord]:
         """The records with their texts. They are read from disk again at each pass where the run
         holds only their numbers.
         """
         if isinstance(self.records, NumbersInFile):
-            return self.records.whole
+            return self.records.records_with_texts
         return self.records
 
     @property
@@ -351,10 +352,10 @@ class NumbersInFile(Sequence[StoredRecord]):
     @functools.cached_property
     def _records(self) -> PackedRecords:
         """The records without their texts, all read from the file at the first use, and packed."""
-        return PackedRecords(map(numbers_of, self.whole))
+        return PackedRecords(map(reduced_to_numbers, self.records_with_texts))
 
     @functools.cached_property
-    def whole(self) -> StreamedRecords:
+    def records_with_texts(self) -> StreamedRecords:
         """The records with their texts; their offsets are found at the first use, and each record
         is read from the file at each access.
         """
@@ -417,7 +418,7 @@ class RecordPass:
         `self.text_checksums`.
         """
         noted_records = _noting_text_checksums(records, self.text_checksums)
-        return _make_columns(map(numbers_of, noted_records), self.run.config.dataset.format)
+        return _make_columns(map(reduced_to_numbers, noted_records), self.run.config.dataset.format)
 
     def finished(self, records: Sequence[StoredRecord]) -> StoredRun:
         """The run of this pass with `records`, and with the notes on torn lines and missing
@@ -500,9 +501,9 @@ def _noting_text_checksums(
         yield record
 
 
-def numbers_of(record: StoredRecord) -> StoredRecord:
-    """A copy of a record with what tables read alone: no prediction, question, gold or shown texts,
-    no texts and scores in steps, no counters that are 0.
+def reduced_to_numbers(record: StoredRecord) -> StoredRecord:
+    """A copy of a record with only what tables read: without prediction, question, gold and shown
+    texts, without texts and scores of steps, and without counters that are 0.
     """
     usage = {phase: _without_zeros(costs) for phase, costs in record.usage.items()}
     steps = [_without_step_texts(step) for step in record.steps]

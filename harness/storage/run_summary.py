@@ -27,7 +27,7 @@ from harness.cost.usage import PhaseUsage, Usage, add_usage, texts_and_cut
 from harness.stats import INTERVAL_RULE
 from harness.stats.bootstrap import interval
 from harness.stats.question_clusters import cluster_numbers
-from harness.storage.records import IndexLine, StoredRecord
+from harness.storage.records import IndexIdentity, IndexLine, StoredRecord
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import CutTexts, IndexSummary, RunSummary, ScoreMean
 from harness.types import ANSWER_PREFIX, NOT_SAID, PREFIX_MISSING, SCHEMA_NOT_FOLLOWED
@@ -191,7 +191,7 @@ class _RunCounts:
 
         An index that failed in several starts counts as failed once.
         """
-        failed_indexes = set[tuple[str, str | None, str | None]]()
+        failed_indexes = set[IndexIdentity]()
         for line in lines:
             if line.identity not in failed_indexes:
                 self.index_counts[line.status] += 1

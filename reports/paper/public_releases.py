@@ -340,7 +340,7 @@ def _question_reasons(run: StoredRun, dataset: str, known: PublishedSplit) -> li
     trained = sum(_id_digest(question_id) in training_ids() for question_id in ids)
     if trained:
         reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
-    n_repeated = len(ids) - len({_question_key(record) for record in run.whole_records})
+    n_repeated = len(ids) - len({_question_key(record) for record in run.records_with_texts})
     if n_repeated:
         reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
     if known.ids is None:
@@ -393,7 +393,7 @@ def _kind_reasons(run: StoredRun, known: PublishedSplit) -> list[str]:
     """
     reasons = []
     for criterion, official in known.kinds.items():
-        found = Counter(kind_of_question(record, criterion) for record in run.whole_records)
+        found = Counter(kind_of_question(record, criterion) for record in run.records_with_texts)
         if set(found) == {None} or found == Counter(official):
             continue
         counts = [f"{name} {found[name]} (official {n})" for name, n in official.items()]

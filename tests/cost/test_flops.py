@@ -211,7 +211,7 @@ def test_the_weights_of_a_family_are_counted(family):
         for name, m in net.named_modules()
         if type(m).__name__ in ("Linear", "Conv1D") and m is not head
     }
-    assert shape.linear == sum(matrix.weight.numel() for matrix in found.values())
+    assert shape.layer_weights == sum(matrix.weight.numel() for matrix in found.values())
     mlp = [m.weight.numel() for name, m in found.items() if not re.search("attention|attn", name)]
     assert sum(mlp) == shape.layers * (3 if family in GATED else 2) * shape.width * shape.mlp
     assert shape.gated == (family in GATED)
@@ -228,7 +228,7 @@ TIED = {  # sizes and parameters in millions as the models' cards have them, nor
 @pytest.mark.parametrize(("shape", "millions"), TIED.values(), ids=TIED)
 def test_a_table_that_is_the_head_too_is_counted_once(shape, millions):
     assert shape.parameters / 1e6 == pytest.approx(millions, abs=0.3)
-    assert flops(prefill(1), shape) == 2 * shape.parameters + shape.pair
+    assert flops(prefill(1), shape) == 2 * shape.parameters + shape.flops_per_pair
     read = LlamaConfig(
         vocab_size=8, hidden_size=4, num_attention_heads=2, tie_word_embeddings=shape.tied
     )

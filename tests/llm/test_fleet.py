@@ -180,7 +180,7 @@ def test_a_server_that_answers_again_gets_requests_again(monkeypatch, place):
         ill = sorted([one, other], key=lambda server: server.url)[place]
         ill.moods = ["500", "500", "500", "ok"]
         servers = fleet_of(one, other)
-        servers.tell(notes.append)
+        servers.report_events_to(notes.append)
         end = time.monotonic() + 30
         while len(ill.asked) < 4 and time.monotonic() < end:
             assert complete(servers, BODY).text == "Paris"

@@ -213,8 +213,8 @@ def test_llmlingua_2_keeps_words_of_the_text_and_is_metered(weights):
     total = len(classifier.load(classifier.find(str(weights)), tools.meter).tokenize(PROSE).tokens)
     assert sum(e.new for e in events) == total + 2 * len(events)  # each chunk with [CLS] and [SEP]
     shape = tools.meter.shapes[events[0].shape]
-    pairs = shape.pair * sum(e.new**2 for e in events)
-    assert tools.meter.flops("full") == 2 * shape.linear * sum(e.new for e in events) + pairs
+    pairs = shape.flops_per_pair * sum(e.new**2 for e in events)
+    assert tools.meter.flops("full") == 2 * shape.layer_weights * sum(e.new for e in events) + pairs
 
 
 def test_probabilities_are_those_of_the_network(weights):

@@ -17,7 +17,7 @@ from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
 from harness.storage.json_lines import json_line, read_with_older
 from harness.storage.records import IndexLine
-from harness.storage.run_folder import find_runs, numbers_of, read_question, read_run
+from harness.storage.run_folder import find_runs, reduced_to_numbers, read_question, read_run
 from harness.storage.run_store import RunStore
 from tests.engine.fakes import SCORER, comparable, go, make_plan
 
@@ -75,9 +75,9 @@ def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finish
     run = read_run(finished, hold="numbers")
     packed, held = run.records, tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert run.whole_records[3].prediction == first["prediction"]
+    assert run.records_with_texts[3].prediction == first["prediction"]
     assert held < 600 * len(packed)
-    assert list(packed) == packed[:] == [numbers_of(row) for row in read_run(finished).records]
+    assert list(packed) == packed[:] == [reduced_to_numbers(row) for row in read_run(finished).records]
     assert [n for n, row in enumerate(packed) if row.stop_reason] == [3, 64, 1023]
     assert packed[-1] == packed[1023]
 

@@ -407,8 +407,8 @@ def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
         keep: Whether they keep the data set's texts; without, hashes stand in their place.
     """
     if keep:
-        return iter(run.whole_records)
-    return map(_hash_texts, run.whole_records)
+        return iter(run.records_with_texts)
+    return map(_hash_texts, run.records_with_texts)
 
 
 def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
@@ -464,7 +464,7 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
         run: The run.
         keep: Whether the data set's texts go with it, which adds texts.jsonl.
     """
-    texts = run.texts(run.whole_records)
+    texts = run.texts(run.records_with_texts)
     described = {"config": run.config.to_json(), "origins": run.origins}
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),

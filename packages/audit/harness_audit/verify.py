@@ -38,7 +38,7 @@ from harness.storage.paths import expanded
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_files import SUMMARY
-from harness.storage.run_folder import RecordsByQuestion, StoredRun, numbers_of
+from harness.storage.run_folder import RecordsByQuestion, StoredRun, reduced_to_numbers
 from harness.storage.run_summary import summarise
 from harness.storage.serialize import json_values
 from harness.storage.summary_file import RunSummary
@@ -518,7 +518,7 @@ class _RunCheck:
             elif question in self.changed_answers:
                 sentence = "the answer is not the one that was exported"
                 self._differs("other answers", question, sentence)
-            self.rescored_numbers.append(numbers_of(record))
+            self.rescored_numbers.append(reduced_to_numbers(record))
             yield record
 
     def _rescore(self, record: StoredRecord, config: DatasetConfig, gold: Gold) -> StoredRecord:
