@@ -126,7 +126,7 @@ class Folder:
     def summarise(self) -> None:
         """Compute the numbers of summary.json anew from the records."""
         run = read_run(self.path)
-        self.summary(**summarise(run.records, run.documents, run.config).to_json())
+        self.summary(**summarise(run.records, run.index_lines, run.config).to_json())
 
     def seal(self) -> None:
         """Compute the checksums of summary.json anew, as a careful forger would."""

@@ -388,7 +388,7 @@ def _mean_misfits(
 def _usage_misfits(run: StoredRun) -> Iterator[str]:
     """Yield one sentence on the first cost of summary.json that records and indexes do not give."""
     answered = run.columns.answered
-    theirs = flatten(summarise((), run.documents, run.config).index.to_json(), "index")
+    theirs = flatten(summarise((), run.index_lines, run.config).index.to_json(), "index")
     spent = run.columns.usage_sum(answered)
     if spent:
         for key, total in flatten(spent, "usage").items():
@@ -423,7 +423,7 @@ def _index_misfits(run: StoredRun) -> Iterator[str]:
     """Yield what does not fit between the costs of indexes and what the method declares of them."""
     declaration = declared(run)
     costs: set[float] = set()
-    for line in run.documents:
+    for line in run.index_lines:
         for used in line.usage.values():
             costs.add(used.get("tokens_in") or 0)
     if min(costs, default=0) < 0:
@@ -434,9 +434,9 @@ def _index_misfits(run: StoredRun) -> Iterator[str]:
         yield "indexes have costs, and the method builds none"
     if declaration.one_request and _used_reader(run):
         yield "indexes have requests to a language model, and the method makes none for them"
-    if declaration.indexes and run.records and not run.documents:
+    if declaration.indexes and run.records and not run.index_lines:
         yield "the method builds indexes, and documents.jsonl has none"
-    total = len(run.documents)
+    total = len(run.index_lines)
     for what, number in index_problems(run).items():
         yield f"{number} of {total} indexes have {what}"
     free = _free_indexes(run, declaration)
@@ -453,7 +453,7 @@ def _free_indexes(run: StoredRun, declaration: Declared) -> int:
     """
     if not declaration.indexes or not declaration.index_models or run.manifest.hashed is None:
         return 0
-    lines = [line for line in run.documents if not line.failed]
+    lines = [line for line in run.index_lines if not line.failed]
     free = [line for line in lines if not _requests_of(line)]
     if declaration.index_models & _ENCODERS or len(free) == len(lines):
         return len(free)
@@ -562,7 +562,7 @@ def _size_misfits(run: StoredRun) -> Iterator[str]:
 
 def _used_reader(run: StoredRun) -> bool:
     """Whether building any index of the run sent requests to a language model."""
-    for line in run.documents:
+    for line in run.index_lines:
         for used in line.usage.values():
             if (used.get("requests") or 0) > (used.get("encoder_requests") or 0):
                 return True

@@ -140,7 +140,7 @@ def _values(column: Floats) -> Sequence[float]:
 def _index_usages(run: StoredRun) -> list[PhaseUsage]:
     """What the indexes of each document cost, summed a document; failed indexes are left out."""
     built: dict[str, Usage] = {}
-    for line in run.documents:
+    for line in run.index_lines:
         if not line.failed:
             add_usage(built.setdefault(line.document_id, {}), line.usage)
     return [usage.get("index", {}) for usage in built.values()]
@@ -332,7 +332,7 @@ def price_gap(run: StoredRun, total: PhaseUsage) -> str:
 def whole_usage(run: StoredRun) -> Usage:
     """The costs of all questions and of the indexes of a run, by phase."""
     spent = run.columns.usage_sum()
-    for line in run.documents:
+    for line in run.index_lines:
         add_usage(spent, line.usage)
     return spent
 
@@ -385,7 +385,7 @@ def is_billed(run: StoredRun) -> bool:
     the records say."""
     if not {"billed", "charged"}.isdisjoint(run.cost_keys):
         return True
-    return any(_has_billed_phase(line.usage) for line in run.documents)
+    return any(_has_billed_phase(line.usage) for line in run.index_lines)
 
 
 def _has_billed_phase(usage: Usage) -> bool:
@@ -398,7 +398,7 @@ def index_money(run: StoredRun) -> list[float]:
     if not is_billed(run):
         return []
     amounts = []
-    for line in run.documents:
+    for line in run.index_lines:
         if line.failed:
             continue
         amount = money(line.usage.get("index", {}), run.prices)
@@ -418,7 +418,7 @@ def run_money(run: StoredRun) -> float | None:
     if not is_billed(run) and not any("billed" in judge.usage for judge in judges):
         return None
     spent = run.columns.usage_sum()
-    for line in run.documents:
+    for line in run.index_lines:
         add_usage(spent, line.usage)
     amounts = [money(sum_phases([spent]), run.prices)]
     amounts += [money(judge.usage, judge.prices) for judge in judges]
@@ -476,7 +476,7 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
         Index -> share; None where the cost of an index is not known, or documents.jsonl lacks
         some.
     """
-    usages = {line.owner: line.usage for line in run.documents if not line.failed}
+    usages = {line.owner: line.usage for line in run.index_lines if not line.failed}
     indexes: dict[_IndexKey, float] = {}
     for place, usage in usages.items():
         built = cost(usage.get("index", {}))

@@ -408,7 +408,9 @@ def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
     notes: dict[str, None] = {}
     for run in runs:
         notes.update(
-            dict.fromkeys(costs.notes_on_steps_without_convention(run.records_with_texts, convention))
+            dict.fromkeys(
+                costs.notes_on_steps_without_convention(run.records_with_texts, convention)
+            )
         )
     return list(notes)
 

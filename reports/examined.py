@@ -268,7 +268,7 @@ def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
     return Sizes(
         least={
             DEFAULT_CONVENTION: min(map(attrgetter("parameters"), shapes)),
-            "executed": min(map(attrgetter("linear"), shapes)),
+            "executed": min(map(attrgetter("layer_weights"), shapes)),
         },
         least_of_others=min(shape.layer_weights + shape.head_weights for shape in shapes),
         most=[(shape.parameters, shape.flops_per_pair) for shape in shapes],
@@ -329,7 +329,7 @@ def index_problems(run: StoredRun) -> Mapping[str, int]:
     looked at."""
     expected = _expected_of(run)
     problems = Counter[str]()
-    for line in run.documents:
+    for line in run.index_lines:
         if not line.failed:
             problems.update(dict.fromkeys(_usage_problems(line.usage.values(), expected), 1))
     return problems

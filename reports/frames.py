@@ -81,7 +81,7 @@ def documents(run: StoredRun) -> pd.DataFrame:
     money                        of its requests to servers; None without a price
     """
     rows = []
-    for line in run.documents:
+    for line in run.index_lines:
         row: dict[str, Cell] = {
             "document_id": line.document_id,
             "question_id": line.question_id,

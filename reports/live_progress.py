@@ -35,7 +35,7 @@ from harness.storage.run_files import (
     read_manifest,
     read_summary,
 )
-from harness.storage.run_folder import StoredRun, find_runs, reduced_to_numbers, read_run, run_yaml
+from harness.storage.run_folder import StoredRun, find_runs, read_run, reduced_to_numbers, run_yaml
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
@@ -345,7 +345,7 @@ class _FollowedRun:
             config=described.config,
             manifest=next((each for each in manifests if each.has_values), RunManifest()),
             records=[answer.record for answer in self.answers.values()],
-            documents=self._documents,
+            index_lines=self._documents,
             summary=summary,
             origins=described.origins,
         )

@@ -32,7 +32,7 @@ def count_failed(run: StoredRun) -> int:
 
 def index_usages(run: StoredRun) -> list[Usage]:
     """What each index that was built cost, by phase; failed indexes are left out."""
-    return [line.usage for line in run.documents if not line.failed]
+    return [line.usage for line in run.index_lines if not line.failed]
 
 
 def values_of(table: Mapping[_Key, _Value], keys: Iterable[_Key]) -> list[_Value]:

@@ -142,7 +142,7 @@ def index_lines(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
     if is_joined(record.notes):
         ids.append(joined_id(ids))
     lines: dict[str, IndexLine] = {}
-    for line in run.documents:
+    for line in run.index_lines:
         serves = line.question_id in (None, record.question_id)
         if line.document_id in ids and serves and not line.failed:
             lines[line.document_id] = line
@@ -164,7 +164,7 @@ def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> Grap
     if not nodes:
         return GraphResult()
     lines = index_lines(run, record)
-    if not lines and run.documents:
+    if not lines and run.index_lines:
         return GraphResult(problem="documents.jsonl names no index of this question.")
     if len(lines) != 1:
         return GraphResult()

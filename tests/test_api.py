@@ -69,7 +69,7 @@ def test_the_records_are_a_frame() -> None:
 def test_an_index_is_a_row_of_documents() -> None:
     walks = harness.run("bm25", DATA, limit=2, model="random", mlflow="off", progress=False)
     assert set(walks.documents["document_id"]) == {
-        line.document_id for line in walks.stored.documents
+        line.document_id for line in walks.stored.index_lines
     }
     assert walks.records["tokens"].gt(0).all()
     assert (

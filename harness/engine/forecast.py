@@ -83,7 +83,7 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT_CONVENTION) 
     how = "the mean of 1 answered question"
     if len(answered) > 1:
         how = f"the mean of {len(answered)} answered questions"
-    built = [line.usage for line in stored.documents if not line.failed]
+    built = [line.usage for line in stored.index_lines if not line.failed]
     spending = Extrapolated(stored.prices, convention)
     spending.add([record.usage for record in answered], left)
     spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))

@@ -76,7 +76,7 @@ class StoredRun:
         config: Its settings.
         manifest: manifest.json.
         records: records.jsonl, maybe without texts (Hold).
-        documents: documents.jsonl.
+        index_lines: documents.jsonl, a line for each index that was built or looked up.
         summary: summary.json.
         origins: Path of a setting -> what set it.
         notes: What could not be read, a sentence each.
@@ -89,7 +89,7 @@ class StoredRun:
     config: StoredConfig
     manifest: RunManifest
     records: Sequence[StoredRecord]
-    documents: list[IndexLine]
+    index_lines: list[IndexLine]
     summary: RunSummary
     origins: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class StoredRun:
         """Yield what each record cost, then what each index cost, those of failed builds too."""
         for record in self.records:
             yield record.usage
-        for line in self.documents:
+        for line in self.index_lines:
             yield line.usage
 
     def texts(self, records: Iterable[StoredRecord]) -> dict[str, str]:
@@ -608,13 +608,13 @@ def read_without_records(folder: Path) -> StoredRun:
     used = used_settings(settings, file.origins)
     notes: list[str] = []
     with os_error_as_data_error(folder):
-        documents = list(read_index_lines(folder, notes))
+        index_lines = list(read_index_lines(folder, notes))
     return StoredRun(
         path=folder,
         config=StoredConfig.from_json(used.values),
         manifest=manifest,
         records=(),
-        documents=documents,
+        index_lines=index_lines,
         summary=read_summary(folder),
         origins=used.origins,
         notes=tuple(notes),

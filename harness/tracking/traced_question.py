@@ -48,7 +48,7 @@ def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestio
     """
     texts = run.texts([record for record in run.records if record.question_id in wanted])
     requests = read_requests(run.path, wanted, cut_middle)
-    indexes = {line.owner: line for line in run.documents}
+    indexes = {line.owner: line for line in run.index_lines}
     start = _start(run)
     at_a_time = _parallel(run)
     for record in run.records:

@@ -300,7 +300,7 @@ def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
         run: Its run.
     """
     answered = [record for record in run.records if record.error is None]
-    if run.documents and not any(line.question_id is None for line in run.documents):
+    if run.index_lines and not any(line.question_id is None for line in run.index_lines):
         costs.query = _query_with_own_index(costs, run, len(answered))
         costs.index = None
         costs.notes.append("its index belongs to a question and is a part of every query")
@@ -323,7 +323,7 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
     """
     if costs.query is None or costs.index is None or not n_answered:
         return None
-    built = {line.document_id for line in run.documents if not line.failed}
+    built = {line.document_id for line in run.index_lines if not line.failed}
     return costs.query + costs.index * len(built) / n_answered
 
 

@@ -336,7 +336,7 @@ def _index_reasons(run: StoredRun) -> list[str]:
     needed: set[str] = set()
     for record in run.records:
         needed.update(record.document_ids)
-    built = {line.document_id for line in run.documents if not line.failed}
+    built = {line.document_id for line in run.index_lines if not line.failed}
     if len(built) >= len(needed):
         return []
     return [f"run: the cost of {len(built)} of {len(needed)} indexes is known"]

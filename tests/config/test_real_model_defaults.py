@@ -103,7 +103,7 @@ def test_a_run_says_which_share_of_its_texts_was_cut(tmp_path: Path, command) ->
     told = json.loads(out.splitlines()[-1])
     counts = told["summary"]["texts_cut"]
     run = read_run(Path(told["run"]))
-    indexed, asked = run.documents[0].usage["index"], run.records[0].usage["search"]
+    indexed, asked = run.index_lines[0].usage["index"], run.records[0].usage["search"]
     assert counts == {"texts": indexed["texts"] + asked["texts"], "cut": indexed["texts_cut"]}
     assert 0 < counts["cut"] < counts["texts"]
     share = f"{100 * counts['cut'] / counts['texts']:.0f} % of {counts['texts']} texts"

@@ -119,10 +119,10 @@ def test_an_index_that_fails_in_each_round_has_a_line_and_a_cost_each_time(tmp_p
     for number in range(3):
         go(plan, tmp_path, retry_failed=number > 0)
     run = read_run(tmp_path / plan.folder)
-    assert [line.status for line in run.documents] == ["failed"] * 3
+    assert [line.status for line in run.index_lines] == ["failed"] * 3
     assert run.summary.index.failed == 1
     assert (
-        sum(line.usage["index"]["tokens_in"] for line in run.documents)
+        sum(line.usage["index"]["tokens_in"] for line in run.index_lines)
         == limited(tmp_path, plan, 1e6).spent()["tokens"]
     )
 

@@ -48,7 +48,7 @@ def rows(folder):
 def documents(folder):
     """The indexes of a run by document, with their costs but the seconds."""
     found = {}
-    for line in read_run(folder).documents:
+    for line in read_run(folder).index_lines:
         costs = {phase: {**spent, "seconds": None} for phase, spent in line.usage.items()}
         found[line.identity] = costs
     return found
@@ -105,8 +105,8 @@ def test_an_index_is_built_once_while_the_others_wait_and_fails_once(parallel, t
     assert sorted(method.built) == ["d0", "d1"]
     stored = read_run(result.folder)
     assert [r.error is not None for r in stored.records] == [True, False] * 4
-    assert sorted(line.status for line in stored.documents) == ["built", "failed"]
-    assert [line.usage["index"]["tokens_in"] for line in stored.documents] == [3, 3], (
+    assert sorted(line.status for line in stored.index_lines) == ["built", "failed"]
+    assert [line.usage["index"]["tokens_in"] for line in stored.index_lines] == [3, 3], (
         "a failure has its cost too"
     )
 

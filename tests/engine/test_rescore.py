@@ -144,7 +144,7 @@ def test_a_scorer_that_is_added_imports_no_code_of_the_runs_other_scorers(tmp_pa
     registry.trust(name := f"{__name__}:fussy")
     folder = go(scored_by(plain(), name, SCORER), tmp_path).folder
     before = read_run(folder)
-    monkeypatch.setattr(registry, "_trusted", set())
+    monkeypatch.setattr(registry, "_trusted_targets", set())
     rescore(folder, scorers=["flashrag.em"])
     run = read_run(folder)
     assert [r.scores for r in run.records] == [

@@ -44,7 +44,7 @@ def test_a_whole_run(tmp_path):
     shown = {"kind": "span", "document_id": "d0", "start": 0, "end": 2, "text": "w0", "sources": []}
     assert stored.records[0].shown == [shown]
     assert stored.records[0].scores["evidence_recall"] == 1.0
-    assert [(line.document_id, line.status) for line in stored.documents] == [
+    assert [(line.document_id, line.status) for line in stored.index_lines] == [
         ("d0", "built"),
         ("d1", "built"),
     ]

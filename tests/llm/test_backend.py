@@ -78,6 +78,6 @@ def test_a_name_that_is_none_and_code_that_nobody_chose_are_refused(backend, mes
 
 
 def test_what_is_no_back_end_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(registry, "shipped", lambda _: {"odd": "json:dumps"})
+    monkeypatch.setattr(registry, "targets", lambda _: {"odd": "json:dumps"})
     (problem,) = model_facts(ModelConfig(name="m", backend="odd")).problems
     assert "'odd' is not a subclass of harness.llm.backend.Backend" in problem

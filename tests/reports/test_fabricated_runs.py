@@ -252,7 +252,7 @@ def test_what_a_construction_cost_over_few_documents_has_no_verdict(tmp_path):
     own = [v for v in load() if v.entry.preset == "pecan" and v.rules[0].dataset == "musique"]
     printed = next(v for v in own if v.entry.per_document)
     for count, reasons in ((2417, []), (3, ["run: the cost of 3 of 2417 indexes is known"])):
-        run.documents[:] = [IndexLine(f"d{i}", None, "built", {}) for i in range(count)]
+        run.index_lines[:] = [IndexLine(f"d{i}", None, "built", {}) for i in range(count)]
         assert differences(printed, run).reasons == reasons
 
 

@@ -24,7 +24,7 @@ def row_of(table, method):
 class TestScores:
     def test_equal_the_summary_of_the_run(self, tmp_path):
         run = stored(tmp_path, SCORES, settings={"seed": 7})
-        expected = summarise(run.records, run.documents, run.config.with_values(seed=7)).scores[
+        expected = summarise(run.records, run.index_lines, run.config.with_values(seed=7)).scores[
             SCORE
         ]
         row = row_of(frame([run]), "pecan")
@@ -314,7 +314,7 @@ def test_replies_that_a_method_counts_are_in_the_notes_and_the_summary(kind, sen
     run = read_run(
         write_run(tmp_path, [record(0, 1.0, usage={"answer": spent[0]})], documents=[index])
     )
-    assert summarise(run.records, run.documents).replies == {kind: 3}
+    assert summarise(run.records, run.index_lines).replies == {kind: 3}
     assert sentence in frame([run])["notes"][0]
 
 

@@ -452,7 +452,7 @@ class TestReplay:
 
     def test_runs_and_questions_on_one_index_share_its_drawing(self, tmp_path, monkeypatch):
         one = playable(tmp_path, monkeypatch)
-        other = searched(tmp_path / "runs", one.documents[0].key, hash8="aaaa0000")
+        other = searched(tmp_path / "runs", one.index_lines[0].key, hash8="aaaa0000")
         (data,) = Page(page([one, other])).data
         assert len(data["graphs"]) == 1
         assert [a["replay"]["graph"] for a in data["questions"][0]["answers"]] == [0, 0]

@@ -50,7 +50,7 @@ def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):
         assert getattr(run.summary, key) == getattr(alone.summary, key)
     assert {p.name for p in folder.iterdir()} == {p.name for p in alone.folder.iterdir()}
     assert [start.shard for start in run.manifest.starts] == ["1/3", "2/3", "3/3"]
-    assert {line.document_id for line in run.documents} == {f"d{n}" for n in range(5)}
+    assert {line.document_id for line in run.index_lines} == {f"d{n}" for n in range(5)}
     assert (
         go(make_plan(WORLD.dataset()), tmp_path / "parts").summary.n_total == 12
     )  # resumes as a plain run

@@ -101,7 +101,7 @@ def _operations(tmp_path, run=_run):
 def _records(folder):
     stored = read_run(folder)
     assert {key for row in stored.records for p in row.shown for key in p} >= {"text_sha256"}
-    indexes = [(line.document_id, line.status) for line in stored.documents]
+    indexes = [(line.document_id, line.status) for line in stored.index_lines]
     return [
         *({**comparable(row), "texts": stored.texts([row])} for row in stored.records),
         *indexes,

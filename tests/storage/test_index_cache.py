@@ -202,7 +202,7 @@ def test_a_damaged_entry_is_reported_and_built_again(how, tmp_path):
     after = go(plan, tmp_path / "b", progress=progress)
     assert plan.method.built == ["d0"]
     assert [n for n in progress.notes if "is damaged" in n and "built again" in n]
-    statuses = [line.status for line in read_run(after.folder).documents]
+    statuses = [line.status for line in read_run(after.folder).index_lines]
     assert statuses == ["built", "hit"]
     assert [*map(comparable, read_run(after.folder).records)] == [
         *map(comparable, read_run(before.folder).records)
@@ -306,7 +306,7 @@ def test_an_index_of_a_question_sees_it(tmp_path):
         ("d1", "question 1", "Answer."),
         ("d0", "question 2", "Answer."),
     ]
-    built = [line.owner for line in stored.documents]
+    built = [line.owner for line in stored.index_lines]
     assert built == [("d0", "q0"), ("d1", "q1"), ("d0", "q2")]
 
 
@@ -368,7 +368,7 @@ def shared(method, out, **more):
     """The line of documents.jsonl."""
     return read_run(
         go(make_plan(World(questions=1).dataset(), method, **more), out).folder
-    ).documents[0]
+    ).index_lines[0]
 
 
 def test_a_shared_part_is_made_once_and_costs_every_index_the_same(tmp_path):

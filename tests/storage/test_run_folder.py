@@ -17,7 +17,7 @@ from harness.errors import DataError, SaveError, UserError
 from harness.storage import files
 from harness.storage.json_lines import json_line, read_with_older
 from harness.storage.records import IndexLine
-from harness.storage.run_folder import find_runs, reduced_to_numbers, read_question, read_run
+from harness.storage.run_folder import find_runs, read_question, read_run, reduced_to_numbers
 from harness.storage.run_store import RunStore
 from tests.engine.fakes import SCORER, comparable, go, make_plan
 
@@ -77,7 +77,9 @@ def test_the_numbers_of_many_records_are_packed_and_those_of_the_last_try(finish
     tracemalloc.stop()
     assert run.records_with_texts[3].prediction == first["prediction"]
     assert held < 600 * len(packed)
-    assert list(packed) == packed[:] == [reduced_to_numbers(row) for row in read_run(finished).records]
+    assert (
+        list(packed) == packed[:] == [reduced_to_numbers(row) for row in read_run(finished).records]
+    )
     assert [n for n, row in enumerate(packed) if row.stop_reason] == [3, 64, 1023]
     assert packed[-1] == packed[1023]
 
@@ -93,7 +95,7 @@ def test_records_that_were_replaced_while_they_are_streamed_are_an_error(finishe
 @pytest.mark.parametrize("name", ["records.jsonl", "documents.jsonl"])
 @pytest.mark.parametrize("tail", TAILS)
 def test_a_torn_last_line_is_repaired(tail, name, finished):
-    want, documents = rows(finished), read_run(finished).documents
+    want, documents = rows(finished), read_run(finished).index_lines
     path = finished / name
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]) + TAILS[tail](lines[-1]))
@@ -106,7 +108,7 @@ def test_a_torn_last_line_is_repaired(tail, name, finished):
     go(make_plan(), finished.parents[1], progress=progress)
     assert [n for n in progress.notes if "was torn; repaired" in n]
     assert rows(finished) == want
-    assert read_run(finished).documents[0] == documents[0]
+    assert read_run(finished).index_lines[0] == documents[0]
     assert path.read_bytes().endswith(b"\n")
 
 

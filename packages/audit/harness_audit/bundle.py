@@ -469,7 +469,7 @@ def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
     files = {
         RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
         MANIFEST: _json_bytes(run.manifest.to_json()),
-        DOCUMENTS: b"".join(json_line(line.to_json()) for line in run.documents),
+        DOCUMENTS: b"".join(json_line(line.to_json()) for line in run.index_lines),
         SUMMARY: _json_bytes(run.summary.to_json()),
     }
     if keep and texts:

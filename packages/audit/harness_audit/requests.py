@@ -203,7 +203,7 @@ def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
         answered: How many of its questions were answered.
     """
     indexes: dict[IndexOwner, Usage] = {}
-    for line in run.documents:
+    for line in run.index_lines:
         if not line.failed:  # a resumed run that met the index again counts it once
             indexes[line.owner] = line.usage
     built = 0

@@ -468,7 +468,7 @@ class _RunCheck:
         summary = self.run.summary
         records = self._rescored_records(self._compare_and_read_golds(data))
         # This reads `records` to their end, which fills `rescored_numbers`.
-        fresh = summarise(records, self.run.documents, self.run.config)
+        fresh = summarise(records, self.run.index_lines, self.run.config)
         here = flatten(fresh.of_records())
         stored = flatten(summary.of_records())
         place = f"{self.place}/{SUMMARY}"
