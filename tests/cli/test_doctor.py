@@ -119,7 +119,7 @@ def test_flops_by_formula_beside_those_of_fvcore(monkeypatch, counted):
         pytest.skip("the extra 'flops' is not installed")
     monkeypatch.setattr(
         flops.ModelShape,
-        "linear",
+        "layer_weights",
         property(lambda shape, own=flops.ModelShape.layer_weights.fget: counted * own(shape)),
     )
     folder, _ = local_folder(resolve_model(Choices(model="pocket-llama")).value)
