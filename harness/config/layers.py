@@ -458,7 +458,7 @@ def _unknown_key_error(key: str, origin: str, method: str | None) -> UserError:
     last_word = key.rpartition(".")[2]
     keys_with_same_word = [name for name in known_keys if name.partition(".")[2] == last_word]
     what = f"key '{key}' ({origin})"
-    if keys_with_same_word:
+    if keys_with_same_word:  # the sentence asks whether the first of them is meant
         return unknown_name_error(what, keys_with_same_word[0], keys_with_same_word[:1])
     close_keys = close_matches(key, [*known_keys, *top_level_keys])
     return unknown_name_error(what, key, close_keys or top_level_keys)

@@ -545,7 +545,7 @@ class _Resolver:
         Args:
             part: The part.
             part_name: Its name.
-            base: What the layers are laid over.
+            base: The settings that the layers replace.
         """
         layers: list[Layer] = []
         for origin, values in _settings_in_layers(self.layers, part.path):
@@ -556,7 +556,7 @@ class _Resolver:
             if not part_name.is_chosen or not names_another:
                 if "default" in values:
                     settings = self._settings_next_to_default(part, base, settings)
-                layers.append(Layer(origin, _laid_over_base(part, base, origin, settings)))
+                layers.append(Layer(origin, _settings_replacing_base(part, base, origin, settings)))
             elif settings:
                 unused = f"{', '.join(sorted(settings))} of {part.field} '{values['name']}'"
                 self.warnings.append(
@@ -631,17 +631,18 @@ def _with_params_for_dataset(layers: list[Layer], dataset: str | None) -> list[L
     return expanded
 
 
-def _laid_over_base(
+def _settings_replacing_base(
     part: _PartToResolve, base: _PartBase, origin: str, settings: Mapping[str, object]
 ) -> dict[str, object]:
-    """A layer's settings of a part as they are laid over its base.
+    """The settings of a user's layer in the form in which they replace those of the part's base.
 
-    Prompts of a method are read; a `source` replaces the base's package, whose path and sha256 do
-    not hold for it. Raises UserError for prompts that cannot be read.
+    Prompts of a method are read from the file that they may name. A `source` also takes away the
+    base's package, whose path and sha256 do not hold for it. Raises UserError for prompts that
+    cannot be read.
 
     Args:
         part: The part.
-        base: What the settings are laid over.
+        base: The settings that are replaced.
         origin: The origin of the settings.
         settings: The settings of the layer.
     """
@@ -657,9 +658,8 @@ def _laid_over_base(
 
 def _names_another_part(values: Mapping[str, object], chosen: str) -> bool:
     """Whether a layer's `name`, if it has one, is another part's than the chosen one's."""
-    return presets.comparable_name(str(values.get("name", chosen))) != presets.comparable_name(
-        chosen
-    )
+    name_in_layer = str(values.get("name", chosen))
+    return presets.comparable_name(name_in_layer) != presets.comparable_name(chosen)
 
 
 def _is_described(name: str, settings: list[Layer]) -> bool:

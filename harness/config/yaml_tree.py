@@ -263,7 +263,7 @@ def value_text(value: object) -> str:
 
 
 class Tree:
-    """Settings in layers laid over each other.
+    """Settings merged from layers, of which a later one replaces values of those before it.
 
     Attributes:
         values: The settings, as nested mappings.

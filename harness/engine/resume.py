@@ -37,9 +37,9 @@ def bring_up_to_date(store: RunStore, plan: PlannedRun, note: Note, retry_failed
         UserError: A stored question is not in the data set any more, or cannot be scored.
         SaveError: A file cannot be written.
     """
-    unscored = dict(store.unscored)
+    unscored_answers = dict(store.unscored_answers)
     _rescore_records(store, plan, note, retry_failed)
-    _score_unscored(store, plan, note, unscored)
+    _score_unscored(store, plan, note, unscored_answers)
     update_texts(store, plan.dataset, plan.config.dataset.keep_texts, note)
 
 
@@ -79,7 +79,7 @@ def _with_versions(versions: Mapping[str, str | None]) -> str:
 
 
 def _score_unscored(
-    store: RunStore, plan: PlannedRun, note: Note, unscored: Mapping[str, StoredRecord]
+    store: RunStore, plan: PlannedRun, note: Note, unscored_answers: Mapping[str, StoredRecord]
 ) -> None:
     """Score the answers that a stopped run left unscored, and append their records.
 
@@ -87,14 +87,14 @@ def _score_unscored(
         store: Writes the folder.
         plan: The run as it is now.
         note: Gets a sentence on how many were scored.
-        unscored: Question id -> the record of its answer, without scores.
+        unscored_answers: Question id -> the record of its answer, without scores.
     """
-    if not unscored:
+    if not unscored_answers:
         return
-    gold = _gold_by_id(plan, unscored)
-    for record in rescored(unscored.values(), plan.config.dataset, gold):
+    gold = _gold_by_id(plan, unscored_answers)
+    for record in rescored(unscored_answers.values(), plan.config.dataset, gold):
         store.append_record(record)
-    note(f"scored {len(unscored)} answers that the stopped run left unscored")
+    note(f"scored {len(unscored_answers)} answers that the stopped run left unscored")
 
 
 def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[str, Gold]:

@@ -156,7 +156,7 @@ def opened_job(
     check_questions(plan)
     folder = Path(out) / plan.folder
     with RunStore.open(folder, plan.dataset.fingerprint, progress.note, options.part) as store:
-        if store.unscored or not store.fresh:
+        if store.unscored_answers or not store.is_new_run:
             # A new folder too may have answers without scores: where several processes each ask a part
             # of the questions, one that starts after the parts were merged takes over the run's.
             bring_up_to_date(store, plan, progress.note, options.retry_failed)
@@ -277,7 +277,7 @@ class Job:
         for record in self.store.known_records():
             counted = Counted.of(record)
             questions[record.question_id] = StoredQuestion(
-                record.has_answer, counted, record.earlier
+                record.has_answer, counted, record.earlier_tries
             )
         return questions
 

@@ -227,7 +227,7 @@ class StoredRecord:
         return None
 
     @property
-    def earlier(self) -> SentUsage | None:
+    def earlier_tries(self) -> SentUsage | None:
         """What earlier tries of the question sent to models; None where there were none."""
         return cast(SentUsage | None, self.notes.get("earlier"))
 

@@ -1,12 +1,12 @@
 """The one writer of a run folder: an answer is on disk before its thread starts the next question.
 
 with RunStore.open(folder, fingerprint, note) as store:
-    store.write_run_yaml(config, origins)      run.yaml
-    store.append_texts({checksum: text})   what the reader was shown, before the record that points to it
-    store.append_answer(record)            an answer that is not scored yet
-    store.append_record(record)          its record
-    store.write_manifest(manifest)       manifest.json, replaced in one step
-    store.write_summary(numbers)         summary.json, with checksums of the others
+    store.write_run_yaml(config, origins)    run.yaml
+    store.append_texts({checksum: text})     what the reader was shown, before the record that points to it
+    store.append_answer(record)              an answer that is not scored yet
+    store.append_record(record)              its record
+    store.write_manifest(manifest)           manifest.json, replaced in one step
+    store.write_summary(numbers)             summary.json, with checksums of the others
 """
 
 from __future__ import annotations
@@ -77,28 +77,28 @@ class RunStore:
     Any thread may write; once the block has ended, nothing is written.
 
     Attributes:
-        run: The folder of the run.
+        run_folder: The folder of the run.
         part: The part of the run that it writes, None for all.
         folder: The folder of its files.
-        fresh: Whether this process began it.
-        edited: Files that had been changed since its last end.
-        unscored: Answers by question that are stored and have no record.
+        is_new_run: Whether this process began it.
+        edited_files: Files that had been changed since its last end.
+        unscored_answers: Answers by question that are stored and have no record.
     """
 
-    def __init__(self, run: Path, part: Part | None, folder: Path) -> None:
+    def __init__(self, run_folder: Path, part: Part | None, folder: Path) -> None:
         """Note what the folder holds; `open` then opens its files.
 
         Args:
-            run: The folder of the run.
+            run_folder: The folder of the run.
             part: The part of the run that it writes, None for all.
             folder: The folder of its files, locked.
         """
-        self.run = run
+        self.run_folder = run_folder
         self.part = part
         self.folder = folder
-        self.unscored: dict[str, StoredRecord] = {}
-        self.edited: list[str] = []
-        self.fresh = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(_names_in(folder))
+        self.unscored_answers: dict[str, StoredRecord] = {}
+        self.edited_files: list[str] = []
+        self.is_new_run = {MANIFEST, RECORDS, UNSCORED}.isdisjoint(_names_in(folder))
         self._lock = threading.RLock()  # documents are added by every thread of a run
         self._open_descriptors: dict[str, int] = {}  # the files of lines that are open
         self._closed = False
@@ -113,7 +113,7 @@ class RunStore:
     @contextlib.contextmanager
     def open(
         cls,
-        run: Path,
+        run_folder: Path,
         fingerprint: str | None,
         note: Callable[[str], None],
         part: Part | None = None,
@@ -124,7 +124,7 @@ class RunStore:
         is the one that the run was begun with. run.yaml stays as it is until `write_run_yaml`.
 
         Args:
-            run: The folder of the run.
+            run_folder: The folder of the run.
             fingerprint: The hash of the rows; None: no check.
             note: Called with a sentence for each repair.
             part: The part of the run that is written, None for all.
@@ -135,12 +135,12 @@ class RunStore:
             DataError: A file is damaged.
             UserError: The data changed, or parts are not merged.
         """
-        with locked_folder(run, part) as folder:
-            edited = _files_edited_by_others(folder)
+        with locked_folder(run_folder, part) as folder:
+            edited_files = _files_edited_by_others(folder)
             _repair_torn_lines(folder, note)
-            _check_same_data([run, folder], fingerprint)
-            store = cls(run, part, folder)
-            store.edited = edited
+            _check_same_data([run_folder, folder], fingerprint)
+            store = cls(run_folder, part, folder)
+            store.edited_files = edited_files
             try:
                 store._open_files()
                 yield store
@@ -157,7 +157,7 @@ class RunStore:
         self._written_index_keys |= {_index_line_key(line) for line in self.index_lines()}
         for row in read_with_older(self.folder / TEXTS, "sha256"):
             self._text_checksums.add(str(row["sha256"]))
-        self.unscored = self._read_answers_without_record()
+        self.unscored_answers = self._read_answers_without_record()
 
     def records(self) -> Iterator[StoredRecord]:
         """Stream all lines of records.jsonl in order. A question that was asked again has several,
@@ -181,7 +181,7 @@ class RunStore:
                 this name has of its questions, then what its own file has.
         """
         if self.part is not None:
-            for record in _unchecked_records(self.run / name):
+            for record in _unchecked_records(self.run_folder / name):
                 if record.question_id in self.part.question_ids:
                     yield record
         yield from _unchecked_records(self.folder / name)
@@ -198,13 +198,13 @@ class RunStore:
         record_has_answer: dict[str, bool] = {}
         for record in self.known_records():
             record_has_answer[record.question_id] = record.has_answer
-        unscored = {}
+        unscored_answers = {}
         for question_id, answer in last_answers.items():
             has_record = question_id in record_has_answer
             is_better = answer.has_answer and not record_has_answer.get(question_id)
             if not has_record or is_better:
-                unscored[question_id] = answer
-        return unscored
+                unscored_answers[question_id] = answer
+        return unscored_answers
 
     def manifest(self) -> RunManifest:
         """Read the manifest on disk; one without values before the first is written."""
@@ -221,7 +221,7 @@ class RunStore:
         # C: the same bytes in a fifth of the time, 4 ms a run.
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(values, Dumper=dumper, sort_keys=False, allow_unicode=True)
-        self._replace_file(self.run / RUN, text.encode())
+        self._replace_file(self.run_folder / RUN, text.encode())
 
     def write_manifest(self, manifest: RunManifest) -> None:
         """Replace manifest.json in one step; it is on disk when this returns. Raises SaveError."""
@@ -234,8 +234,8 @@ class RunStore:
         were changed by others since the last end. Raises SaveError.
         """
         complete = summary.with_values(files=checksums(self.folder))
-        if self.edited:
-            complete = complete.with_values(edited=self.edited)
+        if self.edited_files:
+            complete = complete.with_values(edited=self.edited_files)
         self._replace_file(self.folder / SUMMARY, json_file(complete))
         return complete
 
@@ -300,7 +300,7 @@ class RunStore:
                 return
             self._append(UNSCORED, [answer.to_json() for answer in answers])
             for answer in answers:
-                self.unscored[answer.question_id] = answer
+                self.unscored_answers[answer.question_id] = answer
             check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
 
     def append_record(self, record: StoredRecord) -> None:
@@ -318,8 +318,8 @@ class RunStore:
                 return
             self._append(RECORDS, [record.to_json() for record in records])
             for record in records:
-                self.unscored.pop(record.question_id, None)
-            if not self.unscored:
+                self.unscored_answers.pop(record.question_id, None)
+            if not self.unscored_answers:
                 # What is left there is recorded, so it counts as nothing.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._open_descriptors[UNSCORED], 0)
@@ -439,7 +439,7 @@ class RunStore:
         """
         has_batch = (self.folder / BATCHES).exists()
         has_record = next(self.records(), None) is not None
-        if has_batch or has_record or not self.fresh:
+        if has_batch or has_record or not self.is_new_run:
             return
         with contextlib.suppress(SaveError, OSError):
             check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
@@ -452,7 +452,7 @@ class RunStore:
         now.
         """
         with self._lock:
-            if RECORDS in self._open_descriptors and not self.unscored:
+            if RECORDS in self._open_descriptors and not self.unscored_answers:
                 with contextlib.suppress(SaveError, OSError):
                     check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)
                     (self.folder / UNSCORED).unlink()
