@@ -130,8 +130,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A passage that a search found, as `Tools.search` gives it to a method; `Found` is the same in
-    a record.
+    """A passage that a search found, as `Tools.search` gives it to a method; `RecordedHit` is the
+    same in a record.
 
     Attributes:
         id: The passage's id in its corpus or document.
@@ -157,7 +157,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One call of `Tools.search`, as a meter holds it; `Searched` is the same in a record.
+    """One call of `Tools.search`, as a meter holds it; `RecordedSearch` is the same in a record.
 
     Attributes:
         query: What was searched for.
@@ -173,7 +173,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecordedHit:
     """A passage that a search found, as a record holds it.
 
     Attributes:
@@ -192,13 +192,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class RecordedSearch:
     """A search as a record holds it; see Search."""
 
     query: str
     phase: str
     seconds: float
-    found: tuple[Found, ...] = ()
+    found: tuple[RecordedHit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,9 @@ NOT_SAID = "the application does not say what it used"
 
 # Keys of a record's notes.
 ANSWER_PREFIX = "answer_prefix"
-"""Whether the reply has the answer prefix: "found" or MISSING."""
+"""Whether the reply has the answer prefix: "found" or PREFIX_MISSING."""
 PREFIX_MISSING = "missing"
+"""The value of ANSWER_PREFIX for a reply that lacks it."""
 SCORE_COUNTS = "counts"
 """Counts over all answers, by scorer."""
 JUDGES = "judges"

@@ -141,7 +141,7 @@ def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
 
     with os_error_as_data_error(run.path):
         columns = reading.columns(examined)
-        read = reading.finished(NumbersInFile(run.path / RECORDS, columns))
+        read = reading.run_with_records(NumbersInFile(run.path / RECORDS, columns))
     return read, _finished(read, examination)
 
 

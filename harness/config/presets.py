@@ -61,7 +61,7 @@ class _Preset:
 
 
 _PresetByName = dict[str, _Preset]
-"""Folded name -> preset."""
+"""comparable_name of a preset -> the preset."""
 
 
 def singular(kind: str) -> str:
@@ -72,7 +72,7 @@ def singular(kind: str) -> str:
 
 
 def _presets_in_folder(folder: Path, kind: str, shown_folder: str) -> _PresetByName:
-    """List the preset files of a kind below a folder, by folded name.
+    """List the preset files of a kind below a folder, by comparable_name.
 
     Args:
         folder: A folder like configs/.
@@ -111,7 +111,7 @@ _read_shipped_file = functools.cache(read_yaml)
 
 
 def _all_presets(kind: str) -> _PresetByName:
-    """List all presets of a kind, by folded name.
+    """List all presets of a kind, by comparable_name.
 
     Of equal names the user's own (HARNESS_CONFIGS) counts, then this project's, then those of
     installed packages. Raises UserError.
@@ -161,10 +161,11 @@ def _with_full_paths(value: object, folder: Path, is_path: bool = False) -> obje
     if isinstance(value, dict):
         with_full_paths: dict[str, object] = {}
         for key, inner in value.items():
-            with_full_paths[key] = _with_full_paths(inner, folder, is_path or key in _PATH_KEYS)
+            is_inner_path = is_path or key in _PATH_KEYS
+            with_full_paths[key] = _with_full_paths(inner, folder, is_path=is_inner_path)
         return with_full_paths
     if isinstance(value, list):
-        return [_with_full_paths(inner, folder, is_path) for inner in value]
+        return [_with_full_paths(inner, folder, is_path=is_path) for inner in value]
     if not is_path or not isinstance(value, str):
         return value
     is_in_folder = value != "" and (folder / value).exists()
@@ -225,10 +226,10 @@ def _values_of(kind: str, preset: _Preset) -> dict[str, object]:
     if preset.shown_name.startswith("configs/"):
         return _read_shipped_file(preset.path, preset.shown_name)
     own_folder = Path(os.environ[ENV]).absolute()
-    values = read_yaml(preset.path, preset.shown_name)
-    return {
-        key: _with_full_paths(value, own_folder, key in _PATH_KEYS) for key, value in values.items()
-    }
+    with_full_paths: dict[str, object] = {}
+    for key, value in read_yaml(preset.path, preset.shown_name).items():
+        with_full_paths[key] = _with_full_paths(value, own_folder, is_path=key in _PATH_KEYS)
+    return with_full_paths
 
 
 def download_notes(dataset: str) -> list[str]:

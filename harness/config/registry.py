@@ -150,16 +150,20 @@ def load(target: str, base: type | None = None, section: str = "methods") -> Any
         UnknownName: No such module or name.
         CannotRun: The module needs a package that is not installed.
     """
-    known = targets(section)
-    module_name, colon, name = known.get(target, target).partition(":")
-    if not colon or not module_name or not name.isidentifier():
-        raise UnknownName(
-            section.removesuffix("s"), target, known, "your own code is of the form module:name"
-        )
-    if target not in known:
+    target_by_short_name = targets(section)
+    full_target = target_by_short_name.get(target, target)
+    module_name, colon, name = full_target.partition(":")
+    is_well_formed = module_name != "" and colon != "" and name.isidentifier()
+    if not is_well_formed:
+        kind = section.removesuffix("s")
+        where_to_look = "your own code is of the form module:name"
+        raise UnknownName(kind, target, target_by_short_name, where_to_look)
+    if target not in target_by_short_name:
         check_trusted(target)
-    loaded = import_target(known.get(target, target))
-    if base is not None and not (isinstance(loaded, type) and issubclass(loaded, base)):
+    loaded = import_target(full_target)
+    if base is None:
+        return loaded
+    if not isinstance(loaded, type) or not issubclass(loaded, base):
         raise UserError(f"'{target}' is not a subclass of {base.__module__}.{base.__name__}")
     return loaded
 

@@ -606,7 +606,7 @@ def _default_reader(dataset_format: str) -> str:
     """The name of the model that reads a data set of this format where nothing names a reader; ""
     where configs/registry.yaml names none.
     """
-    readers = registry.targets("readers")
+    readers = registry.targets("readers")  # "any other" is a key of it too
     return readers.get(dataset_format, readers["any other"])
 
 

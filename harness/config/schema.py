@@ -66,7 +66,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-ELSEWHERE = "elsewhere"
+MADE_ELSEWHERE = "elsewhere"
 """The implementation of the method of a run that another tool made (harness import)."""
 
 

@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from harness.config.schema import ELSEWHERE, DatasetConfig
+from harness.config.schema import MADE_ELSEWHERE, DatasetConfig
 from harness.errors import ConfigError, UserError, unknown_name_error
 from harness.storage.stored_config import StoredConfig
 from harness.storage.yaml_text import Loader as SafeLoader
@@ -491,6 +491,6 @@ def dataset_of_run(config: StoredConfig, folder: str) -> DatasetConfig:
     for them. Raises UserError, which names `folder`.
     """
     values: dict[str, object] = config.dataset.to_json()
-    if config.method.implementation == ELSEWHERE:
+    if config.method.implementation == MADE_ELSEWHERE:
         values = {"instruction": "", "max_answer_tokens": 1, **values}
     return part_of_run(DatasetConfig, values, folder)

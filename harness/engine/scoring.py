@@ -42,7 +42,7 @@ from harness.types import (
     SCORE_COUNTS,
     SCORING,
     Gold,
-    Searched,
+    RecordedSearch,
     Shown,
     lacks_only_scores,
 )
@@ -74,7 +74,7 @@ def score_reply(
     shown: Sequence[Shown],
     gold: Gold,
     seconds: float | None = None,
-    searches: Sequence[Searched] | None = None,
+    searches: Sequence[RecordedSearch] | None = None,
 ) -> Verdict:
     """Score a reply: its text after the data set's answer prefix where one is required, the answer
     in it where a schema is, else all of it. Raises what a scorer raises.

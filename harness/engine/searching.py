@@ -22,7 +22,17 @@ from harness.method import Hit, Retriever
 from harness.retrieval.open_corpus import OpenIndex, open_corpus
 from harness.retrieval.own_documents import search_documents
 from harness.retrieval.rankers import ROLE
-from harness.types import GAP, Answer, Document, Found, Passage, Search, Searched, SearchHit, Shown
+from harness.types import (
+    GAP,
+    Answer,
+    Document,
+    Passage,
+    RecordedHit,
+    RecordedSearch,
+    Search,
+    SearchHit,
+    Shown,
+)
 
 
 @dataclass(frozen=True)
@@ -179,7 +189,9 @@ def _as_quote(piece: Shown, texts: Mapping[str, str]) -> Shown:
     return replace(piece, sources=())
 
 
-def searches_of(meter: Meter, documents: Sequence[Document], pages: Pages) -> tuple[Searched, ...]:
+def searches_of(
+    meter: Meter, documents: Sequence[Document], pages: Pages
+) -> tuple[RecordedSearch, ...]:
     """The searches of a question as its record holds them.
 
     Args:
@@ -188,10 +200,10 @@ def searches_of(meter: Meter, documents: Sequence[Document], pages: Pages) -> tu
         pages: Id of a document -> its named parts.
     """
     titled = _places_by_title(documents, pages)
-    searches: list[Searched] = []
+    searches: list[RecordedSearch] = []
     for search in meter.searches:
         found = tuple(_found(hit, documents, pages, titled) for hit in search.hits)
-        searches.append(Searched(search.query, search.phase, search.seconds, found))
+        searches.append(RecordedSearch(search.query, search.phase, search.seconds, found))
     return tuple(searches)
 
 
@@ -204,7 +216,7 @@ def _found(
     documents: Sequence[Document],
     pages: Pages,
     titled: Mapping[str, Sequence[TitledPlace]],
-) -> Found:
+) -> RecordedHit:
     """A hit as the record holds it: with the places, in the question's documents, of its text and
     of its title.
 
@@ -216,7 +228,7 @@ def _found(
     """
     placed = with_places(Answer("", (hit.shown,)), documents, pages)
     places = titled.get(_title_key(hit.title), ())
-    return Found(hit.id, hit.title, round(hit.score, 6), placed.shown, tuple(places))
+    return RecordedHit(hit.id, hit.title, round(hit.score, 6), placed.shown, tuple(places))
 
 
 def _title_key(title: str) -> str:

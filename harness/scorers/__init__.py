@@ -27,7 +27,7 @@ from harness.config.schema import digest
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
 from harness.storage.own_code_hash import own_code
-from harness.types import NOT_SAID, Gold, Searched, Shown
+from harness.types import NOT_SAID, Gold, RecordedSearch, Shown
 
 __all__ = [
     "ScoreError",
@@ -420,7 +420,7 @@ def score_answer(
     shown: Sequence[Shown],
     gold: Gold,
     seconds: float | None = None,
-    searches: Sequence[Searched] | None = None,
+    searches: Sequence[RecordedSearch] | None = None,
 ) -> ScoreSheet:
     """Judge one answer by every scorer in `names`, order kept.
 
@@ -482,7 +482,7 @@ def _counts_of_answer(scorer: Scorer, prediction: str, gold: Gold) -> list[int] 
         return None
 
 
-def _value_of_searches(name: str, searches: Sequence[Searched] | None, gold: Gold) -> object:
+def _value_of_searches(name: str, searches: Sequence[RecordedSearch] | None, gold: Gold) -> object:
     """What a scorer of kind "searches" returns for one question; None where it gives no score.
 
     Args:
@@ -539,7 +539,7 @@ def _value_of_answer(
 
 
 def _why_no_score(
-    scorer: Scorer, shown: Sequence[Shown], gold: Gold, searches: Sequence[Searched] | None
+    scorer: Scorer, shown: Sequence[Shown], gold: Gold, searches: Sequence[RecordedSearch] | None
 ) -> str:
     """The reason why a scorer gave a question no score, "no supporting marks".
 

@@ -45,7 +45,7 @@ class Scorer:
     answer          a text and its accepted answers
     short_answers   a text and, for each sub-question, its accepted answers (Gold.extra["short_answers"])
     shown           what the reader saw and Gold.supporting
-    searches        the searches of a question (harness.types.Searched) and Gold.supporting
+    searches        the searches of a question (harness.types.RecordedSearch) and Gold.supporting
     indices         predicted and gold paragraph numbers
     facts           predicted and gold [title, sentence number]
     paragraphs      predicted and gold paragraph texts

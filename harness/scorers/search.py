@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 from harness.scorers.base import mean, published
 from harness.scorers.evidence import shown_spans, supporting_hits
-from harness.types import Searched, Support
+from harness.types import RecordedSearch, Support
 
 scorer = published("this project")
 
 
 @scorer("search_recall", "share of supporting passages that a search found", "searches")
 def search_recall(
-    searches: Sequence[Searched],
+    searches: Sequence[RecordedSearch],
     supporting: Sequence[Support],
     *,
     gold_passages: Sequence[str] = (),
@@ -57,7 +57,7 @@ def search_recall(
     "search_recall_answer", "share of passages holding the answer that a search found", "searches"
 )
 def search_recall_answer(
-    searches: Sequence[Searched],
+    searches: Sequence[RecordedSearch],
     supporting: Sequence[Support],  # noqa: ARG001 - other passages than these
     *,
     holding_answer: Sequence[Sequence[str | int]] = (),
@@ -82,7 +82,7 @@ def search_recall_answer(
     "searches",
 )
 def search_recall_pages(
-    searches: Sequence[Searched], supporting: Sequence[Support]
+    searches: Sequence[RecordedSearch], supporting: Sequence[Support]
 ) -> float | None:
     """`search_recall` by titles: a supporting passage counts where a passage with its title is
     found.

@@ -23,7 +23,7 @@ from harness.storage import run_schema
 from harness.storage.json_lines import read_lines
 from harness.storage.record_notes import JudgeNote, Notes, flags_of, judgements_of
 from harness.storage.run_files import DOCUMENTS
-from harness.types import Found, Searched, Shown, ShownKind, lacks_only_scores
+from harness.types import RecordedHit, RecordedSearch, Shown, ShownKind, lacks_only_scores
 
 Status = Literal["built", "hit", "failed"]
 """How a run got an index: built now, found in the cache, or not at all."""
@@ -63,7 +63,7 @@ class StoredStep(TypedDict, total=False):
 
 
 class StoredFound(TypedDict):
-    """A passage that a search found, as harness.types.Found."""
+    """A passage that a search found, as harness.types.RecordedHit."""
 
     id: str
     title: str
@@ -73,7 +73,7 @@ class StoredFound(TypedDict):
 
 
 class StoredSearch(TypedDict):
-    """A search, as harness.types.Searched."""
+    """A search, as harness.types.RecordedSearch."""
 
     query: str
     phase: str
@@ -109,24 +109,24 @@ def parse_shown(piece: StoredPiece) -> Shown:
     )
 
 
-def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[Searched, ...] | None:
-    """Turn a record's stored searches into Searched values; None where none were recorded."""
+def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[RecordedSearch, ...] | None:
+    """Turn a record's stored searches into RecordedSearch values; None where none were recorded."""
     if searches is None:
         return None
     return tuple(map(_parse_search, searches))
 
 
-def _parse_search(search: StoredSearch) -> Searched:
-    """Turn one stored search, with the passages it found, into a Searched."""
+def _parse_search(search: StoredSearch) -> RecordedSearch:
+    """Turn one stored search, with the passages it found, into a RecordedSearch."""
     found = tuple(map(_parse_passage, search["found"]))
-    return Searched(search["query"], search["phase"], search["seconds"], found)
+    return RecordedSearch(search["query"], search["phase"], search["seconds"], found)
 
 
-def _parse_passage(passage: StoredFound) -> Found:
-    """Turn one stored passage of a search into a Found; its texts and pages become tuples."""
+def _parse_passage(passage: StoredFound) -> RecordedHit:
+    """Turn one stored passage of a search into a RecordedHit; its texts and pages become tuples."""
     shown = tuple(map(parse_shown, passage["shown"]))
     pages = tuple((document_id, start, end) for document_id, start, end in passage["pages"])
-    return Found(passage["id"], passage["title"], passage["score"], shown, pages)
+    return RecordedHit(passage["id"], passage["title"], passage["score"], shown, pages)
 
 
 RECORD_KEYS = (

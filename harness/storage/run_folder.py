@@ -420,9 +420,9 @@ class RecordPass:
         noted_records = _noting_text_checksums(records, self.text_checksums)
         return _make_columns(map(reduced_to_numbers, noted_records), self.run.config.dataset.format)
 
-    def finished(self, records: Sequence[StoredRecord]) -> StoredRun:
-        """The run of this pass with `records`, and with the notes on torn lines and missing
-        texts.
+    def run_with_records(self, records: Sequence[StoredRecord]) -> StoredRun:
+        """A copy of the run with `records`, and with notes on torn lines and missing texts that this
+        pass found.
         """
         notes = [*self.notes, *self.run.notes]
         all_checksums = set(chain.from_iterable(self.text_checksums.values()))
@@ -463,7 +463,7 @@ def read_run(folder: Path, *, hold: Hold = "all") -> StoredRun:
     """
     reading = RecordPass(read_without_records(Path(folder)))
     with os_error_as_data_error(folder):
-        return reading.finished(_read_records_to_hold(reading, hold))
+        return reading.run_with_records(_read_records_to_hold(reading, hold))
 
 
 def _read_records_to_hold(reading: RecordPass, hold: Hold) -> Sequence[StoredRecord]:
@@ -570,7 +570,7 @@ def read_question(folder: Path, question_id: str) -> StoredRun:
         last_record = matching[-1:]  # [] for a question without a record
         for record in last_record:
             reading.text_checksums[question_id] = text_pointers(record)
-        run = reading.finished(last_record)
+        run = reading.run_with_records(last_record)
     if not run.records:
         return read_run(folder)
     return run

@@ -25,7 +25,7 @@ from harness import scorers
 from harness.api.option import choice
 from harness.config.layers import FOLDER, Choices
 from harness.config.resolve import resolve_dataset
-from harness.config.schema import ELSEWHERE, DatasetConfig, digest
+from harness.config.schema import MADE_ELSEWHERE, DatasetConfig, digest
 from harness.cost.usage import PhaseUsage
 from harness.datasets import Dataset, load
 from harness.datasets.rows import id_from_text
@@ -313,7 +313,7 @@ def _settings(
         scores: Names of the scores.
     """
     return {
-        "method": {"name": run.method, "implementation": ELSEWHERE, "mark": "imported"},
+        "method": {"name": run.method, "implementation": MADE_ELSEWHERE, "mark": "imported"},
         "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": scores},
         "model": {"name": run.model},
         "seed": repeat - 1,
@@ -379,7 +379,11 @@ def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str])
     if name is None:
         # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
         made = DatasetConfig(
-            name=run.dataset, format=ELSEWHERE, instruction="", max_answer_tokens=1, scorers=("",)
+            name=run.dataset,
+            format=MADE_ELSEWHERE,
+            instruction="",
+            max_answer_tokens=1,
+            scorers=("",),
         )
         return made.model_copy(update={"scorers": tuple(own)})
     preset = questions.config(name)
