@@ -215,8 +215,8 @@ def write_vectors(folder: Path, passages: int, encoder: EncoderConfig) -> None:
     place.mkdir(parents=True)
     width = load_encoder(encoder, Meter(), "retriever").encode(["width"], "passage").shape[1]
     draw = np.random.default_rng(0)
-    for number, start in enumerate(range(0, passages, dense_index.SIZE)):
-        count = min(dense_index.SIZE, passages - start)
+    for number, start in enumerate(range(0, passages, dense_index.PASSAGES_PER_FILE)):
+        count = min(dense_index.PASSAGES_PER_FILE, passages - start)
         vectors = draw.standard_normal((count, width), dtype=np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         np.save(place / f"{number:05}.npy", vectors)

@@ -25,7 +25,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import field_validator
 
-from harness.entities.recogniser import checked_name, install_problem, packages, recogniser
+from harness.entities.recogniser import (
+    check_recogniser_name,
+    install_problem,
+    load_recogniser,
+    recogniser_packages,
+)
 from harness.errors import Missing
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting, setting
@@ -68,7 +73,7 @@ class LinearRAGConfig(MethodConfig):
     @classmethod
     def _check_recogniser(cls, value: str) -> str:
         """Return the name of a recogniser. Raises ValueError for one that does not exist."""
-        return checked_name(value)
+        return check_recogniser_name(value)
 
 
 @dataclass(frozen=True)
@@ -291,7 +296,7 @@ class LinearRAG(ReadingMethod):
     def index_packages(self) -> tuple[str, ...]:
         """The packages of the tool that finds names, on whose versions the index depends; () for
         the rules."""
-        return packages(self.config.recogniser)
+        return recogniser_packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
         """No sentence, as no setting is wrong by itself; checks that the tool that finds names is
@@ -332,7 +337,7 @@ class LinearRAG(ReadingMethod):
 
     def _names(self, text: str) -> list[str]:
         """The names that the chosen recogniser finds in a text."""
-        return recogniser(self.config.recogniser).names(text)
+        return load_recogniser(self.config.recogniser).names(text)
 
     def most_shown(self) -> int | None:
         """The most passages that a reader is shown: the setting k."""

@@ -11,7 +11,7 @@ none, unless a word follows that opens sentences ("The").
 import re
 from collections.abc import Iterator
 
-from harness.entities.recogniser import COMMON
+from harness.entities.recogniser import SENTENCE_OPENERS
 
 # No mark may stand before the first one and nothing is given back (++, *+): a line of 200,000 dots
 # is read once.
@@ -32,7 +32,7 @@ _OTHERS = "St Jr Sr Inc Ltd Co Corp Bros Ave Rd Blvd Dept Univ Assn al est appro
 _WITH_NAME = frozenset(_TITLES.split())
 _WITH_NUMBER = frozenset(_NUMBERED.split())
 _WITHIN = frozenset(_OTHERS.split())
-_OPENERS = COMMON - {"will", "may"}  # these two are names, too
+_OPENERS = SENTENCE_OPENERS - {"will", "may"}  # these two are names, too
 
 
 def sentence_ends(

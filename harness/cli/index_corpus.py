@@ -22,7 +22,7 @@ from harness.config.resolve import DEFAULTS, resolve_encoder
 from harness.config.schema import EncoderConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError
-from harness.retrieval.corpus import file_of_folder
+from harness.retrieval.corpus import write_folder_as_corpus
 from harness.retrieval.search_index import KINDS, IndexRequest, build_index
 
 
@@ -70,7 +70,13 @@ def index_corpus(
     if path.is_dir():
         path = _file_of(path, folder)
 
-    request = IndexRequest(path, folder, kind, settled, words)
+    request = IndexRequest(
+        corpus_file=path,
+        folder=folder,
+        kind=kind,
+        encoder=settled,
+        words_per_passage=words,
+    )
     work = partial(_build, request, as_json=json)
     return until_interrupted(work, "interrupted; the same command goes on")
 
@@ -79,7 +85,7 @@ def _build(request: IndexRequest, *, as_json: bool) -> int:
     """Build an index and print where it is and what it holds. Returns the exit code 0."""
     with stage_progress() as progress:
         facts = build_index(request, progress)
-    folder = request.out
+    folder = request.folder
     if as_json:
         print(json_.dumps({"folder": str(folder), **facts.described.to_json()}))
         return 0
@@ -122,7 +128,7 @@ def _file_of(folder: Path, out: Path) -> Path:
     """Write the pages of a folder as one corpus file into the folder `out`, with a warning for each
     page that is left out.
     """
-    path, notes = file_of_folder(folder, out)
+    path, notes = write_folder_as_corpus(folder, out)
     for note in notes:
         say(f"warning: {note}")
     return path

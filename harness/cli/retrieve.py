@@ -25,9 +25,13 @@ from harness.config.schema import DatasetConfig, EncoderConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.datasets.retrieved import load_questions
 from harness.errors import ConfigError, UserError
-from harness.retrieval.corpus import file_of_folder
-from harness.retrieval.retrieval_run import Request, RetrievalResult, check_packages
-from harness.retrieval.retrieval_run import retrieve as write_retrieved
+from harness.retrieval.corpus import write_folder_as_corpus
+from harness.retrieval.retrieval_run import (
+    RetrievalRequest,
+    RetrievalResult,
+    check_packages,
+    write_retrieved,
+)
 from harness.storage.files import check_home, home
 
 _BM25 = "bm25"
@@ -98,8 +102,13 @@ def retrieve(options: RetrieveOptions, json: Json = False) -> int:
     check_packages(encoder)
     corpus = _corpus_file(options.corpus)
     target = _target_file(options, dataset)
-    request = Request(
-        corpus, encoder, options.top, options.words, _index_folder(options, corpus), target
+    request = RetrievalRequest(
+        corpus_file=corpus,
+        encoder=encoder,
+        max_documents=options.top,
+        words_per_passage=options.words,
+        index_folder=_index_folder(options, corpus),
+        out=target,
     )
     questions = load_questions(dataset, options.limit)
     source = {"name": dataset.name, "split": dataset.split, "data": dataset.hub}
@@ -133,7 +142,7 @@ def _corpus_file(corpus: str) -> Path:
     check_home()
     if not path.is_dir():
         return path
-    file, notes = file_of_folder(path, home() / "retrieval")
+    file, notes = write_folder_as_corpus(path, home() / "retrieval")
     for note in notes:
         say(f"warning: {note}")
     return file
@@ -206,8 +215,8 @@ def _print_json(result: RetrievalResult, target: Path) -> None:
     line = {
         "file": str(target),
         **result.manifest,
-        "answer_recall": recall.share(recall.words),
-        "answer_recall_substring": recall.share(recall.characters),
+        "answer_recall": recall.percentage(recall.words),
+        "answer_recall_substring": recall.percentage(recall.characters),
     }
     print(json_.dumps(line))
 
@@ -220,15 +229,15 @@ def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
         target: The file.
         top: The most documents of a question.
     """
-    corpus = result.corpus
-    print(f"{target}: {result.questions} questions, at most {top} documents each")
-    searched = f"{corpus.passages:,} passages of {corpus.documents:,} documents"
-    if corpus.without_text:
-        searched += f"; {corpus.without_text:,} rows without text are left out"
-    print(f"  {result.retriever} over {searched}")
+    counts = result.corpus_counts
+    print(f"{target}: {result.n_with_documents} questions, at most {top} documents each")
+    searched = f"{counts.n_passages:,} passages of {counts.n_documents:,} documents"
+    if counts.n_rows_without_text:
+        searched += f"; {counts.n_rows_without_text:,} rows without text are left out"
+    print(f"  {result.retriever_name} over {searched}")
     recall = result.recall
-    in_words = recall.share(recall.words)
-    in_characters = recall.share(recall.characters)
+    in_words = recall.percentage(recall.words)
+    in_characters = recall.percentage(recall.characters)
     if in_words is not None:
         shares = f"{in_words:.1f} in whole words, {in_characters:.1f} as a string of characters"
         print(f"  answer recall@{top}: {shares} ({recall.questions} questions)")
@@ -247,9 +256,9 @@ def _print_next_step(result: RetrievalResult, target: Path, dataset: str) -> Non
         target: The file.
         dataset: The data set's name.
     """
-    if result.without:
+    if result.n_without_documents:
         say(
-            f"warning: no passage matches {result.without} questions; they are answered from no "
+            f"warning: no passage matches {result.n_without_documents} questions; they are answered from no "
             "text"
         )
     settings = [f"dataset.documents={target}"]

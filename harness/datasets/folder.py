@@ -310,7 +310,7 @@ def name_in_tables(folder: Path) -> str:
     """The name of a folder in tables: its own, or "NAME-folder" where a data set is called so."""
     name = folder.resolve().name.lstrip(".") or PRESET
     taken_names = set(map(presets.comparable_name, presets.names("datasets")))
-    taken_names.remove(presets.comparable_name(PRESET))
+    taken_names.discard(presets.comparable_name(PRESET))
     if presets.comparable_name(name) in taken_names:
         return f"{name}-folder"
     return name

@@ -33,7 +33,7 @@ from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_info import needs_conversion
 from harness.method.abilities import ChecksModels, UsesAdapters, used_adapters
-from harness.retrieval.served import identity_of, needs_vector, problems_of
+from harness.retrieval.served import find_problems, needs_vector, retriever_identity
 from harness.storage.manifest_file import ModelIdentity
 
 _AS_READER = "as the reader"
@@ -349,11 +349,11 @@ class ModelPlanner:
         traits = self._method.traits
         if config is None or not (traits.takes_retriever or traits.searches):
             return None
-        problems = problems_of(config)
+        problems = find_problems(config)
         if problems:
             self.findings.problems += problems
             return None
-        self._identities["retriever"] = dict(identity_of(config))
+        self._identities["retriever"] = dict(retriever_identity(config))
         return config
 
     def _encoder_roles(self, retriever: RetrieverConfig | None) -> list[str]:

@@ -11,7 +11,7 @@ from harness.engine.asked_questions import AskedQuestions
 from harness.engine.findings import Findings
 from harness.errors import call_noting_problem
 from harness.method import Method
-from harness.retrieval.open_corpus import corpus_facts
+from harness.retrieval.open_corpus import read_corpus_facts
 from harness.retrieval.search_index import CorpusDescription
 
 
@@ -107,7 +107,7 @@ def plan_corpus(settings: Settings, method: Method, findings: Findings) -> Plann
     if not method.traits.reads_documents:
         findings.warnings.append(f"'{name}' reads no documents: it does not use --corpus")
         return None
-    facts = call_noting_problem(findings.problems, corpus_facts, place)
+    facts = call_noting_problem(findings.problems, read_corpus_facts, place)
     if facts is None:
         return None
     passages: int | None = settings.general.corpus_passages

@@ -19,7 +19,7 @@ from harness.cost.meter import Meter
 from harness.engine.named_sources import Pages, with_places
 from harness.engine.planned_corpus import PlannedCorpus
 from harness.method import Hit, Retriever
-from harness.retrieval.open_corpus import OpenIndex, open_corpus
+from harness.retrieval.open_corpus import SearchableIndex, open_corpus
 from harness.retrieval.own_documents import search_documents
 from harness.retrieval.rankers import ROLE
 from harness.types import (
@@ -44,7 +44,7 @@ class Searcher:
         documents: The question's own documents; () with a corpus.
     """
 
-    index: OpenIndex | None
+    index: SearchableIndex | None
     documents: Sequence[Document]
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
@@ -127,7 +127,7 @@ class RunSearches:
             corpus: The run's corpus; None where questions search their own documents.
         """
         self.corpus = corpus
-        self._index: OpenIndex | None = None
+        self._index: SearchableIndex | None = None
         self._lock = threading.Lock()
 
     def searcher(self, documents: Sequence[Document]) -> Searcher:

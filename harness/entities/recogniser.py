@@ -1,9 +1,9 @@
 """Named entities of a text, behind one interface: rules that need no download, or a library that is
 installed.
 
-    recogniser("rules").names("Toren was born in Kelford in 1907.")     ["Toren", "Kelford", "1907"]
-    recogniser("spacy")            spaCy with en_core_web_sm;  "spacy:en_core_web_lg" names another pipeline
-    recogniser("stanza")           Stanza's English one (the Stanford group's successor of CoreNLP);  "stanza:de"
+    load_recogniser("rules").names("Toren was born in Kelford in 1907.")     ["Toren", "Kelford", "1907"]
+    load_recogniser("spacy")       spaCy with en_core_web_sm;  "spacy:en_core_web_lg" names another pipeline
+    load_recogniser("stanza")      Stanza's English one (the Stanford group's successor of CoreNLP);  "stanza:de"
 
 The rules: a run of capitalised words is a name, small words inside it included ("Lord of the
 Isles"), and so is a date or a year. A capital at the start of a sentence proves nothing, so a
@@ -20,14 +20,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from harness.errors import CannotRun, UnknownName
 
 RECOGNISERS = ("rules", "spacy", "stanza")
-_DEFAULTS = {"spacy": "en_core_web_sm", "stanza": "en"}
+_DEFAULT_MODELS = {"spacy": "en_core_web_sm", "stanza": "en"}
 # Questions in flight load and use a library's model one after the other.
-_in_turn = threading.Lock()
+_lock_of_models = threading.Lock()
 
 
 class Recogniser(Protocol):
@@ -45,12 +45,14 @@ class Recogniser(Protocol):
         """The named entities of a text as they are written there, in order, none twice."""
 
 
-def checked_name(name: str) -> str:
+def check_recogniser_name(name: str) -> str:
     """Return `name` if it is "rules" or names a library ("spacy", "stanza:de").
 
     Raises UnknownName for another; whether the library is installed is not looked at.
     """
-    if name.partition(":")[0] not in RECOGNISERS or (name.startswith("rules") and name != "rules"):
+    library_or_rules, colon, _ = name.partition(":")
+    is_rules_with_model = library_or_rules == "rules" and bool(colon)
+    if library_or_rules not in RECOGNISERS or is_rules_with_model:
         raise UnknownName(
             "named-entity tool",
             name,
@@ -60,21 +62,21 @@ def checked_name(name: str) -> str:
     return name
 
 
-def packages(name: str) -> tuple[str, ...]:
+def recogniser_packages(name: str) -> tuple[str, ...]:
     """The packages whose version changes the names that are recognised; () for the rules.
 
     "spacy" -> ("spacy", "en_core_web_sm"), as spaCy's models are packages; "stanza" -> ("stanza",).
     Raises UnknownName.
     """
-    library, _, model = checked_name(name).partition(":")
+    library, _, model = check_recogniser_name(name).partition(":")
     if library == "rules":
         return ()
     if library == "spacy":  # its models are packages
-        return ("spacy", model or _DEFAULTS["spacy"])
+        return ("spacy", model or _DEFAULT_MODELS["spacy"])
     return (library,)
 
 
-def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
+def install_problem(name: str, setting_for_rules: str = "method.recogniser=rules") -> str:
     """A sentence on the package or model that a recogniser lacks, and how to install it; "" for
     none.
 
@@ -82,26 +84,26 @@ def install_problem(name: str, rules: str = "method.recogniser=rules") -> str:
 
     Args:
         name: The recogniser's, "spacy".
-        rules: The setting that chooses the rules instead, for the sentence.
+        setting_for_rules: The setting that chooses the rules instead, for the sentence.
 
     Raises:
         UnknownName: There is no such recogniser.
     """
-    library, _, model = checked_name(name).partition(":")
+    library, _, model = check_recogniser_name(name).partition(":")
     if library == "rules":
         return ""
-    model = model or _DEFAULTS[library]
-    fetch = _fetch_command(library, model)
+    model = model or _DEFAULT_MODELS[library]
+    fetch_command = _fetch_command(library, model)
     needs = f"the named-entity tool '{name}' needs the package {library} and its model '{model}'"
     if find_spec(library) is None:
-        lacks = f"{library} is not installed"
-        steps = f"pip install {library}, then {fetch}"
+        lack = f"{library} is not installed"
+        steps = f"pip install {library}, then {fetch_command}"
     elif not _has_model(library, model):
-        lacks = "the model is not here"
-        steps = fetch
+        lack = "the model is not here"
+        steps = fetch_command
     else:
         return ""
-    return f"{needs}, and {lacks}; run: {steps}, or use the rules: --set {rules}"
+    return f"{needs}, and {lack}; run: {steps}, or use the rules: --set {setting_for_rules}"
 
 
 def _fetch_command(library: str, model: str) -> str:
@@ -121,36 +123,36 @@ def _has_model(library: str, model: str) -> bool:
         model: The library's name for the model.
     """
     if library == "spacy":
-        return Path(model).is_dir() or (model.isidentifier() and find_spec(model) is not None)
-    folder = os.environ.get("STANZA_RESOURCES_DIR") or Path.home() / "stanza_resources"
-    return (Path(folder) / model / "ner").is_dir()
+        is_installed_package = model.isidentifier() and find_spec(model) is not None
+        return is_installed_package or Path(model).is_dir()
+    stanza_folder = os.environ.get("STANZA_RESOURCES_DIR") or Path.home() / "stanza_resources"
+    return (Path(stanza_folder) / model / "ner").is_dir()
 
 
-def recogniser(name: str) -> Recogniser:
-    """The recogniser with this name, loaded once a process.
+def load_recogniser(name: str) -> Recogniser:
+    """Load the recogniser with this name, once in a process.
 
     Raises UnknownName, and CannotRun where its library or model is missing.
     """
-    with _in_turn:  # `cache` lets each thread load a model of its own
-        return _load(name)
+    with _lock_of_models:  # `cache` lets each thread load a model of its own
+        return _make_recogniser(name)
 
 
 @cache
-def _load(name: str) -> Recogniser:
+def _make_recogniser(name: str) -> Recogniser:
     """Make the recogniser with this name, at the first call; later ones get the same object."""
-    library, _, model = checked_name(name).partition(":")
+    library, _, model = check_recogniser_name(name).partition(":")
     if library == "rules":
-        return _Rules()
-    return _Library(name, library, model or _DEFAULTS[library])
+        return _RulesRecogniser()
+    return _LibraryRecogniser(name, library, model or _DEFAULT_MODELS[library])
 
 
-class _Library:
+class _LibraryRecogniser:
     """A recogniser by spaCy or Stanza, which both give a text's entities as `ents` with a
     `text`."""
 
     def __init__(self, name: str, library: str, model: str) -> None:
-        """Load a library's model, as `_pipeline`; `identity` has its name and the library's
-        version.
+        """Load a library's model. `identity` has its name and the library's version.
 
         Args:
             name: The recogniser's, as in a config.
@@ -172,12 +174,16 @@ class _Library:
             if library == "spacy":
                 self._pipeline: Any = module.load(model)
             else:
-                quiet = {"download_method": None, "verbose": False}
-                self._pipeline = module.Pipeline(lang=model, processors="tokenize,ner", **quiet)
+                self._pipeline = module.Pipeline(
+                    lang=model,
+                    processors="tokenize,ner",
+                    download_method=None,
+                    verbose=False,
+                )
         except Exception as error:  # each library has errors of its own for a model that is missing
-            how = _fetch_command(library, model)
+            command = _fetch_command(library, model)
             raise CannotRun(
-                f"the named-entity tool '{name}' has no model '{model}' here; fetch it: {how}"
+                f"the named-entity tool '{name}' has no model '{model}' here; fetch it: {command}"
             ) from error
         self.name = name
         self.identity = {
@@ -190,14 +196,16 @@ class _Library:
         """The entities that the library finds in a text, with single spaces, in order, none
         twice.
         """
-        with _in_turn:
+        with _lock_of_models:
             document = self._pipeline(text)
         names = (" ".join(str(entity.text).split()) for entity in document.ents)
         return list(dict.fromkeys(name for name in names if name))
 
 
-_YEAR = "January February March April May June July August September October November December"
-MONTHS = tuple(_YEAR.split())
+_MONTH_NAMES = (
+    "January February March April May June July August September October November December"
+)
+MONTHS = tuple(_MONTH_NAMES.split())
 _MONTH = "|".join(MONTHS)
 _DATE = re.compile(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTH})(?:,? \d{{4}})?|(?:{_MONTH})(?: \d{{1,2}}(?:st|nd|rd|th)?)?"
@@ -206,15 +214,15 @@ _DATE = re.compile(
 _WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     """The words of a list that is written as one text: "of the" -> {"of", "the"}."""
     return frozenset(text.split())
 
 
-_JOINS = _words("of the de del della la le van von der den da di du al bin")
-_TITLES = _words("Mr Mrs Ms Dr Prof St Sir Rev Gen Col Capt Lt Jr Sr")
+_WORDS_INSIDE_NAMES = _word_set("of the de del della la le van von der den da di du al bin")
+_TITLES = _word_set("Mr Mrs Ms Dr Prof St Sir Rev Gen Col Capt Lt Jr Sr")
 # Words that open sentences: never a name on their own, and never the first word of one.
-COMMON = _words(
+SENTENCE_OPENERS = _word_set(
     "a about above according after again against all almost already also although always among an "
     "and another any "
     "are as asked at because been before behind being below besides between both but by can could "
@@ -239,10 +247,18 @@ COMMON = _words(
     "will with within "
     "without would yes yet you you'd you'll you're you've your yours yourself yourselves"
 )
-_OPENING = "\"'“‘«([-–—*"
+_OPENING_MARKS = "\"'“‘«([-–—*"
+_POSSESSIVES = ("'s", "’s")
 
 
-class _Rules:
+class _CharacterSpan(NamedTuple):
+    """A part of a text: the index of its first character, and of the one after its last."""
+
+    start: int
+    end: int
+
+
+class _RulesRecogniser:
     """The rules of the module's docstring."""
 
     name = "rules"
@@ -253,48 +269,49 @@ class _Rules:
 
     def names(self, text: str) -> list[str]:
         """The dates and names that the rules find in a text, in order, none twice."""
-        dates = [match.span() for match in _DATE.finditer(text)]
-        spans = sorted([*dates, *_capitalised_names(text, dates)])
+        dates = [_CharacterSpan(*match.span()) for match in _DATE.finditer(text)]
+        spans = sorted([*dates, *_find_capitalised_names(text, dates)])
         names = [" ".join(text[start:end].split()) for start, end in spans]
         return list(dict.fromkeys(names))
 
 
-Word = re.Match[str]
+WordMatch = re.Match[str]
 """A word of a text, with its place."""
 
 
-def _capitalised_names(text: str, dates: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of the runs of capitalised words that are names.
+def _find_capitalised_names(text: str, dates: Sequence[_CharacterSpan]) -> Iterator[_CharacterSpan]:
+    """Yield the spans of the runs of capitalised words that are names.
 
     "The mill of Lord of the Isles" -> the span of "Lord of the Isles"
 
     Args:
         text: The whole text.
-        dates: (start, end) of the dates in it, whose words belong to no name.
+        dates: The spans of the dates in it, whose words belong to no name.
     """
     words = [word for word in _WORD.finditer(text) if not _overlaps(word, dates)]
-    small = {word.group() for word in words if word.group()[0].islower()}
+    words_in_small_letters = {word.group() for word in words if word.group()[0].islower()}
     for run in _capitalised_runs(text, words):
         while not _is_capitalised(run[-1]):
             run.pop()  # small words join names, they end none
+        first_word = run[0].group()
         start = run[0].start()
         end = run[-1].end()
         # The capital of a single word that opens a sentence proves nothing.
-        only_opens_sentence = len(run) == 1 and is_opening(text, start)
-        if only_opens_sentence and run[0].group().lower() in small:
+        only_opens_sentence = len(run) == 1 and is_sentence_start(text, start)
+        if only_opens_sentence and first_word.lower() in words_in_small_letters:
             continue
-        if text[start:end].endswith(("'s", "’s")):
-            end -= 2
+        if text[start:end].endswith(_POSSESSIVES):
+            end -= len("'s")
         if end - start > 1:
-            yield start, end
+            yield _CharacterSpan(start, end)
 
 
-def _overlaps(word: Word, spans: list[tuple[int, int]]) -> bool:
+def _overlaps(word: WordMatch, spans: Sequence[_CharacterSpan]) -> bool:
     """Whether a word lies in one of the spans, also in part."""
-    return any(start < word.end() and word.start() < end for start, end in spans)
+    return any(span.start < word.end() and word.start() < span.end for span in spans)
 
 
-def _capitalised_runs(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
+def _capitalised_runs(text: str, words: Sequence[WordMatch]) -> Iterator[list[WordMatch]]:
     """Yield the words of each run that may be a name; its first word is capitalised.
 
     "He saw Lord of the Isles and" -> Lord, of, the, Isles. A run may end in small words that join
@@ -304,79 +321,82 @@ def _capitalised_runs(text: str, words: Sequence[Word]) -> Iterator[list[Word]]:
         text: The whole text.
         words: Its words, in order.
     """
-    run: list[Word] = []
-    for place, word in enumerate(words):
+    run: list[WordMatch] = []
+    for index, word in enumerate(words):
         if run and _continues_name(text, run[-1], word):
             run.append(word)
             continue
         if run:
             yield run
             run = []
-        if _is_capitalised(word) and (not _is_common(word) or _is_acronym(words, place)):
+        if not _is_capitalised(word):
+            continue
+        if not _is_sentence_opener(word) or _is_acronym(words, index):
             run = [word]
     if run:
         yield run
 
 
-def _is_common(word: Word) -> bool:
+def _is_sentence_opener(word: WordMatch) -> bool:
     """Whether a word is one that opens sentences and is no name on its own, "However"."""
-    return word.group().replace("’", "'").lower() in COMMON
+    return word.group().replace("’", "'").lower() in SENTENCE_OPENERS
 
 
-def _is_acronym(words: Sequence[Word], place: int) -> bool:
+def _is_acronym(words: Sequence[WordMatch], index: int) -> bool:
     """Whether a word is written as an acronym, "US": all in capitals, and the words beside it are
     not.
 
     Args:
         words: The words of the text.
-        place: The index of the word.
+        index: The index of the word.
     """
-    word_before = words[max(place - 1, 0) : place]
-    word_after = words[place + 1 : place + 2]
-    for word in (*word_before, *word_after):
-        if _all_capitals(word.group()):
+    word_before = words[max(index - 1, 0) : index]
+    word_after = words[index + 1 : index + 2]
+    for neighbour in (*word_before, *word_after):
+        if _is_all_capitals(neighbour.group()):
             return False
-    return _all_capitals(words[place].group())
+    return _is_all_capitals(words[index].group())
 
 
-def _all_capitals(word: str) -> bool:
+def _is_all_capitals(word: str) -> bool:
     """Whether a word has two or more characters and its letters are capitals."""
     return len(word) > 1 and word.isupper()
 
 
-def _is_capitalised(word: Word) -> bool:
+def _is_capitalised(word: WordMatch) -> bool:
     """Whether a word begins with a capital."""
     return word.group()[0].isupper()
 
 
-def _continues_name(text: str, last: Word, word: Word) -> bool:
+def _continues_name(text: str, last_word: WordMatch, next_word: WordMatch) -> bool:
     """Whether a word continues the name that ends in the word before it.
 
-    Capitalised words and "of", "the", "de" and the like do where one space is between, and a
-    capitalised word after a title ("Dr. Ann") or an initial ("A. Toren").
+    Capitalised words and "of", "the", "de" and the like do where white space without a line break
+    is between, and a capitalised word after a title ("Dr. Ann") or an initial ("A. Toren").
 
     Args:
         text: The text that both are in.
-        last: The last word of the name so far.
-        word: The word after it.
+        last_word: The last word of the name so far.
+        next_word: The word after it.
     """
-    written = last.group()
-    if written.endswith(("'s", "’s")):
+    last = last_word.group()
+    if last.endswith(_POSSESSIVES):
         return False
-    gap = text[last.end() : word.start()]
-    is_title = gap == ". " and (written in _TITLES or len(written) == 1)
-    is_beside = gap.isspace() and "\n" not in gap
-    if not is_title and not is_beside:
+    between = text[last_word.end() : next_word.start()]
+    is_title_or_initial = last in _TITLES or len(last) == 1
+    follows_title = between == ". " and is_title_or_initial
+    follows_on_line = between.isspace() and "\n" not in between
+    if not follows_title and not follows_on_line:
         return False
-    return _is_capitalised(word) or word.group() in _JOINS
+    return _is_capitalised(next_word) or next_word.group() in _WORDS_INSIDE_NAMES
 
 
-def is_opening(text: str, start: int) -> bool:
+def is_sentence_start(text: str, start: int) -> bool:
     """Whether a sentence or a line begins at a character of a text.
 
     Args:
         text: The text.
         start: The index of the character.
     """
-    before = text[max(0, start - 40) : start].rstrip(_OPENING + " \t")
-    return not before or before[-1] in ".!?…:\n"
+    text_before = text[max(0, start - 40) : start].rstrip(_OPENING_MARKS + " \t")
+    return not text_before or text_before[-1] in ".!?…:\n"

@@ -18,7 +18,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from harness.datasets.archives import opened
 from harness.datasets.files import parse_line
@@ -33,46 +33,66 @@ from harness.storage.json_lines import json_line
 if TYPE_CHECKING:
     from harness.datasets.folder_pages import Page as FolderPage
 
-_KNOWN = (
+_KNOWN_FORMS = (
     "a row has id, text and perhaps title; FlashRAG's id and contents, KILT's wikipedia_id, "
     "wikipedia_title and text, DPR's table id, text, title"
 )
-_TABLE = b"id\ttext\ttitle"  # the first line of DPR's psgs_w100.tsv
+_DPR_HEADER = b"id\ttext\ttitle"  # the first line of DPR's psgs_w100.tsv
+Form = Literal["rows", "flashrag", "dpr", "kilt"]
+"""The form of a corpus file, as in the module's docstring."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One row of a corpus. document: a key that all rows of one document share; title: "" for
-    none."""
+    """One row of a corpus.
+
+    Attributes:
+        id: Its id.
+        document_key: What all rows of one document share, "title Aaron".
+        title: Its title; "" for none.
+        text: Its text without the title.
+    """
 
     id: str
-    document: str
+    document_key: str
     title: str
     text: str
 
 
-def file_of_folder(folder: Path, place: Path) -> tuple[Path, tuple[str, ...]]:
+class WrittenCorpus(NamedTuple):
+    """A corpus that was made of a folder.
+
+    Attributes:
+        file: The file that was written.
+        notes: Sentences on what of the folder was not read, and what was guessed.
+    """
+
+    file: Path
+    notes: tuple[str, ...]
+
+
+def write_folder_as_corpus(folder: Path, target_folder: Path) -> WrittenCorpus:
     """Write the pages of a folder (harness/datasets/folder_pages.py) as a corpus in KILT's form.
 
     Args:
         folder: The folder with the pages.
-        place: The folder to write to; the file is named "NAME-1a2b3c4d.jsonl" after its content.
-
-    Returns:
-        The file, and sentences on what was not read and what was assumed.
+        target_folder: The folder to write to, made where it is missing; the file is named
+            "NAME-1a2b3c4d.jsonl" after its content.
 
     Raises:
         DataError: The folder has no page, or two pages with one id.
+        SaveError: The file cannot be written.
     """
     from harness.datasets.folder_pages import read_pages  # loads lxml and bs4
 
-    read = read_pages(folder)
-    content = b"".join(json_line(_kilt_row(page)) for page in read.pages)
-    name = folder.resolve().name
-    file = place / f"{name}-{hashlib.sha256(content).hexdigest()[:8]}.jsonl"
-    make_folder(place, "HARNESS_HOME")
+    folder_pages = read_pages(folder)
+    content = b"".join(json_line(_kilt_row(page)) for page in folder_pages.pages)
+    folder_name = folder.resolve().name
+    content_hash = hashlib.sha256(content).hexdigest()[:8]
+    file = target_folder / f"{folder_name}-{content_hash}.jsonl"
+    make_folder(target_folder, "HARNESS_HOME")
     write_atomic(file, content, setting="HARNESS_HOME")
-    return file, read.notes(name)
+    return WrittenCorpus(file, folder_pages.notes(folder_name))
 
 
 def _kilt_row(page: FolderPage) -> dict[str, object]:
@@ -88,8 +108,11 @@ def _paragraphs(page: FolderPage) -> list[str]:
     ("Use", "Turn it on.") -> "Use\n", "Turn it on.\n"
     """
     paragraphs = []
-    for section in page.sections:
-        paragraphs += [f"{part}\n" for part in section if part.strip()]
+    for heading, text in page.sections:
+        if heading.strip():
+            paragraphs.append(f"{heading}\n")
+        if text.strip():
+            paragraphs.append(f"{text}\n")
     return paragraphs
 
 
@@ -99,120 +122,126 @@ class Corpus:
     Attributes:
         path: The path of the file.
         name: The name of the file.
-        words: The number of words of a passage that is cut from a row.
-        form: "rows", "flashrag", "dpr" or "kilt".
+        words_per_passage: The number of words of a passage that is cut from a row.
+        form: The form of its rows.
     """
 
-    def __init__(self, path: Path, words: int) -> None:
+    def __init__(self, path: Path, words_per_passage: int) -> None:
         """Read the first row to find out the form of the file.
 
         Args:
             path: The file.
-            words: The number of words of a passage that is cut here.
+            words_per_passage: The number of words of a passage that is cut from a row.
 
         Raises:
             DataError: The file has no rows, or rows of another form.
         """
         self.path = path
         self.name = path.name
-        self.words = words
+        self.words_per_passage = words_per_passage
         if path.name.lower().endswith((".zip", ".tar", ".parquet")):
             raise DataError(
                 path,
                 None,
                 None,
-                f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN}",
+                f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN_FORMS}",
             )
         self.form = self._detect_form()
 
-    def _detect_form(self) -> str:
-        """The form of the corpus by its first row: "rows", "flashrag", "dpr" or "kilt".
+    def _detect_form(self) -> Form:
+        """The form of the corpus by its first row.
 
         Raises DataError for a file without rows, and for a row of no known form.
         """
-        number, line = next(self.lines(), (0, b""))
+        line_index, line = next(self._lines_with_text(), (0, b""))
         if not line:
             raise DataError(self.path, None, None, "the corpus has no rows")
-        if line == _TABLE:
+        if line == _DPR_HEADER:
             return "dpr"
+        line_number = line_index + 1
         row = parse_line(line)
         if isinstance(row, BrokenRow):
-            raise DataError(
-                self.path, number + 1, None, f"not a row of a corpus ({row.problem}); {_KNOWN}"
-            )
+            problem = f"not a row of a corpus ({row.problem}); {_KNOWN_FORMS}"
+            raise DataError(self.path, line_number, None, problem)
         if "wikipedia_title" in row:
             return "kilt"
         if "contents" in row:
             return "flashrag"
         if "id" in row and "text" in row:
             return "rows"
-        raise DataError(
-            self.path,
-            number + 1,
-            None,
-            f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN}",
-        )
+        problem = f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN_FORMS}"
+        raise DataError(self.path, line_number, None, problem)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (number from 0, line) of each line with a row; blank lines and DPR's header are
+        """Yield (line index from 0, line) of each line with a row; blank lines and DPR's header are
         left out.
 
         Raises DataError if the file cannot be read.
         """
-        with opened(self.path) as stream:
-            first = next(stream, b"\n").removeprefix(codecs.BOM_UTF8)
-            is_header = getattr(self, "form", "") == "dpr"  # while the form is looked for: none
-            if not first.isspace() and not is_header:
-                yield 0, first.strip()
-            for number, line in enumerate(stream, start=1):
-                if not line.isspace():
-                    yield number, line.strip(b" \r\n")  # a tab before an empty title stays
+        for line_index, line in self._lines_with_text():
+            is_header = self.form == "dpr" and line_index == 0
+            if not is_header:
+                yield line_index, line
 
-    def page(self, number: int, line: bytes) -> Page:
+    def _lines_with_text(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (line index from 0, line) of each line of the file that is not blank.
+
+        Raises DataError if the file cannot be read.
+        """
+        with opened(self.path) as stream:
+            first_line = next(stream, b"\n").removeprefix(codecs.BOM_UTF8)
+            if not first_line.isspace():
+                yield 0, first_line.strip()
+            for line_index, line in enumerate(stream, start=1):
+                if not line.isspace():
+                    yield line_index, line.strip(b" \r\n")  # a tab before an empty title stays
+
+    def parse_page(self, line_index: int, line: bytes) -> Page:
         """Parse a line of the file into the row that it holds.
 
         Args:
-            number: The line's number, from 0, for the error.
+            line_index: The line's index, from 0, for the error.
             line: The line's bytes.
 
         Raises:
             DataError: It is no row of this form; the message names the line and the field.
         """
-        place = RowPlace(self.name, line=number + 1)
+        place = RowPlace(self.name, line=line_index + 1)
         if self.form == "dpr":
-            return _dpr_page(line, place)
+            return _parse_dpr_page(line, place)
         row = parse_line(line)
         if isinstance(row, BrokenRow):
             raise place.error(None, row.problem)
         if self.form == "kilt":
-            return _kilt_page(row, place)
+            return _parse_kilt_page(row, place)
         if self.form == "rows":
-            return _plain_page(row, place)
-        return _flashrag_page(row, place)
+            return _parse_plain_page(row, place)
+        return _parse_flashrag_page(row, place)
 
-    def passages(self, page: Page) -> list[str]:
-        """Cut a row's text into passages of `words` words; [] for a row without text.
+    def cut_passages(self, page: Page) -> list[str]:
+        """Cut a row's text into passages of `words_per_passage` words; [] for a row without text.
 
         A row of another form than KILT's is already a passage and stays as it is, up to twice that
         length.
         """
-        if self.form != "kilt" and self._is_short(page.text):
+        is_passage_itself = self.form != "kilt" and self._is_short(page.text)
+        if is_passage_itself:
             if not page.text:
                 return []
             return [page.text]
+        size = self.words_per_passage
         words = page.text.split()
-        starts = range(0, len(words), self.words)
-        return [" ".join(words[start : start + self.words]) for start in starts]
+        return [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
 
     def _is_short(self, text: str) -> bool:
         """Whether a text has at most twice the words of a passage."""
-        limit = 2 * self.words
+        max_words = 2 * self.words_per_passage
         # A text with fewer spaces needs no splitting, which for 21 million passages is most of the
         # time.
-        return text.count(" ") < limit or len(text.split()) <= limit
+        return text.count(" ") < max_words or len(text.split()) <= max_words
 
 
-def _id(row: RawRow, key: str, place: RowPlace) -> str:
+def _id_in_row(row: RawRow, key: str, place: RowPlace) -> str:
     """The id in a field of a row as text: {"id": 290} -> "290".
 
     Args:
@@ -231,7 +260,7 @@ def _id(row: RawRow, key: str, place: RowPlace) -> str:
     return str(value)
 
 
-def _string(row: RawRow, key: str, place: RowPlace) -> str:
+def _string_in_row(row: RawRow, key: str, place: RowPlace) -> str:
     """The string in a field of a row.
 
     Args:
@@ -250,23 +279,23 @@ def _string(row: RawRow, key: str, place: RowPlace) -> str:
     return value
 
 
-def _titled_page(number: str, title: str, text: str) -> Page:
+def _page_with_title(row_id: str, title: str, text: str) -> Page:
     """Make a row of a corpus in which the rows with one title are one document.
 
     A row without a title is a document of its own.
 
     Args:
-        number: The row's id.
+        row_id: The row's id.
         title: Its title; "" for none.
         text: Its text without the title.
     """
-    document = f"row {number}"
+    document_key = f"row {row_id}"
     if title:
-        document = f"title {title}"
-    return Page(number, document, title, text)
+        document_key = f"title {title}"
+    return Page(row_id, document_key, title, text)
 
 
-def _dpr_page(line: bytes, place: RowPlace) -> Page:
+def _parse_dpr_page(line: bytes, place: RowPlace) -> Page:
     """Parse a line of DPR's table, 'id <tab> "text" <tab> title'.
 
     Args:
@@ -283,49 +312,52 @@ def _dpr_page(line: bytes, place: RowPlace) -> Page:
         raise place.error(None, problem) from None
     try:
         (columns,) = csv.reader([decoded], delimiter="\t")
-        if columns[3:] == [""]:
+        ends_with_empty_column = columns[3:] == [""]
+        if ends_with_empty_column:
             columns = columns[:3]
-        number, text, title = columns
+        row_id, text, title = columns
     except (ValueError, csv.Error):
         raise place.error(None, "should have three columns: id, text, title") from None
-    return _titled_page(number, title, text.strip())
+    return _page_with_title(row_id, title, text.strip())
 
 
-def _plain_page(row: RawRow, place: RowPlace) -> Page:
+def _parse_plain_page(row: RawRow, place: RowPlace) -> Page:
     """Turn a row {"id", "text"}, perhaps with a "title", into a Page. Raises DataError for a field
     that is missing or no string.
     """
     title = ""
     if row.get("title") is not None:
-        title = _string(row, "title", place).strip()
-    return _titled_page(_id(row, "id", place), title, _string(row, "text", place).strip())
+        title = _string_in_row(row, "title", place).strip()
+    row_id = _id_in_row(row, "id", place)
+    text = _string_in_row(row, "text", place).strip()
+    return _page_with_title(row_id, title, text)
 
 
-def _flashrag_page(row: RawRow, place: RowPlace) -> Page:
+def _parse_flashrag_page(row: RawRow, place: RowPlace) -> Page:
     r"""Turn a row of FlashRAG's form into a Page.
 
     {"id": "0", "contents": "\"Aaron\"\nAaron was a prophet."} -> the title "Aaron" and the text
     "Aaron was a prophet."; contents of one line are a text without a title. Raises DataError for a
     field that is missing or no string.
     """
-    number = _id(row, "id", place)
-    contents = _string(row, "contents", place)
+    row_id = _id_in_row(row, "id", place)
+    contents = _string_in_row(row, "contents", place)
     title, _, text = contents.partition("\n")
     if not text.strip():
-        return Page(number, f"row {number}", "", contents.strip())
-    return _titled_page(number, title.strip().strip('"'), text.strip())
+        return _page_with_title(row_id, "", contents.strip())
+    return _page_with_title(row_id, title.strip().strip('"'), text.strip())
 
 
-def _kilt_page(row: RawRow, place: RowPlace) -> Page:
+def _parse_kilt_page(row: RawRow, place: RowPlace) -> Page:
     """Turn a row of KILT's form, with a list of paragraphs as "text", into a Page with one text.
 
     Raises DataError for a field that is missing or of another type.
     """
-    number = _id(row, "wikipedia_id", place)
-    title = _string(row, "wikipedia_title", place)
-    text = row.get("text")
-    if isinstance(text, dict):  # the hub's copy
-        text = text.get("paragraph")
-    if not isinstance(text, list) or not all(isinstance(part, str) for part in text):
+    page_id = _id_in_row(row, "wikipedia_id", place)
+    title = _string_in_row(row, "wikipedia_title", place)
+    paragraphs = row.get("text")
+    if isinstance(paragraphs, dict):  # the hub's copy
+        paragraphs = paragraphs.get("paragraph")
+    if not isinstance(paragraphs, list) or not all(isinstance(text, str) for text in paragraphs):
         raise place.error("text", "should be a list of paragraphs")
-    return Page(number, f"page {number}", title, wiki_text(text, title))
+    return Page(page_id, f"page {page_id}", title, wiki_text(paragraphs, title))

@@ -24,13 +24,12 @@ from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder
 from harness.errors import CannotRun
 from harness.retrieval.passages import Passages, Report
-from harness.retrieval.rankers import ROLE
+from harness.retrieval.rankers import ROLE, RankedPassages
 from harness.storage.files import make_folder, write_atomic
 
-SIZE = 2048
-"""Passages of a file; vectors of one file are encoded in calls of BATCH, whatever was there
-before."""
-BATCH = 1024
+PASSAGES_PER_FILE = 2048
+"""Vectors of one file are encoded in calls of PASSAGES_PER_CALL, whatever was there before."""
+PASSAGES_PER_CALL = 1024
 
 
 def folder_name(config: EncoderConfig) -> str:
@@ -42,43 +41,47 @@ def folder_name(config: EncoderConfig) -> str:
     facts = encoder_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
-    digest = hashlib.sha256(canonical([facts.identity, SIZE]).encode()).hexdigest()
-    last_part = Path(config.name).name
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last_part)
-    return f"{name}-{digest[:8]}"
+    settings = canonical([facts.identity, PASSAGES_PER_FILE])
+    digest = hashlib.sha256(settings.encode()).hexdigest()
+    name_without_owner = Path(config.name).name
+    safe_name = re.sub(r"[^A-Za-z0-9._-]+", "-", name_without_owner)
+    return f"{safe_name}-{digest[:8]}"
 
 
 class DenseIndex:
     """The index of a corpus by the vectors of an encoder; see PassageRanker."""
 
-    def __init__(self, folder: Path, passages: int, config: EncoderConfig) -> None:
+    def __init__(self, folder: Path, n_passages: int, encoder_config: EncoderConfig) -> None:
         """Keep where the index is; nothing is read before `search`.
 
         Args:
             folder: The folder of the files of vectors.
-            passages: The number of passages of the corpus.
-            config: The encoder's.
+            n_passages: The number of passages of the corpus.
+            encoder_config: The encoder.
         """
-        self.name = config.name
+        self.name = encoder_config.name
         self.folder = folder
-        self._passages = passages
-        self._config = config
-        self._count = math.ceil(passages / SIZE)
-        self._open: dict[int, np.ndarray] = {}
+        self._n_passages = n_passages
+        self._encoder_config = encoder_config
+        self._n_files = math.ceil(n_passages / PASSAGES_PER_FILE)
+        self._vectors_by_file: dict[int, np.ndarray] = {}
 
     def facts(self) -> dict[str, object]:
         """The name and identity of the encoder, for the manifest."""
-        return {"retriever": self.name, **encoder_facts(self._config).identity}
+        return {"retriever": self.name, **encoder_facts(self._encoder_config).identity}
 
-    def _vector_file(self, number: int) -> Path:
-        """The file with the vectors of the passages from number * SIZE on: 3 -> "00003.npy"."""
-        return self.folder / f"{number:05}.npy"
+    def _vector_file(self, file_number: int) -> Path:
+        """The file with the vectors of the passages from file_number * PASSAGES_PER_FILE on.
 
-    def _first_missing(self) -> int | None:
+        3 -> "00003.npy"
+        """
+        return self.folder / f"{file_number:05}.npy"
+
+    def _first_missing_file(self) -> int | None:
         """The number of the first file of vectors that is not written yet; None where all are."""
-        for number in range(self._count):
-            if not self._vector_file(number).exists():
-                return number
+        for file_number in range(self._n_files):
+            if not self._vector_file(file_number).exists():
+                return file_number
         return None
 
     def build(self, table: Passages, report: Report) -> None:
@@ -92,26 +95,27 @@ class DenseIndex:
             CannotRun: The encoder cannot be loaded.
             SaveError: A file cannot be written.
         """
-        first = self._first_missing()
-        if first is None:
+        first_file = self._first_missing_file()
+        if first_file is None:
             return
         make_folder(self.folder, "--index")
-        encoder = load_encoder(self._config, Meter(), ROLE)
-        texts = table.passage_texts(first * SIZE)
-        for n in range(first, self._count):
-            shard_texts = list(itertools.islice(texts, SIZE))
-            parts: list[np.ndarray] = []
-            for start in range(0, len(shard_texts), BATCH):
-                report("encoding passages", n * SIZE + start, self._passages)
-                batch = shard_texts[start : start + BATCH]
-                parts.append(encoder.encode(batch, "passage"))
+        encoder = load_encoder(self._encoder_config, Meter(), ROLE)
+        texts = table.passage_texts(first_file * PASSAGES_PER_FILE)
+        for file_number in range(first_file, self._n_files):
+            first_passage = file_number * PASSAGES_PER_FILE
+            texts_of_file = list(itertools.islice(texts, PASSAGES_PER_FILE))
+            vectors_of_calls: list[np.ndarray] = []
+            for start in range(0, len(texts_of_file), PASSAGES_PER_CALL):
+                report("encoding passages", first_passage + start, self._n_passages)
+                texts_of_call = texts_of_file[start : start + PASSAGES_PER_CALL]
+                vectors_of_calls.append(encoder.encode(texts_of_call, "passage"))
             buffer = io.BytesIO()
-            np.save(buffer, np.concatenate(parts))
-            write_atomic(self._vector_file(n), buffer.getvalue(), setting="--index")
+            np.save(buffer, np.concatenate(vectors_of_calls))
+            write_atomic(self._vector_file(file_number), buffer.getvalue(), setting="--index")
 
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> RankedPassages:
         """Rank the passages for each question by the inner product of the vectors.
 
         Args:
@@ -119,33 +123,33 @@ class DenseIndex:
             k: How many passages of each question.
             report: Called with the progress.
             meter: Counts the cost of encoding the questions.
-
-        Returns:
-            Scores and passage numbers [questions, k], best first, ties by number; -1 where there
-            are no more passages.
         """
-        encoder = load_encoder(self._config, meter, ROLE)
-        queries = np.asarray(encoder.encode(list(questions), "query"))
-        heap = faiss.ResultHeap(len(queries), k, keep_max=True)
-        for n in range(self._count):
-            report("searching passages", n * SIZE, self._passages)
-            vectors = self._vectors(n)
+        encoder = load_encoder(self._encoder_config, meter, ROLE)
+        query_vectors = np.asarray(encoder.encode(list(questions), "query"))
+        best_passages = faiss.ResultHeap(len(query_vectors), k, keep_max=True)
+        for file_number in range(self._n_files):
+            first_passage = file_number * PASSAGES_PER_FILE
+            report("searching passages", first_passage, self._n_passages)
+            vectors = self._mapped_vectors(file_number)
             scores, rows = faiss.knn(
-                queries, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT
+                query_vectors, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT
             )
-            heap.add_result(scores, np.where(rows < 0, rows, rows + n * SIZE))
-        heap.finalize()
-        best_scores, numbers = heap.D, heap.I  # [questions, k] each
+            is_found = rows >= 0
+            best_passages.add_result(scores, np.where(is_found, rows + first_passage, rows))
+        best_passages.finalize()
+        best_scores = best_passages.D  # [questions, k]
+        numbers = best_passages.I
         # For each question: by score, best first, then by number.
         order = np.lexsort((numbers, -best_scores), axis=1)
-        return np.take_along_axis(best_scores, order, 1), np.take_along_axis(numbers, order, 1)
+        return RankedPassages(
+            np.take_along_axis(best_scores, order, axis=1),
+            np.take_along_axis(numbers, order, axis=1),
+        )
 
-    def _vectors(self, number: int) -> np.ndarray:
-        """The vectors in a file [passages, width]. Also maps them into memory, at their first
-        use.
-        """
-        if number not in self._open:
-            with open(self._vector_file(number), "rb") as file:
+    def _mapped_vectors(self, file_number: int) -> np.ndarray:
+        """The vectors in a file [passages, width], mapped into memory at their first use."""
+        if file_number not in self._vectors_by_file:
+            with open(self._vector_file(file_number), "rb") as file:
                 # Of an open file it would make a copy.
-                self._open[number] = np.load(file.name, mmap_mode="r")
-        return self._open[number]
+                self._vectors_by_file[file_number] = np.load(file.name, mmap_mode="r")
+        return self._vectors_by_file[file_number]

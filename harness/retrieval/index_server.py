@@ -24,8 +24,8 @@ from harness.retrieval.search_index import SearchIndex
 from harness.retrieval.served_index import HitsReply, ServedEvent, ServedHit
 from harness.types import SearchHit
 
-_TOP = 5
-_MOST_BYTES = 1 << 20
+_DEFAULT_PASSAGES = 5
+_MAX_REQUEST_BYTES = 1 << 20
 
 
 class BadRequest(Exception):
@@ -36,7 +36,7 @@ class BadRequest(Exception):
 class RequestBody:
     """The JSON object of a request. A field that is not as it should be raises BadRequest."""
 
-    values: Mapping[str, object]
+    fields: Mapping[str, object]
 
     @classmethod
     def parse(cls, content: bytes) -> RequestBody:
@@ -49,35 +49,35 @@ class RequestBody:
             raise BadRequest("the request should be a JSON object")
         return cls(values)
 
-    def count(self, key: str) -> int:
+    def number_of_passages(self, key: str) -> int:
         """The whole number above 0 in a field; 5 where it is missing, null or 0. Raises
         BadRequest.
         """
-        value = self.values.get(key) or _TOP
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        number = self.fields.get(key) or _DEFAULT_PASSAGES
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise BadRequest(f"{key} should be a whole number above 0")
-        return value
+        return number
 
-    def flag(self, key: str) -> bool:
+    def is_true(self, key: str) -> bool:
         """Whether the value of a field is true; a missing one is not."""
-        return bool(self.values.get(key))
+        return bool(self.fields.get(key))
 
     def text(self, key: str) -> str:
         """The text in a field. Raises BadRequest if it is no text."""
-        value = self.values.get(key)
+        value = self.fields.get(key)
         if not isinstance(value, str):
             raise BadRequest(f"{key} should be a text")
         return value
 
     def texts(self, key: str) -> list[str]:
         """The list of texts in a field. Raises BadRequest if it is none."""
-        value = self.values.get(key)
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        value = self.fields.get(key)
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise BadRequest(f"{key} should be a list of texts")
         return value
 
 
-def as_document(hit: SearchHit) -> dict[str, str]:
+def _as_flashrag_document(hit: SearchHit) -> dict[str, str]:
     """A passage as FlashRAG's and Search-R1's servers give it: {"id", "title", "text",
     "contents"}.
 
@@ -88,8 +88,9 @@ def as_document(hit: SearchHit) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class RankedPassages:
-    """The passages of one query, best first, and the retriever's score of each."""
+class PassagesOfQuery:
+    """The passages of one query, best first, in FlashRAG's form, and the retriever's score of
+    each."""
 
     documents: list[dict[str, str]]
     scores: list[float]
@@ -103,16 +104,20 @@ class RankedPassages:
 
 
 class Answers:
-    """What the server answers, by path."""
+    """What the server answers.
+
+    Attributes:
+        answer_by_path: Path of a POST -> what answers it with a JSON value.
+    """
 
     def __init__(self, index: SearchIndex) -> None:
-        """Keep the index; `paths` maps each path of a POST to the method that answers it."""
+        """Keep the index that is searched."""
         self._index = index
-        self.paths: dict[str, Callable[[RequestBody], object]] = {
-            "/hits": self._hits,
-            "/retrieve": self._retrieve,
-            "/search": self._search,
-            "/batch_search": self._batch_search,
+        self.answer_by_path: dict[str, Callable[[RequestBody], object]] = {
+            "/hits": self._answer_hits,
+            "/retrieve": self._answer_retrieve,
+            "/search": self._answer_search,
+            "/batch_search": self._answer_batch_search,
         }
 
     def facts(self) -> dict[str, object]:
@@ -120,60 +125,61 @@ class Answers:
         facts = self._index.facts
         return {"facts": facts.described.to_json(), "identity": facts.identity}
 
-    def _hits(self, body: RequestBody) -> dict[str, object]:
+    def _answer_hits(self, body: RequestBody) -> dict[str, object]:
         """Answer /hits: the passages of one query, in the form of HitsReply.
 
         With the events of encoding the query, which the run counts by its own meter.
         """
         meter = Meter("search")
-        hits = self._index.search(body.text("query"), body.count("k"), meter)
+        hits = self._index.search(body.text("query"), body.number_of_passages("k"), meter)
         shapes = meter.shapes
         events = [ServedEvent(event, shapes.get(event.shape)) for event in meter.events]
-        return HitsReply(list(map(ServedHit.of, hits)), events).to_json()
+        return HitsReply(list(map(ServedHit.from_hit, hits)), events).to_json()
 
-    def _retrieve(self, body: RequestBody) -> dict[str, object]:
+    def _answer_retrieve(self, body: RequestBody) -> dict[str, object]:
         """Answer /retrieve, as Search-R1's server does: {"result": [the passages of each
         query]}.
         """
-        scores_wanted = body.flag("return_scores")
+        wants_scores = body.is_true("return_scores")
         result: list[object] = []
-        for ranked in self._ranked(body.texts("queries"), body.count("topk")):
-            if scores_wanted:
-                result.append(ranked.with_scores())
+        for passages in self._search(body.texts("queries"), body.number_of_passages("topk")):
+            if wants_scores:
+                result.append(passages.with_scores())
             else:
-                result.append(ranked.documents)
+                result.append(passages.documents)
         return {"result": result}
 
-    def _search(self, body: RequestBody) -> list[object]:
+    def _answer_search(self, body: RequestBody) -> list[object]:
         """Answer /search, as servers over FlashRAG's retrievers do: the passages of one query.
 
         [passages, scores] where the request wants the scores.
         """
-        (ranked,) = self._ranked([body.text("query")], body.count("top_n"))
-        if body.flag("return_score"):
-            return [ranked.documents, ranked.scores]
-        return [*ranked.documents]
+        (passages,) = self._search([body.text("query")], body.number_of_passages("top_n"))
+        if body.is_true("return_score"):
+            return [passages.documents, passages.scores]
+        return [*passages.documents]
 
-    def _batch_search(self, body: RequestBody) -> list[object]:
+    def _answer_batch_search(self, body: RequestBody) -> list[object]:
         """Answer /batch_search, as servers over FlashRAG's retrievers do: a list of passages a
         query.
 
         [lists of passages, lists of scores] where the request wants the scores.
         """
-        all_ranked = self._ranked(body.texts("query"), body.count("top_n"))
-        documents = [ranked.documents for ranked in all_ranked]
-        if body.flag("return_score"):
-            return [documents, [ranked.scores for ranked in all_ranked]]
+        passages_of_queries = self._search(body.texts("query"), body.number_of_passages("top_n"))
+        documents = [passages.documents for passages in passages_of_queries]
+        if body.is_true("return_score"):
+            return [documents, [passages.scores for passages in passages_of_queries]]
         return [*documents]
 
-    def _ranked(self, queries: Sequence[str], top: int) -> list[RankedPassages]:
-        """Search for each query; its `top` best passages with their scores."""
-        all_ranked: list[RankedPassages] = []
+    def _search(self, queries: Sequence[str], k: int) -> list[PassagesOfQuery]:
+        """Search for each query; its `k` best passages with their scores. No cost is counted."""
+        passages_of_queries: list[PassagesOfQuery] = []
         for query in queries:
-            hits = self._index.search(query, top, Meter("search"))
-            documents = list(map(as_document, hits))
-            all_ranked.append(RankedPassages(documents, [hit.score for hit in hits]))
-        return all_ranked
+            hits = self._index.search(query, k, Meter("search"))
+            documents = list(map(_as_flashrag_document, hits))
+            scores = [hit.score for hit in hits]
+            passages_of_queries.append(PassagesOfQuery(documents, scores))
+        return passages_of_queries
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -184,31 +190,31 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send what the index is, whatever the path."""
-        self._send(HTTPStatus.OK, self.answers.facts())
+        self._send_json(HTTPStatus.OK, self.answers.facts())
 
     def do_POST(self) -> None:
         """Send what the path is answered with; 404 for an unknown path, 400 for a request that
         cannot be read.
         """
-        answer = self.answers.paths.get(self.path)
+        answer = self.answers.answer_by_path.get(self.path)
         if answer is None:
-            self._send(HTTPStatus.NOT_FOUND, {"error": f"no such path: {self.path}"})
+            self._send_json(HTTPStatus.NOT_FOUND, {"error": f"no such path: {self.path}"})
             return
         try:
-            self._send(HTTPStatus.OK, answer(self._body()))
+            self._send_json(HTTPStatus.OK, answer(self._read_body()))
         except BadRequest as error:
-            self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+            self._send_json(HTTPStatus.BAD_REQUEST, {"error": str(error)})
 
-    def _body(self) -> RequestBody:
+    def _read_body(self) -> RequestBody:
         """Read and parse the JSON object that was sent. Raises BadRequest, also above one
         mebibyte.
         """
-        length = int(self.headers.get("Content-Length") or 0)
-        if length > _MOST_BYTES:
+        n_bytes = int(self.headers.get("Content-Length") or 0)
+        if n_bytes > _MAX_REQUEST_BYTES:
             raise BadRequest("the request is longer than a mebibyte")
-        return RequestBody.parse(self.rfile.read(length))
+        return RequestBody.parse(self.rfile.read(n_bytes))
 
-    def _send(self, status: HTTPStatus, value: object) -> None:
+    def _send_json(self, status: HTTPStatus, value: object) -> None:
         """Send a value as JSON with its status and length."""
         content = json.dumps(value).encode()
         self.send_response(status)
@@ -232,5 +238,5 @@ def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer
     Raises:
         OSError: The address cannot be used.
     """
-    handler = type("Handler", (_Handler,), {"answers": Answers(index)})
-    return ThreadingHTTPServer((host, port), handler)
+    handler_with_answers = type("Handler", (_Handler,), {"answers": Answers(index)})
+    return ThreadingHTTPServer((host, port), handler_with_answers)

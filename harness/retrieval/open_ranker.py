@@ -6,13 +6,13 @@ from harness.config.schema import EncoderConfig
 from harness.retrieval.rankers import PassageRanker
 
 
-def open_ranker(folder: Path, passages: int, encoder: EncoderConfig | None) -> PassageRanker:
+def ranker_in_folder(folder: Path, n_passages: int, encoder: EncoderConfig | None) -> PassageRanker:
     """The index of a corpus for one way of ranking; nothing is read or built yet.
 
     Args:
         folder: The folder of all indexes of the corpus; each has a folder in it, named after its
             settings.
-        passages: The number of passages of the corpus.
+        n_passages: The number of passages of the corpus.
         encoder: Encodes passages and questions; None for BM25.
 
     Raises:
@@ -22,7 +22,7 @@ def open_ranker(folder: Path, passages: int, encoder: EncoderConfig | None) -> P
     if encoder is None:
         from harness.retrieval import corpus_bm25
 
-        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), passages)
+        return corpus_bm25.BM25Index(folder / corpus_bm25.folder_name(), n_passages)
     from harness.retrieval import dense_index
 
-    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), passages, encoder)
+    return dense_index.DenseIndex(folder / dense_index.folder_name(encoder), n_passages, encoder)

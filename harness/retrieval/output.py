@@ -15,42 +15,43 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from harness.datasets.open_rows import OpenRow
-from harness.retrieval.maxp import Hit
+from harness.retrieval.maxp import DocumentHit
 from harness.retrieval.passages import Passages, Report
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer, spaced_words
 from harness.storage.files import delete_drafts, replacing, save_error
 from harness.storage.json_lines import json_line
 
-_MOST_WORDS = 10
+_MAX_ANSWER_WORDS = 10
 """Words of an answer that a text can be expected to hold as it is; a longer one is a sentence of
 its author."""
 
 
 def _short_gold_answers(row: OpenRow) -> list[str]:
-    """The accepted answers of a question that a passage can be expected to hold (`_can_be_held`).
+    """The accepted answers of a question that a text can be expected to hold as they are.
 
     Those of its sub-questions where there are any.
     """
-    accepted: list[str] = []
-    for group in row.short_answers:
-        accepted += group
-    accepted = accepted or list(row.answers)
-    return list(filter(_can_be_held, accepted))
+    answers: list[str] = []
+    for answers_of_part in row.short_answers:
+        answers += answers_of_part
+    answers = answers or list(row.answers)
+    return list(filter(_is_short_answer, answers))
 
 
-def _can_be_held(answer: str) -> bool:
-    """Whether a passage can be expected to hold an answer as it is: one of at most 10 words.
+def _is_short_answer(answer: str) -> bool:
+    """Whether an answer has at most 10 words, and normalising leaves something of it.
 
-    An answer of which normalising leaves nothing, "the", is not.
+    "the" -> False
     """
-    return bool(normalize_answer(answer)) and len(answer.split()) <= _MOST_WORDS
+    has_words = bool(normalize_answer(answer))
+    return has_words and len(answer.split()) <= _MAX_ANSWER_WORDS
 
 
-def _holds_words(texts: Sequence[str], answers: Sequence[str]) -> bool:
+def _has_answer_in_words(texts: Sequence[str], answers: Sequence[str]) -> bool:
     """Whether one of the texts has one of the answers in whole words; both are normalised
     first.
     """
@@ -79,7 +80,7 @@ class Recall:
     characters: int = 0
     left_out: int = 0
 
-    def add(self, row: OpenRow, texts: Sequence[str]) -> None:
+    def add_question(self, row: OpenRow, texts: Sequence[str]) -> None:
         """Count one question.
 
         Args:
@@ -92,10 +93,10 @@ class Recall:
             self.left_out += 1
             return
         self.questions += 1
-        self.words += _holds_words(texts, answers)
+        self.words += _has_answer_in_words(texts, answers)
         self.characters += any(acc(text, answers) > 0 for text in texts)
 
-    def share(self, count: int) -> float | None:
+    def percentage(self, count: int) -> float | None:
         """`count` as a percentage of the questions; None without questions."""
         if not self.questions:
             return None
@@ -112,21 +113,31 @@ class RetrievedDocument:
     score: float
 
 
+class _IdAndTitle(NamedTuple):
+    """The id and the title of a document, those of its first row."""
+
+    id: str
+    title: str
+
+
+class _BytesInFile(NamedTuple):
+    """A part of a file: where it begins, and how many bytes it has."""
+
+    offset: int
+    length: int
+
+
 class _DocumentTexts:
     """Documents by number: id and title in memory, the text in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Keep the texts in `file`, which `read` fills.
-
-        `_heads` maps a document's number to its id and title, `_places` to the offset and length in
-        bytes of each of its rows in the file.
-        """
+        """Keep the texts in `file`, into which `copy_from` writes."""
         self._file = file
-        self._heads: dict[int, tuple[str, str]] = {}
-        self._places: dict[int, list[tuple[int, int]]] = {}
+        self._head_by_document: dict[int, _IdAndTitle] = {}
+        self._rows_by_document: dict[int, list[_BytesInFile]] = {}
 
-    def read(self, table: Passages, documents: set[int], report: Report) -> None:
-        """Copy the texts of documents from the corpus into the file, so that `entry` can give
+    def copy_from(self, table: Passages, documents: set[int], report: Report) -> None:
+        """Copy the texts of documents from the corpus into the file, so that `read` can give
         them.
 
         Args:
@@ -134,35 +145,35 @@ class _DocumentTexts:
             documents: The numbers of the documents.
             report: Called with the progress.
         """
-        for document, page in table.pages(documents):
-            self._heads.setdefault(document, (page.id, page.title))
-            text = page.text.encode()
-            self._places.setdefault(document, []).append((self._file.tell(), len(text)))
+        for document, row in table.read_rows_of(documents):
+            self._head_by_document.setdefault(document, _IdAndTitle(row.id, row.title))
+            text = row.text.encode()
+            rows = self._rows_by_document.setdefault(document, [])
+            rows.append(_BytesInFile(self._file.tell(), len(text)))
             self._file.write(text)
-            report("reading documents", len(self._heads), len(documents))
+            report("reading documents", len(self._head_by_document), len(documents))
         self._file.flush()
 
-    def entry(self, hit: Hit) -> RetrievedDocument:
+    def read(self, hit: DocumentHit) -> RetrievedDocument:
         """A retrieved document with its title and text; the texts of its rows are joined by a
         space.
 
         Args:
-            hit: The document's number, which `read` was given, and its score.
+            hit: The document's number, which `copy_from` was given, and its score.
         """
-        document, score = hit
-        parts = []
-        for offset, length in self._places[document]:
-            self._file.seek(offset)
-            parts.append(self._file.read(length).decode())
-        number, title = self._heads[document]
-        text = " ".join(filter(None, parts))
-        return RetrievedDocument(number, title, text, round(score, 4))
+        row_texts = []
+        for row in self._rows_by_document[hit.number]:
+            self._file.seek(row.offset)
+            row_texts.append(self._file.read(row.length).decode())
+        document_id, title = self._head_by_document[hit.number]
+        text = " ".join(filter(None, row_texts))
+        return RetrievedDocument(document_id, title, text, round(hit.score, 4))
 
 
-def write(
+def write_documents(
     out: Path,
     rows: Sequence[OpenRow],
-    hits: Sequence[Sequence[Hit]],
+    hits_of_rows: Sequence[Sequence[DocumentHit]],
     table: Passages,
     report: Report,
 ) -> Recall:
@@ -171,7 +182,8 @@ def write(
     Args:
         out: The file.
         rows: The questions.
-        hits: The documents of each question, best first; a question without any is left out.
+        hits_of_rows: The documents of each question, best first; a question without any is left
+            out.
         table: The passages of the corpus.
         report: Called with the progress.
 
@@ -186,31 +198,32 @@ def write(
         out.parent.mkdir(parents=True, exist_ok=True)
         for path in (out, manifest_path(out)):
             delete_drafts(out.parent, glob.escape(path.name))
-        with tempfile.TemporaryFile(dir=out.parent) as spill, replacing(out) as file:
-            texts = _DocumentTexts(spill)
-            texts.read(table, _all_documents(hits), report)
-            for number, (row, hits_of_row) in enumerate(zip(rows, hits, strict=True)):
+        with tempfile.TemporaryFile(dir=out.parent) as texts_file, replacing(out) as out_file:
+            texts = _DocumentTexts(texts_file)
+            texts.copy_from(table, _numbers_of_all(hits_of_rows), report)
+            for number, (row, hits) in enumerate(zip(rows, hits_of_rows, strict=True)):
                 report("writing questions", number, len(rows))
-                found = list(map(texts.entry, hits_of_row))
-                recall.add(row, [f"{document.title}\n{document.text}" for document in found])
-                if found:
-                    documents = list(map(asdict, found))
-                    line = {"id": row.id, "question": row.question, "docs": documents}
-                    file.write(json_line(line))
+                documents = list(map(texts.read, hits))
+                titled_texts = [f"{document.title}\n{document.text}" for document in documents]
+                recall.add_question(row, titled_texts)
+                if documents:
+                    docs = list(map(asdict, documents))
+                    line = {"id": row.id, "question": row.question, "docs": docs}
+                    out_file.write(json_line(line))
     except OSError as error:
         raise save_error(out, error, "--out") from error
     return recall
 
 
-def _all_documents(hits: Iterable[Sequence[Hit]]) -> set[int]:
+def _numbers_of_all(hits_of_rows: Iterable[Sequence[DocumentHit]]) -> set[int]:
     """The numbers of all documents that were found for any question.
 
     [[(3, 7.2), (1, 5.0)], [(3, 4.1)]] -> {1, 3}
     """
-    documents = set[int]()
-    for hits_of_row in hits:
-        documents.update(document for document, _ in hits_of_row)
-    return documents
+    numbers = set[int]()
+    for hits in hits_of_rows:
+        numbers.update(hit.number for hit in hits)
+    return numbers
 
 
 def manifest_path(out: Path) -> Path:

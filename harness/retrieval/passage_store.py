@@ -20,7 +20,8 @@ from harness.retrieval.passages import Passages, Report
 from harness.storage.files import replacing, write_atomic
 from harness.storage.json_lines import json_line
 
-_LINES, _OFFSETS = "passages.jsonl", "offsets.npy"
+_LINES_FILE = "passages.jsonl"
+_OFFSETS_FILE = "offsets.npy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +33,20 @@ class StoredPassage:
     text: str
 
 
-def passages_of(table: Passages) -> Iterator[StoredPassage]:
-    """Yield the passages of a corpus in their order.
+def read_passages(table: Passages) -> Iterator[StoredPassage]:
+    """Read the corpus, and yield its passages in their order.
 
     The row "290" cut into two passages gives the ids "290#1" and "290#2"; one passage keeps "290".
     """
-    for number, line in table.corpus.lines():
-        page = table.corpus.page(number, line)
-        texts = table.corpus.passages(page)
-        for position, text in enumerate(texts, start=1):
-            name = page.id
+    corpus = table.corpus
+    for line_index, line in corpus.lines():
+        page = corpus.parse_page(line_index, line)
+        texts = corpus.cut_passages(page)
+        for number, text in enumerate(texts, start=1):
+            passage_id = page.id
             if len(texts) > 1:
-                name = f"{page.id}#{position}"
-            yield StoredPassage(name, page.title, text)
+                passage_id = f"{page.id}#{number}"
+            yield StoredPassage(passage_id, page.title, text)
 
 
 def write_passages(table: Passages, folder: Path, report: Report) -> None:
@@ -58,18 +60,18 @@ def write_passages(table: Passages, folder: Path, report: Report) -> None:
     Raises:
         SaveError: A file cannot be written.
     """
-    if (folder / _OFFSETS).exists():
+    if (folder / _OFFSETS_FILE).exists():
         return
     offsets = array("q", [0])
-    with replacing(folder / _LINES, setting="--out") as file:
-        for number, passage in enumerate(passages_of(table)):
+    with replacing(folder / _LINES_FILE, setting="--out") as file:
+        for number, passage in enumerate(read_passages(table)):
             line = json_line({"id": passage.id, "title": passage.title, "text": passage.text})
             file.write(line)
             offsets.append(offsets[-1] + len(line))
             report("writing passages", number, len(table))
     buffer = io.BytesIO()
     np.save(buffer, np.asarray(offsets))
-    write_atomic(folder / _OFFSETS, buffer.getvalue(), setting="--out")
+    write_atomic(folder / _OFFSETS_FILE, buffer.getvalue(), setting="--out")
 
 
 class PassageStore:
@@ -77,8 +79,8 @@ class PassageStore:
 
     def __init__(self, folder: Path) -> None:
         """Map the two files of `write_passages` in a folder into memory."""
-        self._offsets = np.load(folder / _OFFSETS, mmap_mode="r")
-        with open(folder / _LINES, "rb") as file:
+        self._offsets = np.load(folder / _OFFSETS_FILE, mmap_mode="r")
+        with open(folder / _LINES_FILE, "rb") as file:
             self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def __getitem__(self, number: int) -> StoredPassage:

@@ -1,9 +1,9 @@
 """All passages of a corpus by number, and the document of each; made once for a corpus and kept in
 its index folder.
 
-    table = open_table(Corpus(path, 100), folder, report)      reads the corpus once; later: checks that it is the same
-    table.passage_texts(start=200_000)                         "Title\\npassage", streamed from that passage on
-    table.documents_of(numbers)                                document numbers
+    table = load_or_make_table(Corpus(path, 100), folder, report)   reads the corpus once; later it is checked
+    table.passage_texts(200_000)                                    "Title\\npassage", streamed from that passage on
+    table.document_numbers(numbers)                                 the documents of passages
 
 A row of the corpus is a line that holds a Page, which is cut into passages. Only stretches of
 consecutive rows of one document are kept (runs.npz), 20 bytes each: 120 MB for 5.9 million pages.
@@ -30,7 +30,7 @@ from harness.storage.files import read_object, write_atomic
 Report = Callable[[str, int, int | None], None]
 """report(stage, done, total): called often; total is None where it is unknown."""
 
-_FACTS_FILE = "corpus.json"
+_COUNTS_FILE = "corpus.json"
 _STRETCHES_FILE = "runs.npz"
 
 
@@ -41,21 +41,21 @@ class CorpusCounts:
     Attributes:
         name: The name of the corpus file.
         form: "rows", "flashrag", "dpr" or "kilt".
-        words: The number of words of a passage.
-        rows: How many the file has.
-        passages: How many were cut from them.
-        documents: How many the rows belong to.
-        without_text: Rows without text, which have no passage.
+        words_per_passage: The number of words of a passage.
+        n_rows: How many rows the file has.
+        n_passages: How many passages were cut from them.
+        n_documents: How many documents the rows belong to.
+        n_rows_without_text: Rows without text, which have no passage.
         sha256: The sha256 of the file.
     """
 
     name: str
     form: str
-    words: int
-    rows: int
-    passages: int
-    documents: int
-    without_text: int
+    words_per_passage: int
+    n_rows: int
+    n_passages: int
+    n_documents: int
+    n_rows_without_text: int
     sha256: str
 
     @classmethod
@@ -70,11 +70,11 @@ class CorpusCounts:
         return cls(
             name=str(values["name"]),
             form=str(values["form"]),
-            words=_whole_number(values, "words"),
-            rows=_whole_number(values, "rows"),
-            passages=_whole_number(values, "passages"),
-            documents=_whole_number(values, "documents"),
-            without_text=_whole_number(values, "without text"),
+            words_per_passage=_whole_number(values, "words"),
+            n_rows=_whole_number(values, "rows"),
+            n_passages=_whole_number(values, "passages"),
+            n_documents=_whole_number(values, "documents"),
+            n_rows_without_text=_whole_number(values, "without text"),
             sha256=str(values["sha256"]),
         )
 
@@ -85,11 +85,11 @@ class CorpusCounts:
         return {
             "name": self.name,
             "form": self.form,
-            "words": self.words,
-            "rows": self.rows,
-            "passages": self.passages,
-            "documents": self.documents,
-            "without text": self.without_text,
+            "words": self.words_per_passage,
+            "rows": self.n_rows,
+            "passages": self.n_passages,
+            "documents": self.n_documents,
+            "without text": self.n_rows_without_text,
             "sha256": self.sha256,
         }
 
@@ -103,13 +103,18 @@ def _whole_number(values: Mapping[str, object], key: str) -> int:
 
 @dataclass(frozen=True)
 class FileState:
-    """Size and time of change of a file, by which an unchanged one is known without reading it."""
+    """Size and time of change of a file, by which an unchanged one is known without reading it.
+
+    Attributes:
+        size: In bytes.
+        modified: The time of the last change in nanoseconds.
+    """
 
     size: int
     modified: int
 
     @classmethod
-    def of(cls, path: Path) -> FileState:
+    def of_file(cls, path: Path) -> FileState:
         """The size and time of the last change of a file now. Raises OSError."""
         stat = path.stat()
         return cls(stat.st_size, stat.st_mtime_ns)
@@ -120,14 +125,14 @@ class Stretches:
     """The stretches of a corpus: rows that follow each other and belong to one document.
 
     Attributes:
-        lines: The line (from 0) of each stretch's first row [stretches].
-        starts: The number of its first passage [stretches].
-        documents: The number of its document [stretches].
+        first_lines: The line (from 0) of each stretch's first row [stretches].
+        first_passages: The number of its first passage [stretches].
+        document_numbers: The number of its document [stretches].
     """
 
-    lines: np.ndarray
-    starts: np.ndarray
-    documents: np.ndarray
+    first_lines: np.ndarray
+    first_passages: np.ndarray
+    document_numbers: np.ndarray
 
     @classmethod
     def load(cls, path: Path) -> Stretches:
@@ -141,7 +146,12 @@ class Stretches:
     def save(self, path: Path) -> None:
         """Write the arrays to one .npz file. Raises SaveError."""
         buffer = io.BytesIO()
-        np.savez(buffer, lines=self.lines, starts=self.starts, documents=self.documents)
+        np.savez(
+            buffer,
+            lines=self.first_lines,
+            starts=self.first_passages,
+            documents=self.document_numbers,
+        )
         write_atomic(path, buffer.getvalue(), setting="--index")
 
 
@@ -163,69 +173,74 @@ class Passages:
 
     def __len__(self) -> int:
         """The number of passages."""
-        return self.counts.passages
+        return self.counts.n_passages
 
     def manifest_entry(self) -> dict[str, object]:
         """The corpus as manifests describe it: its counts, and the size of its file in bytes."""
         return {**self.counts.to_json(), "size": self.file_size}
 
-    def documents_of(self, passages: np.ndarray) -> np.ndarray:
+    def document_numbers(self, passage_numbers: np.ndarray) -> np.ndarray:
         """The number of the document that each passage belongs to.
 
         Documents are numbered from 0 in the order in which they appear in the corpus.
 
         Args:
-            passages: The numbers of passages [n].
+            passage_numbers: The numbers of passages [n].
 
         Returns:
             The numbers of their documents [n].
         """
-        places = np.searchsorted(self.stretches.starts, passages, "right") - 1
-        return np.asarray(self.stretches.documents[places])
+        stretch_numbers = (
+            np.searchsorted(self.stretches.first_passages, passage_numbers, "right") - 1
+        )
+        return np.asarray(self.stretches.document_numbers[stretch_numbers])
 
-    def passage_texts(self, start: int = 0) -> Iterator[str]:
-        r"""Yield the texts of the passages from number `start` on, as "Title\npassage" or without a
-        title.
+    def passage_texts(self, first_passage: int = 0) -> Iterator[str]:
+        r"""Yield the texts of the passages from number `first_passage` on, as "Title\npassage" or
+        without a title.
 
-        The corpus is read from its beginning, but only rows near `start` and after it are parsed.
+        The corpus is read from its beginning, but only rows near that passage and after it are
+        parsed.
         """
-        if start >= len(self):
+        if first_passage >= len(self):
             return
-        stretch = int(np.searchsorted(self.stretches.starts, start, "right")) - 1
-        passage_number = int(self.stretches.starts[stretch])
-        for number, line in self.corpus.lines():
-            if number < self.stretches.lines[stretch]:
+        stretches = self.stretches
+        stretch = int(np.searchsorted(stretches.first_passages, first_passage, "right")) - 1
+        first_line = stretches.first_lines[stretch]
+        passage_number = int(stretches.first_passages[stretch])
+        for line_index, line in self.corpus.lines():
+            if line_index < first_line:
                 continue
-            page = self.corpus.page(number, line)
-            heading = ""
+            page = self.corpus.parse_page(line_index, line)
+            title_line = ""
             if page.title:
-                heading = f"{page.title}\n"
-            for passage in self.corpus.passages(page):
-                if passage_number >= start:
-                    yield heading + passage
+                title_line = f"{page.title}\n"
+            for passage in self.corpus.cut_passages(page):
+                if passage_number >= first_passage:
+                    yield title_line + passage
                 passage_number += 1
 
-    def pages(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
-        """Yield (document number, row) for each row of these documents, in the order of the
-        corpus.
+    def read_rows_of(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
+        """Read the corpus, and yield (document number, row) for each row of some documents.
 
-        Rows of other documents are not parsed.
+        In the order of the corpus; rows of other documents are not parsed.
 
         Args:
             documents: The numbers of the documents.
         """
-        numbers = self.stretches.documents
-        first_lines = self.stretches.lines
-        selected = np.isin(numbers, np.fromiter(documents, dtype=np.int64))
-        stretch, last = -1, len(first_lines) - 1
-        for number, line in self.corpus.lines():
-            while stretch < last and number >= first_lines[stretch + 1]:
+        document_numbers = self.stretches.document_numbers
+        first_lines = self.stretches.first_lines
+        is_wanted = np.isin(document_numbers, np.fromiter(documents, dtype=np.int64))
+        stretch = -1
+        last_stretch = len(first_lines) - 1
+        for line_index, line in self.corpus.lines():
+            while stretch < last_stretch and line_index >= first_lines[stretch + 1]:
                 stretch += 1
-            if selected[stretch]:
-                yield int(numbers[stretch]), self.corpus.page(number, line)
+            if is_wanted[stretch]:
+                yield int(document_numbers[stretch]), self.corpus.parse_page(line_index, line)
 
 
-def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
+def load_or_make_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
     """Load the passage table of a corpus from its index folder, or make it there.
 
     Args:
@@ -238,15 +253,15 @@ def open_table(corpus: Corpus, folder: Path, report: Report) -> Passages:
         DataError: A row of the corpus cannot be used.
         SaveError: The table cannot be written.
     """
-    if (folder / _FACTS_FILE).exists():
+    if (folder / _COUNTS_FILE).exists():
         return _load_table(corpus, folder)
     # Taken before the scan, so that a change during it is noticed at the next start.
-    state = FileState.of(corpus.path)
+    file_state = FileState.of_file(corpus.path)
     counts, stretches = _scan_corpus(corpus, report)
     stretches.save(folder / _STRETCHES_FILE)
-    content = json.dumps({**counts.to_json(), **asdict(state)}, indent=2).encode()
-    write_atomic(folder / _FACTS_FILE, content, setting="--index")
-    return Passages(corpus, counts, state.size, stretches)
+    content = json.dumps({**counts.to_json(), **asdict(file_state)}, indent=2).encode()
+    write_atomic(folder / _COUNTS_FILE, content, setting="--index")
+    return Passages(corpus, counts, file_state.size, stretches)
 
 
 def _load_table(corpus: Corpus, folder: Path) -> Passages:
@@ -260,13 +275,14 @@ def _load_table(corpus: Corpus, folder: Path) -> Passages:
         UserError: The corpus has changed since, or a file of the table is damaged.
     """
     try:
-        values = read_object(folder / _FACTS_FILE)
+        values = read_object(folder / _COUNTS_FILE)
         stored_state = FileState(values["size"], values["modified"])
         counts = CorpusCounts.from_json(values)
         stretches = Stretches.load(folder / _STRETCHES_FILE)
     except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(f"the index in {folder} is damaged ({error}); remove that folder") from None
-    if stored_state != FileState.of(corpus.path) and file_hash(corpus.path) != counts.sha256:
+    may_have_changed = stored_state != FileState.of_file(corpus.path)
+    if may_have_changed and file_hash(corpus.path) != counts.sha256:
         raise UserError(
             f"{corpus.path} has changed since its index was made; remove the folder {folder}, "
             "or name another one"
@@ -287,50 +303,64 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretche
     Raises:
         DataError: A row cannot be used, or the corpus has no text.
     """
-    keys, lines, starts = array("Q"), array("q"), array("q")
-    rows = passages = empty = 0
-    previous = b""
-    for rows, (number, line) in enumerate(corpus.lines(), start=1):
-        page = corpus.page(number, line)
-        key = hashlib.blake2b(page.document.encode(errors="surrogatepass"), digest_size=8).digest()
-        if key != previous:
-            keys.append(int.from_bytes(key, "little"))
-            lines.append(number)
-            starts.append(passages)
-            previous = key
-        count = len(corpus.passages(page))
-        if count == 0:
-            empty += 1
-        passages += count
-        report("reading rows", rows, None)
-    if not passages:
+    document_hashes = array("Q")  # of each stretch
+    first_lines = array("q")
+    first_passages = array("q")
+    n_rows = 0
+    n_passages = 0
+    n_rows_without_text = 0
+    previous_hash = -1
+    for line_index, line in corpus.lines():
+        page = corpus.parse_page(line_index, line)
+        document_hash = _hash_of_key(page.document_key)
+        if document_hash != previous_hash:
+            document_hashes.append(document_hash)
+            first_lines.append(line_index)
+            first_passages.append(n_passages)
+            previous_hash = document_hash
+        n_passages_of_row = len(corpus.cut_passages(page))
+        if n_passages_of_row == 0:
+            n_rows_without_text += 1
+        n_passages += n_passages_of_row
+        n_rows += 1
+        report("reading rows", n_rows, None)
+    if not n_passages:
         raise DataError(corpus.path, None, None, "the corpus has no text")
-    documents, n_documents = _number_documents(np.asarray(keys))
+    document_numbers = _number_documents(np.asarray(document_hashes))
     counts = CorpusCounts(
         name=corpus.name,
         form=corpus.form,
-        words=corpus.words,
-        rows=rows,
-        passages=passages,
-        documents=n_documents,
-        without_text=empty,
+        words_per_passage=corpus.words_per_passage,
+        n_rows=n_rows,
+        n_passages=n_passages,
+        n_documents=int(document_numbers.max()) + 1,
+        n_rows_without_text=n_rows_without_text,
         sha256=file_hash(corpus.path),
     )
-    return counts, Stretches(np.asarray(lines), np.asarray(starts), documents)
+    stretches = Stretches(np.asarray(first_lines), np.asarray(first_passages), document_numbers)
+    return counts, stretches
 
 
-def _number_documents(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """Number documents from 0 in the order of their first row: keys [70, 5, 70] -> ([0, 1, 0], 2).
+def _hash_of_key(document_key: str) -> int:
+    """The first 64 bits of a hash of a document's key, as a number."""
+    digest = hashlib.blake2b(document_key.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _number_documents(document_hashes: np.ndarray) -> np.ndarray:
+    """Number documents from 0 in the order of their first stretch: [70, 5, 70] -> [0, 1, 0].
 
     Args:
-        keys: The key of each stretch's document [stretches].
+        document_hashes: The hash of each stretch's document [stretches].
 
     Returns:
-        The number of each stretch's document [stretches], and how many documents there are.
+        The number of each stretch's document [stretches].
     """
-    unique_keys, first_stretches, places = np.unique(keys, return_index=True, return_inverse=True)
-    n_documents = len(unique_keys)
-    # np.unique sorts by key, so each sorted key is given the rank of its first stretch.
-    numbers = np.empty(n_documents, dtype=np.int32)
-    numbers[np.argsort(first_stretches)] = np.arange(n_documents, dtype=np.int32)
-    return numbers[places], n_documents
+    sorted_hashes, first_stretches, places_in_sorted = np.unique(
+        document_hashes, return_index=True, return_inverse=True
+    )
+    # Each of the sorted hashes is given the rank of its first stretch.
+    n_documents = len(sorted_hashes)
+    number_of_sorted = np.empty(n_documents, dtype=np.int32)
+    number_of_sorted[np.argsort(first_stretches)] = np.arange(n_documents, dtype=np.int32)
+    return np.asarray(number_of_sorted[places_in_sorted])

@@ -1,6 +1,6 @@
 """The indexes that rank the passages of a corpus: by words (BM25) or by vectors (an encoder).
 
-ranker = open_ranker(folder, 5_900_000, encoder=None)      BM25; a configuration: its vectors
+ranker = ranker_in_folder(folder, 5_900_000, encoder=None)      BM25; a configuration: its vectors
 ranker.build(table, report)                                makes what is missing
 scores, numbers = ranker.search(["Who built the mill?"], 5, report, meter)
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,18 @@ from harness.retrieval.passages import Passages, Report
 
 ROLE = "retriever"
 """The role under which the cost of encoding a query counts."""
+
+
+class RankedPassages(NamedTuple):
+    """The passages that a ranker found for each of some questions.
+
+    Attributes:
+        scores: [questions, k], the best first; of equal ones, that of the lower number.
+        numbers: The number of each passage [questions, k]; -1 where no more passages match.
+    """
+
+    scores: np.ndarray
+    numbers: np.ndarray
 
 
 class PassageRanker(Protocol):
@@ -38,7 +50,7 @@ class PassageRanker(Protocol):
 
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> RankedPassages:
         """Rank the passages for each question.
 
         Args:
@@ -46,8 +58,4 @@ class PassageRanker(Protocol):
             k: How many passages of each question.
             report: Called with the progress.
             meter: Counts the cost of encoding the questions.
-
-        Returns:
-            Scores and passage numbers [questions, k], best first, ties by number; -1 where no more
-            passages match.
         """

@@ -19,9 +19,9 @@ from harness.datasets.open_rows import OpenRow
 from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
 from harness.retrieval.maxp import best_documents
-from harness.retrieval.open_ranker import open_ranker
-from harness.retrieval.output import Recall, manifest_path, write
-from harness.retrieval.passages import CorpusCounts, Passages, Report, open_table
+from harness.retrieval.open_ranker import ranker_in_folder
+from harness.retrieval.output import Recall, manifest_path, write_documents
+from harness.retrieval.passages import CorpusCounts, Passages, Report, load_or_make_table
 from harness.retrieval.rankers import PassageRanker
 from harness.storage.files import check_writable, delete_drafts, write_atomic
 from harness.storage.package_versions import versions
@@ -33,23 +33,23 @@ _PACKAGES = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "torch")
 
 
 @dataclass(frozen=True)
-class Request:
+class RetrievalRequest:
     """What is retrieved.
 
     Attributes:
-        corpus: The file of its pages or passages.
+        corpus_file: The file of its pages or passages.
         encoder: What ranks passages; None for BM25.
-        top: Documents of each question.
-        words: The number of words of a passage.
-        index: The folder of the corpus's indexes.
+        max_documents: Documents of each question.
+        words_per_passage: The number of words of a passage.
+        index_folder: The folder of the corpus's indexes.
         out: The file to write.
     """
 
-    corpus: Path
+    corpus_file: Path
     encoder: EncoderConfig | None
-    top: int
-    words: int
-    index: Path
+    max_documents: int
+    words_per_passage: int
+    index_folder: Path
     out: Path
 
 
@@ -59,18 +59,18 @@ class RetrievalResult:
 
     Attributes:
         manifest: The JSON object in the file beside the documents.
-        questions: How many have documents.
-        without: How many have none, and are left out.
-        corpus: Its counts.
-        retriever: "bm25", or the name of the encoder.
+        n_with_documents: How many questions have documents.
+        n_without_documents: How many have none, and are left out.
+        corpus_counts: The numbers of rows, passages and documents of the corpus.
+        retriever_name: "bm25", or the name of the encoder.
         recall: How many questions have an answer in their documents.
     """
 
     manifest: Mapping[str, object]
-    questions: int
-    without: int
-    corpus: CorpusCounts
-    retriever: str
+    n_with_documents: int
+    n_without_documents: int
+    corpus_counts: CorpusCounts
+    retriever_name: str
     recall: Recall
 
 
@@ -81,9 +81,11 @@ def check_packages(encoder: EncoderConfig | None) -> None:
     Args:
         encoder: Encodes the passages; None for BM25.
     """
-    package, module = "faiss-cpu", "faiss"
+    package = "faiss-cpu"
+    module = "faiss"
     if encoder is None:
-        package, module = "bm25s", "bm25s"
+        package = "bm25s"
+        module = "bm25s"
     if importlib.util.find_spec(module) is None:
         raise CannotRun(
             f"harness retrieve needs the package '{package}', which is not installed: "
@@ -91,15 +93,18 @@ def check_packages(encoder: EncoderConfig | None) -> None:
         )
 
 
-def retrieve(
-    request: Request, rows: Sequence[OpenRow], source: Mapping[str, object], report: Report
+def write_retrieved(
+    request: RetrievalRequest,
+    rows: Sequence[OpenRow],
+    dataset_entry: Mapping[str, object],
+    report: Report,
 ) -> RetrievalResult:
     """Complete the index, search it for each question, and write the documents and their manifest.
 
     Args:
         request: The corpus, the retriever and the file.
         rows: The questions; their gold answers are used for the printed recall only.
-        source: What the manifest says of the data set.
+        dataset_entry: What the manifest says of the data set.
         report: Called with the progress.
 
     Returns:
@@ -110,39 +115,45 @@ def retrieve(
         SaveError: A file cannot be written.
     """
     check_packages(request.encoder)
-    corpus = Corpus(request.corpus, request.words)
-    folder = request.index / f"{corpus.form}-{request.words}"
+    corpus = Corpus(request.corpus_file, request.words_per_passage)
+    folder = request.index_folder / f"{corpus.form}-{request.words_per_passage}"
     check_writable(folder)
     with folder_lock(folder):
         delete_drafts(folder)
-        table = open_table(corpus, folder, report)
-        ranker = open_ranker(folder, len(table), request.encoder)
+        table = load_or_make_table(corpus, folder, report)
+        ranker = ranker_in_folder(folder, len(table), request.encoder)
         ranker.build(table, report)
         search = partial(ranker.search, report=report, meter=Meter())
-        questions = [row.question for row in rows]
-        hits = best_documents(search, table.documents_of, questions, request.top, len(table))
-        recall = write(request.out, rows, hits, table, report)
-    without = sum(not documents for documents in hits)
+        hits_of_rows = best_documents(
+            search,
+            table.document_numbers,
+            questions=[row.question for row in rows],
+            max_documents=request.max_documents,
+            n_passages=len(table),
+        )
+        recall = write_documents(request.out, rows, hits_of_rows, table, report)
+    n_without_documents = sum(not hits for hits in hits_of_rows)
+    n_with_documents = len(rows) - n_without_documents
     manifest = {
-        "questions": len(rows) - without,
-        "top": request.top,
-        "dataset": source,
-        **_made_of(table, ranker),
+        "questions": n_with_documents,
+        "top": request.max_documents,
+        "dataset": dataset_entry,
+        **_corpus_and_index(table, ranker),
         "answer recall": asdict(recall),
         "versions": {"harness": VERSION, **versions(_PACKAGES)},
     }
     _write_manifest(request.out, manifest)
     return RetrievalResult(
         manifest=manifest,
-        questions=len(rows) - without,
-        without=without,
-        corpus=table.counts,
-        retriever=str(ranker.facts()["retriever"]),
+        n_with_documents=n_with_documents,
+        n_without_documents=n_without_documents,
+        corpus_counts=table.counts,
+        retriever_name=str(ranker.facts()["retriever"]),
         recall=recall,
     )
 
 
-def _made_of(table: Passages, ranker: PassageRanker) -> dict[str, object]:
+def _corpus_and_index(table: Passages, ranker: PassageRanker) -> dict[str, object]:
     """The corpus and the index as the manifest describes them: {"corpus": {..}, "index": {..}}."""
     return {"corpus": table.manifest_entry(), "index": ranker.facts()}
 

@@ -1,6 +1,6 @@
 """An index of a corpus that questions are searched in while they are answered.
 
-    build_index(IndexRequest(corpus, out, kind="hybrid", encoder, words=100), report)
+    build_index(IndexRequest(corpus, out, "hybrid", encoder, words_per_passage=100), report)
     index = SearchIndex.open(out)
     index.search("Who built the mill?", 5, meter)     -> 5 SearchHits, best first
 
@@ -17,16 +17,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from harness.config.schema import EncoderConfig
 from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.retrieval.corpus import Corpus
-from harness.retrieval.open_ranker import open_ranker
+from harness.retrieval.open_ranker import ranker_in_folder
 from harness.retrieval.passage_store import PassageStore, StoredPassage, write_passages
-from harness.retrieval.passages import Passages, Report, open_table
+from harness.retrieval.passages import Passages, Report, load_or_make_table
 from harness.retrieval.rankers import PassageRanker
 from harness.retrieval.retrieval_run import check_packages
 from harness.storage.files import (
@@ -42,10 +43,10 @@ from harness.types import VERSION, SearchHit, Shown
 
 Kind = Literal["bm25", "dense", "hybrid"]
 KINDS: tuple[Kind, ...] = ("bm25", "dense", "hybrid")
-FACTS = "index.json"
-_RANK_CONSTANT = 60
-_LEAST_DEPTH = 100
-"""Passages of each ranking that reciprocal rank fusion looks at, where no more are asked for."""
+FACTS_FILE = "index.json"
+_RANK_CONSTANT = 60  # k of reciprocal rank fusion (Cormack et al.)
+_LEAST_PASSAGES_TO_FUSE = 100
+"""Passages of each ranking that reciprocal rank fusion looks at, where no more are wanted."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +54,18 @@ class IndexRequest:
     """What is indexed.
 
     Attributes:
-        corpus: The file of its pages or passages.
-        out: The index's folder.
+        corpus_file: The file of its pages or passages.
+        folder: The index's folder.
         kind: Which rankings it has.
         encoder: None for BM25 alone.
-        words: The number of words of a passage.
+        words_per_passage: The number of words of a passage.
     """
 
-    corpus: Path
-    out: Path
+    corpus_file: Path
+    folder: Path
     kind: Kind
     encoder: EncoderConfig | None
-    words: int
+    words_per_passage: int
 
 
 class CorpusDescription(JsonValues):
@@ -140,20 +141,20 @@ class IndexFacts:
         return CorpusFacts(self.described, self.identity)
 
 
-def read_facts(folder: Path) -> IndexFacts:
+def read_index_facts(folder: Path) -> IndexFacts:
     """Read index.json, what the index in a folder is.
 
     Raises UserError where the folder has no finished index, or a damaged one.
     """
     if not folder.is_dir():
         raise UserError(f"--corpus {folder}: no such folder; make it: harness index-corpus")
-    if not (folder / FACTS).exists():
+    if not (folder / FACTS_FILE).exists():
         raise UserError(
             f"--corpus {folder} is no finished index; make one: harness index-corpus CORPUS "
             "--out DIR"
         )
     try:
-        values = read_object(folder / FACTS)
+        values = read_object(folder / FACTS_FILE)
         encoder = values["encoder"]
         if encoder is not None:
             encoder = EncoderConfig.model_validate(encoder)
@@ -171,7 +172,7 @@ def read_facts(folder: Path) -> IndexFacts:
 
 
 def build_index(request: IndexRequest, report: Report) -> IndexFacts:
-    """Build an index in the folder `request.out`, or complete one whose build was interrupted.
+    """Build an index in the folder `request.folder`, or complete one whose build was interrupted.
 
     Args:
         request: The corpus and how it is indexed.
@@ -185,42 +186,44 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
             package is missing.
         SaveError: A file cannot be written.
     """
-    for encoder in _encoders(request.kind, request.encoder):
-        check_packages(encoder)
-    folder = request.out
+    for encoder_or_bm25 in _encoders_of_rankers(request.kind, request.encoder):
+        check_packages(encoder_or_bm25)
+    folder = request.folder
     make_folder(folder, "--out")
     check_writable(folder)
     with folder_lock(folder):
         delete_drafts(folder)
-        table = open_table(Corpus(request.corpus, request.words), folder, report)
-        if table.counts.words != request.words:
+        corpus = Corpus(request.corpus_file, request.words_per_passage)
+        table = load_or_make_table(corpus, folder, report)
+        words_of_table = table.counts.words_per_passage
+        if words_of_table != request.words_per_passage:
             raise UserError(
-                f"{folder} was made with passages of {table.counts.words} words; use "
+                f"{folder} was made with passages of {words_of_table} words; use "
                 "--words of then, or another --out"
             )
         write_passages(table, folder, report)
-        rankers = _rankers(folder, len(table), request.kind, request.encoder)
+        rankers = _rankers_in_folder(folder, len(table), request.kind, request.encoder)
         for ranker in rankers:
             ranker.build(table, report)
-        facts = _facts_of(request, table, rankers)
-        write_atomic(folder / FACTS, _as_json(facts), setting="--out")
+        facts = _describe_index(request, table, rankers)
+        write_atomic(folder / FACTS_FILE, _as_json(facts), setting="--out")
     return facts
 
 
-def _facts_of(
+def _describe_index(
     request: IndexRequest, table: Passages, rankers: Sequence[PassageRanker]
 ) -> IndexFacts:
     """Describe an index that was built.
 
     Args:
-        request: What was asked for.
+        request: How it was indexed.
         table: The passages of its corpus.
         rankers: The rankers that it has.
     """
     identity: dict[str, object] = {
         "kind": request.kind,
         "sha256": table.counts.sha256,
-        "words": request.words,
+        "words": request.words_per_passage,
     }
     for ranker in rankers:
         identity[ranker.folder.name] = ranker.facts()
@@ -229,7 +232,7 @@ def _facts_of(
         corpus=table.corpus.name,
         sha256=table.counts.sha256,
         passages=len(table),
-        documents=table.counts.documents,
+        documents=table.counts.n_documents,
         encoder=request.encoder,
         identity=identity,
     )
@@ -249,7 +252,7 @@ def _as_json(facts: IndexFacts) -> bytes:
     return (json.dumps(values, indent=2) + "\n").encode()
 
 
-def _encoders(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig | None]:
+def _encoders_of_rankers(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig | None]:
     """The encoder of each ranker that an index of this kind has, None for BM25, which comes first.
 
     "bm25" -> [None]; "dense" -> [encoder]; "hybrid" -> [None, encoder]
@@ -261,32 +264,46 @@ def _encoders(kind: Kind, encoder: EncoderConfig | None) -> list[EncoderConfig |
     return [None, encoder]
 
 
-def _rankers(
-    folder: Path, passages: int, kind: Kind, encoder: EncoderConfig | None
+def _rankers_in_folder(
+    folder: Path, n_passages: int, kind: Kind, encoder: EncoderConfig | None
 ) -> list[PassageRanker]:
     """The rankers that an index has in its folder, BM25 first.
 
     Args:
         folder: The folder of the index.
-        passages: The number of passages of the corpus.
+        n_passages: The number of passages of the corpus.
         kind: Which rankers it has.
         encoder: Encodes passages and questions; None for BM25 alone.
     """
-    return [open_ranker(folder, passages, each) for each in _encoders(kind, encoder)]
+    return [
+        ranker_in_folder(folder, n_passages, encoder_or_bm25)
+        for encoder_or_bm25 in _encoders_of_rankers(kind, encoder)
+    ]
 
 
-def _no_report(_stage: str, _done: int, _total: int | None) -> None:
+def _ignore_progress(_stage: str, _done: int, _total: int | None) -> None:
     """Take the progress of a search and do nothing."""
 
 
+class _ScoredPassage(NamedTuple):
+    """The number of a passage, and its score for a query."""
+
+    number: int
+    score: float
+
+
 class SearchIndex:
-    """An index that is open. facts: what it is. Several threads may search at once."""
+    """An index that is open. Several threads may search at once.
+
+    Attributes:
+        facts: What it is.
+    """
 
     def __init__(self, folder: Path, facts: IndexFacts) -> None:
         """Open the passages and the rankers of the index in a folder; `facts` is what it is."""
         self.facts = facts
         self._passages = PassageStore(folder)
-        self._rankers = _rankers(folder, facts.passages, facts.kind, facts.encoder)
+        self._rankers = _rankers_in_folder(folder, facts.passages, facts.kind, facts.encoder)
 
     @classmethod
     def open(cls, folder: Path) -> SearchIndex:
@@ -294,11 +311,9 @@ class SearchIndex:
 
         Raises UserError where there is none, CannotRun for a missing package.
         """
-        facts = read_facts(folder)
-        if facts.kind != "dense":
-            check_packages(None)
-        if facts.encoder is not None:
-            check_packages(facts.encoder)
+        facts = read_index_facts(folder)
+        for encoder_or_bm25 in _encoders_of_rankers(facts.kind, facts.encoder):
+            check_packages(encoder_or_bm25)
         return cls(folder, facts)
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
@@ -309,46 +324,43 @@ class SearchIndex:
             k: The largest number of passages.
             meter: Counts the cost of encoding the query.
         """
-        depth = self._depth(k)
-        rankings = [self._ranking(ranker, query, depth, meter) for ranker in self._rankers]
-        ranked = rankings[0]
+        n_of_ranker = self._passages_of_ranker(k)
+        rankings = [_rank_passages(ranker, query, n_of_ranker, meter) for ranker in self._rankers]
+        best_first = rankings[0]
         if len(rankings) > 1:
-            ranked = fused(rankings)
-        return [hit_of(self._passages[number], score) for number, score in ranked[:k]]
+            best_first = fuse_rankings(rankings)
+        return [hit_in_corpus(self._passages[number], score) for number, score in best_first[:k]]
 
-    def _depth(self, k: int) -> int:
+    def _passages_of_ranker(self, k: int) -> int:
         """How many passages each ranker returns where the best `k` are wanted.
 
         A hybrid needs at least 100, to fuse them; never more than there are.
         """
-        depth = k
+        n_passages = k
         if self.facts.kind == "hybrid":
-            depth = max(k, _LEAST_DEPTH)
-        return min(depth, self.facts.passages)
-
-    def _ranking(
-        self, ranker: PassageRanker, query: str, k: int, meter: Meter
-    ) -> list[tuple[int, float]]:
-        """The best passages for a query by one ranker.
-
-        Args:
-            ranker: A ranker of this index.
-            query: The text to search for.
-            k: The largest number of passages.
-            meter: Counts the cost of encoding the query.
-
-        Returns:
-            (passage number, score), best first.
-        """
-        scores, numbers = ranker.search([query], k, _no_report, meter)
-        found: list[tuple[int, float]] = []
-        for number, score in zip(numbers[0].tolist(), scores[0].tolist(), strict=True):
-            if number >= 0:
-                found.append((number, score))
-        return found
+            n_passages = max(k, _LEAST_PASSAGES_TO_FUSE)
+        return min(n_passages, self.facts.passages)
 
 
-def hit_of(passage: StoredPassage, score: float) -> SearchHit:
+def _rank_passages(ranker: PassageRanker, query: str, k: int, meter: Meter) -> list[_ScoredPassage]:
+    """The best passages for a query by one ranker, best first.
+
+    Args:
+        ranker: The ranker.
+        query: The text to search for.
+        k: The largest number of passages.
+        meter: Counts the cost of encoding the query.
+    """
+    (scores,), (numbers,) = ranker.search([query], k, _ignore_progress, meter)
+    found: list[_ScoredPassage] = []
+    for number, score in zip(numbers.tolist(), scores.tolist(), strict=True):
+        is_match = number >= 0
+        if is_match:
+            found.append(_ScoredPassage(number, score))
+    return found
+
+
+def hit_in_corpus(passage: StoredPassage, score: float) -> SearchHit:
     """A passage of a corpus as a hit of a search.
 
     It is in no document of the question, so what a reader is shown of it, title and text, is
@@ -358,7 +370,7 @@ def hit_of(passage: StoredPassage, score: float) -> SearchHit:
     return replace(hit, shown=Shown("quote", text=hit.titled_text))
 
 
-def fused(rankings: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+def fuse_rankings(rankings: Sequence[Sequence[tuple[int, float]]]) -> list[_ScoredPassage]:
     """Fuse rankings by reciprocal rank: a passage gets the sum of 1 / (60 + its rank) over them.
 
     [[(7, 9.1), (3, 8.0)], [(3, 0.9)]] -> [(3, 1/62 + 1/61), (7, 1/61)]
@@ -367,17 +379,12 @@ def fused(rankings: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, fl
         rankings: (passage number, score) of each ranking, best first.
 
     Returns:
-        (passage number, fused score), best first, ties by number.
+        The passages with their fused scores, best first, ties by number.
     """
-    totals: dict[int, float] = {}
+    fused_score_by_number: dict[int, float] = {}
     for ranking in rankings:
         for rank, (number, _) in enumerate(ranking, start=1):
-            totals[number] = totals.get(number, 0.0) + 1 / (_RANK_CONSTANT + rank)
-    by_number = sorted(totals.items())
-    return sorted(by_number, key=_total_of, reverse=True)  # equal totals stay in order
-
-
-def _total_of(number_and_total: tuple[int, float]) -> float:
-    """The total of a passage in (number, total)."""
-    _, total = number_and_total
-    return total
+            fused_score = fused_score_by_number.get(number, 0.0)
+            fused_score_by_number[number] = fused_score + 1 / (_RANK_CONSTANT + rank)
+    by_number = [_ScoredPassage(*pair) for pair in sorted(fused_score_by_number.items())]
+    return sorted(by_number, key=attrgetter("score"), reverse=True)  # equal ones stay in order

@@ -48,15 +48,14 @@ class ServedRetriever:
     def __init__(self, config: RetrieverConfig) -> None:
         """Prepare the requests to a server, or the calls of a function, as the settings say.
 
-        `_template` is the jinja2 template of a request's body, `_places` the compiled JMESPath of
-        each field of a reply; one of `_server` and `_function` is None.
-
         Raises UserError or CannotRun for wrong settings.
         """
         self.name = config.name
         self.needs_vector = needs_vector(config)
-        self._template = template_of(config)
-        self._places = compiled(_places(config), FIELDS, _MAP)
+        self._body_template = body_template(config)  # in jinja2
+        # Field of a hit, "score", or "hits" for the list of them -> its place in a reply.
+        self._path_by_field = compiled(_path_by_field(config), FIELDS, _MAP)
+        # One of the two is None.
         self._server: HttpCall | None = None
         self._function: FunctionCall | None = None
         if config.function is None:
@@ -96,10 +95,11 @@ class ServedRetriever:
             reply = self._function.reply_to(tries, query, k)
         else:
             assert self._server is not None  # one of the two is there
-            reply = self._server.reply_to(self._body(query, k, vector), tries)
-        return self._hits(reply)[:k]
+            body = self._fill_body(query, k, vector)
+            reply = self._server.reply_to(body, tries)
+        return self._parse_hits(reply)[:k]
 
-    def _body(self, query: str, k: int, vector: Sequence[float] | None) -> str:
+    def _fill_body(self, query: str, k: int, vector: Sequence[float] | None) -> str:
         """Fill in the template of a request's body.
 
         Args:
@@ -110,30 +110,30 @@ class ServedRetriever:
         variables: dict[str, object] = {"query": query, "k": k}
         if vector is not None:
             variables["vector"] = [float(number) for number in vector]
-        return rendered(self._template, variables, _BODY)
+        return rendered(self._body_template, variables, _BODY)
 
-    def _hits(self, reply: object) -> list[Hit]:
-        """Read the passages of a reply. Raises ModelOutputError where it has no list of them."""
-        entries = self._places["hits"].found_in(reply)
+    def _parse_hits(self, reply: object) -> list[Hit]:
+        """Parse the passages of a reply. Raises ModelOutputError where it has no list of them."""
+        path_to_hits = self._path_by_field["hits"]
+        entries = path_to_hits.found_in(reply)
         if not isinstance(entries, list):
-            place = self._places["hits"].path
             raise ModelOutputError(
-                f"the retriever's reply has no list at '{place}' ({described(reply)}); say where "
-                f"its hits are: {_MAP} hits=PATH"
+                f"the retriever's reply has no list at '{path_to_hits.path}' ({described(reply)}); "
+                f"say where its hits are: {_MAP} hits=PATH"
             )
-        return [self._hit(entry) for entry in entries]
+        return [self._parse_hit(entry) for entry in entries]
 
-    def _hit(self, entry: object) -> Hit:
-        """Read one passage of a reply: an object, or a text alone.
+    def _parse_hit(self, entry: object) -> Hit:
+        """Parse one passage of a reply: an object, or a text alone.
 
         Raises ModelOutputError where it has neither a text nor a page, or a field of another type.
         """
         if isinstance(entry, str):
             return Hit(text=entry)
         hit = Hit(
-            page=_page(self._places["page"].found_in(entry)),
-            text=_text(self._places["text"].found_in(entry)),
-            score=_score(self._places["score"].found_in(entry)),
+            page=_page_name(self._path_by_field["page"].found_in(entry)),
+            text=_text_or_none(self._path_by_field["text"].found_in(entry)),
+            score=_score_or_none(self._path_by_field["score"].found_in(entry)),
         )
         if not hit.page and hit.text is None:
             raise ModelOutputError(
@@ -143,7 +143,7 @@ class ServedRetriever:
         return hit
 
 
-def _page(value: object) -> str:
+def _page_name(value: object) -> str:
     """The name of a page as text: "setup.md" -> "setup.md", 7 -> "7", None -> "".
 
     Raises ModelOutputError for any other value.
@@ -155,7 +155,7 @@ def _page(value: object) -> str:
     return str(value)
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     """The text of a passage; None where the reply has none. Raises ModelOutputError if it is no
     text.
     """
@@ -164,28 +164,28 @@ def _text(value: object) -> str | None:
     raise wrong_field("text", "should be a text", _MAP)
 
 
-def _score(value: object) -> float | None:
+def _score_or_none(value: object) -> float | None:
     """The score of a passage; None where the reply has none.
 
     Raises ModelOutputError if it is no finite number.
     """
     if value is None:
         return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    is_boolean = isinstance(value, bool)  # which is an int in Python
+    if isinstance(value, int | float) and not is_boolean and math.isfinite(value):
         return float(value)
     raise wrong_field("score", "should be a number", _MAP)
 
 
-def _places(config: RetrieverConfig) -> dict[str, str]:
-    """Map each field of a hit to its place in a reply: {"hits": "hits.hits", "score": "_score",
-    ..}.
+def _path_by_field(config: RetrieverConfig) -> dict[str, str]:
+    """Map each field of a hit to its place in a reply, in JMESPath.
 
-    The places of the format, with the user's own in place of them.
+    {"hits": "hits.hits", "score": "_score", ..}: those of the format, or the user's own.
     """
     return {**FORMATS[config.format].map, **config.map}
 
 
-def template_of(config: RetrieverConfig) -> str:
+def body_template(config: RetrieverConfig) -> str:
     """The jinja2 template of a request's body: the user's own, else that of the format."""
     if config.body is not None:
         return config.body
@@ -194,7 +194,7 @@ def template_of(config: RetrieverConfig) -> str:
 
 def needs_vector(config: RetrieverConfig) -> bool:
     """Whether requests hold the vector of the query, which the run's encoder makes."""
-    return config.function is None and "vector" in variables_of(template_of(config))
+    return config.function is None and "vector" in variables_of(body_template(config))
 
 
 def _address(config: RetrieverConfig) -> Address:
@@ -216,38 +216,39 @@ def _as_model(config: RetrieverConfig) -> ModelConfig:
     return ModelConfig(name=config.name, base_url=config.base_url, api_key_env=config.api_key_env)
 
 
-def problems_of(config: RetrieverConfig) -> list[HarnessError]:
+def find_problems(config: RetrieverConfig) -> list[HarnessError]:
     """What is wrong with the settings of a retriever, found without asking it; [] for nothing."""
     problems: list[HarnessError] = []
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"
         return [unknown_name_error(what, config.format, FORMATS)]
-    # attempt(problems, f, ...) calls f and adds the error that it raises to `problems`.
-    call_noting_problem(problems, compiled, _places(config), FIELDS, _MAP)
+    call_noting_problem(problems, compiled, _path_by_field(config), FIELDS, _MAP)
     if config.function is not None:
         call_noting_problem(problems, own_function, config.function, OPTION)
-        if config.body is not None or config.headers:
+        has_settings_of_address = config.body is not None or bool(config.headers)
+        if has_settings_of_address:
             sentence = f"{_BODY} and {OPTION}-header are for an address; a function takes none"
             problems.append(UserError(sentence))
         return problems
     for sentence in one_address_problems(_as_model(config)):
         problems.append(UserError(sentence.replace("model.base_url", OPTION)))  # noqa: PERF401
     call_noting_problem(problems, check_no_secret, config.headers, f"{OPTION}-header")
-    variables = {"query": "Is this JSON?", "k": 5, "vector": [0.0]}
-    call_noting_problem(problems, rendered, template_of(config), variables, _BODY)
+    example_variables = {"query": "Is this JSON?", "k": 5, "vector": [0.0]}
+    template = body_template(config)
+    call_noting_problem(problems, rendered, template, example_variables, _BODY)
     call_noting_problem(problems, _address, config)
     return problems
 
 
-def identity_of(config: RetrieverConfig) -> Mapping[str, object]:
+def retriever_identity(config: RetrieverConfig) -> Mapping[str, object]:
     """All settings that can change a retriever's results, for the hash of a run.
 
     For a server its address, body and headers; for a function its name and a hash of its code.
     """
-    identity: dict[str, object] = {"retriever": config.name, "map": _places(config)}
+    identity: dict[str, object] = {"retriever": config.name, "map": _path_by_field(config)}
     if config.function is None:
         identity["address"] = config.base_url
-        identity["body"] = template_of(config)
+        identity["body"] = body_template(config)
         identity["headers"] = dict(config.headers)
     else:
         identity["function"] = config.function

@@ -10,11 +10,11 @@ from harness.cost.meter import Meter
 from harness.errors import RequestFailed, UserError
 from harness.retrieval.passage_store import StoredPassage
 from harness.retrieval.rankers import ROLE
-from harness.retrieval.search_index import CorpusDescription, CorpusFacts, hit_of
+from harness.retrieval.search_index import CorpusDescription, CorpusFacts, hit_in_corpus
 from harness.storage.files import wrong_value
 from harness.types import SearchHit
 
-_TIMEOUT = 120.0
+_TIMEOUT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,14 @@ class ServedHit:
     score: float
 
     @classmethod
-    def of(cls, hit: SearchHit) -> "ServedHit":
+    def from_hit(cls, hit: SearchHit) -> "ServedHit":
         """The hit of a search in the form in which it is sent."""
         return cls(hit.id, hit.title, hit.text, hit.score)
 
     def as_hit(self) -> SearchHit:
         """The received hit in the form that a search in a folder's index returns."""
-        return hit_of(StoredPassage(self.id, self.title, self.text), self.score)
+        passage = StoredPassage(self.id, self.title, self.text)
+        return hit_in_corpus(passage, self.score)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class ServedEvent:
     event: Event
     shape: ModelShape | None
 
-    def record(self, meter: Meter) -> None:
+    def count_in(self, meter: Meter) -> None:
         """Count the call in `meter`, in the meter's present phase and under the role of the
         retriever.
         """
@@ -76,28 +77,27 @@ _FACTS_REPLY = TypeAdapter(FactsReply)
 _HITS_REPLY = TypeAdapter(HitsReply)
 
 
-def _problem(error: ValidationError) -> str:
+def _problem_in_words(error: ValidationError) -> str:
     """What is wrong with a reply, in words: "hits is missing"."""
     wrong = wrong_value(error)
     return f"{wrong.key} {wrong}".strip()
 
 
-def served_facts(url: str) -> CorpusFacts:
+def ask_for_facts(url: str) -> CorpusFacts:
     """Ask the server at an address what its index is. Raises UserError where none answers as it
     should.
     """
     try:
-        values = httpx2.get(url, timeout=_TIMEOUT).raise_for_status().json()
+        values = httpx2.get(url, timeout=_TIMEOUT_SECONDS).raise_for_status().json()
         reply = _FACTS_REPLY.validate_python(values)
-        described = CorpusDescription.from_json({**reply.facts, "server": url})
+        description = CorpusDescription.from_json({**reply.facts, "server": url})
     except (httpx2.HTTPError, ValueError) as error:
         reason = str(error)
         if isinstance(error, ValidationError):
-            reason = _problem(error)
-        raise UserError(
-            f"--corpus {url}: no index is served there ({reason}); start one: harness serve-index DIR"
-        ) from None
-    return CorpusFacts(described, reply.identity)
+            reason = _problem_in_words(error)
+        problem = f"no index is served there ({reason}); start one: harness serve-index DIR"
+        raise UserError(f"--corpus {url}: {problem}") from None
+    return CorpusFacts(description, reply.identity)
 
 
 class ServedIndex:
@@ -106,7 +106,7 @@ class ServedIndex:
     def __init__(self, url: str) -> None:
         """Keep the address and a client with a timeout of two minutes; nothing is sent."""
         self._url = url.rstrip("/")
-        self._client = httpx2.Client(timeout=_TIMEOUT)
+        self._client = httpx2.Client(timeout=_TIMEOUT_SECONDS)
 
     def search(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
         """The best passages for a query, best first, from the server.
@@ -120,16 +120,17 @@ class ServedIndex:
             RequestFailed: The server does not answer, or in another form.
         """
         try:
-            sent = self._client.post(f"{self._url}/hits", json={"query": query, "k": k})
-            values = sent.raise_for_status().json()
+            response = self._client.post(f"{self._url}/hits", json={"query": query, "k": k})
+            values = response.raise_for_status().json()
         except (httpx2.HTTPError, ValueError) as error:
             raise RequestFailed(f"the index at {self._url} does not answer: {error}") from error
         try:
             reply = _HITS_REPLY.validate_python(values)
         except ValidationError as error:
+            problem = _problem_in_words(error)
             raise RequestFailed(
-                f"the index at {self._url} answered in another form: {_problem(error)}"
+                f"the index at {self._url} answered in another form: {problem}"
             ) from None
         for event in reply.events:
-            event.record(meter)
+            event.count_in(meter)
         return [hit.as_hit() for hit in reply.hits]

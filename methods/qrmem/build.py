@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypedDict, TypeVar
 
-from harness.entities.recogniser import is_opening, recogniser
+from harness.entities.recogniser import is_sentence_start, load_recogniser
 from harness.method import IndexTools
 from harness.models import MeteredModel
 from harness.prompts import Pieces, feed, prompt_tokens, turn_texts
@@ -358,7 +358,7 @@ class _GraphBuilder:
         """The names that the recogniser finds in segment `k`, without function words such as
         "They"."""
         segment = self.segments[k]
-        recognised = recogniser(self.config.recogniser).names(segment)
+        recognised = load_recogniser(self.config.recogniser).names(segment)
         return [name for name in recognised if not _is_function(name, segment)]
 
     def _listed_names(self, k: int, guide: list[str]) -> list[str]:
@@ -606,4 +606,4 @@ def _begins_sentence(segment: str, start: int, end: int) -> bool:
     is_before_quote = end < len(segment) and segment[end] in _QUOTES
     if is_after_quote and is_before_quote:
         return False
-    return is_after_quote or is_opening(segment, start)
+    return is_after_quote or is_sentence_start(segment, start)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
-from harness.entities.recogniser import checked_name
+from harness.entities.recogniser import check_recogniser_name
 from harness.errors import UnknownName
 from harness.method import MethodConfig
 from harness.method.settings import index_setting, recording_setting, setting
@@ -136,7 +136,7 @@ class QRMeMConfig(MethodConfig):
     def _check_recogniser(cls, value: str) -> str:
         """Return the name of a recogniser. Raises ValueError for one that does not exist."""
         try:
-            return checked_name(value)
+            return check_recogniser_name(value)
         except UnknownName as error:
             raise ValueError(str(error)) from None
 

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.entities.recogniser import install_problem, packages
+from harness.entities.recogniser import install_problem, recogniser_packages
 from harness.errors import Missing
 from harness.method import Index, Indexes, IndexTools, Needs, Tools
 from harness.prompts import Pieces, prompt_tokens
@@ -356,7 +356,7 @@ class QRMeM(reading.ReadingMethod):
     def index_packages(self) -> tuple[str, ...]:
         """The packages of the tool that finds names, on whose versions the index depends; () for
         the rules."""
-        return packages(self.config.recogniser)
+        return recogniser_packages(self.config.recogniser)
 
     def problems(self) -> list[str]:
         """No sentence, as no setting is wrong by itself; checks that the tool that finds names is

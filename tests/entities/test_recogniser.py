@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.entities import recogniser as entities
-from harness.entities.recogniser import checked_name, recogniser
+from harness.entities.recogniser import check_recogniser_name, load_recogniser
 from harness.errors import CannotRun, UnknownName
 
 
@@ -36,12 +36,12 @@ from harness.errors import CannotRun, UnknownName
     ],
 )
 def test_rules(text, names):
-    assert recogniser("rules").names(text) == names
+    assert load_recogniser("rules").names(text) == names
 
 
 @given(st.text(alphabet="Ab .'\n-19é", max_size=60))
 def test_names_stand_in_the_text(text):
-    found = recogniser("rules").names(text)
+    found = load_recogniser("rules").names(text)
     assert len(set(found)) == len(found)
     assert all(name and name in " ".join(text.split()) for name in found)
 
@@ -54,21 +54,21 @@ def pipeline(*names):
 
 
 def test_libraries_by_the_same_door(monkeypatch):
-    monkeypatch.setattr(entities, "_load", entities._load.__wrapped__)
+    monkeypatch.setattr(entities, "_make_recogniser", entities._make_recogniser.__wrapped__)
     asked = []
     spacy = types.SimpleNamespace(
         load=lambda name: (asked.append(name), pipeline("Toren", "New\n York", "Toren"))[1]
     )
     spacy.__version__ = "9"
     monkeypatch.setitem(sys.modules, "spacy", spacy)
-    found = entities.recogniser("spacy:en_core_web_lg")
+    found = entities.load_recogniser("spacy:en_core_web_lg")
     assert found.names("any") == ["Toren", "New York"]
     assert found.identity == {"library": "spacy", "model": "en_core_web_lg", "version": "9"}
     stanza = types.SimpleNamespace(
         Pipeline=lambda **given: (asked.append(given), pipeline("Mira"))[1]
     )
     monkeypatch.setitem(sys.modules, "stanza", stanza)
-    assert entities.recogniser("stanza").names("any") == ["Mira"]
+    assert entities.load_recogniser("stanza").names("any") == ["Mira"]
     assert asked[0] == "en_core_web_lg"
     assert (asked[1]["lang"], asked[1]["processors"], asked[1]["download_method"]) == (
         "en",
@@ -82,7 +82,7 @@ def test_a_library_or_a_model_that_is_missing(monkeypatch):
     with pytest.raises(
         CannotRun, match="needs the package spacy, which is not installed; run: pip install spacy"
     ):
-        recogniser("spacy")
+        load_recogniser("spacy")
 
     def load(name):
         raise OSError("[E050] no model")
@@ -91,10 +91,10 @@ def test_a_library_or_a_model_that_is_missing(monkeypatch):
     with pytest.raises(
         CannotRun, match="no model 'en_core_web_sm' here; fetch it: python -m spacy download"
     ):
-        recogniser("spacy")
+        load_recogniser("spacy")
 
 
 @pytest.mark.parametrize("name", ["rule", "rules:2", "corenlp", ""])
 def test_unknown_names(name):
     with pytest.raises(UnknownName, match="named-entity tool"):
-        checked_name(name)
+        check_recogniser_name(name)

@@ -52,7 +52,7 @@ def test_a_capitalised_pronoun_at_the_start_of_a_sentence_is_no_entity(before):
     for word in PRONOUNS.split():
         segment = f"{before}{word} came to Kelford, and {word.lower()} stayed."
         assert _as_in_segment(word, segment) == ""
-        assert word not in entities.recogniser("rules").names(segment)
+        assert word not in entities.load_recogniser("rules").names(segment)
         assert _as_in_segment("Kelford", segment) == "Kelford"
 
 
@@ -91,7 +91,7 @@ def test_which_function_words_are_names(name, segment, kept):
     ],
 )
 def test_the_rules_know_acronyms_from_pronouns(text, names):
-    found = entities.recogniser("rules").names(text)
+    found = entities.load_recogniser("rules").names(text)
     assert [name for name in found if name.split()[0] not in ("SAID", "ALL")] == names
 
 

@@ -16,9 +16,9 @@ from harness.datasets import load
 from harness.datasets.open_rows import OpenRow
 from harness.errors import DataError
 from harness.retrieval import corpus_bm25, dense_index, maxp
-from harness.retrieval.corpus import Corpus, file_of_folder
+from harness.retrieval.corpus import Corpus, write_folder_as_corpus
 from harness.retrieval.output import Recall
-from harness.retrieval.retrieval_run import Request, retrieve
+from harness.retrieval.retrieval_run import RetrievalRequest, write_retrieved
 from tests.datasets.support import config, needs_real, real, write_lines
 
 WORDS = ["bridge", "river", "town", "mira", "old", "north", "the", "lies", "of"]
@@ -52,10 +52,10 @@ def silent(stage, done, total):
 
 def run(folder, corpus, encoder=None, report=silent, **more):
     out = folder / "out.jsonl"
-    request = Request(
+    request = RetrievalRequest(
         corpus, encoder, more.pop("top", 4), more.pop("words", 100), folder / "index", out
     )
-    retrieve(request, more.pop("rows", questions()), {}, report)
+    write_retrieved(request, more.pop("rows", questions()), {}, report)
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
@@ -68,7 +68,7 @@ def ranked(scores, titles, top):
 
 
 def test_bm25_ranks_as_one_index_of_the_library(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus_bm25, "SIZE", 7)
+    monkeypatch.setattr(corpus_bm25, "PASSAGES_PER_SHARD", 7)
     monkeypatch.setattr(maxp, "_PASSAGES_PER_DOCUMENT", 1)  # most questions need a second search
     rows = passages()
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows))
@@ -104,8 +104,8 @@ def encoder(tmp_path_factory):
 def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
     from sentence_transformers import SentenceTransformer
 
-    monkeypatch.setattr(dense_index, "SIZE", 16)
-    monkeypatch.setattr(dense_index, "BATCH", 5)
+    monkeypatch.setattr(dense_index, "PASSAGES_PER_FILE", 16)
+    monkeypatch.setattr(dense_index, "PASSAGES_PER_CALL", 5)
     monkeypatch.setattr(maxp, "_PASSAGES_PER_DOCUMENT", 1)
     rows = passages()
     found = run(tmp_path, flashrag(tmp_path / "c.jsonl", rows), encoder)
@@ -128,8 +128,8 @@ def test_an_encoder_ranks_as_the_libraries_do(tmp_path, monkeypatch, encoder):
 
 @pytest.mark.parametrize("dense", [False, True], ids=["bm25", "dense"])
 def test_a_killed_build_resumes_to_the_same_bytes(tmp_path, monkeypatch, encoder, dense):
-    monkeypatch.setattr(corpus_bm25, "SIZE", 16)
-    monkeypatch.setattr(dense_index, "SIZE", 16)
+    monkeypatch.setattr(corpus_bm25, "PASSAGES_PER_SHARD", 16)
+    monkeypatch.setattr(dense_index, "PASSAGES_PER_FILE", 16)
     chosen = encoder if dense else None
     corpus = flashrag(tmp_path / "c.jsonl", passages())
     for folder in ("a", "b"):
@@ -174,7 +174,7 @@ def test_kilt_pages_are_cut_into_passages_and_the_loader_reads_the_result(tmp_pa
     )
     corpus = tmp_path / "kilt.json.gz"
     corpus.write_bytes(gzip.compress("\n".join(json.dumps(page) for page in pages).encode()))
-    cut = Corpus(corpus, 4).passages(Corpus(corpus, 4).page(0, json.dumps(KILT).encode()))
+    cut = Corpus(corpus, 4).cut_passages(Corpus(corpus, 4).parse_page(0, json.dumps(KILT).encode()))
     assert cut == ["Mira is a town.", "== Sights == -", "The old bridge"]
     found = run(tmp_path, corpus, words=4)
     assert [doc["id"] for doc in found[0]["docs"]] == ["290"]
@@ -202,10 +202,10 @@ def test_answers_change_nothing_but_the_recall(tmp_path):
 
 def test_recall_counts_whole_words_and_strings_of_characters():
     recall = Recall()
-    recall.add(OpenRow("a", "?", ("The art",)), ["a party"])
-    recall.add(OpenRow("b", "?", ("no", "Ada-Lovelace!")), ["By Ada-Lovelace."])
-    recall.add(OpenRow("c", "?", ("a long answer " * 5,)), ["anything"])
-    recall.add(OpenRow("d", "?", ("long " * 20,), [["x"], ["mira"]]), ["Mira."])
+    recall.add_question(OpenRow("a", "?", ("The art",)), ["a party"])
+    recall.add_question(OpenRow("b", "?", ("no", "Ada-Lovelace!")), ["By Ada-Lovelace."])
+    recall.add_question(OpenRow("c", "?", ("a long answer " * 5,)), ["anything"])
+    recall.add_question(OpenRow("d", "?", ("long " * 20,), [["x"], ["mira"]]), ["Mira."])
     assert (recall.questions, recall.words, recall.characters, recall.left_out) == (3, 2, 3, 1)
 
 
@@ -279,7 +279,7 @@ def test_a_dpr_passage_without_a_title_is_read(tmp_path):
     corpus = tmp_path / "c.tsv"
     corpus.write_text("id\ttext\ttitle\n1\tAda built it.\t\n")
     ((number, line),) = Corpus(corpus, 100).lines()
-    assert Corpus(corpus, 100).page(number, line).text == "Ada built it."
+    assert Corpus(corpus, 100).parse_page(number, line).text == "Ada built it."
 
 
 @pytest.mark.parametrize(
@@ -376,10 +376,10 @@ def test_a_folder_of_pages_is_a_corpus(tmp_path):
     (tmp_path / "wiki").mkdir()
     for name, text in (("a", "# Mill\nAda built it."), ("b", "# Mill\nBob burned it."), ("c", "")):
         (tmp_path / f"wiki/{name}.md").write_text(text)
-    file, unread = file_of_folder(tmp_path / "wiki", tmp_path / "kept")
+    file, unread = write_folder_as_corpus(tmp_path / "wiki", tmp_path / "kept")
     corpus = Corpus(file, 100)
-    pages = [corpus.page(*line) for line in corpus.lines()]
+    pages = [corpus.parse_page(*line) for line in corpus.lines()]
     assert [(page.id, page.title) for page in pages] == [("a", "Mill"), ("b", "Mill")]
-    assert [page.document for page in pages] == ["page a", "page b"]
+    assert [page.document_key for page in pages] == ["page a", "page b"]
     assert "Bob burned it." in pages[1].text
     assert unread == ("1 file was not read, or not in full, in wiki: c.md (empty)",)

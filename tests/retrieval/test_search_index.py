@@ -12,7 +12,7 @@ from harness.cost.meter import Meter
 from harness.errors import UserError
 from harness.retrieval import corpus_bm25, dense_index
 from harness.retrieval.rankers import ROLE
-from harness.retrieval.search_index import IndexRequest, SearchIndex, build_index, fused
+from harness.retrieval.search_index import IndexRequest, SearchIndex, build_index, fuse_rankings
 
 WORDS = ("mill", "river", "boat", "winter", "green", "stone", "harbour", "letter", "blue", "tower")
 
@@ -49,7 +49,7 @@ def ids(hits):
 
 
 def test_bm25_over_shards_ranks_as_one_index_of_the_library(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus_bm25, "SIZE", 7)
+    monkeypatch.setattr(corpus_bm25, "PASSAGES_PER_SHARD", 7)
     index = SearchIndex.open(build(tmp_path, "bm25"))
     whole = bm25s.BM25()
     texts = [f"{title}\n{text}" for title, text in rows()]
@@ -68,7 +68,7 @@ def test_bm25_over_shards_ranks_as_one_index_of_the_library(tmp_path, monkeypatc
 def test_dense_ranks_as_faiss_and_encoding_a_query_is_counted(tmp_path, monkeypatch, encoder):
     from sentence_transformers import SentenceTransformer
 
-    monkeypatch.setattr(dense_index, "SIZE", 16)
+    monkeypatch.setattr(dense_index, "PASSAGES_PER_FILE", 16)
     index = SearchIndex.open(build(tmp_path, "dense", encoder))
     net = SentenceTransformer(encoder.source, device="cpu")
     texts = [f"{title}\n{text}" for title, text in rows()]
@@ -85,7 +85,7 @@ def test_dense_ranks_as_faiss_and_encoding_a_query_is_counted(tmp_path, monkeypa
 
 
 def test_hybrid_adds_up_the_reciprocal_ranks_of_both(tmp_path, encoder):
-    assert fused([[(4, 9.0), (7, 8.0)], [(7, 0.5), (1, 0.4)]]) == [
+    assert fuse_rankings([[(4, 9.0), (7, 8.0)], [(7, 0.5), (1, 0.4)]]) == [
         (7, 1 / 62 + 1 / 61),
         (4, 1 / 61),
         (1, 1 / 62),

@@ -6,7 +6,7 @@ from harness.config import registry
 from harness.config.schema import RetrieverConfig
 from harness.errors import ModelOutputError
 from harness.method import Hit
-from harness.retrieval.served import ServedRetriever, problems_of
+from harness.retrieval.served import ServedRetriever, find_problems
 from tests.llm.loopback import Loopback
 
 QUERY = "How long is the warranty?"
@@ -117,7 +117,7 @@ def test_a_function_gives_the_hits():
     target = f"{__name__}:nearest"
     registry.trust(target)
     config = RetrieverConfig(name="own", function=target)
-    assert problems_of(config) == []
+    assert find_problems(config) == []
     assert ServedRetriever(config).search("Who?", 2) == [
         Hit("setup.md", "Who? 0"),
         Hit("setup.md", "Who? 1"),

@@ -12,7 +12,7 @@ from harness.config import registry
 from harness.config.layers import Choices
 from harness.engine.indexing import index_key
 from harness.engine.plan import plan_choices
-from harness.entities.recogniser import packages
+from harness.entities.recogniser import recogniser_packages
 from harness.errors import UserError
 from harness.storage import own_code_hash
 from harness.storage.own_code_hash import own_code
@@ -262,4 +262,4 @@ def test_an_index_made_with_a_library_names_it():
         "spacy:xx": ("spacy", "xx"),
         "stanza:de": ("stanza",),
     }
-    assert {name: packages(name) for name in named} == named
+    assert {name: recogniser_packages(name) for name in named} == named

@@ -35,12 +35,12 @@ from typing import Any
 from harness.config.schema import digest
 from harness.datasets.base import Dataset
 from harness.entities.recogniser import (
-    COMMON,
     MONTHS,
+    SENTENCE_OPENERS,
     Recogniser,
     install_problem,
-    is_opening,
-    recogniser,
+    is_sentence_start,
+    load_recogniser,
 )
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
@@ -55,7 +55,7 @@ _MAX_NAME_WORDS = 4  # words of an answer that is a name rather than a sentence
 
 # Words that stay: titles, what a name may have of common words, answers that are no names.
 _WORDS = Path(__file__).with_name("kept_words.txt").read_text(encoding="utf-8").split()
-_KEPT = COMMON.union(_WORDS, map(str.casefold, MONTHS))
+_KEPT = SENTENCE_OPENERS.union(_WORDS, map(str.casefold, MONTHS))
 
 _ONSETS = (*"bdfghjklmnprstvwz", "br", "dr", "gr", "kl", "pr", "st", "tr")
 _VOWELS = "aeiou"
@@ -79,7 +79,7 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
         UnknownName: There is no such recogniser.
         CannotRun: The recogniser is not installed.
     """
-    tool = recogniser(recogniser_name(kind))
+    tool = load_recogniser(recogniser_name(kind))
     made = {
         "swap": ENTITIES,
         "version": _version_of(dataset),
@@ -163,7 +163,7 @@ class _World:
         """
         inside_sentences: set[str] = set()
         for match in TOKEN.finditer(document.text):
-            if not is_opening(document.text, match.start()):
+            if not is_sentence_start(document.text, match.start()):
                 inside_sentences.add(match.group().casefold())
         inside_sentences.update(_words(document.title))
         for passage in document.passages:
