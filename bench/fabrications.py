@@ -15,7 +15,7 @@ import yaml
 
 from bench.commands import call
 from harness.engine.run_hash import recorded_inputs
-from harness.storage.checksums import checksums
+from harness.storage.checksums import file_checksums
 from harness.storage.run_folder import read_run
 from harness.storage.run_summary import summarise
 
@@ -130,7 +130,7 @@ class Folder:
 
     def seal(self) -> None:
         """Compute the checksums of summary.json anew, as a careful forger would."""
-        self.summary(files=checksums(self.path))
+        self.summary(files=file_checksums(self.path))
 
 
 def _set(held: Record, keys: list[str], value: Any) -> None:

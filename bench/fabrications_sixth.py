@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record
-from harness.storage.record_texts import checksum
+from harness.storage.record_texts import text_checksum
 
 
 def _studied(row: Record) -> None:
@@ -67,7 +67,7 @@ def _passage_over_another(folder: Folder) -> None:
         first["start"] = second["start"] - length // 2
         first["end"] = first["start"] + length
         text = whole[row["question_id"]][first["start"] : first["end"]]
-        first["text_sha256"] = checksum(text)
+        first["text_sha256"] = text_checksum(text)
         held.append({"sha256": first["text_sha256"], "text": text})
     folder.write(rows)
     folder.write(held, "texts.jsonl")

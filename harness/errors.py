@@ -338,15 +338,15 @@ def import_error_as_cannot_run() -> Iterator[None]:
         ) from error
 
 
-def unknown_name_error(what: str, name: str, known: Iterable[str]) -> UserError:
+def unknown_name_error(subject: str, name: str, known: Iterable[str]) -> UserError:
     """Make the error for an unknown name: "unknown <what>." with near ones of `known`, else all.
 
     Args:
-        what: The sentence's words for it: "prompt 'x' of 'bm25'".
+        subject: What is unknown, as the sentence says it: "prompt 'x' of 'bm25'".
         name: The unknown name.
         known: The names that there are.
     """
-    return UserError(f"unknown {what}.{_known_names_hint(name, known)}")
+    return UserError(f"unknown {subject}.{_known_names_hint(name, known)}")
 
 
 def call_noting_problem(

@@ -244,6 +244,9 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """Close the user turn, let the model reply and return the reply, which is in the context
         from then on.
 
+        The thinking of a known reasoning model is taken out of the reply's text (`keep_thinking`
+        leaves it in), and a reply with a problem (`Written.problem`) is counted as such.
+
         Args:
             max_tokens: Most tokens of the reply.
             stop: The reply ends before the first of these texts.

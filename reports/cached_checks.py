@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import scorers
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.errors import SaveError
 from harness.storage.file_hash import file_hash, hash_named
 from harness.storage.files import make_folder, replacing, user_home
@@ -193,7 +193,7 @@ def _key(run: StoredRun, names: Sequence[str]) -> str:
         "problems": {name: scorers.problems([name]) for name in installed},
         "code": _code(),
     }
-    return hashlib.sha256(canonical(read).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical_json(read).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
 from harness.errors import DataError
@@ -246,7 +246,7 @@ def _task_misfits(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
         if text and text not in instruction:
             yield f"dataset.{name} is not how the questions were asked"
     schema = dataset.answer_schema
-    if schema is not None and canonical(schema.form) != task.get("reply_schema"):
+    if schema is not None and canonical_json(schema.form) != task.get("reply_schema"):
         yield "dataset.answer_schema is not how the questions were asked"
     examples = bool(dataset.shots or dataset.shots_ids)
     plain = task.get("instruction") == dataset.instruction and not task.get("shots")

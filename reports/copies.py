@@ -9,7 +9,7 @@ reproductions(runs, labels)      the same for each run of a table that has an ea
 from collections.abc import Sequence
 from operator import attrgetter
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.storage.run_folder import StoredRun
 from reports.differences import differences
 
@@ -31,7 +31,7 @@ def is_copy(run: StoredRun, other: StoredRun) -> bool:
 
 def _contents(run: StoredRun) -> dict[str, int]:
     """Question id -> a hash of its record, texts included."""
-    return {record.question_id: hash(canonical(record)) for record in run.records_with_texts}
+    return {record.question_id: hash(canonical_json(record)) for record in run.records_with_texts}
 
 
 def changed_in_copy(run: StoredRun, other: StoredRun) -> int:

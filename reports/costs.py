@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.flops import CONVENTIONS, DEFAULT_CONVENTION
-from harness.cost.prices import ENCODERS, money
+from harness.cost.prices import ENCODERS, money_spent
 from harness.cost.usage import PhaseUsage, Usage, add_usage, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
@@ -302,7 +302,7 @@ def question_money(run: StoredRun) -> dict[str, float]:
     if not is_billed(run):
         return {}
     column = _question_column(
-        run, lambda phase: _phase_money(run, phase), lambda usage: money(usage, run.prices)
+        run, lambda phase: _phase_money(run, phase), lambda usage: money_spent(usage, run.prices)
     )
     return _by_question(run, column)
 
@@ -320,7 +320,9 @@ def price_gap(run: StoredRun, total: PhaseUsage) -> str:
     Returns:
         The words; "" where no price is lacking.
     """
-    unpriced = sorted(role for role in total.get("billed") or () if run.prices.of(role) is None)
+    unpriced = sorted(
+        role for role in total.get("billed") or () if run.prices.of_role(role) is None
+    )
     if not unpriced:
         return ""
     role = unpriced[0]
@@ -359,7 +361,7 @@ def _phase_money(run: StoredRun, phase: str) -> Floats | None:
     total = columns.cost(phase, "charged")
     roles = [path[2] for path in columns.usage if path[:2] == (phase, "billed")]
     for role in dict.fromkeys(roles):
-        price = run.prices.of(role)
+        price = run.prices.of_role(role)
         if price is None:
             if columns.has_cost(phase, "billed", role)[answered].any():
                 return None
@@ -401,7 +403,7 @@ def index_money(run: StoredRun) -> list[float]:
     for line in run.index_lines:
         if line.failed:
             continue
-        amount = money(line.usage.get("index", {}), run.prices)
+        amount = money_spent(line.usage.get("index", {}), run.prices)
         if amount is None:
             return []
         amounts.append(amount)
@@ -420,8 +422,8 @@ def run_money(run: StoredRun) -> float | None:
     spent = run.columns.usage_sum()
     for line in run.index_lines:
         add_usage(spent, line.usage)
-    amounts = [money(sum_phases([spent]), run.prices)]
-    amounts += [money(judge.usage, judge.prices) for judge in judges]
+    amounts = [money_spent(sum_phases([spent]), run.prices)]
+    amounts += [money_spent(judge.usage, judge.prices) for judge in judges]
     known = [amount for amount in amounts if amount is not None]
     if len(known) < len(amounts):
         return None
@@ -526,7 +528,7 @@ def _groups_by_indexes(
     order = np.argsort(groups, kind="stable")
     for records in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
         first = int(records[0])
-        documents = columns.documents.of(first)
+        documents = columns.documents.of_record(first)
         yield _Group(records, _index_keys(columns.ids[first], documents, bool(joined[first])))
 
 

@@ -28,7 +28,7 @@ from harness.config.schema import (
     DatasetConfig,
     GeneralSettings,
     ModelConfig,
-    canonical,
+    canonical_json,
 )
 from harness.config.yaml_tree import flatten
 from harness.storage.paths import without_home
@@ -147,7 +147,7 @@ def _is_listed(one: Difference, keys: Iterable[str]) -> bool:
 def weights_of(run: StoredRun, role: str) -> str | None:
     """A text that identifies the weights of a role's model; None where they are not recorded."""
     weights = run.manifest.identity(role).get("weights")
-    return canonical(weights) if weights else None
+    return canonical_json(weights) if weights else None
 
 
 def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:

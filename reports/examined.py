@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.cost.flops import DEFAULT_CONVENTION, ModelShape
 from harness.cost.usage import PhaseUsage
 from harness.datasets.question_kinds import question_kinds
@@ -191,7 +191,7 @@ def examine(run: StoredRun) -> Examined:
 
 def _hash(value: object) -> int:
     """8 bytes of the blake2b of a value's JSON, as a number; never 0, which is _UNKNOWN."""
-    text = canonical(value).encode("utf-8", "surrogatepass")
+    text = canonical_json(value).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.applications import APPLICATION
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.cost.usage import texts_and_cut
 from harness.errors import UnknownName, UserError
 from harness.scorers import ScoreError, corpus_score, lookup
@@ -319,12 +319,12 @@ def reader(run: StoredRun) -> str:
     """
     models = run.manifest.models
     answered = {path[2] for path in run.columns.usage if path[:2] == ("answer", "roles")}
-    identities = [canonical(models[role]) for role in sorted(answered) if role in models]
+    identities = [canonical_json(models[role]) for role in sorted(answered) if role in models]
     if identities:
         return " + ".join(dict.fromkeys(identities))
     if "reader" in models:
-        return canonical(models["reader"])
-    return canonical(run.config.model.to_json())
+        return canonical_json(models["reader"])
+    return canonical_json(run.config.model.to_json())
 
 
 def scorer_version(run: StoredRun, name: str) -> str | None:

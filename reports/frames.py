@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from harness.cost.flops import DEFAULT_CONVENTION
-from harness.cost.prices import money
+from harness.cost.prices import money_spent
 from harness.cost.usage import PhaseUsage, Usage, sum_phases
 from harness.storage.run_folder import StoredRun
 from reports.by_kind import BY, kind_of_question
@@ -98,7 +98,7 @@ def _usage_money(usage: Usage, run: StoredRun) -> float | None:
     known."""
     if not is_billed(run):
         return None
-    return money(sum_phases([usage]), run.prices)
+    return money_spent(sum_phases([usage]), run.prices)
 
 
 def _cost_columns(usage: Usage) -> dict[str, float | None]:

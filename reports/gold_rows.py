@@ -21,7 +21,7 @@ from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
-from harness.storage.record_texts import POINTER, checksum, gold_of
+from harness.storage.record_texts import POINTER, gold_of, text_checksum
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.storage.serialize import json_values
@@ -306,7 +306,7 @@ def _shows_other_texts(record: StoredRecord, rows: Rows) -> bool:
         if piece["kind"] != "span" or document is None:
             continue
         text = document.text[piece["start"] : piece["end"]]
-        if held is not None and held != checksum(text):
+        if held is not None and held != text_checksum(text):
             return True
         if piece.get("text") and piece["text"] != text:
             return True

@@ -45,7 +45,7 @@ def _unscored(run: StoredRun, judge: str) -> list[str]:
     if judge in columns.scores:
         unscored = np.isnan(columns.scores[judge])
     for place in np.flatnonzero(unscored).tolist():
-        judged = judgements_of(columns.notes.of(place)).get(judge)
+        judged = judgements_of(columns.notes.of_record(place)).get(judge)
         if judged:
             verdicts[judged["verdict"]] += 1
     if not verdicts:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from harness.cost.units import duration, short_count
+from harness.cost.units import duration_text, short_count
 from harness.errors import UserError
 from harness.stats.bootstrap import interval, with_interval
 from harness.storage.manifest_file import RunManifest
@@ -356,7 +356,7 @@ class _FollowedRun:
         """The run's row of the table: column -> text."""
         last_answer = _UNKNOWN
         if self.answers:
-            last_answer = f"{duration(max(0, round(time.time() - self.changed)))} ago"
+            last_answer = f"{duration_text(max(0, round(time.time() - self.changed)))} ago"
         return {
             "method": self.label,
             "data set": self.stored.config.dataset.name,
@@ -388,7 +388,7 @@ class _FollowedRun:
         if self.state != "running" or not remaining or n_new <= 0:
             return _UNKNOWN
         seconds = max(0.0, time.time() - since)
-        return duration(round(seconds / n_new * remaining))
+        return duration_text(round(seconds / n_new * remaining))
 
     def _questions_asked(self) -> int:
         """How many questions the run was asked; 0 where its manifest does not say."""

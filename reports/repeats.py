@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.cost.usage import Usage
 from harness.scorers.squad import normalize_answer
 from harness.storage.records import StoredRecord
@@ -43,7 +43,7 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault(canonical({**run.config.to_json(), "seed": None}), []).append(run)
+        groups.setdefault(canonical_json({**run.config.to_json(), "seed": None}), []).append(run)
     return list(map(_mean_run, groups.values()))
 
 

@@ -218,7 +218,7 @@ def _flag_notes(run: StoredRun) -> list[str]:
     flagged: Counter[str] = Counter()
     columns = run.columns
     for place in np.flatnonzero(columns.notes.where(flags_of)).tolist():
-        for name in flags_of(columns.notes.of(place)):
+        for name in flags_of(columns.notes.of_record(place)):
             if name in columns.scores and not np.isnan(columns.scores[name][place]):
                 flagged[name] += 1
     return [

@@ -16,7 +16,7 @@ from harness.config.layers import Choices
 from harness.config.registry import short_name
 from harness.config.resolve import DEFAULT_ORIGIN, resolve_dataset, resolve_method
 from harness.config.run_label import changes_from_preset
-from harness.config.schema import DatasetConfig, MethodChoice, canonical
+from harness.config.schema import DatasetConfig, MethodChoice, canonical_json
 from harness.config.yaml_tree import value_text
 from harness.errors import UserError
 from harness.method import Method
@@ -98,7 +98,7 @@ def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
         if not said or form is None or name in run.manifest.amounts:
             continue
         usual = preset.get(name, form.get_default(call_default_factory=True))
-        if usual != value and canonical(usual) != canonical(value):
+        if usual != value and canonical_json(usual) != canonical_json(value):
             yield (
                 f"whether {name}={value_text(value)} is its preset's, which has "
                 f"{name}={value_text(usual)} in this version"

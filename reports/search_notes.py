@@ -22,10 +22,10 @@ def search_notes(columns: RecordColumns) -> list[str]:
     counts = _SearchCounts()
     cuts_by_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for place in np.flatnonzero(columns.answered).tolist():
-        search = columns.searches.of(place)
+        search = columns.searches.of_record(place)
         if search is not None:
             counts.add(search)
-            cuts_by_documents[columns.documents.of(place)] = _CUT.findall(search.notes)
+            cuts_by_documents[columns.documents.of_record(place)] = _CUT.findall(search.notes)
     return [*counts.sentences(), *_cut_summaries(cuts_by_documents)]
 
 

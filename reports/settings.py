@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypeIs
 
-from harness.config.run_label import label
-from harness.config.schema import canonical, digest
+from harness.config.run_label import table_label
+from harness.config.schema import canonical_json, json_sha256
 from harness.config.yaml_tree import flatten, value_text
 from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
@@ -279,7 +279,7 @@ class _GroupNames:
         for key in all_keys:
             found = set()
             for member in self._members:
-                found.add((member.dataset, canonical(member.values.get(key))))
+                found.add((member.dataset, canonical_json(member.values.get(key))))
             if len(found) > len(datasets):
                 varying.append(key)
         return varying
@@ -359,7 +359,7 @@ class _GroupNames:
         if not any(key.startswith("dataset.") for key in self._ignored):
             ids = sorted(question_ids(run))
         made_of = [member.values, run.config.failed, run.manifest.models, ids]
-        return digest(made_of)
+        return json_sha256(made_of)
 
 
 def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
@@ -389,7 +389,7 @@ def code_hash(run: StoredRun) -> str:
     code = run.manifest.code
     if not code:
         return NOT_RECORDED
-    return digest(code)[:7]
+    return json_sha256(code)[:7]
 
 
 def made_with(run: StoredRun) -> dict[str, str]:
@@ -412,7 +412,7 @@ def made_with(run: StoredRun) -> dict[str, str]:
         weights = identity.get("weights")
         if weights:
             parts = [weights, identity.get("query_weights"), identity.get("quantised")]
-            made[f"weights of {_model_of_role(run, role).name}"] = digest(parts)[:7]
+            made[f"weights of {_model_of_role(run, role).name}"] = json_sha256(parts)[:7]
     for name, version in manifest.packages.items():
         made[str(name)] = str(version)
     return made
@@ -433,7 +433,7 @@ def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
     keys = []
     for run in runs:
         values = _answer_settings(run, ())
-        key = canonical({**values, "dataset": run.config.dataset.name, "seed": 0})
+        key = canonical_json({**values, "dataset": run.config.dataset.name, "seed": 0})
         keys.append(key)
         seeds[key].add(run.config.seed)
     sentences: dict[str, str] = {}
@@ -456,7 +456,7 @@ def _alike(members: Sequence[_Member]) -> list[list[_Member]]:
     by_look: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     for member in members:
         names = member.names
-        by_look[member.dataset, names.base, canonical(names.values)].append(member)
+        by_look[member.dataset, names.base, canonical_json(names.values)].append(member)
     groups = [group for group in by_look.values() if len(group) > 1]
     grouped = set(chain.from_iterable(groups))
     ungrouped = [member for member in _same_labels(members) if member not in grouped]
@@ -479,7 +479,7 @@ def _name_run(
     varying = set(map(_short_key, [*swept, *ignored]))
     marks = _marks_without(member.run, varying, len(in_label))
     method = member.run.config.method.name
-    base = label({"name": method, "mark": ", ".join(marks)})
+    base = table_label({"name": method, "mark": ", ".join(marks)})
     words = [base]
     own_values = {}
     for key in swept:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.config.registry import short_name
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.storage.manifest_file import SearchedCorpus
 from harness.storage.run_folder import StoredRun
 from reports import facts
@@ -60,7 +60,7 @@ def _key(run: StoredRun) -> str:
         run.manifest.models,
         corpus.hashed,
     ]
-    return canonical(made_of)
+    return canonical_json(made_of)
 
 
 def _started(run: StoredRun) -> str:

@@ -19,7 +19,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.backend import ModelFacts
 from harness.llm.load import Transformers
-from harness.storage.files import home
+from harness.storage.files import harness_home
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,9 @@ def build() -> tuple[Path, dict[str, Any]]:
     """
     made = recipe()
     folder = (
-        home() / "models" / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
+        harness_home()
+        / "models"
+        / f"{made['recipe']}-torch{made['torch']}-tokenizers{made['tokenizers']}"
     )
     if (folder / "config.json").exists():
         return folder, made

@@ -13,7 +13,7 @@ from harness.api.results import Run, Runs
 from harness.api.run_arguments import PathLike, Rows, RunArguments
 from harness.api.run_request import RunRequest
 from harness.config import plugins, presets, registry
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.config.sweep import check_axes
 from harness.datasets.rows import Row
 from harness.engine import runner
@@ -24,7 +24,7 @@ from harness.engine.progress import Progress, Silent
 from harness.engine.runs_in_turn import Hook, Outcome, in_turn
 from harness.errors import HarnessError, UserError
 from harness.method import Method
-from harness.storage.files import home, make_folder, write_atomic
+from harness.storage.files import harness_home, make_folder, write_atomic
 from harness.storage.json_lines import json_line
 from harness.tracking.background import BackgroundTracking
 
@@ -324,7 +324,7 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
         if isinstance(row, Row):
             row = dataclasses.asdict(row)
         rows.append(row)
-    path = home() / "rows" / f"{digest(rows)[:16]}.jsonl"
+    path = harness_home() / "rows" / f"{json_sha256(rows)[:16]}.jsonl"
     make_folder(path.parent, "HARNESS_HOME")
     write_atomic(path, b"".join(map(json_line, rows)), setting="HARNESS_HOME")
     return str(path)

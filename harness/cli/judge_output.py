@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.cli.output import mean_text, say
 from harness.cli.table_output import columns
 from harness.cost import units
-from harness.cost.prices import Prices, money
+from harness.cost.prices import Prices, money_spent
 from harness.errors import UserError
 from harness.judging.citations import NO_CITATIONS
 from harness.judging.claims import NO_CLAIMS
@@ -98,7 +98,7 @@ class _Result:
         if price is None:
             return None
         billed = price.billed(in_batches=self.judge.config.batch)
-        return money(self.judged.usage, Prices(billed))
+        return money_spent(self.judged.usage, Prices(billed))
 
     def counts(self) -> dict[str, int]:
         """How many answers were judged, or not judged, for each reason (the keys of _COUNTS)."""

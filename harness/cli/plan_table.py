@@ -31,7 +31,7 @@ from harness.engine.forecast import NOTHING_ANSWERED, Forecast, forecast
 from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
 from harness.engine.runs_in_turn import Hook
-from harness.storage.paths import masked
+from harness.storage.paths import with_secrets_masked
 
 _HEADS = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
 _SIDES = "<<>>>>><"
@@ -216,7 +216,9 @@ def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: s
         print(as_table(title, forecasts, printing.convention or DEFAULT_CONVENTION), flush=True)
     if any(each.how == NOTHING_ANSWERED for each in forecasts):
         command = measuring_command(["harness", *sys.argv[1:]])
-        say(f"this command would tell the unknown costs: {shlex.join(map(masked, command))}")
+        say(
+            f"this command would tell the unknown costs: {shlex.join(map(with_secrets_masked, command))}"
+        )
 
 
 def measuring_command(command: Sequence[str]) -> list[str]:

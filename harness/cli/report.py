@@ -31,7 +31,7 @@ from harness.cli.table_output import FigureOutput, TableOutput, format_of, termi
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, with_distinct_names
-from harness.storage.paths import command_without_home, masked
+from harness.storage.paths import command_without_home, with_secrets_masked
 from harness.storage.run_folder import Hold, StoredRun
 from reports import paper
 from reports.by_kind import split_by_kind
@@ -269,7 +269,9 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
         table: The options of its tables.
         options: The options of the page.
     """
-    command = [masked(word) for word in command_without_home(["harness", *sys.argv[1:]])]
+    command = [
+        with_secrets_masked(word) for word in command_without_home(["harness", *sys.argv[1:]])
+    ]
     margin: float | None = None
     if options.paper:
         margin = options.margin or MARGIN

@@ -32,7 +32,7 @@ from harness.retrieval.retrieval_run import (
     check_packages,
     write_retrieved,
 )
-from harness.storage.files import check_home, home
+from harness.storage.files import check_home, harness_home
 
 _BM25 = "bm25"
 
@@ -142,7 +142,7 @@ def _corpus_file(corpus: str) -> Path:
     check_home()
     if not path.is_dir():
         return path
-    file, notes = write_folder_as_corpus(path, home() / "retrieval")
+    file, notes = write_folder_as_corpus(path, harness_home() / "retrieval")
     for note in notes:
         say(f"warning: {note}")
     return file
@@ -157,7 +157,7 @@ def _index_folder(options: RetrieveOptions, corpus: Path) -> Path:
     # Two corpora may have one name, so the folder's name has a hash of where the corpus is.
     location = str(corpus.resolve()).encode(errors="surrogateescape")
     location_hash = hashlib.sha256(location).hexdigest()[:8]
-    return home() / "retrieval" / f"{_safe_file_name(corpus.name)}-{location_hash}"
+    return harness_home() / "retrieval" / f"{_safe_file_name(corpus.name)}-{location_hash}"
 
 
 def _target_file(options: RetrieveOptions, dataset: DatasetConfig) -> Path:

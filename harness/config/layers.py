@@ -457,11 +457,11 @@ def _unknown_key_error(key: str, origin: str, method: str | None) -> UserError:
         known_keys += [f"method.{name}" for name in method_type.Config.model_fields]
     last_word = key.rpartition(".")[2]
     keys_with_same_word = [name for name in known_keys if name.partition(".")[2] == last_word]
-    what = f"key '{key}' ({origin})"
+    subject = f"key '{key}' ({origin})"
     if keys_with_same_word:  # the sentence asks whether the first of them is meant
-        return unknown_name_error(what, keys_with_same_word[0], keys_with_same_word[:1])
+        return unknown_name_error(subject, keys_with_same_word[0], keys_with_same_word[:1])
     close_keys = close_matches(key, [*known_keys, *top_level_keys])
-    return unknown_name_error(what, key, close_keys or top_level_keys)
+    return unknown_name_error(subject, key, close_keys or top_level_keys)
 
 
 @dataclass(frozen=True)
@@ -541,8 +541,8 @@ def _settings_by_name(
         elif chosen.is_called(name):
             yield Layer(origin, {"dataset": entry})
         elif presets.comparable_name(name) not in known_names:
-            what = f"{presets.singular(kind)} '{name}' ({origin})"
-            problems.append(unknown_name_error(what, name, known_names.values()))
+            subject = f"{presets.singular(kind)} '{name}' ({origin})"
+            problems.append(unknown_name_error(subject, name, known_names.values()))
 
 
 def _settings_of_method(entry: Mapping[str, object]) -> dict[str, object]:

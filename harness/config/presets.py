@@ -144,8 +144,8 @@ def find(kind: str, name: str) -> str:
     hint = f"harness list {kind}; for your own set {ENV}=FOLDER"
     if kind in ("models", "encoders"):
         hint += "; a folder or a hub id owner/name will do too"
-    known = [each.name for each in _all_presets(kind).values()]
-    raise UnknownName(singular(kind), name, known, hint)
+    known_names = [each.name for each in _all_presets(kind).values()]
+    raise UnknownName(singular(kind), name, known_names, hint)
 
 
 def _with_full_paths(value: object, folder: Path, is_path: bool = False) -> object:

@@ -121,8 +121,8 @@ def short_name(target: str) -> str:
 
     A class without one stays as it is; older run folders hold the class.
     """
-    for name, known in targets("methods").items():
-        if known == target:
+    for name, known_target in targets("methods").items():
+        if known_target == target:
             return name
     return target
 
@@ -201,7 +201,7 @@ def import_target(target: str) -> Any:
             raise  # a bug of this project
         raise user_error from import_error
     if not hasattr(module, name):
-        public_names = [known for known in vars(module) if not known.startswith("_")]
+        public_names = [each for each in vars(module) if not each.startswith("_")]
         file = getattr(module, "__file__", "built in")
         suggested = close_matches(name, public_names) or public_names
         raise UnknownName(f"name in module '{module_name}' ({file})", name, suggested)

@@ -289,7 +289,9 @@ class _Resolver:
     general: GeneralSettings | None = None
 
     def __post_init__(self) -> None:
-        """Read the user's choices as layers, lowest first, into `layers`."""
+        """Read the user's choices as layers, lowest first, into `layers`; mistakes in them are added
+        to `problems`.
+        """
         self.layers = read_layers(self.choices, self.problems)
 
     def resolve_all(self) -> None:
@@ -478,8 +480,10 @@ class _Resolver:
             settings_of_reader = Layer(_AS_READER_ORIGIN, reader.model_dump(mode="json"))
             return _PartBase(reader.name, _AS_READER_ORIGIN, [settings_of_reader])
         if part.path in ("method", "dataset"):
-            what = presets.singular(part.kind)
-            raise UserError(f"name a {what}: --{part.path} NAME  (harness list {part.path}s)")
+            singular_kind = presets.singular(part.kind)
+            raise UserError(
+                f"name a {singular_kind}: --{part.path} NAME  (harness list {part.path}s)"
+            )
         if settings:
             raise UserError(
                 f"{part.path} has settings but no name; name one with --set {part.path}=NAME"

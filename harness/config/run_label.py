@@ -3,7 +3,7 @@ from the preset.
 
     changes_from_preset(...)    "pocket"            a profile other than `paper` replaced values of the preset
                                 "chunk_tokens=200"  the user did: up to two settings by name, more by number
-    label(method)               "pecan [pocket]"    `method` as it stands in a run.yaml
+    table_label(method)               "pecan [pocket]"    `method` as it stands in a run.yaml
 
 The reference is the preset under profile `paper` for the same data set
 (docs/methods/shared.md#profiles). Only parameters and prompts of the method count, and of these
@@ -29,7 +29,7 @@ _MAX_NAMED_SETTINGS = 2  # settings by name in a mark; more are counted
 _MAX_VALUE_CHARACTERS = 24  # of a value in a mark
 
 
-def label(method: Mapping[str, object]) -> str:
+def table_label(method: Mapping[str, object]) -> str:
     """The name of a run's method in tables: "pecan [pocket]".
 
     Without a mark (older runs have none) it is the preset's name alone.

@@ -30,19 +30,19 @@ from harness.config.own_prompt import (
     read_answer_schema,
     read_system_prompt,
 )
-from harness.storage.paths import expanded
+from harness.storage.paths import with_home_expanded
 from harness.storage.stored_config import StoredConfig
 
 # A file or folder, or what is none (a hub id, "package:..."): a leading ~ is the home folder from
 # here on.
-PathOrName = Annotated[str, AfterValidator(expanded)]
+PathOrName = Annotated[str, AfterValidator(with_home_expanded)]
 
 _SystemPrompt = Annotated[SystemPrompt | None, BeforeValidator(read_system_prompt)]
 _AnswerSchema = Annotated[AnswerSchema | None, BeforeValidator(read_answer_schema)]
 _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """Write a value as JSON in one form, which is hashed: sorted keys, no
     spaces, dataclasses as objects.
     """
@@ -61,9 +61,9 @@ def _dataclass_to_dict(value: Any) -> dict[str, object]:
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def digest(value: Any) -> str:
+def json_sha256(value: Any) -> str:
     """sha256 (hex) of a value's canonical JSON."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 MADE_ELSEWHERE = "elsewhere"

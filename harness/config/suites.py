@@ -172,12 +172,14 @@ def chosen_suite(name: str | None, unset: Sequence[str] = ()) -> Suite | None:
             )
         return None
     suite = read_suite(name)
-    known = dict.fromkeys(suite.sets)
+    set_keys = dict.fromkeys(suite.sets)
     for part in suite.parts:
-        known |= dict.fromkeys(part.sets)
+        set_keys |= dict.fromkeys(part.sets)
     for key in unset:
-        if key not in known:
-            raise unknown_name_error(f"setting '{key}' of suite {suite.name} (--unset)", key, known)
+        if key not in set_keys:
+            raise unknown_name_error(
+                f"setting '{key}' of suite {suite.name} (--unset)", key, set_keys
+            )
     parts = tuple(_without_sets(part, unset) for part in suite.parts)
     return _without_sets(suite, unset).model_copy(update={"parts": parts})
 

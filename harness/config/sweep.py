@@ -140,8 +140,8 @@ def _notes_on_methods_without(
         no_method_has_it = distinct.keys() == parameters.keys()
         if no_method_has_it:
             all_parameters = set().union(*parameters.values())
-            what = f"key '{key}' (--sweep): no method of this command has it"
-            raise unknown_name_error(what, key.split(".")[1], all_parameters)
+            subject = f"key '{key}' (--sweep): no method of this command has it"
+            raise unknown_name_error(subject, key.split(".")[1], all_parameters)
         notes.append(f"{key} is not swept for {', '.join(distinct)}: no such parameter")
     return notes
 

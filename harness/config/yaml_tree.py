@@ -382,9 +382,11 @@ def error_sentences(
         key = as_typed(_joined_path(path, value_path))
         bracketed_origin = _bracketed_after_space(origin_of(value_path, origins))
         if mistake["type"] == "extra_forbidden":
-            known = _field_names_at(model, mistake["loc"][:-1])
+            known_fields = _field_names_at(model, mistake["loc"][:-1])
             name = str(mistake["loc"][-1])
-            sentences.append(str(unknown_name_error(f"key '{key}'{bracketed_origin}", name, known)))
+            sentences.append(
+                str(unknown_name_error(f"key '{key}'{bracketed_origin}", name, known_fields))
+            )
         elif mistake["type"] == "missing":
             sentences.append(_missing_sentence(key, path, origins))
         else:

@@ -2,8 +2,8 @@
 
 reader = {"input": 0.5, "cached": 0.5, "output": 2.0}
 prices = Prices(reader)
-prices.of("builder")    the reader's, where the role has no model of its own
-money({"billed": {"reader": {"input": 900, "cached": 100, "output": 12}}}, prices)
+prices.of_role("builder")    the reader's, where the role has no model of its own
+money_spent({"billed": {"reader": {"input": 900, "cached": 100, "output": 12}}}, prices)
     -> (900 * 0.5 + 100 * 0.5 + 12 * 2.0) / 1e6
 """
 
@@ -31,7 +31,7 @@ class Prices:
     roles: Mapping[str, BilledTokens | None] = field(default_factory=dict)
     encoders: Mapping[str, BilledTokens | None] = field(default_factory=dict)
 
-    def of(self, role: str) -> BilledTokens | None:
+    def of_role(self, role: str) -> BilledTokens | None:
         """The prices of the model of a role; None where nobody said them.
 
         An encoder or reranker that no server runs is free.
@@ -41,7 +41,7 @@ class Prices:
         return self.roles.get(role, self.reader)
 
 
-def money(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
+def money_spent(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
     """What one phase's usage, a sum of phases, or what was sent costs, in the currency of the
     prices.
 
@@ -56,7 +56,7 @@ def money(usage: PhaseUsage | SentUsage, prices: Prices) -> float | None:
         return None
     total = float(usage.get("charged", 0.0))
     for role, billed_tokens in usage.get("billed", {}).items():
-        price = prices.of(role)
+        price = prices.of_role(role)
         if price is None:
             return None
         total += _price_of_tokens(billed_tokens, price)

@@ -1,6 +1,6 @@
 """Amounts in the units that people read.
 
->>> [duration(s) for s in (0.0123, 0.378, 42, 600, 9_000, 300_000)]
+>>> [duration_text(s) for s in (0.0123, 0.378, 42, 600, 9_000, 300_000)]
 ['12 ms', '0.38 s', '42 s', '10 min', '2.5 h', '3.5 days']
 >>> [short_count(n) for n in (950, 21_300, 999_700, 4_120_000)]
 ['950', '21.3k', '1M', '4.12M']
@@ -13,7 +13,7 @@ _UNITS_OF_TIME = ((1, "s", 90), (60, "min", 5_400), (3_600, "h", 172_800))
 """Seconds of a unit, its name, and the time from which the next unit is used."""
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A time in the unit that fits, with two significant digits: 0.0123 -> "12 ms", 600 -> "10
     min".
 

@@ -17,7 +17,7 @@ import re
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.config.yaml_tree import mapping_at
 from harness.errors import UserError
 
@@ -62,7 +62,7 @@ def schema_text(dataset: DatasetConfig) -> str:
     """The data set's schema for replies as JSON text; "" without one."""
     if dataset.answer_schema is None:
         return ""
-    return canonical(dataset.answer_schema.form)
+    return canonical_json(dataset.answer_schema.form)
 
 
 def answer_in(reply: str, dataset: DatasetConfig) -> str:
@@ -101,4 +101,4 @@ def _answer_text(answer: object) -> str:
         return answer.strip()
     if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
         return ", ".join(answer)
-    return canonical(answer)
+    return canonical_json(answer)

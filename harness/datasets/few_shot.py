@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from harness.config.schema import DatasetConfig, canonical, digest
+from harness.config.schema import DatasetConfig, canonical_json, json_sha256
 from harness.datasets import load_once
 from harness.datasets.archives import is_archive
 from harness.datasets.base import Dataset
@@ -131,7 +131,7 @@ class SolvedExamples:
     def _hash_of_pool(self) -> str:
         """A hash of the texts of all rows of the pool, in 16 hexadecimal digits."""
         texts = map(self._example_text, self._pool)
-        return digest(list(map(canonical, texts)))[:16]
+        return json_sha256(list(map(canonical_json, texts)))[:16]
 
     def text_for_all(self) -> str:
         """The examples that all questions share as text, with their heading; "" where each question
@@ -227,7 +227,7 @@ def load_solved_examples(config: DatasetConfig) -> SolvedExamples | None:
         return None
     # A relative path means another file in another folder.
     absolute_path = str(Path(config.data or "").absolute())
-    key = canonical([config.model_dump(mode="json"), absolute_path])
+    key = canonical_json([config.model_dump(mode="json"), absolute_path])
     if key not in _loaded_by_config:
         _loaded_by_config[key] = _load_training_rows(config)
     return _loaded_by_config[key]

@@ -20,7 +20,7 @@ from harness.datasets.archives import ARCHIVES, Member, is_archive, member_names
 from harness.datasets.files import SUFFIXES, file_kind
 from harness.errors import CannotRun, ConfigError, DataError, close_matches
 from harness.storage.hub_download import DATASETS, download, pin_repo
-from harness.storage.paths import inside, package_folder
+from harness.storage.paths import package_folder, path_inside
 
 PACKAGE = "package:"
 _SPLIT_WORDS = {  # how file names say a split; the same words Hugging Face `datasets` looks for
@@ -138,7 +138,7 @@ def _package_source(data: str) -> Source:
     root = package_folder(package)
     if root is None:
         raise CannotRun(f"dataset.data '{data}': there is no package '{package}'")
-    path = inside(root, inner)
+    path = path_inside(root, inner)
     if not inner or not path.is_file():
         raise CannotRun(f"dataset.data '{data}': the package '{package}' has no such file")
     return Source((path,), data)

@@ -13,7 +13,7 @@ import hashlib
 from pathlib import Path
 from typing import TypeVar
 
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
 from harness.datasets.files import read_json_value
@@ -112,7 +112,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         if not corpus.context.strip():
             raise place.error("context", "is empty")
         documents[corpus.corpus_name] = Document(corpus.corpus_name, corpus.context)
-        hashed.update(canonical([corpus.corpus_name, corpus.context]).encode())
+        hashed.update(canonical_json([corpus.corpus_name, corpus.context]).encode())
     examples: list[Example] = []
     name = f"{config.subset}_questions.json"
     for place, asked in _read(folder / "Questions" / name, _Asked):
@@ -120,7 +120,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             example = _example(asked, documents)
         except RowError as error:
             raise place.error(error.field, error.problem) from None
-        hashed.update(canonical(example).encode())
+        hashed.update(canonical_json(example).encode())
         examples.append(example)
     first = examples[:limit]
     needed = {example.question.document_ids[0] for example in first}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import datasets
 from harness.config import presets, registry
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.datasets.base import Dataset
 from harness.errors import CannotRun, HarnessError, Missing, call_noting_problem
 from harness.storage.own_code_hash import own_code
@@ -28,7 +28,7 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     raises; where the hub cannot be reached, the message offers made-up questions.
     """
     settings = config.model_dump(mode="json")
-    key = canonical([settings, limit, _file_states(config), _parser_code(config)])
+    key = canonical_json([settings, limit, _file_states(config), _parser_code(config)])
     if key not in _loaded:
         _loaded[key] = _load_or_error(config, limit)
     loaded = _loaded[key]

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.datasets.archives import Member, member_names, opened
 from harness.datasets.base import Dataset
 from harness.datasets.files import parse_each, read_rows, sha256_of_content
@@ -209,7 +209,7 @@ def _load_official(
                 raise RowError("document_id", problem)
             answers = _answers_of_official(row)
             story_ids[document_id] = None
-            hashed.update(canonical([document_id, row["question"], answers]).encode() + b"\n")
+            hashed.update(canonical_json([document_id, row["question"], answers]).encode() + b"\n")
             if not collected.full():
                 about = story_rows[document_id]
                 document = collected.documents.get(document_id)

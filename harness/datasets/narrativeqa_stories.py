@@ -23,7 +23,7 @@ from harness.datasets.files import read_rows
 from harness.datasets.row_places import BrokenRow
 from harness.errors import DataError
 from harness.storage.file_hash import file_hash
-from harness.storage.paths import inside
+from harness.storage.paths import path_inside
 
 SUFFIX = ".content"
 STORIES = "narrativeqa_full_text.zip"
@@ -76,7 +76,7 @@ class _Folder:
     def _path(self, document_id: str) -> Path | None:
         """The path of a story's file, in the folder or its tmp; None where neither has it."""
         for folder in self._folders:
-            path = inside(folder, document_id + SUFFIX)
+            path = path_inside(folder, document_id + SUFFIX)
             if path.is_file():
                 return path
         return None

@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
 
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
 from harness.datasets.files import read_json_value
@@ -373,7 +373,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     files = _find_files(config, options)
-    hashed = hashlib.sha256(canonical(["nolima 1", options.model_dump()]).encode())
+    hashed = hashlib.sha256(canonical_json(["nolima 1", options.model_dump()]).encode())
     for path in (files.needles, *files.books):
         hashed.update(path.read_bytes())
     tests = _read_tests(files.needles, options.seed)

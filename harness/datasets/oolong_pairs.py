@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import Field, StrictInt
 
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.base import Dataset
 from harness.datasets.files import parse_each, read_rows
@@ -175,7 +175,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     document = Document(id_from_text("oolong-pairs", text), text)
     examples = [_example(each, options.tokens, document) for each in asked]
     hashed = hashlib.sha256(b"oolong-pairs 1\n")
-    hashed.update(canonical([text, *examples]).encode())
+    hashed.update(canonical_json([text, *examples]).encode())
     return Dataset(
         config.name,
         tuple(examples[:limit]),

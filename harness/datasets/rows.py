@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple, Self, TypeGuard, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.datasets.raw_rows import RawRow
 from harness.types import Document, Example, Gold, Passage, Question, Support
 
@@ -336,7 +336,7 @@ def canonical_line(value: object) -> bytes:
     Raises RowError for a lone surrogate, which is not valid text.
     """
     try:
-        return canonical(value).encode()
+        return canonical_json(value).encode()
     except UnicodeEncodeError as error:
         code = f"\\u{ord(error.object[error.start]):04x}"  # JSON can spell half of a surrogate pair
         raise RowError(None, f"holds half a character ({code}), which is not valid text") from None

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
 
 from harness.config import registry
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets import hotpotqa
 from harness.datasets.base import Dataset
@@ -855,7 +855,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         number_made = min(limit, options.questions)
     examples: list[Example] = []
     documents: dict[str, Document] = {}
-    settings = canonical(["ruler 2", config.instruction, options.model_dump()])
+    settings = canonical_json(["ruler 2", config.instruction, options.model_dump()])
     hashed = hashlib.sha256(settings.encode())
     for number in range(number_made):
         made = texts.text(number)
@@ -865,7 +865,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         examples.append(example)
         text = made.text
         documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
-        hashed.update(canonical([example, text]).encode())
+        hashed.update(canonical_json([example, text]).encode())
     return Dataset(
         config.name,
         tuple(examples),

@@ -17,7 +17,7 @@ from harness.llm.model_info import hash_files, local_folder
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object
 from harness.storage.hub_download import weights_of
-from harness.storage.paths import inside, package_folder
+from harness.storage.paths import package_folder, path_inside
 
 T = TypeVar("T", list[object], dict[str, object])
 
@@ -134,7 +134,7 @@ def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
         )
     if root is None:
         return _checked(_own_folder(config, f"{role}.source"), config)
-    return _checked(inside(root, config.package_path or ""), config)
+    return _checked(path_inside(root, config.package_path or ""), config)
 
 
 def _checked(folder: Path, config: EncoderConfig) -> Path:

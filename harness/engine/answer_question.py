@@ -28,7 +28,7 @@ from harness.engine.searching import as_quotes, documents_of, searches_of
 from harness.engine.tools import EngineTools
 from harness.method import Index
 from harness.parallel.phases import phase
-from harness.storage.added_texts import with_texts
+from harness.storage.added_texts import with_dataset_texts
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.kept_requests import request_rows
 from harness.storage.record_texts import without_texts
@@ -320,7 +320,9 @@ class AnswerQuestion:
         record = self.record_of(attempt, usage)
         store = self.run.store
         if self._config.dataset.keep_texts:
-            record, texts = with_texts(record, attempt.example, self._plan.dataset.documents)
+            record, texts = with_dataset_texts(
+                record, attempt.example, self._plan.dataset.documents
+            )
             store.append_texts(texts)
         else:
             record = without_texts(record)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.cost.flops import DEFAULT_CONVENTION
-from harness.cost.prices import Prices, money
+from harness.cost.prices import Prices, money_spent
 from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine.plan import PlannedRun
 from harness.errors import call_noting_problem
@@ -121,7 +121,7 @@ class Extrapolated:
 
     def __post_init__(self) -> None:
         """Begin without money where the reader has no price."""
-        self.unpriced = self.prices.of("reader") is None
+        self.unpriced = self.prices.of_role("reader") is None
 
     @property
     def known_tflops(self) -> float | None:
@@ -152,7 +152,7 @@ class Extrapolated:
         self.tokens += tokens_of(spent) * share
         self.flops += spent.get("flops", {}).get(self.convention, 0.0) * share
         self.uncounted |= bool(spent.get("uncounted"))
-        paid = money(spent, self.prices)
+        paid = money_spent(spent, self.prices)
         if paid is None:
             self.unpriced = True
         else:

@@ -30,7 +30,7 @@ from harness.parallel.phases import phase
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import CacheEntry, IndexCache, IndexKey, document_digest
 from harness.storage.kept_requests import request_rows
-from harness.storage.package_versions import versions
+from harness.storage.package_versions import package_versions
 from harness.storage.records import IndexLine, Status
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
@@ -322,6 +322,6 @@ def index_key(plan: PlannedRun, document: Document, question: Question | None) -
         models={role: plan.identities[role] for role in method.index_roles},
         seed=plan.config.seed,
         code=plan.code,
-        packages=versions(index_packages_of(method)),
+        packages=package_versions(index_packages_of(method)),
         question=asked,
     )

@@ -49,8 +49,13 @@ from harness.storage.manifest_file import (
     Start,
     SwappedCopy,
 )
-from harness.storage.package_versions import installed
-from harness.storage.paths import command_without_home, masked, sentence_without_home, without_home
+from harness.storage.package_versions import installed_versions
+from harness.storage.paths import (
+    command_without_home,
+    sentence_without_home,
+    with_secrets_masked,
+    without_home,
+)
 from harness.storage.run_files import used_settings
 from harness.storage.stored_config import StoredConfig
 from harness.storage.summary_file import FINISHED
@@ -127,7 +132,7 @@ def made_by() -> MadeBy:
     Read once: at the first run it is nearest to the code imported, and parsing metadata takes a
     tenth of a second.
     """
-    packages = {"longdoc-harness": VERSION, **installed(_PACKAGES.split())}
+    packages = {"longdoc-harness": VERSION, **installed_versions(_PACKAGES.split())}
     return MadeBy(git_state(Path(__file__).resolve().parents[2]), packages)
 
 
@@ -296,7 +301,7 @@ def with_start(before: RunManifest, described: RunManifest, command: list[str]) 
         command: The words that were typed.
     """
     start = Start(
-        command=list(map(masked, command_without_home(command))),
+        command=list(map(with_secrets_masked, command_without_home(command))),
         started=utc_now(),
         finished=None,
         state="running",

@@ -17,7 +17,7 @@ from harness.config.schema import (
     EncoderConfig,
     ModelConfig,
     RetrieverConfig,
-    canonical,
+    canonical_json,
 )
 from harness.config.yaml_tree import mapping_at
 from harness.cost.flops import ModelShape
@@ -119,7 +119,7 @@ class ModelPlanner:
         if self.findings.problems and config.backend == "hf" and needs_conversion(config):
             # A minute's conversion is not worth the mistakes that are left.
             self.findings.raise_problems()
-        key = canonical(config.model_dump(mode="json"))
+        key = canonical_json(config.model_dump(mode="json"))
         if key not in self._facts:
             self._facts[key] = backend.model_facts(config)
             self._add_problems(self._facts[key])

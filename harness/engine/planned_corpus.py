@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.config.resolve import Settings
-from harness.config.schema import GeneralSettings, digest
+from harness.config.schema import GeneralSettings, json_sha256
 from harness.engine.asked_questions import AskedQuestions
 from harness.engine.findings import Findings
 from harness.errors import call_noting_problem
@@ -39,7 +39,7 @@ class PlannedCorpus:
         encoder = self.described.encoder
         if encoder is not None:
             ranked_by = f"{ranked_by} {encoder}"
-        return f"{self.described.corpus} {ranked_by} {digest(self.identity)[:4]}"
+        return f"{self.described.corpus} {ranked_by} {json_sha256(self.identity)[:4]}"
 
     @property
     def mark(self) -> str:

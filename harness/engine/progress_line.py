@@ -15,7 +15,7 @@ import time
 from typing import TextIO
 
 from harness.cost.flops import DEFAULT_CONVENTION
-from harness.cost.units import duration, short_count
+from harness.cost.units import duration_text, short_count
 from harness.cost.usage import sum_phases, tokens_of
 from harness.engine.progress import Counted, Progress
 from harness.errors import printable
@@ -142,8 +142,8 @@ class ProgressLine(Progress):
         passed = time.monotonic() - self._begun
         left = self._total - self._done
         if left <= 0:
-            return duration(passed)
-        return f"{duration(round(passed / self._done_now * left))} left"
+            return duration_text(passed)
+        return f"{duration_text(round(passed / self._done_now * left))} left"
 
     def _draw(self) -> None:
         """On a terminal: redraw the bar and the line, but not more often than every REDRAW seconds.

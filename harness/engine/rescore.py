@@ -18,7 +18,7 @@ from harness.errors import ConfigError, DataError, UserError, call_noting_proble
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
 from harness.storage.manifest_file import Correction, RunManifest
-from harness.storage.paths import expanded
+from harness.storage.paths import with_home_expanded
 from harness.storage.records import StoredGold, StoredRecord
 from harness.storage.run_files import RECORDS
 from harness.storage.run_folder import StoredRun, StreamedRecords, read_run
@@ -167,7 +167,7 @@ def _rescore_config(
         raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
     config = config.model_copy(update={"scorers": computed})
     if data is not None:
-        config = config.model_copy(update={"data": expanded(data)})
+        config = config.model_copy(update={"data": with_home_expanded(data)})
     return config, versions
 
 

@@ -13,7 +13,7 @@ from harness.datasets.base import Dataset
 from harness.engine.plan import PlannedRun
 from harness.engine.scoring import score_record
 from harness.errors import UserError
-from harness.storage.added_texts import with_texts
+from harness.storage.added_texts import with_dataset_texts
 from harness.storage.record_texts import POINTER, gold_of, without_texts
 from harness.storage.records import StoredRecord
 from harness.storage.run_store import RunStore
@@ -180,7 +180,7 @@ def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
     changed = 0
     for name, record in records.items():
         if record.gold is None and name in examples:
-            records[name], added = with_texts(record, examples[name], dataset.documents)
+            records[name], added = with_dataset_texts(record, examples[name], dataset.documents)
             long_texts |= added
             changed += 1
     if changed:

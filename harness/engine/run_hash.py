@@ -9,7 +9,7 @@ No limit, path, scorer or device is part of it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.storage.manifest_file import RunManifest
 from harness.storage.stored_config import StoredConfig, StoredModel
 
@@ -75,7 +75,7 @@ class HashInputs:
             inputs["batch"] = True
         if self.corpus is not None:
             inputs["corpus"] = self.corpus
-        return digest(inputs)[:8]
+        return json_sha256(inputs)[:8]
 
 
 def recorded_inputs(config: StoredConfig, manifest: RunManifest) -> HashInputs | None:

@@ -38,7 +38,7 @@ from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
 from harness.parallel.heap import heap_kept_out_of_collections
 from harness.parallel.signals import interrupt_on_signals
-from harness.storage.paths import masked
+from harness.storage.paths import with_secrets_masked
 from harness.storage.run_files import Part
 from harness.storage.run_store import RunStore
 from harness.storage.run_summary import summarise
@@ -73,7 +73,7 @@ class Interrupted(KeyboardInterrupt):
             command: Words of the command line.
         """
         self.folder = folder
-        self.resume_command = shlex.join(map(masked, command))
+        self.resume_command = shlex.join(map(with_secrets_masked, command))
         super().__init__(f"interrupted; partial results are in {folder}")
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.prices import Prices
-from harness.cost.prices import money as token_money
-from harness.cost.units import duration, money_text
+from harness.cost.prices import money_spent as token_money
+from harness.cost.units import duration_text, money_text
 from harness.cost.usage import SentUsage, Usage, all_sent
 from harness.errors import UserError
 from harness.storage.manifest_file import Start
@@ -166,7 +166,7 @@ class Budget:
         spent = self.spent()[name]
         text = number_text(spent)
         if name == "hours":
-            text = duration(3600 * spent)
+            text = duration_text(3600 * spent)
         elif name == "money" and spent >= 1:
             text = money_text(spent)
         return f"{self.hit} ({text} spent)"

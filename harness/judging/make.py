@@ -28,7 +28,7 @@ from harness.judging.rubric import RUBRIC_STEPS, rubric_steps
 from harness.judging.stepwise import StepwiseJudge, StepwiseKind
 from harness.llm.backend import check_greedy, model_facts
 from harness.prompts import Prompt
-from harness.storage.files import home
+from harness.storage.files import harness_home
 from harness.types import Example
 
 STEPWISE: dict[str, StepwiseKind] = {
@@ -105,7 +105,7 @@ def make_judge(request: JudgeRequest) -> Judge:
         prompt=text,
         prompt_version=version,
         max_tokens=request.max_tokens or reply_tokens,
-        replies=JudgeReplies(home() / "judge"),
+        replies=JudgeReplies(harness_home() / "judge"),
         kind=kind,
         scale=numbers,
     )
@@ -150,7 +150,7 @@ def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudg
         prompt=Prompt("judge", entry.text),
         prompt_version=entry.version,
         max_tokens=max_tokens,
-        replies=JudgeReplies(home() / "judge"),
+        replies=JudgeReplies(harness_home() / "judge"),
         kind=kind,
         steps=entry.steps,
         needs=entry.places,

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
-from harness.config.schema import ModelConfig, canonical, digest
+from harness.config.schema import ModelConfig, canonical_json, json_sha256
 from harness.errors import CannotRun
 from harness.storage.files import read_object
-from harness.storage.paths import inside, package_folder
+from harness.storage.paths import package_folder, path_inside
 
 if TYPE_CHECKING:
     import torch
@@ -149,7 +149,7 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
         card_base = {}
     # Two ways of naming weights, a commit and a hash, cannot be compared.
     where = card_base.get("where")
-    if not _alike(where, base.where) or canonical(where) == canonical(base.where):
+    if not _alike(where, base.where) or canonical_json(where) == canonical_json(base.where):
         return _training_shares(name, base, card.get("trained"))
     if card_base.get("name") != base.name:
         raise _base_error(
@@ -186,7 +186,7 @@ def prompt_digests(prompts: Mapping[str, str]) -> dict[str, str]:
     Args:
         prompts: Name -> text.
     """
-    return {name: digest(text)[:16] for name, text in prompts.items()}
+    return {name: json_sha256(text)[:16] for name, text in prompts.items()}
 
 
 def prompt_mismatch(
@@ -267,7 +267,7 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
     bundled: dict[str, str] = {}
     for name in names:
         if name in config.offers:
-            path = inside(root, config.offers[name])
+            path = path_inside(root, config.offers[name])
             if (path / SETTINGS).is_file():
                 bundled[name] = str(path)
     if bundled:
@@ -431,7 +431,7 @@ def adapter_folder(setting: str) -> Path:
     root = package_folder(package)
     if root is None:
         raise CannotRun(f"model.adapter '{setting}': there is no package '{package}'")
-    return inside(root, inner)
+    return path_inside(root, inner)
 
 
 def merge(net: torch.nn.Module, folder: Path) -> None:

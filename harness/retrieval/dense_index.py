@@ -18,7 +18,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from harness.config.schema import EncoderConfig, canonical
+from harness.config.schema import EncoderConfig, canonical_json
 from harness.cost.meter import Meter
 from harness.embed.encoder_info import encoder_facts
 from harness.embed.load import load_encoder
@@ -41,7 +41,7 @@ def folder_name(config: EncoderConfig) -> str:
     facts = encoder_facts(config)
     if facts.problems:
         raise CannotRun(facts.problems[0])
-    settings = canonical([facts.identity, PASSAGES_PER_FILE])
+    settings = canonical_json([facts.identity, PASSAGES_PER_FILE])
     digest = hashlib.sha256(settings.encode()).hexdigest()
     name_without_owner = Path(config.name).name
     safe_name = re.sub(r"[^A-Za-z0-9._-]+", "-", name_without_owner)

@@ -24,7 +24,7 @@ from harness.retrieval.output import Recall, manifest_path, write_documents
 from harness.retrieval.passages import CorpusCounts, Passages, Report, load_or_make_table
 from harness.retrieval.rankers import PassageRanker
 from harness.storage.files import check_writable, delete_drafts, write_atomic
-from harness.storage.package_versions import versions
+from harness.storage.package_versions import package_versions
 from harness.storage.paths import without_home
 from harness.storage.run_files import folder_lock
 from harness.types import VERSION
@@ -140,7 +140,7 @@ def write_retrieved(
         "dataset": dataset_entry,
         **_corpus_and_index(table, ranker),
         "answer recall": asdict(recall),
-        "versions": {"harness": VERSION, **versions(_PACKAGES)},
+        "versions": {"harness": VERSION, **package_versions(_PACKAGES)},
     }
     _write_manifest(request.out, manifest)
     return RetrievalResult(

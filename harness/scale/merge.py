@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.engine.manifest import changes
 from harness.errors import UserError
-from harness.storage.checksums import checksums
+from harness.storage.checksums import file_checksums
 from harness.storage.files import delete_drafts, write_atomic
 from harness.storage.json_lines import json_line, read_lines, read_with_older
 from harness.storage.json_values import json_file
@@ -145,7 +145,7 @@ def _write_summary(
         write_atomic(folder / MANIFEST, json_file(manifest))
     counts = summary_of_counts(asked, n_recorded, manifest.dataset.skipped)
     summary = counts.with_values(state=state).with_numbers(numbers)
-    summary = summary.with_values(files=checksums(folder))
+    summary = summary.with_values(files=file_checksums(folder))
     write_atomic(folder / SUMMARY, json_file(summary))
     return summary
 

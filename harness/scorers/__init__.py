@@ -23,7 +23,7 @@ from importlib import metadata
 from typing import Any, TypeGuard
 
 from harness.config import plugins, registry
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
 from harness.storage.own_code_hash import own_code
@@ -191,7 +191,7 @@ def _code_version(name: str, module: str) -> list[str]:
     code = own_code(root)
     if not code:
         return []
-    return [f"code {digest(code)[:8]}"]
+    return [f"code {json_sha256(code)[:8]}"]
 
 
 def problems(names: Iterable[str]) -> list[str]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
-from harness.storage.record_texts import INLINE, POINTER, checksum, with_copied_pieces
+from harness.storage.record_texts import INLINE, POINTER, text_checksum, with_copied_pieces
 from harness.storage.records import StoredGold, StoredPiece, StoredRecord
 from harness.storage.serialize import json_values
 from harness.types import GAP, Document, Example
 
 
-def with_texts(
+def with_dataset_texts(
     record: StoredRecord, example: Example, documents: Mapping[str, Document]
 ) -> tuple[StoredRecord, dict[str, str]]:
     """A copy of a record with the question, options, gold, lengths of the documents and texts of
@@ -48,10 +48,10 @@ def with_texts(
             piece.pop(POINTER, None)
             piece["text"] = _span_text(piece, documents)
         if len(piece["text"]) > INLINE:
-            text_checksum = checksum(piece["text"])
-            long_texts[text_checksum] = piece["text"]
+            key = text_checksum(piece["text"])
+            long_texts[key] = piece["text"]
             piece["text"] = ""
-            piece[POINTER] = text_checksum
+            piece[POINTER] = key
     return complete, long_texts
 
 

@@ -16,7 +16,7 @@ from harness.storage.summary_file import RunSummary
 _HASHED_FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, TEXTS)
 
 
-def checksums(folder: Path) -> dict[str, str]:
+def file_checksums(folder: Path) -> dict[str, str]:
     """Hash the files of a run that are in `folder`: {"records.jsonl": <sha256>, ...}."""
     return {name: file_hash(folder / name) for name in _HASHED_FILES if (folder / name).is_file()}
 
@@ -37,5 +37,5 @@ def changed_files(folder: Path, manifest: RunManifest, summary: RunSummary) -> l
     at_end_of_run = summary.files
     if at_end_of_run is None or manifest.last_start.state == "running":
         return None
-    current = checksums(folder)
+    current = file_checksums(folder)
     return [name for name in _HASHED_FILES if at_end_of_run.get(name) != current.get(name)]

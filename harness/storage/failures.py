@@ -32,10 +32,10 @@ def error_in_one_line(error: Mapping[str, str]) -> str:
     method's author can change; without a traceback there is none.
     """
     line = f"{error['type']}: {error['message']}".splitlines()[0]
-    place = _place_to_mend(error.get("traceback", ""))
-    if place is None:
+    source_line = _place_to_mend(error.get("traceback", ""))
+    if source_line is None:
         return line
-    return f"{line} ({place})"
+    return f"{line} ({source_line})"
 
 
 def _place_to_mend(traceback_text: str) -> str | None:

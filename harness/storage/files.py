@@ -12,8 +12,8 @@ check_form(value, form)        raises WrongValue where it is not of that form
 
 Where files that outlive a run are kept.
 
-home()        indexes, replies of judges, pinned revisions: `.harness/` in the current folder, or HARNESS_HOME
-user_home()   converted models, the same for every folder: the user's cache folder, or HARNESS_HOME
+harness_home()  indexes, replies of judges, pinned revisions: `.harness/` in the current folder, or HARNESS_HOME
+user_home()     converted models, the same for every folder: the user's cache folder, or HARNESS_HOME
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def read_object(path: Path) -> dict[str, Any]:
     return parse_object(path.read_bytes())
 
 
-def home() -> Path:
+def harness_home() -> Path:
     """The folder for caches, built models and lock files: HARNESS_HOME, else .harness in the
     current folder. It is not created here.
     """
@@ -326,12 +326,12 @@ def check_home() -> None:
     if not os.environ.get("HARNESS_HOME"):
         return
     try:
-        home().mkdir(parents=True, exist_ok=True)
-        os.scandir(home()).close()
+        harness_home().mkdir(parents=True, exist_ok=True)
+        os.scandir(harness_home()).close()
     except OSError as error:
         why = f"cannot be used ({os.strerror(error.errno or 0)})"
         raise UserError(
-            f"HARNESS_HOME='{home()}' {why}; set it to a folder that you may write to"
+            f"HARNESS_HOME='{harness_home()}' {why}; set it to a folder that you may write to"
         ) from error
 
 

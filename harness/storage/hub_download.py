@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import CannotRun, Missing, SaveError, printable, unwrapped
-from harness.storage.files import home, read_json_or_empty, write_json
+from harness.storage.files import harness_home, read_json_or_empty, write_json
 
 _COMMIT_HASH = re.compile(r"[0-9a-f]{40}")
 _TIMEOUT_SECONDS = 10.0
@@ -50,7 +50,7 @@ class Kind:
     @property
     def lock_path(self) -> Path:
         """The file that remembers, for each repository of this kind, which commit is used."""
-        return home() / self.lock_file
+        return harness_home() / self.lock_file
 
     def missing_item(self, repo: str) -> str:
         """How a list of what is missing names a repository: "weights of owner/name" or "data set
@@ -85,7 +85,7 @@ def weights_of(setting: str, more_advice: str = "", noun: str = "model") -> Kind
     )
 
 
-def endpoint() -> str:
+def hub_address() -> str:
     """The hub's address, without a slash at its end: HF_ENDPOINT, else Hugging Face's."""
     return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
@@ -162,7 +162,7 @@ def _write_lock_file(kind: Kind, repo: str, pinned: PinnedRepo) -> None:
     entry = {
         "revision": pinned.commit,
         "files": sorted(pinned.files),
-        "endpoint": endpoint(),
+        "endpoint": hub_address(),
         "looked_up": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     try:
@@ -200,14 +200,14 @@ def _short_hub_errors(kind: Kind, repo: str, revision: str | None) -> Iterator[N
         yield
     except errors.RevisionNotFoundError:
         raise CannotRun(
-            f"the {kind.noun} '{repo}' on {endpoint()} has no revision '{revision}'"
+            f"the {kind.noun} '{repo}' on {hub_address()} has no revision '{revision}'"
         ) from None
     except errors.GatedRepoError:
-        sentence = f"the {kind.noun} '{repo}' on {endpoint()} asks for consent first"
+        sentence = f"the {kind.noun} '{repo}' on {hub_address()} asks for consent first"
         sentence = f"{sentence}: accept its terms there and set HF_TOKEN, or {kind.other_way}"
         raise Missing(sentence, kind.missing_item(repo)) from None
     except errors.RepositoryNotFoundError:
-        sentence = f"there is no {kind.noun} '{repo}' on {endpoint()} (or it is private)"
+        sentence = f"there is no {kind.noun} '{repo}' on {hub_address()} (or it is private)"
         raise CannotRun(f"{sentence}: check {kind.setting}, or {kind.other_way}") from None
     except errors.HFValidationError as error:
         raise CannotRun(f"'{repo}' is not the id of a {kind.noun} on the hub ({error})") from None
@@ -239,7 +239,7 @@ def _unreachable_error(kind: Kind, repo: str, why: str) -> Missing:
         repo: Its name.
         why: The reason in a few words.
     """
-    sentence = f"the {kind.noun} '{repo}' could not be fetched from {endpoint()} ({why})"
+    sentence = f"the {kind.noun} '{repo}' could not be fetched from {hub_address()} ({why})"
     return Missing(
         f"{sentence}: check the connection, or {kind.other_way}", kind.missing_item(repo)
     )
@@ -263,14 +263,14 @@ def _ask_hub(kind: Kind, repo: str, revision: str | None) -> PinnedRepo:
         )
     revision = revision or branch or None
     with _short_hub_errors(kind, repo, revision):
-        hub = _import_huggingface_hub().HfApi(endpoint=endpoint())
+        hub = _import_huggingface_hub().HfApi(endpoint=hub_address())
         info = hub.repo_info(
             repo, repo_type=kind.repo_type, revision=revision, timeout=_TIMEOUT_SECONDS
         )
     commit = info.sha or ""
     if not _COMMIT_HASH.fullmatch(commit):
         raise CannotRun(
-            f"{endpoint()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned"
+            f"{hub_address()} names no commit for the {kind.noun} '{repo}', so it cannot be pinned"
         )
     names = [entry.rfilename for entry in info.siblings or ()]
     return PinnedRepo(commit, names)
@@ -321,7 +321,7 @@ def download(kind: Kind, repo: str, commit: str, name: str) -> Path:
             name,
             repo_type=kind.repo_type,
             revision=commit,
-            endpoint=endpoint(),
+            endpoint=hub_address(),
             etag_timeout=_TIMEOUT_SECONDS,
             local_files_only=is_offline(kind),
         )

@@ -32,7 +32,7 @@ from harness.errors import SaveError
 from harness.parallel.locks import KeyedLocks
 from harness.storage.files import (
     delete_abandoned_drafts,
-    home,
+    harness_home,
     new_folder,
     read_object,
     remove_folder,
@@ -50,7 +50,7 @@ def cache_root() -> Path:
     folder = os.environ.get("HARNESS_CACHE")
     if folder:
         return local_folder(folder)
-    return home() / "cache"
+    return harness_home() / "cache"
 
 
 CacheKey = Mapping[str, object]

@@ -102,7 +102,7 @@ def read_lines(
     field: str,
     notes: list[str] | None = None,
     form: TypeAdapter[Any] | None = None,
-    wanted: Callable[[bytes], bool] | None = None,
+    is_wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the JSON object of every line; a missing file has none.
 
@@ -113,12 +113,12 @@ def read_lines(
         field: A key that every object must have, with a text.
         notes: A sentence on a bad last line is added to it.
         form: What each object must look like (run_schema.py); None: no check.
-        wanted: Called with a line's bytes; False skips the line, also a damaged one.
+        is_wanted: Called with a line's bytes; False skips the line, also a damaged one.
 
     Raises:
         DataError: A line before the last is damaged.
     """
-    for line in indexed_lines(path, field, notes, form, wanted):
+    for line in indexed_lines(path, field, notes, form, is_wanted):
         yield line.value
 
 
@@ -152,7 +152,7 @@ def indexed_lines(
     field: str,
     notes: list[str] | None = None,
     form: TypeAdapter[Any] | None = None,
-    wanted: Callable[[bytes], bool] | None = None,
+    is_wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[JsonLine]:
     """Yield the JSON object of every line with its place in the file; a missing file has none.
 
@@ -163,7 +163,7 @@ def indexed_lines(
         field: A key that every object must have, with a text.
         notes: A sentence on a bad last line is added to it.
         form: What each object must look like (run_schema.py); None: no check.
-        wanted: Called with a line's bytes; False skips the line, also a damaged one.
+        is_wanted: Called with a line's bytes; False skips the line, also a damaged one.
 
     Raises:
         DataError: A line before the last is damaged.
@@ -179,7 +179,7 @@ def indexed_lines(
             if damaged is not None:
                 problem = f"{damaged.problem} in {path.parent}; delete that line, then run again"
                 raise DataError(path.name, damaged.line_number, None, problem)
-            if wanted is not None and not wanted(line):
+            if is_wanted is not None and not is_wanted(line):
                 continue
             try:
                 value = _object_in_line(line, field)

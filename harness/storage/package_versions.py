@@ -5,13 +5,13 @@ from contextlib import suppress
 from importlib import metadata
 
 
-def versions(names: Iterable[str]) -> dict[str, str]:
+def package_versions(names: Iterable[str]) -> dict[str, str]:
     """Package -> its installed version, or "not installed": {"umap-learn": "0.5.7"}."""
     names = sorted(names)
-    return dict.fromkeys(names, "not installed") | installed(names)
+    return dict.fromkeys(names, "not installed") | installed_versions(names)
 
 
-def installed(names: Iterable[str]) -> dict[str, str]:
+def installed_versions(names: Iterable[str]) -> dict[str, str]:
     """Package -> its installed version; packages that are not installed are left out."""
     by_name = {}
     for name in names:

@@ -1,12 +1,12 @@
 """What is shared names no home folder and no password: paths become ~/..., secrets in addresses
 ***.
 
-expanded("~/models/x")                      "/home/ann/models/x"        once, where a configuration is checked
-without_home({"data": "/home/ann/d.json"})  {"data": "~/d.json"}        values that are paths of the home folder
-sentence_without_home("no file '/home/ann/x'")  "no file '~/x'"             paths inside of a sentence
-command_without_home(["--data=/home/ann/x"])  ["--data=~/x"]              words of a command
-inside(Path("results"), "musique/pecan")    results/musique/pecan       a path made from data never leaves its folder
-package_folder("pocket")                    .../site-packages/pocket    nothing is imported
+with_home_expanded("~/models/x")                "/home/ann/models/x"     once, where a configuration is checked
+without_home({"data": "/home/ann/d.json"})      {"data": "~/d.json"}     values that are paths of the home folder
+sentence_without_home("no file '/home/ann/x'")  "no file '~/x'"          paths inside of a sentence
+command_without_home(["--data=/home/ann/x"])    ["--data=~/x"]           words of a command
+path_inside(Path("results"), "musique/pecan")   results/musique/pecan    a path made from data never leaves its folder
+package_folder("pocket")                        .../site-packages/pocket nothing is imported
 
 A value is taken for such a path by its beginning alone, so a text that tells of one stays as it is:
 a prompt is stored as it was sent. "/data/home/ann/x" is another folder.
@@ -34,7 +34,7 @@ _SECRET_PARAMETER = re.compile(
 )
 
 
-def expanded(path: str) -> str:
+def with_home_expanded(path: str) -> str:
     """Replace a leading ~ or ~user by that home folder: "~/models/x" -> "/home/ann/models/x".
 
     Other paths, and those of an unknown user, stay as they are.
@@ -44,7 +44,7 @@ def expanded(path: str) -> str:
     return os.path.expanduser(path)
 
 
-def inside(folder: Path, *names: str) -> Path:
+def path_inside(folder: Path, *names: str) -> Path:
     """Join `folder` with names that come from data or a server.
 
     Raises UserError for a name that could lead out of it: an absolute one, "..", NUL or line end.
@@ -91,7 +91,7 @@ def run_path(dataset: str, method: str, model: str, hash8: str) -> Path:
         UserError: A name could lead out of the results folder.
     """
     run_name = f"{method}--{model}--{hash8}"
-    return inside(Path(), dataset.replace("/", "~"), run_name.replace("/", "~"))
+    return path_inside(Path(), dataset.replace("/", "~"), run_name.replace("/", "~"))
 
 
 def local_folder(user_path: str | os.PathLike[str]) -> Path:
@@ -132,7 +132,7 @@ def with_home(value: Any) -> Any:
     def expand(text: str) -> str:
         """Write "~/d.json" as "/home/ann/d.json"; "~ann/d.json" stays."""
         if text == "~" or text.startswith("~" + os.sep):
-            return expanded(text)
+            return with_home_expanded(text)
         return text
 
     return _map_texts(value, expand)
@@ -185,14 +185,14 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def masked(text: str) -> str:
+def with_secrets_masked(text: str) -> str:
     """Write users, passwords and keys in the addresses of a text as
     ***; other texts stay as they are.
 
     A text that is one address is masked up to its last "@", so that a password with a space in it
     leaves nothing.
 
-    >>> masked("postgresql://bob:hunter2@db:5432/runs?password=x")
+    >>> with_secrets_masked("postgresql://bob:hunter2@db:5432/runs?password=x")
     'postgresql://***@db:5432/runs?password=***'
     """
     if "://" not in text:

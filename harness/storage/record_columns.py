@@ -3,7 +3,7 @@
     columns = columns_of(records, "longbench")
     columns.scores["longbench-f1"]            array([1.0, 0.4, nan])      nan: the record has no such score
     columns.usage["search", "tokens_in"]      array([812.0, 790.0, nan])
-    columns.notes.of(2)                       {"flags": {...}}
+    columns.notes.of_record(2)                       {"flags": {...}}
 
 A million records with forty columns take 350 MB; texts are in none of them.
 """
@@ -67,9 +67,9 @@ class SharedValues(Generic[_Value]):
     values: list[_Value]
     positions: NDArray[np.int32]
 
-    def of(self, record: int) -> _Value:
-        """The value of the record at this position."""
-        return self.values[int(self.positions[record])]
+    def of_record(self, record_position: int) -> _Value:
+        """The value of the record at this position among the run's records."""
+        return self.values[int(self.positions[record_position])]
 
     def count(self, is_true_of: Callable[[_Value], Any]) -> int:
         """Count the records for whose value `is_true_of` gives a true result."""
@@ -84,7 +84,7 @@ class SharedValues(Generic[_Value]):
 
     def by_record(self) -> list[_Value]:
         """The value of each record, in the order of the records."""
-        return [self.values[place] for place in self.positions.tolist()]
+        return [self.values[position] for position in self.positions.tolist()]
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ def without_texts(record: StoredRecord) -> StoredRecord:
         piece["text"] = ""
     for search in bare.searches or ():
         search["query"] = ""
-        for found in search["found"]:
-            found["title"] = ""
+        for passage in search["found"]:
+            passage["title"] = ""
     if not record.judgements:
         return bare
     judgements = _without_replies(record.judgements)
@@ -113,7 +113,7 @@ def gold_of(record: StoredRecord) -> Gold | None:
     return Gold(tuple(gold["answers"]), supporting, gold["extra"])
 
 
-def checksum(text: str) -> str:
+def text_checksum(text: str) -> str:
     """The key of a long text in texts.jsonl: the first 32 hexadecimal digits of its sha256.
 
     A lone surrogate is hashed by bytes of its own.

@@ -118,8 +118,8 @@ def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[RecordedSea
 
 def _parse_search(search: StoredSearch) -> RecordedSearch:
     """Turn one stored search, with the passages it found, into a RecordedSearch."""
-    found = tuple(map(_parse_passage, search["found"]))
-    return RecordedSearch(search["query"], search["phase"], search["seconds"], found)
+    hits = tuple(map(_parse_passage, search["found"]))
+    return RecordedSearch(search["query"], search["phase"], search["seconds"], hits)
 
 
 def _parse_passage(passage: StoredFound) -> RecordedHit:
@@ -339,19 +339,19 @@ def _layout_of(keys: tuple[str, ...]) -> _Layout:
 def read_records(
     path: Path,
     notes: list[str] | None = None,
-    wanted: Callable[[bytes], bool] | None = None,
+    is_wanted: Callable[[bytes], bool] | None = None,
 ) -> Iterator[StoredRecord]:
     """Yield the records of a records.jsonl, one for each line.
 
     Args:
         path: The file.
         notes: A sentence on a torn last line is added to it.
-        wanted: Called with a line's bytes; False skips the line.
+        is_wanted: Called with a line's bytes; False skips the line.
 
     Raises:
         DataError: A line before the last is damaged.
     """
-    for values in read_lines(path, "question_id", notes, run_schema.RECORD, wanted):
+    for values in read_lines(path, "question_id", notes, run_schema.RECORD, is_wanted):
         yield StoredRecord.from_json(values)
 
 

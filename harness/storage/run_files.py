@@ -237,7 +237,7 @@ def used_settings(
         origins: Path of a value ("method.params.k") -> what set it.
         path: The path of `config` in the whole configuration; "" for all of it.
     """
-    used = UsedSettings({}, {})
+    set_settings = UsedSettings({}, {})
     for key, value in config.items():
         setting_path = key
         if path:
@@ -251,6 +251,6 @@ def used_settings(
             own_origins |= inner.origins
         is_set = origins.get(setting_path, "default") != "default"
         if is_set or value not in (None, {}):
-            used.values[key] = value
-            used.origins.update(own_origins)
-    return used
+            set_settings.values[key] = value
+            set_settings.origins.update(own_origins)
+    return set_settings

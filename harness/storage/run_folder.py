@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from harness.cost.prices import ENCODERS, Prices
 from harness.cost.usage import PhaseUsage, Usage
@@ -23,7 +23,7 @@ from harness.storage.json_lines import LinePlace, indexed_lines, read_with_older
 from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.manifest_file import RunManifest
 from harness.storage.packed_records import PackedRecords
-from harness.storage.record_texts import checksum
+from harness.storage.record_texts import text_checksum
 from harness.storage.records import (
     IndexLine,
     StoredRecord,
@@ -65,6 +65,13 @@ _ChecksumsByQuestion = dict[str, list[str]]
 """Question -> checksums of the long texts that its last record points to."""
 RecordObserver = Callable[[Iterator[StoredRecord]], Iterable[StoredRecord]]
 """A generator function: it is given the records of a pass, sees each, and yields it unchanged."""
+
+
+class LongText(NamedTuple):
+    """A text of texts.jsonl, and the checksum by which records point to it."""
+
+    sha256: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -159,9 +166,8 @@ class StoredRun:
         """
         return dict(self.stream_texts(records))
 
-    def stream_texts(self, records: Iterable[StoredRecord]) -> Iterator[tuple[str, str]]:
-        """Yield (sha256 of the text, text) for each long text in
-        texts.jsonl that the records point to.
+    def stream_texts(self, records: Iterable[StoredRecord]) -> Iterator[LongText]:
+        """Yield each long text in texts.jsonl that the records point to.
 
         One at a time, as the texts of a large run may not fit in memory. Raises DataError for a
         damaged texts.jsonl.
@@ -174,14 +180,14 @@ class StoredRun:
         path = self.path / TEXTS
         with os_error_as_data_error(path):
             for line in read_with_older(path, "sha256"):
-                text_checksum = str(line["sha256"])
-                if text_checksum not in wanted_checksums:
+                sha256 = str(line["sha256"])
+                if sha256 not in wanted_checksums:
                     continue
                 text = line.get("text")
-                if not isinstance(text, str) or checksum(text) != text_checksum:
-                    problem = f"the text {text_checksum[:40]} does not fit its checksum"
+                if not isinstance(text, str) or text_checksum(text) != sha256:
+                    problem = f"the text {sha256[:40]} does not fit its checksum"
                     raise DataError(path, None, None, problem)
-                yield text_checksum, text
+                yield LongText(sha256, text)
 
     def requests(self, question_id: str) -> list[StoredRequest]:
         """The stored requests of one question, in order; none where the run kept no prompts
@@ -438,11 +444,11 @@ class _RepeatedQuestion(Exception):
 
 def _raising_at_repeated_question(records: Iterable[StoredRecord]) -> Iterator[StoredRecord]:
     """Yield the records unchanged. Raises _RepeatedQuestion at the second record of a question."""
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for record in records:
-        if record.question_id in seen:
+        if record.question_id in seen_ids:
             raise _RepeatedQuestion
-        seen.add(record.question_id)
+        seen_ids.add(record.question_id)
         yield record
 
 
@@ -605,18 +611,18 @@ def read_without_records(folder: Path) -> StoredRun:
     for role in ENCODERS:
         if manifest.models and role not in manifest.models:
             settings.pop(role, None)
-    used = used_settings(settings, file.origins)
+    set_settings = used_settings(settings, file.origins)
     notes: list[str] = []
     with os_error_as_data_error(folder):
         index_lines = list(read_index_lines(folder, notes))
     return StoredRun(
         path=folder,
-        config=StoredConfig.from_json(used.values),
+        config=StoredConfig.from_json(set_settings.values),
         manifest=manifest,
         records=(),
         index_lines=index_lines,
         summary=read_summary(folder),
-        origins=used.origins,
+        origins=set_settings.origins,
         notes=tuple(notes),
     )
 
@@ -659,7 +665,7 @@ def _fits_its_checksum(line: Mapping[str, object]) -> bool:
     checksum.
     """
     text = line.get("text")
-    return isinstance(text, str) and checksum(text) == line["sha256"]
+    return isinstance(text, str) and text_checksum(text) == line["sha256"]
 
 
 def missing_texts(folder: Path, wanted_checksums: Set[str]) -> str | None:

@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 
 from harness.errors import SaveError, UserError
-from harness.storage.checksums import changed_files, checksums
+from harness.storage.checksums import changed_files, file_checksums
 from harness.storage.files import save_error, write_atomic
 from harness.storage.json_lines import (
     LinePlace,
@@ -216,8 +216,8 @@ class RunStore:
 
         Raises SaveError.
         """
-        used = used_settings(config.to_json(), origins)
-        values = without_home({"config": used.values, "origins": used.origins})
+        set_settings = used_settings(config.to_json(), origins)
+        values = without_home({"config": set_settings.values, "origins": set_settings.origins})
         # C: the same bytes in a fifth of the time, 4 ms a run.
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(values, Dumper=dumper, sort_keys=False, allow_unicode=True)
@@ -233,7 +233,7 @@ class RunStore:
         That is `summary` with the checksums of all other files, and with the names of files that
         were changed by others since the last end. Raises SaveError.
         """
-        complete = summary.with_values(files=checksums(self.folder))
+        complete = summary.with_values(files=file_checksums(self.folder))
         if self.edited_files:
             complete = complete.with_values(edited=self.edited_files)
         self._replace_file(self.folder / SUMMARY, json_file(complete))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from harness.engine.runs_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
-from harness.storage.paths import masked
+from harness.storage.paths import with_secrets_masked
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
 from harness.tracking import MOST_TRACES
 from harness.tracking.store import expand_home, unreachable
@@ -178,7 +178,7 @@ class BackgroundTracking(Hook):
         sentences = []
         for folder, missing in self._missing.items():
             if missing and folder not in self._errors:
-                command = f"harness track {shlex.quote(str(folder))} --uri {masked(self._uri)}"
+                command = f"harness track {shlex.quote(str(folder))} --uri {with_secrets_masked(self._uri)}"
                 sentences.append(
                     f"{missing} questions of {folder} have no trace in MLflow yet; log them with: "
                     f"{command}"

@@ -24,7 +24,7 @@ from typing import NamedTuple, SupportsFloat
 
 import pandas as pd
 
-from harness.config.schema import ModelConfig, canonical, digest
+from harness.config.schema import ModelConfig, canonical_json, json_sha256
 from harness.config.yaml_tree import flatten
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.storage.manifest_file import GitState
@@ -219,7 +219,7 @@ def _param_text(value: object) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return canonical(value)
+    return canonical_json(value)
 
 
 def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool:
@@ -321,7 +321,7 @@ def _made_with(run: StoredRun) -> str:
     parts = [f"{key} {value}" for key, value in made_with(run).items() if key not in packages]
     if run.manifest.code:
         parts.append(f"code {code_hash(run)}")
-    parts.append(f"packages {digest(packages)[:7]}")
+    parts.append(f"packages {json_sha256(packages)[:7]}")
     return ", ".join(parts)
 
 

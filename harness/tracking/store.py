@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from harness.storage.paths import expanded, inside
+from harness.storage.paths import path_inside, with_home_expanded
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -48,7 +48,7 @@ def expand_home(uri: str) -> str:
     """
     if not uri.startswith(f"{_SQLITE}~"):
         return uri
-    return _SQLITE + expanded(uri.removeprefix(_SQLITE))
+    return _SQLITE + with_home_expanded(uri.removeprefix(_SQLITE))
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -131,7 +131,7 @@ def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None
     address = str(client.get_run(run_id).info.artifact_uri)
     own_folder = artifacts_folder(uri)
     if own_folder is not None and address.startswith(_SCHEME):
-        target = inside(own_folder, address.removeprefix(_SCHEME).lstrip("/"))
+        target = path_inside(own_folder, address.removeprefix(_SCHEME).lstrip("/"))
         shutil.copytree(folder, target, dirs_exist_ok=True)
     else:  # MLflow writes them itself, as for runs of older stores
         client.log_artifacts(run_id, str(folder))

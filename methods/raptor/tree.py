@@ -36,7 +36,7 @@ import numpy as np
 from harness.errors import CannotRun, QuestionError
 from harness.method import Tools
 from harness.models import MeteredModel
-from harness.storage.files import home
+from harness.storage.files import harness_home
 from harness.types import Document
 from methods import summary
 from methods.graph import Graph, NewNodes, equal_weights
@@ -247,7 +247,7 @@ def _import_umap() -> Any:
         raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
     if is_first:
         names = [name for name in sys.modules if name.partition(".")[0] in _OF_UMAP]
-        cache_compiled([sys.modules[name] for name in names], home())
+        cache_compiled([sys.modules[name] for name in names], harness_home())
     return umap
 
 

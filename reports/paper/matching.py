@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.mapping import DatasetRule
@@ -156,7 +156,7 @@ def _settings_key(run: StoredRun) -> str:
     if not models:
         values = config.to_json()
         models = {role: values.get(role) for role in ("model", "roles", "encoder", "reranker")}
-    return canonical(
+    return canonical_json(
         {
             "method": config.method.to_json(),
             "models": models,

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config import presets
 from harness.config.layers import Choices
-from harness.config.run_label import label
+from harness.config.run_label import table_label
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.plan import PlannedRun, plan_choices
 from harness.storage.manifest_file import RunManifest
@@ -26,7 +26,7 @@ def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) ->
 
 
 def told(plan: PlannedRun) -> str:
-    return label(plan.config.method.model_dump(mode="json"))
+    return table_label(plan.config.method.model_dump(mode="json"))
 
 
 PROMPT = "method.prompts.second turn=Answer. {instruction}{options}"

@@ -15,4 +15,4 @@ def test_docstring() -> None:
      (5400, "1.5 h"), (172_800, "2 days"), (8_640_000, "100 days")],
 )  # fmt: skip
 def test_units_change_where_the_number_reads_better(seconds: float, text: str) -> None:
-    assert units.duration(seconds) == text
+    assert units.duration_text(seconds) == text

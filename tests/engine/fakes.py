@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.config.schema import DatasetConfig as Data
-from harness.config.schema import MethodChoice, ModelConfig, RunConfig, digest
+from harness.config.schema import MethodChoice, ModelConfig, RunConfig, json_sha256
 from harness.cost.flops import Event, ModelShape
 from harness.datasets.base import Dataset
 from harness.engine.plan import PlannedRun
@@ -178,7 +178,7 @@ class World:
             gold = Gold((f"w{n % self.documents}",), (Support(d, 0, 2),))
             examples.append(Example(Question(f"q{n}", text, (d,)), gold))
         return Dataset(
-            "tiny", tuple(examples), documents, digest([self.words, self.documents]), "made up"
+            "tiny", tuple(examples), documents, json_sha256([self.words, self.documents]), "made up"
         )
 
 

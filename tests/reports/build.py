@@ -5,7 +5,7 @@ import json
 import yaml
 
 from harness.cost.flops import CONVENTIONS
-from harness.storage.checksums import checksums
+from harness.storage.checksums import file_checksums
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import read_run
 from harness.storage.stored_config import StoredConfig
@@ -157,7 +157,7 @@ def write_run(
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "documents.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
     numbers = {"state": "finished"} if summary is None else summary
-    (folder / "summary.json").write_text(json.dumps({**numbers, "files": checksums(folder)}))
+    (folder / "summary.json").write_text(json.dumps({**numbers, "files": file_checksums(folder)}))
     return folder
 
 

@@ -18,7 +18,7 @@ from harness.config.yaml_tree import dataset_of_run
 from harness.engine.manifest import describe
 from harness.engine.plan import plan_choices
 from harness.engine.scoring import score_record
-from harness.storage.added_texts import with_texts
+from harness.storage.added_texts import with_dataset_texts
 from harness.storage.record_texts import gold_of
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import read_run
@@ -182,9 +182,9 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     ]
     each = zip(names, plan.dataset.examples, strict=True)
     rows = [
-        with_texts(StoredRecord.from_json(record(0, 1.0, **own)), example, plan.dataset.documents)[
-            0
-        ]
+        with_dataset_texts(
+            StoredRecord.from_json(record(0, 1.0, **own)), example, plan.dataset.documents
+        )[0]
         for own, example in each
     ]
     parts = {

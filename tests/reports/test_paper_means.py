@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from reports import main_table
 from reports.paper import frame, incomplete
 from reports.paper.matching import matches
@@ -52,7 +52,7 @@ def run(root, dataset, scores, **changes):
     config |= {"model.name": model, "model.source": None, "dataset.scorers": [ACC]}
     config |= {"dataset.max_answer_tokens": changes.get("longest", 32)}
     config |= {"dataset.options": {"tokens": changes["tokens"]} if "tokens" in changes else {}}
-    hash8 = digest([dataset, sorted(changes.items())])[:8]
+    hash8 = json_sha256([dataset, sorted(changes.items())])[:8]
     return paper_run(
         root,
         "bm25",

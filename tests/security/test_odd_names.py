@@ -15,7 +15,7 @@ from harness.config.layers import Choices
 from harness.datasets.narrativeqa_stories import _Folder
 from harness.engine.plan import plan_choices
 from harness.errors import HarnessError, UserError
-from harness.storage.paths import inside
+from harness.storage.paths import path_inside
 from harness.tracking import track as tracking
 from harness.tracking.store import sqlite_path
 from tests.reports.build import record, write_run
@@ -26,14 +26,14 @@ QUICK = ("--profile", "pocket", "--limit", "1", "--mlflow", "off")
 @pytest.mark.parametrize("name", ["../secret", "..", "/etc/passwd", "a/../../b", "a\0b", "a\nb"])
 def test_names_that_lead_elsewhere(tmp_path, name):
     with pytest.raises(UserError, match="not followed"):
-        inside(tmp_path, name)
+        path_inside(tmp_path, name)
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=3))
 def test_a_joined_path_stays_inside_or_is_refused(names):
     folder = Path("/srv/results")
     try:
-        path = inside(folder, *names)
+        path = path_inside(folder, *names)
     except HarnessError:
         return
     assert Path(os.path.normpath(path)).is_relative_to(folder)

@@ -16,7 +16,7 @@ from harness.entities.recogniser import recogniser_packages
 from harness.errors import UserError
 from harness.storage import own_code_hash
 from harness.storage.own_code_hash import own_code
-from harness.storage.package_versions import versions
+from harness.storage.package_versions import package_versions
 from harness.types import Document
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.method import QRMeM
@@ -247,7 +247,7 @@ def test_a_method_of_this_project_goes_by_its_version():
 
 
 def test_versions_of_packages():
-    found = versions(("numpy", "no-such-package-here"))
+    found = package_versions(("numpy", "no-such-package-here"))
     assert found == {"numpy": metadata.version("numpy"), "no-such-package-here": "not installed"}
 
 

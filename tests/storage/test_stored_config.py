@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.schema import RunConfig
-from harness.cost.prices import money
+from harness.cost.prices import money_spent
 from harness.storage.stored_config import StoredConfig
 from harness.storage.yaml_text import parse_yaml
 from tests.engine.fakes import make_plan
@@ -76,4 +76,4 @@ def test_every_setting_that_readers_know_is_one_of_a_run():
 )
 def test_money_of_a_role_is_by_the_price_of_its_model(settings, role, expected):
     prices = stored_config(**settings).prices
-    assert money({"billed": {role: BILLED}}, prices) == expected
+    assert money_spent({"billed": {role: BILLED}}, prices) == expected

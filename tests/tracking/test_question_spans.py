@@ -5,7 +5,7 @@ import pytest
 from harness.cost.flops import Request
 from harness.storage.json_lines import json_line
 from harness.storage.kept_requests import request_rows
-from harness.storage.record_texts import checksum
+from harness.storage.record_texts import text_checksum
 from harness.storage.run_files import REQUESTS, TEXTS
 from harness.storage.run_folder import read_run
 from harness.tracking.traced_question import cut_middle, traced_questions
@@ -263,7 +263,7 @@ def test_of_many_requests_the_first_are_shown(tmp_path):
 
 
 def test_a_long_text_stands_beside_the_records(tmp_path):
-    long = {**passage(0, 400), "text_sha256": checksum("long " * 80)}
+    long = {**passage(0, 400), "text_sha256": text_checksum("long " * 80)}
     folder = write_run(tmp_path, [record(0, 1.0, shown=[long])])
     with open(folder / TEXTS, "ab") as file:
         file.write(json_line({"sha256": long["text_sha256"], "text": "long " * 80}))

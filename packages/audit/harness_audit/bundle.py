@@ -37,14 +37,14 @@ from typing import IO, cast
 
 import yaml
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.errors import DataError, UserError
 from harness.stats import INTERVAL_RULE
 from harness.storage.checksums import changed_files
 from harness.storage.file_hash import file_hash
 from harness.storage.files import parse_object, replacing
 from harness.storage.json_lines import json_line
-from harness.storage.record_texts import checksum, without_texts
+from harness.storage.record_texts import text_checksum, without_texts
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
@@ -275,7 +275,7 @@ def answer_digest(row: StoredRecord) -> str:
     """A sha256 of a record's answer (`answer_parts`) and of the texts that its reader and its
     search were shown."""
     hashes = list(map(_text_hash, row.pieces()))
-    return digest(canonical([*answer_parts(row), hashes]))
+    return digest(canonical_json([*answer_parts(row), hashes]))
 
 
 def _text_hash(piece: StoredPiece) -> str | None:
@@ -283,7 +283,7 @@ def _text_hash(piece: StoredPiece) -> str | None:
     the one that stands in its place; None for neither."""
     text = piece.get("text")
     if text:
-        return checksum(text)
+        return text_checksum(text)
     return piece.get("text_sha256") or piece.get("sha256")
 
 
@@ -307,7 +307,7 @@ def question_digest(
         gold: The gold answers as in a record: {"answers": [...], "supporting": [...], "extra":
             {...}}.
     """
-    return digest(canonical([question, options, gold]))
+    return digest(canonical_json([question, options, gold]))
 
 
 def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) -> str:

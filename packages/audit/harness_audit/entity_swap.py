@@ -32,7 +32,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.datasets.base import Dataset
 from harness.entities.recogniser import (
     MONTHS,
@@ -101,7 +101,7 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
         dataset,
         examples=tuple(examples),
         documents=documents,
-        fingerprint=digest(made),
+        fingerprint=json_sha256(made),
         source=f"{dataset.source}, entities swapped by {tool.name}",
         copied=made,
     )

@@ -25,7 +25,7 @@ from harness import scorers
 from harness.api.option import choice
 from harness.config.layers import FOLDER, Choices
 from harness.config.resolve import resolve_dataset
-from harness.config.schema import MADE_ELSEWHERE, DatasetConfig, digest
+from harness.config.schema import MADE_ELSEWHERE, DatasetConfig, json_sha256
 from harness.cost.usage import PhaseUsage
 from harness.datasets import Dataset, load
 from harness.datasets.rows import id_from_text
@@ -33,7 +33,7 @@ from harness.engine.manifest import utc_now
 from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.scorers.squad import exact, normalize_answer
-from harness.storage.added_texts import with_texts
+from harness.storage.added_texts import with_dataset_texts
 from harness.storage.file_hash import file_hash
 from harness.storage.files import save_error
 from harness.storage.manifest_file import DatasetRows, Import, ImportedFile, RunManifest
@@ -247,7 +247,7 @@ def _prepare_repeat(
     manifest = RunManifest(
         started=run.started,
         method=run.method,
-        hash=digest(hashed)[:8],
+        hash=json_sha256(hashed)[:8],
         dataset=rows.with_values(**rows_identity),
         scorers=_scorer_versions(computed, logged, run.tool),
         packages={"longdoc-harness": VERSION},
@@ -505,7 +505,7 @@ class _OwnQuestions(Iterable[_Pair]):
                 )
             key = answer.id
             if key is None:
-                key = id_from_text("q", digest([answer.question, answer.answers]))
+                key = id_from_text("q", json_sha256([answer.question, answer.answers]))
                 while key in made:  # other questions with the same right answers
                     key += "-again"
                 made.add(key)
@@ -640,5 +640,5 @@ def _record(
     )
     if dataset is None:
         return record
-    complete, _ = with_texts(record, example, dataset.documents)
+    complete, _ = with_dataset_texts(record, example, dataset.documents)
     return complete

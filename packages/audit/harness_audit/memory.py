@@ -24,7 +24,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.errors import UserError
 from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.stats.corpus_interval import corpus_interval
@@ -98,7 +98,7 @@ def _pair_key(run: StoredRun, fingerprint: Any) -> str:
     config = run.config.to_json()
     method = run.config.method.without("mark").to_json()
     settings = [config.get(key) for key in ("seed", "failed", "encoder", "reranker")]
-    return canonical([method, *settings, _evidence_key(run, fingerprint)])
+    return canonical_json([method, *settings, _evidence_key(run, fingerprint)])
 
 
 def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
@@ -109,7 +109,7 @@ def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
         run: The run.
         fingerprint: The fingerprint of the original rows, also where the run is over a copy.
     """
-    return canonical([facts.task(run), facts.reader(run), fingerprint])
+    return canonical_json([facts.task(run), facts.reader(run), fingerprint])
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _copy_key(pair: Pair) -> str:
     """A text that is equal for all pairs over the same questions and the same copy with the same
     reader, whatever their methods."""
     evidence = _evidence_key(pair.original, facts.fingerprint(pair.original))
-    return canonical([evidence, facts.fingerprint(pair.copy)])
+    return canonical_json([evidence, facts.fingerprint(pair.copy)])
 
 
 def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.errors import UserError
 from harness.stats.bootstrap import Interval, interval
 from harness.storage.run_folder import StoredRun
@@ -345,7 +345,7 @@ def _settings_but_place(run: StoredRun) -> str:
     for name in _PLACES:
         options.pop(name, None)
     settings = run.config.with_dataset(options=options).without("limit")
-    return digest(settings.to_json())
+    return json_sha256(settings.to_json())
 
 
 def _part_rows(line: _PlacedRuns, label: str) -> list[PositionRow]:

@@ -34,7 +34,7 @@ from harness.errors import UserError
 from harness.stats import INTERVAL_RULE, OLDER_RULES
 from harness.storage.failures import STOPS
 from harness.storage.manifest_file import Import
-from harness.storage.paths import expanded
+from harness.storage.paths import with_home_expanded
 from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_files import SUMMARY
@@ -409,7 +409,7 @@ class _RunCheck:
         config = self._dataset_config()
         if config is None:
             return golds
-        config = config.model_copy(update={"data": expanded(data)})
+        config = config.model_copy(update={"data": with_home_expanded(data)})
         for example in datasets.load(config, None).examples:
             question = example.question
             if question.id not in self.questions:

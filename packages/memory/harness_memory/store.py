@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from harness.method import Encoder
-from harness.storage.files import home
+from harness.storage.files import harness_home
 
 _OWNER = "document"  # Mem0 keeps the memories of users apart; a document here is one user.
 
@@ -130,7 +130,7 @@ class MemoryStore:
             width: Numbers of its vectors.
         """
         os.environ["MEM0_TELEMETRY"] = "False"
-        os.environ.setdefault("MEM0_DIR", str(home() / "mem0"))
+        os.environ.setdefault("MEM0_DIR", str(harness_home() / "mem0"))
         from mem0 import Memory as PackageMemory
         from qdrant_client import QdrantClient
 

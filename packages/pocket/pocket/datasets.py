@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import Field, StrictInt, ValidationError, field_validator
 
 from harness.config import registry
-from harness.config.schema import DatasetConfig, canonical
+from harness.config.schema import DatasetConfig, canonical_json
 from harness.config.yaml_tree import error_sentences
 from harness.datasets.base import Dataset
 from harness.datasets.place_options import PLACED, Placement, PlaceOptions, placement_from_options
@@ -127,7 +127,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         made = _make_questions(options, purpose, where, number)
         questions = made.questions[: options.questions - total]
         parts = [*map(dataclasses.asdict, made.documents), *map(dataclasses.asdict, questions)]
-        hashed.update("".join(f"{canonical(part)}\n" for part in parts).encode())
+        hashed.update("".join(f"{canonical_json(part)}\n" for part in parts).encode())
         if total < wanted:
             examples += questions[: wanted - total]
             for document in made.documents:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config.schema import ModelConfig, digest
+from harness.config.schema import ModelConfig, json_sha256
 from harness.datasets import answer_prefix
 from harness.errors import CannotRun, UserError
 from harness.llm.adapters import prompt_digests
@@ -182,7 +182,7 @@ class Course:
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
             "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
             "questions": count,
-            "asked": digest(self.label_prompt(task) or task.asked)[:16],
+            "asked": json_sha256(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
         items = list(merged.items(task.per, count))

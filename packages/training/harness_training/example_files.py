@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from harness.config import registry
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.errors import CannotRun, UserError
 from harness.method import Task
 from harness.stats.rng import Dice
@@ -200,7 +200,7 @@ def write_world(
         UserError: The file has other scenes, or the recipes make none.
         SaveError: The file cannot be written.
     """
-    identity = digest([recipe.model_dump(mode="json") for recipe in recipes])[:16]
+    identity = json_sha256([recipe.model_dump(mode="json") for recipe in recipes])[:16]
     about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
     if is_made_from(path, about):
         return

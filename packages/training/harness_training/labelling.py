@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
-from harness.cost.units import duration
+from harness.cost.units import duration_text
 from harness.cost.usage import sum_phases, usage_of
 from harness.errors import CannotRun, QuestionError, RequestFailed
 from harness.method import Task
@@ -248,7 +248,7 @@ class LabelWriter:
         self.tell(
             f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
             f"{self.tokens / seconds:,.0f} tokens/s; left: about "
-            f"{duration(left * seconds / self.items)}"
+            f"{duration_text(left * seconds / self.items)}"
         )
 
 

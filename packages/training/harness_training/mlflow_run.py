@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.errors import CannotRun
 from harness.storage.files import read_json_or_empty, write_json
 from harness.tracking.track import StoreError, mlflow_errors
@@ -66,7 +66,7 @@ def begin(
         warn: Gets a sentence where numbers are not logged.
     """
     file = out / "mlflow.json"
-    store = digest(uri)[:16]
+    store = json_sha256(uri)[:16]
     before = read_json_or_empty(file)
     earlier_run: str | None = None
     if before.get("store") == store:

@@ -16,8 +16,8 @@ from pathlib import Path
 from safetensors.torch import load_file
 from torch import Tensor
 
-from harness.config.schema import digest
-from harness.cost.units import duration
+from harness.config.schema import json_sha256
+from harness.cost.units import duration_text
 from harness.llm.adapters import WEIGHTS
 from harness.stats.rng import Dice
 from harness_training.loop import Loop, load_checkpoint
@@ -87,7 +87,7 @@ def identity(
         settings.model_dump(mode="json", exclude=_NO_EFFECT),
     )
     values = {"base": base.where, "settings": task_settings, **sources}
-    return {"seed": seed} | {name: digest(value)[:16] for name, value in values.items()}
+    return {"seed": seed} | {name: json_sha256(value)[:16] for name, value in values.items()}
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
@@ -233,7 +233,7 @@ class _Run(Loop[list[list[Row]]]):
         self.tell(
             f"{job.name}: step {progress.step} of {job.steps}  loss {loss:.4f}  targets right "
             f"{100 * right:.1f} %  "
-            f"{speed:.0f} tokens/s  {duration(left)} left"
+            f"{speed:.0f} tokens/s  {duration_text(left)} left"
         )
         self._right = 0
         self._targets = 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from harness.config.schema import SAMPLING, ModelConfig, canonical
+from harness.config.schema import SAMPLING, ModelConfig, canonical_json
 from harness.config.yaml_tree import mapping_at
 from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
@@ -86,7 +86,7 @@ class VLLM(Backend):
         Raises:
             CannotRun: It does not start.
         """
-        key = config.model_dump_json(exclude={*SAMPLING}) + canonical(facts.identity)
+        key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
         model = _models.get(key)
         if model is None:
             _last.clear()

@@ -27,7 +27,7 @@ from harness.cli.options import (
 from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
 from harness.cli.table_output import columns
-from harness.cost.units import duration
+from harness.cost.units import duration_text
 from harness.engine.expand_command import command_runs
 from harness.engine.plan import PlannedRun, plan_choices
 from harness.engine.progress import Progress
@@ -249,7 +249,7 @@ def _row(entrant: Entrant, low: int, high: int) -> tuple[str, ...]:
     saved = entrant.saved
     spared = ("0", "0 s")
     if saved.questions:
-        spared = (f"about {saved.tokens:,.0f}", f"about {duration(saved.seconds)}")
+        spared = (f"about {saved.tokens:,.0f}", f"about {duration_text(saved.seconds)}")
     asked = f"{entrant.questions} of {entrant.of}"
     share = f"{saved.questions} ({100 * saved.questions / entrant.of:.0f} %)"
     return (entrant.name, rank, asked, share, *spared, str(entrant.result.folder))

@@ -27,7 +27,7 @@ from harness_training.skills import methods_by_preset
 from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher
 
-from harness.config.schema import canonical
+from harness.config.schema import canonical_json
 from harness.errors import CannotRun
 from harness.llm.adapters import prompt_digests
 from harness.llm.fast_tokenizer import FastTokenizer
@@ -98,7 +98,7 @@ def fingerprint(skill: Skill, folder: Path) -> str:
         transcript = _teacher(folder).play(skill, scene)
         probes = [[probe.at, list(probe.ids)] for probe in transcript.probes]
         parts.append([transcript.ids, transcript.targets, probes])
-    return hashlib.sha256(canonical(parts).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)

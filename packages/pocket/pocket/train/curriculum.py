@@ -9,7 +9,7 @@ from pathlib import Path
 from harness_training.teacher import WINDOW
 from pydantic import ValidationError
 
-from harness.config.schema import digest
+from harness.config.schema import json_sha256
 from harness.config.yaml_tree import error_sentences
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.storage.yaml_text import parse_yaml
@@ -61,4 +61,4 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
 
 def course_digest(course: Curriculum) -> str:
     """16 hex digits of a sha256 of all stages, without values that are defaults."""
-    return digest(course.model_dump(mode="json", exclude_defaults=True))[:16]
+    return json_sha256(course.model_dump(mode="json", exclude_defaults=True))[:16]
