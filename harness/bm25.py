@@ -35,7 +35,8 @@ def bm25_scores(question: Sequence[str], texts: Sequence[Sequence[str]]) -> np.n
     Returns:
         Scores [texts], higher is better; zeros where no text has a word.
     """
-    if not any(texts):
+    a_text_has_a_word = any(texts)
+    if not a_text_has_a_word:
         return np.zeros(len(texts))
     return np.asarray(_index_of_words(texts).get_scores(list(question)))
 
@@ -56,7 +57,8 @@ def bm25(question: str, texts: Sequence[str]) -> np.ndarray:
 def _cached_index_of_texts(texts: tuple[str, ...]) -> BM25Okapi | None:
     """Split texts into words and count them for BM25; None where no text has a word. Cached."""
     words_of_texts = list(map(words, texts))
-    if not any(words_of_texts):
+    a_text_has_a_word = any(words_of_texts)
+    if not a_text_has_a_word:
         return None
     return _index_of_words(words_of_texts)
 

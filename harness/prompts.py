@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from harness.models import MeteredModel, Session
@@ -41,6 +41,13 @@ class Pieces(list[str]):
     `system` is not empty."""
 
     system: str = ""
+
+
+class PiecesAround(NamedTuple):
+    """A filled prompt in two parts, before (with the system turn) and after a placeholder."""
+
+    before: Pieces
+    after: Pieces
 
 
 @dataclass(frozen=True)
@@ -100,23 +107,21 @@ class Prompt:
         filled.system = self.system
         return filled
 
-    def around(self, name: str, **values: str | Sequence[str]) -> tuple[Pieces, Pieces]:
+    def around(self, name: str, **values: str | Sequence[str]) -> PiecesAround:
         """Fill the parts of the template before and after one placeholder, which itself is left
         out.
 
-            Prompt("answer", "Read {text} now.").around("text")  -> (["Read "], [" now."])
+            Prompt("answer", "Read {text} now.").around("text")
+                -> PiecesAround(before=["Read "], after=[" now."])
 
         Args:
             name: The placeholder that divides the template.
             values: The other placeholders' values.
-
-        Returns:
-            (pieces before it, with the system turn; pieces after it)
         """
         text_before, _, text_after = self.text.partition("{" + name + "}")
         pieces_before = replace(self, text=text_before).fill(**values)
         pieces_after = replace(self, text=text_after, system="").fill(**values)
-        return pieces_before, pieces_after
+        return PiecesAround(pieces_before, pieces_after)
 
     def placeholders(self) -> list[str]:
         """The names of the placeholders in the user turn, in order; one

@@ -188,8 +188,9 @@ def _read_config_file(
     values = dict(with_home(values["config"]))
     for key, value in flatten(values).items():  # the run may be a stranger's
         last_word = key.rpartition(".")[2]
+        is_untrusted = value and last_word in _KEYS_NOT_TRUSTED_FROM_RUNS
         is_repeated_by_user = key in sets
-        if value and last_word in _KEYS_NOT_TRUSTED_FROM_RUNS and not is_repeated_by_user:
+        if is_untrusted and not is_repeated_by_user:
             problems.append(
                 UserError(
                     f"{name}: {key} could run code of others or send them a key of yours; if you "

@@ -79,8 +79,10 @@ def check_trusted(target: str) -> None:
     """Raise UserError unless the user or an installed package chose the code "module:name"."""
     module, _, _ = target.partition(":")
     user_folder = os.environ.get(ENV)
-    if user_folder and module.isidentifier() and (Path(user_folder) / f"{module}.py").is_file():
-        return
+    if user_folder and module.isidentifier():
+        is_in_user_folder = (Path(user_folder) / f"{module}.py").is_file()
+        if is_in_user_folder:
+            return
     if target in _trusted_targets:
         return
     for group in GROUPS.values():

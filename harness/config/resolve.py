@@ -415,8 +415,8 @@ class _Resolver:
         if path == "dataset":
             layers = _with_options_moved(layers, self.problems)
         reader = self.parts.model
-        if part.role and reader is not None and reader.deterministic:
-            # A setting of the run, so of every role's model.
+        reader_is_deterministic = reader is not None and reader.deterministic
+        if part.role and reader_is_deterministic:  # a setting of the run, so of every role's model
             layers.append(Layer(self.origins["model.deterministic"], {"deterministic": True}))
         layers.append(Layer(base.origin, {"name": base.name}))
         tree = Tree(layers)
@@ -695,8 +695,9 @@ def _folder_base(part: _PartToResolve, name: str, origin: str) -> _PartBase:
     folder = Path(name).expanduser()
     is_local = folder.is_dir() or (part.field == "model" and folder.suffix == ".gguf")
     may_be_hub_id = "/" in name
-    if part.kind not in ("models", "encoders") or not (is_local or may_be_hub_id):
-        presets.find(part.kind, name)  # raises
+    can_be_a_source = is_local or may_be_hub_id
+    if part.kind not in ("models", "encoders") or not can_be_a_source:
+        presets.find(part.kind, name)  # raises UnknownName
     name_in_tables = name
     if is_local or name.startswith(("/", ".", "~")):
         name_in_tables = Path(os.path.realpath(folder)).name.removesuffix(".gguf")

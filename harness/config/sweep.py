@@ -88,16 +88,22 @@ def suite_axes(
     return check_axes(open_axes, f"suite {suite.name}")
 
 
-def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], list[str]]:
+class ExpandedRuns(NamedTuple):
+    """The runs of a sweep, and a sentence for each swept key that some methods do not have."""
+
+    runs: list[Choices]
+    notes: list[str]
+
+
+def expand_runs(runs: Sequence[Choices], axes: Axes) -> ExpandedRuns:
     """Repeat each run with every combination of the swept values.
+
+    They stand in the order of `runs`, but where models are swept all runs of one model together. A
+    method that does not have a swept key runs without it.
 
     Args:
         runs: The runs before the sweep.
         axes: Key -> its values, {"method.k": (1, 3), "model": ("a", "b")}.
-
-    Returns:
-        The runs, in the order of `runs`, but where models are swept all runs of one model together;
-        and a sentence for each swept key that some methods do not have: these run without it.
 
     Raises:
         UserError: No method of the runs has a swept parameter, or `--set` sets a swept key too.
@@ -120,7 +126,7 @@ def expand_runs(runs: Sequence[Choices], axes: Axes) -> tuple[list[Choices], lis
     if "model" in axes:  # a model is loaded once for all its runs
         models_in_order = [str(value) for value in axes["model"]]
         repeated_runs.sort(key=lambda run: models_in_order.index(str(run.model)))
-    return repeated_runs, _notes_on_methods_without(methods_without, parameters)
+    return ExpandedRuns(repeated_runs, _notes_on_methods_without(methods_without, parameters))
 
 
 def _notes_on_methods_without(

@@ -234,9 +234,8 @@ def _misdeclared_needs(method_type: type[Method]) -> str | None:
     where it is one."""
     is_mapping = isinstance(method_type.needs, dict)
     if is_mapping:
-        capabilities_of_roles = method_type.needs.values()
-        maps_to_sets = not any(isinstance(each, str) for each in capabilities_of_roles)
-        if maps_to_sets:
+        has_text_for_a_role = any(isinstance(each, str) for each in method_type.needs.values())
+        if not has_text_for_a_role:
             return None
     return "needs that map no roles to sets of capabilities; write {'reader': frozenset({'probe'})}"
 

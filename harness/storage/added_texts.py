@@ -7,7 +7,7 @@ record_texts.py.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from harness.storage.record_texts import INLINE, POINTER, text_checksum, with_copied_pieces
 from harness.storage.records import StoredGold, StoredPiece, StoredRecord
@@ -15,9 +15,21 @@ from harness.storage.serialize import json_values
 from harness.types import GAP, Document, Example
 
 
+class RecordWithTexts(NamedTuple):
+    """A record with texts.
+
+    Attributes:
+        record: It has checksums in place of long texts.
+        long_texts: Checksum -> long text, for texts.jsonl.
+    """
+
+    record: StoredRecord
+    long_texts: dict[str, str]
+
+
 def with_dataset_texts(
     record: StoredRecord, example: Example, documents: Mapping[str, Document]
-) -> tuple[StoredRecord, dict[str, str]]:
+) -> RecordWithTexts:
     """A copy of a record with the question, options, gold, lengths of the documents and texts of
     shown spans.
 
@@ -25,10 +37,6 @@ def with_dataset_texts(
         record: As the method's answer made it; it is not changed.
         example: The question with its gold answers.
         documents: The data set's documents, by id.
-
-    Returns:
-        (a copy of the record that has pointers in place of long texts, checksum -> long text for
-        texts.jsonl)
     """
     question = example.question
     gold = cast(StoredGold, json_values(example.gold, not_finite=[]))
@@ -52,7 +60,7 @@ def with_dataset_texts(
             long_texts[key] = piece["text"]
             piece["text"] = ""
             piece[POINTER] = key
-    return complete, long_texts
+    return RecordWithTexts(complete, long_texts)
 
 
 def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:

@@ -419,8 +419,9 @@ def _modules_imported_by(node: ast.AST, package: str) -> list[str]:
         base = _module_imported_from(node, package)
         names = [base]
         names += [f"{base}.{alias.name}" for alias in node.names]
-    elif isinstance(node, ast.Call) and node.args and _name_of_call(node) in _IMPORT_FUNCTIONS:
-        names = [str(getattr(node.args[0], "value", "")).lstrip(".")]
+    elif isinstance(node, ast.Call) and _name_of_call(node) in _IMPORT_FUNCTIONS:
+        first_argument = node.args[:1]  # [] for a call without arguments
+        names = [str(getattr(each, "value", "")).lstrip(".") for each in first_argument]
     return [name for name in names if name]
 
 

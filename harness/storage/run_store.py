@@ -439,7 +439,8 @@ class RunStore:
         """
         has_batch = (self.folder / BATCHES).exists()
         has_record = next(self.records(), None) is not None
-        if has_batch or has_record or not self.is_new_run:
+        is_used = has_batch or has_record
+        if is_used or not self.is_new_run:
             return
         with contextlib.suppress(SaveError, OSError):
             check_in_place(self._open_descriptors[RECORDS], self.folder / RECORDS)

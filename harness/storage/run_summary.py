@@ -320,11 +320,15 @@ def _answer_limit(config: StoredConfig) -> str:
     """
     answer_limit = config.dataset.max_answer_tokens
     model_limit = config.model.max_tokens
-    if not answer_limit and not model_limit:
-        return "dataset.max_answer_tokens"
-    if model_limit and (not answer_limit or model_limit <= answer_limit):
+    if answer_limit and model_limit:
+        if model_limit <= answer_limit:
+            return f"model.max_tokens={model_limit}"
+        return f"dataset.max_answer_tokens={answer_limit}"
+    if model_limit:
         return f"model.max_tokens={model_limit}"
-    return f"dataset.max_answer_tokens={answer_limit}"
+    if answer_limit:
+        return f"dataset.max_answer_tokens={answer_limit}"
+    return "dataset.max_answer_tokens"
 
 
 def _divided_numbers(value: Any, divisor: int) -> Any:
