@@ -80,7 +80,7 @@ class Assertions:
         return {name: value for name, value in values.items() if value not in (None, [])}
 
 
-NAMES = tuple(each.name for each in fields(Assertions))
+ASSERTION_NAMES = tuple(each.name for each in fields(Assertions))
 _PARSER = TypeAdapter(Assertions)
 
 

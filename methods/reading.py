@@ -13,7 +13,7 @@ from typing import ClassVar
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Tools
 from harness.method.reading_prompt import ANSWER
-from harness.method.tools import SHOTS
+from harness.method.tools import EXAMPLES_HEADING
 from harness.models import MeteredModel
 from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Question
@@ -56,7 +56,7 @@ class Reading:
             listed += [SEPARATOR, text]
         pieces = self._filled(ANSWER, question, listed)
         instruction = self.task.instruction
-        without_examples, _, _ = instruction.partition(SHOTS)
+        without_examples, _, _ = instruction.partition(EXAMPLES_HEADING)
         first = pieces[0].replace(instruction, without_examples, 1)
         pieces[0] = question.example + first
         return pieces

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.cost.flops import CONVENTIONS, DEFAULT_CONVENTION
-from harness.cost.prices import ENCODERS, money_spent
+from harness.cost.prices import ENCODER_ROLES, money_spent
 from harness.cost.usage import PhaseUsage, Usage, add_usage, sum_phases, tokens_of
 from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
@@ -326,7 +326,7 @@ def price_gap(run: StoredRun, total: PhaseUsage) -> str:
     if not unpriced:
         return ""
     role = unpriced[0]
-    if role in ENCODERS:
+    if role in ENCODER_ROLES:
         return f"{role}.price of the {role}"
     return f"model.price of the {role}"
 

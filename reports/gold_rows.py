@@ -21,7 +21,7 @@ from harness.datasets import load
 from harness.datasets.base import Dataset
 from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
-from harness.storage.record_texts import POINTER, gold_of, text_checksum
+from harness.storage.record_texts import CHECKSUM_KEY, gold_of, text_checksum
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.storage.serialize import json_values
@@ -55,7 +55,7 @@ class Rows:
         folder, or that part of its document; None where none of these is at hand."""
         if piece.get("text"):
             return str(piece["text"])
-        key = piece.get(POINTER)
+        key = piece.get(CHECKSUM_KEY)
         if piece["kind"] == "generated" and not key:
             return str(piece["text"])
         if key is not None and key in self.texts:
@@ -302,7 +302,7 @@ def _shows_other_texts(record: StoredRecord, rows: Rows) -> bool:
     """Whether a record shows a passage with another text than its document has at that place."""
     for piece in record.shown:
         document = rows.documents.get(piece.get("document_id") or "")
-        held = piece.get(POINTER) or piece.get("sha256")
+        held = piece.get(CHECKSUM_KEY) or piece.get("sha256")
         if piece["kind"] != "span" or document is None:
             continue
         text = document.text[piece["start"] : piece["end"]]

@@ -261,7 +261,7 @@ def _registered_name(method: type[Method]) -> str:
     """
     name = method.__name__.lower()
     target = registry.register_target(method)
-    plugins.targets(registry.GROUPS["methods"])[name] = target
+    plugins.targets(registry.ENTRY_POINT_GROUPS["methods"])[name] = target
     preset, _ = presets.read("methods", name)[-1]
     if preset != target:
         raise UserError(

@@ -18,7 +18,7 @@ from harness.cli.output import say
 from harness.cli.stage_progress import stage_progress
 from harness.cli.stopping import until_interrupted
 from harness.config.layers import Choices
-from harness.config.resolve import DEFAULTS, resolve_encoder
+from harness.config.resolve import DEFAULT_PRESETS, resolve_encoder
 from harness.config.schema import EncoderConfig
 from harness.config.yaml_tree import parse_assignments
 from harness.errors import ConfigError, UserError
@@ -115,7 +115,7 @@ def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | No
             raise UserError("an encoder is for --kind dense and hybrid")
         return None
     config = resolve_encoder(
-        Choices(sets={**assignments, "encoder": name or DEFAULTS["encoder"]})
+        Choices(sets={**assignments, "encoder": name or DEFAULT_PRESETS["encoder"]})
     ).value
     if config.base_url is not None:
         raise UserError(

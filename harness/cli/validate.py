@@ -81,7 +81,7 @@ def _check_all(json: bool) -> int:
     """
     problems: list[str] = []
     counts: dict[str, int] = {}
-    for kind in presets.KINDS:
+    for kind in presets.PRESET_KINDS:
         names = presets.names(kind)
         counts[kind] = len(names)
         for name in names:

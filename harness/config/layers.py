@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _EVERY_METHOD = "*"
 """The name under `methods` whose settings hold for every method."""
-FOLDER = "folder"
+FOLDER_DATASET = "folder"
 """The data set of --documents and --questions, which need no --dataset."""
 # In the order of resolving: a default model follows from the data set, an encoder from the method.
 PART_SCHEMAS: dict[str, type[Frozen]] = {
@@ -336,7 +336,7 @@ def _flags_of_own_folder(choices: Choices, problems: list[HarnessError]) -> dict
     if not is_any_given:
         return {}
     are_both_given = choices.documents and choices.questions
-    has_other_dataset = choices.data or choices.dataset not in (None, FOLDER)
+    has_other_dataset = choices.data or choices.dataset not in (None, FOLDER_DATASET)
     if not are_both_given or has_other_dataset:
         sentence = "--documents DIR and --questions FILE go together, without --dataset and --data"
         problems.append(UserError(sentence))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config import plugins
-from harness.config.registry import ENV, GROUPS, load, trust
-from harness.config.registry import KINDS as KINDS
+from harness.config.registry import CONFIGS_VARIABLE, ENTRY_POINT_GROUPS, load, trust
+from harness.config.registry import PRESET_KINDS as PRESET_KINDS
 from harness.config.yaml_tree import Layer, mapping_at, read_yaml
 from harness.errors import ConfigError, UnknownName, UserError
 from harness.errors import comparable_name as comparable_name
@@ -116,18 +116,20 @@ def _all_presets(kind: str) -> _PresetByName:
     Of equal names the user's own (HARNESS_CONFIGS) counts, then this project's, then those of
     installed packages. Raises UserError.
     """
-    if kind not in KINDS:
-        raise UnknownName("kind", kind, KINDS)
-    folder = os.environ.get(ENV)
+    if kind not in PRESET_KINDS:
+        raise UnknownName("kind", kind, PRESET_KINDS)
+    folder = os.environ.get(CONFIGS_VARIABLE)
     if folder and not Path(folder).is_dir():
-        raise UserError(f"the environment variable {ENV} names '{folder}', which is no folder")
+        raise UserError(
+            f"the environment variable {CONFIGS_VARIABLE} names '{folder}', which is no folder"
+        )
     preset_by_name: _PresetByName = {}
-    if kind in GROUPS:
-        for name, target in plugins.targets(GROUPS[kind]).items():
+    if kind in ENTRY_POINT_GROUPS:
+        for name, target in plugins.targets(ENTRY_POINT_GROUPS[kind]).items():
             preset_by_name[comparable_name(name)] = _Preset(name, target, None)
     preset_by_name |= _shipped_presets(kind)
     if folder:
-        preset_by_name |= _presets_in_folder(Path(folder), kind, f"${ENV}")
+        preset_by_name |= _presets_in_folder(Path(folder), kind, f"${CONFIGS_VARIABLE}")
     return preset_by_name
 
 
@@ -141,7 +143,7 @@ def find(kind: str, name: str) -> str:
     preset = _all_presets(kind).get(comparable_name(name))
     if preset is not None:
         return preset.name
-    hint = f"harness list {kind}; for your own set {ENV}=FOLDER"
+    hint = f"harness list {kind}; for your own set {CONFIGS_VARIABLE}=FOLDER"
     if kind in ("models", "encoders"):
         hint += "; a folder or a hub id owner/name will do too"
     known_names = [each.name for each in _all_presets(kind).values()]
@@ -225,7 +227,7 @@ def _values_of(kind: str, preset: _Preset) -> dict[str, object]:
         return loaded_values
     if preset.shown_name.startswith("configs/"):
         return _read_shipped_file(preset.path, preset.shown_name)
-    own_folder = Path(os.environ[ENV]).absolute()
+    own_folder = Path(os.environ[CONFIGS_VARIABLE]).absolute()
     with_full_paths: dict[str, object] = {}
     for key, value in read_yaml(preset.path, preset.shown_name).items():
         with_full_paths[key] = _with_full_paths(value, own_folder, is_path=key in _PATH_KEYS)

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from harness.method import Method
 
 # A folder of the user's own presets and the modules they name.
-ENV = "HARNESS_CONFIGS"
+CONFIGS_VARIABLE = "HARNESS_CONFIGS"
 
-KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
-GROUPS = {
+PRESET_KINDS = ("methods", "datasets", "models", "encoders", "suites", "profiles")
+ENTRY_POINT_GROUPS = {
     "methods": "harness.methods",
     "datasets": "harness.datasets",
     "scorers": "harness.scorers",
@@ -78,19 +78,19 @@ def register_target(value: Any) -> str:
 def check_trusted(target: str) -> None:
     """Raise UserError unless the user or an installed package chose the code "module:name"."""
     module, _, _ = target.partition(":")
-    user_folder = os.environ.get(ENV)
+    user_folder = os.environ.get(CONFIGS_VARIABLE)
     if user_folder and module.isidentifier():
         is_in_user_folder = (Path(user_folder) / f"{module}.py").is_file()
         if is_in_user_folder:
             return
     if target in _trusted_targets:
         return
-    for group in GROUPS.values():
+    for group in ENTRY_POINT_GROUPS.values():
         if target in plugins.targets(group).values():
             return
     raise UserError(
         f"'{target}' is code that nobody chose, so it is not imported; name it yourself with "
-        f"--set or --scorers, or put its module into the folder {ENV} (docs/security.md)"
+        f"--set or --scorers, or put its module into the folder {CONFIGS_VARIABLE} (docs/security.md)"
     )
 
 
@@ -191,7 +191,7 @@ def import_target(target: str) -> Any:
     if target in _objects_by_target:
         return _objects_by_target[target]
     module_name, _, name = target.partition(":")
-    user_folder = os.environ.get(ENV)
+    user_folder = os.environ.get(CONFIGS_VARIABLE)
     if user_folder and os.path.abspath(user_folder) not in sys.path:
         # Modules may lie beside the user's own presets; last, so that they shadow nothing.
         sys.path.append(os.path.abspath(user_folder))
@@ -226,7 +226,7 @@ def _import_error(target: str, error: Exception) -> UserError | CannotRun | None
     if missing_module and f"{module_name}.".startswith(f"{missing_module}."):
         return UserError(
             f"no module '{module_name}' (named by '{target}'); put {top_package}.py into the "
-            f"folder {ENV}, or install its package"
+            f"folder {CONFIGS_VARIABLE}, or install its package"
         )
     if missing_module and "." not in missing_module:
         return CannotRun(

@@ -47,7 +47,7 @@ from harness.errors import (
 )
 from harness.models import ROLES_WITH_OWN_MODEL
 
-DEFAULTS = {"model": "default", "encoder": "minilm"}
+DEFAULT_PRESETS = {"model": "default", "encoder": "minilm"}
 DEFAULT_ORIGIN = "default"
 """The origin of a value that nothing set."""
 _AS_READER_ORIGIN = "as the reader"
@@ -442,8 +442,8 @@ class _Resolver:
             return _PartName(layers_default.text, layers_default.origin)
         if part.path == "model" and self.parts.dataset is not None:
             reader = _default_reader(self.parts.dataset.format)
-            return _PartName(reader or DEFAULTS["model"], DEFAULT_ORIGIN)
-        return _PartName(DEFAULTS.get(part.path), DEFAULT_ORIGIN)
+            return _PartName(reader or DEFAULT_PRESETS["model"], DEFAULT_ORIGIN)
+        return _PartName(DEFAULT_PRESETS.get(part.path), DEFAULT_ORIGIN)
 
     def _find_base(self, part: _PartToResolve, part_name: _PartName) -> _PartBase | None:
         """Find the settings that a part has before those of the user's layers; None for a part that

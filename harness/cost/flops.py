@@ -193,7 +193,7 @@ def _executed_flops(event: Event, shape: ModelShape) -> float:
 
 EventKind = Literal["prefill", "decode", "probe", "score", "embed", "rerank", "search"]
 PHASES = ("index", "search", "answer", "study")
-OWN_RETRIEVER = "own_retriever"
+OWN_RETRIEVER_ROLE = "own_retriever"
 """The role of a retriever of the user's own, of whose computing nothing is known."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.cost.usage import BilledTokens, PhaseUsage, SentUsage
 
-ENCODERS = ("encoder", "reranker")
+ENCODER_ROLES = ("encoder", "reranker")
 """Roles whose price is one number; those that are loaded here take no money."""
 FREE: BilledTokens = {"input": 0.0, "cached": 0.0, "output": 0.0}
 
@@ -36,7 +36,7 @@ class Prices:
 
         An encoder or reranker that no server runs is free.
         """
-        if role in ENCODERS:
+        if role in ENCODER_ROLES:
             return self.encoders.get(role, FREE)
         return self.roles.get(role, self.reader)
 

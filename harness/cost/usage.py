@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from harness.cost.flops import (
     CONVENTIONS,
     DEFAULT_CONVENTION,
-    OWN_RETRIEVER,
+    OWN_RETRIEVER_ROLE,
     Event,
     ModelShape,
     flops,
@@ -269,7 +269,7 @@ def _is_uncounted(event: Event, shape: ModelShape | None) -> bool:
         event: The call.
         shape: The sizes of its model; None where they are unknown.
     """
-    is_search_of_ours = event.kind == "search" and event.role != OWN_RETRIEVER
+    is_search_of_ours = event.kind == "search" and event.role != OWN_RETRIEVER_ROLE
     return shape is None and not is_search_of_ours
 
 

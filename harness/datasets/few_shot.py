@@ -32,7 +32,7 @@ from harness.datasets import load_once
 from harness.datasets.archives import is_archive
 from harness.datasets.base import Dataset
 from harness.errors import UserError
-from harness.method.tools import SHOTS
+from harness.method.tools import EXAMPLES_HEADING
 from harness.stats.rng import Dice
 from harness.types import Example, Question
 from harness.words import words
@@ -155,7 +155,7 @@ class SolvedExamples:
 
     def _text_of_examples(self, examples: Iterable[Example]) -> str:
         """Solved examples as the prompt shows them: a heading, then each example."""
-        return SHOTS + "\n".join(map(self._example_text, examples))
+        return EXAMPLES_HEADING + "\n".join(map(self._example_text, examples))
 
     def _choose_for(self, question: Question) -> list[Example]:
         """Choose the examples of a question, where each question has its own.

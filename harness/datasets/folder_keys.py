@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from harness.assertions import NAMES as ASSERTIONS
+from harness.assertions import ASSERTION_NAMES as ASSERTIONS
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from harness.config.resolve import DEFAULTS
+from harness.config.resolve import DEFAULT_PRESETS
 from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import CannotRun, HarnessError, UserError, call_noting_problem
 from harness.llm.backend import ModelFacts
@@ -273,7 +273,7 @@ def _own_folder(config: EncoderConfig, key: str) -> Path:
     """
     here = ""
     if key.startswith("encoder."):
-        here = f", or choose an encoder that is here: {DEFAULTS['encoder']}"
+        here = f", or choose an encoder that is here: {DEFAULT_PRESETS['encoder']}"
     model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
     return local_folder(model, weights_of(key, here))[0]
 

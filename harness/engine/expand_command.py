@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.config import presets
-from harness.config.layers import FOLDER, Choices
+from harness.config.layers import FOLDER_DATASET, Choices
 from harness.config.sweep import expand_runs, suite_axes
 from harness.engine.suite_parts import distinct_runs, parts_to_run
 from harness.errors import UserError
@@ -42,7 +42,7 @@ def command_runs(
     """
     suite = shared.suite
     if not datasets and (shared.documents or shared.questions):
-        datasets = [FOLDER]
+        datasets = [FOLDER_DATASET]
     named = datasets
     if not named and suite is not None:
         named = suite.datasets

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from harness.cost.flops import OWN_RETRIEVER, Event
+from harness.cost.flops import OWN_RETRIEVER_ROLE, Event
 from harness.cost.meter import Meter
 from harness.datasets.base import Dataset
 from harness.errors import ModelOutputError
@@ -74,7 +74,7 @@ class MeteredRetriever:
             tries: How often it was sent again.
         """
         event = Event(
-            OWN_RETRIEVER,
+            OWN_RETRIEVER_ROLE,
             self.name,
             self._meter.current_phase,
             "search",

@@ -14,7 +14,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.scoring import score_record
 from harness.errors import UserError
 from harness.storage.added_texts import with_dataset_texts
-from harness.storage.record_texts import POINTER, gold_of, without_texts
+from harness.storage.record_texts import CHECKSUM_KEY, gold_of, without_texts
 from harness.storage.records import StoredRecord
 from harness.storage.run_store import RunStore
 from harness.types import Gold, lacks_only_scores
@@ -211,4 +211,4 @@ def _has_texts(record: StoredRecord) -> bool:
     """Whether a record holds gold answers, or a text that was shown."""
     if record.gold is not None:
         return True
-    return any(piece["text"] or piece.get(POINTER) for piece in record.pieces())
+    return any(piece["text"] or piece.get(CHECKSUM_KEY) for piece in record.pieces())

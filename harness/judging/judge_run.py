@@ -26,7 +26,7 @@ from harness.parallel.in_flight import in_flight, places_for
 from harness.storage.manifest_file import JudgeEntry
 from harness.storage.paths import with_secrets_masked, without_home
 from harness.storage.record_notes import JudgeNote
-from harness.storage.record_texts import POINTER
+from harness.storage.record_texts import CHECKSUM_KEY
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun, read_run
 from harness.storage.run_store import RunStore
@@ -243,7 +243,7 @@ def shown_texts(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ..
     for piece in record.shown:
         if piece["kind"] == "source":
             continue
-        text = texts.get(piece.get(POINTER, ""), piece["text"])
+        text = texts.get(piece.get(CHECKSUM_KEY, ""), piece["text"])
         if text.strip():
             shown.append(text)
     return tuple(shown)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-SHOTS = "\n\nExamples:\n\n"
+EXAMPLES_HEADING = "\n\nExamples:\n\n"
 """The heading of the solved examples after an instruction (dataset.shots)."""
 
 

@@ -106,7 +106,7 @@ def _installed_scorers() -> dict[str, Scorer]:
     They are found by the entry points "harness.scorers" and are of kind "answer". Raises UserError
     where one has the name of a scorer of this project.
     """
-    added = plugins.targets(registry.GROUPS["scorers"])
+    added = plugins.targets(registry.ENTRY_POINT_GROUPS["scorers"])
     clash = sorted(added.keys() & table().keys())
     if clash:
         raise UserError(

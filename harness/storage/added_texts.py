@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from harness.storage.record_texts import INLINE, POINTER, text_checksum, with_copied_pieces
+from harness.storage.record_texts import (
+    CHECKSUM_KEY,
+    MAX_INLINE_CHARACTERS,
+    text_checksum,
+    with_copied_pieces,
+)
 from harness.storage.records import StoredGold, StoredPiece, StoredRecord
 from harness.storage.serialize import json_values
 from harness.types import GAP, Document, Example
@@ -53,13 +58,13 @@ def with_dataset_texts(
     long_texts: dict[str, str] = {}
     for piece in complete.pieces():
         if piece["kind"] == "span":
-            piece.pop(POINTER, None)
+            piece.pop(CHECKSUM_KEY, None)
             piece["text"] = _span_text(piece, documents)
-        if len(piece["text"]) > INLINE:
+        if len(piece["text"]) > MAX_INLINE_CHARACTERS:
             key = text_checksum(piece["text"])
             long_texts[key] = piece["text"]
             piece["text"] = ""
-            piece[POINTER] = key
+            piece[CHECKSUM_KEY] = key
     return RecordWithTexts(complete, long_texts)
 
 

@@ -24,8 +24,8 @@ from harness.storage.records import (
 )
 from harness.types import JUDGES, Gold, Support
 
-INLINE = 300
-POINTER: Literal["text_sha256"] = "text_sha256"
+MAX_INLINE_CHARACTERS = 300
+CHECKSUM_KEY: Literal["text_sha256"] = "text_sha256"
 
 
 def without_texts(record: StoredRecord) -> StoredRecord:
@@ -36,7 +36,7 @@ def without_texts(record: StoredRecord) -> StoredRecord:
     """
     bare = replace(with_copied_pieces(record), question=None, options=None, gold=None)
     for piece in bare.pieces():
-        piece.pop(POINTER, None)
+        piece.pop(CHECKSUM_KEY, None)
         piece["text"] = ""
     for search in bare.searches or ():
         search["query"] = ""

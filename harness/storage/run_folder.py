@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from harness.cost.prices import ENCODERS, Prices
+from harness.cost.prices import ENCODER_ROLES, Prices
 from harness.cost.usage import PhaseUsage, Usage
 from harness.errors import DataError, UserError
 from harness.storage import run_schema
@@ -608,7 +608,7 @@ def read_without_records(folder: Path) -> StoredRun:
     manifest = read_manifest(folder)
     settings = file.config.to_json()
     # Runs of before December 2026 list every setting, also of models that they do not use.
-    for role in ENCODERS:
+    for role in ENCODER_ROLES:
         if manifest.models and role not in manifest.models:
             settings.pop(role, None)
     set_settings = used_settings(settings, file.origins)

@@ -210,7 +210,7 @@ def _resolve_preset(
         roles: (role, name of its model, or None for any model) of each role.
     """
     with patch.dict(os.environ):
-        os.environ.pop(registry.ENV, None)
+        os.environ.pop(registry.CONFIGS_VARIABLE, None)
         by_source = _presets_by_source()
         sets = {}
         for role, name in roles:

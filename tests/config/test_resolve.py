@@ -146,7 +146,7 @@ def test_the_users_own_folder_comes_first(folder: Path) -> None:
 
 
 def test_names_of_shipped_files_do_not_collide() -> None:
-    for kind in presets.KINDS:
+    for kind in presets.PRESET_KINDS:
         files = [
             path.stem for path in (Path(__file__).parents[2] / "configs" / kind).glob("*.yaml")
         ]

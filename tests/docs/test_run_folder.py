@@ -19,7 +19,7 @@ from harness.config.schema import (
 from harness.cost.usage import PhaseUsage
 from harness.engine.manifest import with_start
 from harness.storage.manifest_file import RunManifest
-from harness.storage.record_texts import INLINE
+from harness.storage.record_texts import MAX_INLINE_CHARACTERS
 from harness.storage.records import RECORD_KEYS
 from harness.storage.run_folder import read_run
 from harness.types import Gold, Shown, Step, Support
@@ -129,8 +129,8 @@ def test_records(folder):
 def test_texts(folder):
     kept = [json.loads(line) for line in (folder / "texts.jsonl").read_bytes().splitlines()]
     assert set(kept[0]) == documented("texts")
-    assert all(len(line["text"]) > INLINE for line in kept)
-    assert f"more than {INLINE} characters" in PAGE
+    assert all(len(line["text"]) > MAX_INLINE_CHARACTERS for line in kept)
+    assert f"more than {MAX_INLINE_CHARACTERS} characters" in PAGE
 
 
 def test_requests(folder):

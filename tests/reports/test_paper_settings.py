@@ -177,7 +177,7 @@ def test_presets_of_the_user_do_not_say_what_the_paper_did(tmp_path, monkeypatch
     (tmp_path / "own" / "methods" / "bm25-topx.yaml").write_text(
         "implementation: bm25\nparams: {k: 20}\n"
     )
-    monkeypatch.setenv(presets.ENV, str(tmp_path / "own"))
+    monkeypatch.setenv(presets.CONFIGS_VARIABLE, str(tmp_path / "own"))
     assert reasons(frame([run], [TOP_X]).to_dict("records")[0]) == [
         "method: k is 20, the paper's is 7"
     ]

@@ -114,7 +114,7 @@ def test_a_module_of_the_folder_of_ones_own_presets_is_the_users(tmp_path, monke
     (tmp_path / "results" / "theirs.py").write_text("")
     with pytest.raises(UserError, match="is code that"):
         registry.check_trusted("mine:rows")
-    monkeypatch.setenv(registry.ENV, str(tmp_path))
+    monkeypatch.setenv(registry.CONFIGS_VARIABLE, str(tmp_path))
     registry.check_trusted("mine:rows")
     with pytest.raises(UserError, match="is code that"):
         registry.check_trusted("results.theirs:rows")

@@ -23,7 +23,7 @@ from typing import Annotated, cast
 
 from harness import scorers
 from harness.api.option import choice
-from harness.config.layers import FOLDER, Choices
+from harness.config.layers import FOLDER_DATASET, Choices
 from harness.config.resolve import resolve_dataset
 from harness.config.schema import MADE_ELSEWHERE, DatasetConfig, json_sha256
 from harness.cost.usage import PhaseUsage
@@ -176,7 +176,7 @@ class QuestionsOf:
         Raises UserError for --data without --dataset.
         """
         if self.documents or self.questions or self.columns:
-            return self.dataset or FOLDER
+            return self.dataset or FOLDER_DATASET
         if self.data is not None and self.dataset is None:
             raise UserError("--data holds the rows of a data set; name it with --dataset")
         return self.dataset

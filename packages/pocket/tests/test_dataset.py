@@ -233,10 +233,10 @@ def test_a_file_in_a_folder_is_named_with_it(tmp_path, monkeypatch):
     own = tmp_path / "datasets" / "mine" / "deep"
     own.mkdir(parents=True)
     (own / "set.v1.yaml").write_text("extends: pocket/musique\nsummary: my own\n")
-    monkeypatch.setenv(presets.ENV, str(tmp_path))
+    monkeypatch.setenv(presets.CONFIGS_VARIABLE, str(tmp_path))
     assert presets.find("datasets", "Mine/Deep/set.V1") == "mine/deep/set.v1"
     origin, _ = presets.read("datasets", "mine/deep/set.v1")[-1]
-    assert origin == f"${presets.ENV}/datasets/mine/deep/set.v1.yaml"
+    assert origin == f"${presets.CONFIGS_VARIABLE}/datasets/mine/deep/set.v1.yaml"
     assert presets.summaries("datasets")["mine/deep/set.v1"] == "my own"
     with pytest.raises(UnknownName, match="pocket/musique"):
         presets.find("datasets", "pocket/musiqe")

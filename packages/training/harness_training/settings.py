@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.config.registry import ENV
+from harness.config.registry import CONFIGS_VARIABLE
 from harness.config.yaml_tree import Layer, Tree, mapping_at, nested, read_yaml, validate_tree
 from harness.errors import ConfigError, UserError, unknown_name_error
 from harness_training.example_files import Recipe, world_module
@@ -115,7 +115,7 @@ S = TypeVar("S", bound=Settings)
 def _folders() -> list[Path]:
     """The folders with YAML files of training settings, the user's own first, where there is
     one."""
-    user_folder = os.environ.get(ENV)
+    user_folder = os.environ.get(CONFIGS_VARIABLE)
     own = Path(__file__).parent / "profiles"
     if not user_folder:
         return [own]
