@@ -17,18 +17,18 @@ from harness.scorers.flashrag import retrieval_recall
 from harness.scorers.squad import spaced_words
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.types import GAP, Example
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 
-_SAY_NOTHING = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "})
+_UNCHECKABLE_ANSWERS = frozenset({"  ", " yes ", " no ", " noanswer ", " unanswerable "})
 
 
-def shown_text(shown: Sequence[StoredPiece], rows: Rows) -> str:
+def join_shown_texts(shown: Sequence[StoredPiece], rows: QuestionRows) -> str:
     """The pieces that a record's reader was shown as one text, with a blank line between two of
     them; a piece whose text is not at hand is empty."""
     return GAP.join(rows.text(piece) or "" for piece in shown)
 
 
-def has_answer(text: str, answers: Sequence[str]) -> bool | None:
+def contains_answer(text: str, answers: Sequence[str]) -> bool | None:
     """Whether any of the answers stands in `text` in whole words, both normalised.
 
         ("He came to the party.", ["Party"])    -> True
@@ -37,14 +37,14 @@ def has_answer(text: str, answers: Sequence[str]) -> bool | None:
 
     None where every answer is one like "yes", which says nothing.
     """
-    checkable = {spaced_words(answer) for answer in answers} - _SAY_NOTHING
-    if not checkable:
+    checkable_answers = {spaced_words(answer) for answer in answers} - _UNCHECKABLE_ANSWERS
+    if not checkable_answers:
         return None
-    words = spaced_words(text)
-    return any(answer in words for answer in checkable)
+    spaced_text = spaced_words(text)
+    return any(answer in spaced_text for answer in checkable_answers)
 
 
-def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | None:
+def was_answer_shown(record: StoredRecord, example: Example, rows: QuestionRows) -> bool | None:
     """Whether an answer stands in what the reader of a question was shown, in whole words.
 
     A question that failed was shown nothing. None where no answer is one that can be looked for.
@@ -56,11 +56,13 @@ def answer_shown(record: StoredRecord, example: Example, rows: Rows) -> bool | N
     """
     text = ""
     if record.error is None:
-        text = shown_text(record.shown, rows)
-    return has_answer(text, example.gold.answers)
+        text = join_shown_texts(record.shown, rows)
+    return contains_answer(text, example.gold.answers)
 
 
-def answer_shown_as_substring(record: StoredRecord, example: Example, rows: Rows) -> bool:
+def was_answer_shown_as_substring(
+    record: StoredRecord, example: Example, rows: QuestionRows
+) -> bool:
     """FlashRAG's retrieval recall: whether a shown piece contains an answer as a part of its text,
     both normalised.
 

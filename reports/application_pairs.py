@@ -18,7 +18,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.best import common_scores, compare_runs_with_best
 from reports.compare import paired_rows
-from reports.number_formats import probability
+from reports.number_formats import p_value_text
 from reports.ranking import Group, Ranked, rank_runs
 from reports.table_row import TableRow
 
@@ -35,26 +35,26 @@ def application_sentences(rows: Sequence[TableRow]) -> list[str]:
     runs: dict[str, StoredRun] = {}
     for row in rows:
         runs[row.run.name] = row.run
-    compared: list[StoredRun] = []
+    compared_runs: list[StoredRun] = []
     applications: list[Ranked] = []
     for method in group.methods:
         run = runs[method.run]
-        compared.append(run)
+        compared_runs.append(run)
         if facts.is_application(run):
             applications.append(method)
-    if not applications or len(compared) < 2:
+    if not applications or len(compared_runs) < 2:
         return []
     try:
-        paired_rows(compared, reference=group.best.run)
+        paired_rows(compared_runs, reference=group.best.run)
     except UserError:
         return []
-    found = compare_runs_with_best(compared, group.score, group.best.run)
-    pairs = _Pairs(group, runs, found.by_name())
+    comparison = compare_runs_with_best(compared_runs, group.score, group.best.run)
+    pairs = _ApplicationPairs(group, runs, comparison.by_name())
     return list(map(pairs.sentences_on, applications))
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _ApplicationPairs:
     """Applications beside the best of the other methods.
 
     Args:
@@ -75,15 +75,15 @@ class _Pairs:
         """
         other = self._best_other(application)
         test = self._test(application, other)
-        pair = f"{application.method} minus {other.method}"
+        difference_name = f"{application.method} minus {other.method}"
         if len(self.group.methods) > 2:
-            pair = f"{pair}, the best of the others"
+            difference_name = f"{difference_name}, the best of the others"
         difference = f"{100 * test.difference:.1f} points ({self._interval(test)})"
-        finding = f"{pair}: {difference}."
+        finding = f"{difference_name}: {difference}."
         if test.p < facts.ALPHA:
             return f"{finding} The data separate the two."
-        needed = self._needed_questions(application, other)
-        return f"{finding} The data cannot separate the two. {needed}"
+        needed_questions = self._needed_questions(application, other)
+        return f"{finding} The data cannot separate the two. {needed_questions}"
 
     def _best_other(self, application: Ranked) -> Ranked:
         """The best of the methods other than the application."""
@@ -99,33 +99,33 @@ class _Pairs:
 
     def _interval(self, test: FromBest) -> str:
         """Interval and p of a difference in words: "95 % interval -24.5 to 44.7, p 0.500"."""
-        p = f"p {probability(test.p)}"
+        p = f"p {p_value_text(test.p)}"
         if test.low is None or test.high is None:
             return f"too few questions for an interval, {p}"
-        kind = "95 % interval"
+        interval_name = "95 % interval"
         if len(self.group.methods) > 2:
-            kind = "95 % interval for all pairs at once"
-        return f"{kind} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
+            interval_name = "95 % interval for all pairs at once"
+        return f"{interval_name} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
 
     def _needed_questions(self, application: Ranked, other: Ranked) -> str:
         """The sentence on how many more questions would show the difference, if it is as large as
         it seems."""
         pair = [self.runs[application.run], self.runs[other.run]]
-        scores, clusters = common_scores(pair, self.group.score)
-        ours = scores[application.run]
-        theirs = scores[other.run]
+        common = common_scores(pair, self.group.score)
+        application_scores = common.scores[application.run]
+        other_scores = common.scores[other.run]
         n_tests = len(self.group.methods) - 1
-        needed = questions_to_show(ours, theirs, clusters, n_tests)
-        if needed is None:
+        n_needed = questions_to_show(application_scores, other_scores, common.clusters, n_tests)
+        if n_needed is None:
             return "They score alike, so that no number of questions can be named that would."
-        more = max(needed - len(ours), 1)
+        n_more = max(n_needed - len(application_scores), 1)
         return (
-            f"If the difference is as large as it seems, about {_rounded(more):,} more questions "
-            "would mostly show it."
+            "If the difference is as large as it seems, about "
+            f"{_round_to_two_digits(n_more):,} more questions would mostly show it."
         )
 
 
-def _rounded(number: int) -> int:
+def _round_to_two_digits(number: int) -> int:
     """A number rounded to two digits: 1234 -> 1200."""
     unit = int(10 ** max(len(str(number)) - 2, 0))
     return round(number / unit) * unit

@@ -12,8 +12,8 @@ from harness.stats.paired_tests import paired_test
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
-from reports.run_pairs import RunPair, compared_score, objections
-from reports.run_records import values_of
+from reports.run_pairs import RunPair, choose_score, comparison_problems
+from reports.run_records import values_in_order
 
 
 @dataclass(frozen=True)
@@ -62,31 +62,31 @@ def compare_with_baseline(
         UnknownName: One of them does not have the score.
     """
     pair = RunPair(run, "this run", base, "the baseline")
-    name = compared_score(pair, score)
-    values = facts.scored(run, name).by_question()
-    baseline = facts.scored(base, name)
-    base_values = baseline.by_question()
-    clusters = baseline.clusters_by_question()
-    shared = [question for question in baseline.ids if question in values]
-    if not shared:
+    score_name = choose_score(pair, score)
+    run_by_question = facts.score_values(run, score_name).by_question()
+    base_scores = facts.score_values(base, score_name)
+    base_by_question = base_scores.by_question()
+    clusters = base_scores.clusters_by_question()
+    shared_ids = [question for question in base_scores.ids if question in run_by_question]
+    if not shared_ids:
         raise UserError("the two have no scored question in common")
-    compared = list(baseline.ids)
+    compared_ids = list(base_scores.ids)
     if allow_left_out:
-        compared = shared
+        compared_ids = shared_ids
     test = paired_test(
-        [values.get(question, 0.0) for question in compared],
-        values_of(base_values, compared),
-        values_of(clusters, compared),
+        [run_by_question.get(question, 0.0) for question in compared_ids],
+        values_in_order(base_by_question, compared_ids),
+        values_in_order(clusters, compared_ids),
     )
-    reasons = objections(pair, name, Checks())
+    problems = comparison_problems(pair, score_name, Checks())
     return BaselineComparison(
-        score=name,
+        score=score_name,
         difference=test.difference,
         low=test.low,
         high=test.high,
         questions=test.n,
         documents=test.clusters,
         asks_whole_folder=facts.asks_whole_folder(run),
-        left_out=len(baseline.ids) - len(shared),
-        objections=[f"compared all the same: {reason}" for reason in reasons],
+        left_out=len(base_scores.ids) - len(shared_ids),
+        objections=[f"compared all the same: {reason}" for reason in problems],
     )

@@ -2,76 +2,85 @@
 (harness/stats/best_of_several.py)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from harness.errors import UserError
 from harness.stats.best_of_several import ComparisonWithBest, compare_with_best, selection_bias
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.run_records import values_of
+from reports.run_records import values_in_order
 
 
 def compare_runs_with_best(
-    runs: Sequence[StoredRun], score: str, best: str | None = None
+    runs: Sequence[StoredRun], score_name: str, best: str | None = None
 ) -> ComparisonWithBest:
     """Compare runs with the best of them on the questions that all of them have a score for.
 
     Args:
         runs: Two or more of one data set; their names are the names in the result.
-        score: Name of the score.
+        score_name: Name of the score.
         best: Name of the run to compare with; None: the one with the highest mean.
 
     Raises:
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    scores, clusters = common_scores(runs, score)
-    return compare_with_best(scores, clusters, best=best)
+    common = common_scores(runs, score_name)
+    return compare_with_best(common.scores, common.clusters, best=best)
 
 
-def too_high_by(runs: Sequence[StoredRun], score: str) -> float:
+def bias_of_highest_score(runs: Sequence[StoredRun], score_name: str) -> float:
     """By how much the highest score of these runs is too high by chance, in [0, 1].
 
     The run was chosen by the same questions that give its score.
 
     Args:
         runs: Two or more of one data set.
-        score: Name of the score.
+        score_name: Name of the score.
 
     Raises:
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    return selection_bias(*common_scores(runs, score))
+    common = common_scores(runs, score_name)
+    return selection_bias(common.scores, common.clusters)
 
 
-def common_scores(
-    runs: Sequence[StoredRun], score: str
-) -> tuple[dict[str, list[float]], list[int]]:
-    """The scores of runs on the questions that all of them have one for, and the clusters of these.
+class CommonScores(NamedTuple):
+    """The scores of several runs on the same questions.
 
-        -> {"bm25--0a": [1.0, 0.0], "sbert--1b": [1.0, 1.0]}, [0, 0]
+        -> CommonScores({"bm25--0a": [1.0, 0.0], "sbert--1b": [1.0, 1.0]}, [0, 0])
+
+    Attributes:
+        scores: Name of each run -> the score of each question.
+        clusters: The cluster of each question, in the same order.
+    """
+
+    scores: dict[str, list[float]]
+    clusters: list[int]
+
+
+def common_scores(runs: Sequence[StoredRun], score_name: str) -> CommonScores:
+    """The scores of runs on the questions for which all of them have one.
 
     Args:
         runs: Runs of one data set.
-        score: Name of the score.
-
-    Returns:
-        Name of each run -> its scores, and the cluster of each question, in one order.
+        score_name: Name of the score.
 
     Raises:
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    columns = [facts.scored(run, score) for run in runs]
-    first = columns[0]
-    shared = set(first.ids)
-    by_run = {}
-    for run, column in zip(runs, columns, strict=True):
-        values = column.by_question()
-        by_run[run.name] = values
-        shared &= values.keys()
-    common = [question for question in first.ids if question in shared]
-    if not common:
-        raise UserError(f"the runs have no question with the score {score} in common")
-    scores = {name: values_of(values, common) for name, values in by_run.items()}
-    return scores, values_of(first.clusters_by_question(), common)
+    score_values = [facts.score_values(run, score_name) for run in runs]
+    first_values = score_values[0]
+    shared_ids = set(first_values.ids)
+    values_by_run = {}
+    for run, values_of_run in zip(runs, score_values, strict=True):
+        values = values_of_run.by_question()
+        values_by_run[run.name] = values
+        shared_ids &= values.keys()
+    common_ids = [question for question in first_values.ids if question in shared_ids]
+    if not common_ids:
+        raise UserError(f"the runs have no question with the score {score_name} in common")
+    scores = {name: values_in_order(values, common_ids) for name, values in values_by_run.items()}
+    return CommonScores(scores, values_in_order(first_values.clusters_by_question(), common_ids))

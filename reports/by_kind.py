@@ -2,7 +2,7 @@
 takes as it is.
 
     split_by_kind(runs, "hops") ─► runs named "musique, hops 2", "musique, hops 3", ...
-    kinds_of(run)       ─► {"hops": ["2", "3", ...], "type": [...], ...}
+    kinds_by_criterion(run)       ─► {"hops": ["2", "3", ...], "type": [...], ...}
 
 hops, type, level   in the data set's own words (harness.datasets.question_kinds)
 length              tokens of the question's documents, characters / 4, in powers of two: "2k to 4k"
@@ -19,7 +19,7 @@ from harness.errors import UnknownName, UserError
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 
-BY = (*KINDS, "length", "answer")
+CRITERIA = (*KINDS, "length", "answer")
 _CHARACTERS_PER_TOKEN = 4
 
 
@@ -30,10 +30,10 @@ def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
 
     Args:
         record: The record.
-        criterion: One of BY, or a column that the rows carry.
+        criterion: One of CRITERIA, or a column that the rows carry.
     """
     if criterion == "length":
-        return _length_of(record)
+        return _length_kind(record)
     gold = record.gold
     if gold is None:
         return None
@@ -46,7 +46,7 @@ def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
     return question_kinds(extra).get(criterion)
 
 
-def _length_of(record: StoredRecord) -> str | None:
+def _length_kind(record: StoredRecord) -> str | None:
     """The range of the length of a question's documents: "2k to 4k" tokens.
 
     For an imported run "2k to 4k words", which rows of LongBench bring; None where neither is
@@ -54,14 +54,14 @@ def _length_of(record: StoredRecord) -> str | None:
     """
     characters = record.document_characters
     if characters:
-        return _range_of_two(sum(characters) / _CHARACTERS_PER_TOKEN)
+        return _power_of_two_range(sum(characters) / _CHARACTERS_PER_TOKEN)
     words = record.gold_extra.get("length")
     if not isinstance(words, int):
         return None
-    return f"{_range_of_two(words)} words"
+    return f"{_power_of_two_range(words)} words"
 
 
-def _range_of_two(tokens: float) -> str:
+def _power_of_two_range(tokens: float) -> str:
     """The range between powers of two that holds a number of tokens: 2500 -> "2k to 4k", 800 ->
     "below 1k"."""
     thousands = int(tokens / 1000)
@@ -71,87 +71,96 @@ def _range_of_two(tokens: float) -> str:
     return f"{lower}k to {2 * lower}k"
 
 
-def kinds_of(run: StoredRun, criteria: Sequence[str] = BY) -> dict[str, list[str | None]]:
+def kinds_by_criterion(
+    run: StoredRun, criteria: Sequence[str] = CRITERIA
+) -> dict[str, list[str | None]]:
     """Criterion -> the kind of each of the run's questions, in the order of its records.
 
     -> {"hops": ["2", "3", None], "length": ["2k to 4k", ...], ...}
     """
-    labels: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
+    kinds_found: dict[str, list[str | None]] = {criterion: [] for criterion in criteria}
     for record in run.records_with_texts:
         for criterion in criteria:
-            label = kind_of_question(record, criterion)
-            if label is not None:
-                label = sys.intern(label)  # a few texts, not one a question
-            labels[criterion].append(label)
-    return labels
+            kind = kind_of_question(record, criterion)
+            if kind is not None:
+                kind = sys.intern(kind)  # a few texts, not one a question
+            kinds_found[criterion].append(kind)
+    return kinds_found
 
 
 def split_by_kind(
-    runs: Sequence[StoredRun], by: str, known: Sequence[Mapping[str, Sequence[str | None]]] = ()
+    runs: Sequence[StoredRun],
+    criterion: str,
+    kinds_by_run: Sequence[Mapping[str, Sequence[str | None]]] = (),
 ) -> list[StoredRun]:
     """The runs, each divided by the kind of its questions; those whose kind is unknown are left
     out.
 
     Args:
         runs: Stored runs.
-        by: One of BY, or a column of the rows.
-        known: The result of `kinds_of` for each run, where the caller has it already.
+        criterion: One of CRITERIA, or a column of the rows.
+        kinds_by_run: What `kinds_by_criterion` gives for each run, where the caller has it already.
 
     Raises:
         UnknownName: There is no such way to divide questions.
         UserError: No question has a kind.
     """
-    if by not in BY:
-        _check_column(runs, by)
-    if not known:
-        known = [kinds_of(run, [by]) for run in runs]
+    if criterion not in CRITERIA:
+        _check_column_is_carried(runs, criterion)
+    if not kinds_by_run:
+        kinds_by_run = [kinds_by_criterion(run, [criterion]) for run in runs]
     parts = []
-    for run, labels in zip(runs, known, strict=True):
-        parts += _parts_of(run, by, labels[by])
+    for run, kinds_of_run in zip(runs, kinds_by_run, strict=True):
+        parts += _split_run(run, criterion, kinds_of_run[criterion])
     if not parts:
         raise UserError(
-            f"no question of these runs tells its {by}; they tell: "
-            f"{', '.join(_known_kinds(runs)) or 'nothing'}"
+            f"no question of these runs tells its {criterion}; they tell: "
+            f"{', '.join(_criteria_with_kinds(runs)) or 'nothing'}"
         )
     return parts
 
 
-def _check_column(runs: Sequence[StoredRun], by: str) -> None:
+def _check_column_is_carried(runs: Sequence[StoredRun], column: str) -> None:
     """Raise UnknownName where no row of the runs carries a column of this name."""
-    carried: set[str] = set()
+    carried_columns: set[str] = set()
     for run in runs:
         for record in run.records_with_texts:
-            carried.update(record.gold_extra)
-    if by not in carried:
-        raise UnknownName("way to divide questions", by, (*BY, *sorted(carried)))
+            carried_columns.update(record.gold_extra)
+    if column not in carried_columns:
+        raise UnknownName("way to divide questions", column, (*CRITERIA, *sorted(carried_columns)))
 
 
-def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[StoredRun]:
+def _split_run(
+    run: StoredRun, criterion: str, kinds_of_questions: Sequence[str | None]
+) -> list[StoredRun]:
     """A run for each kind of the run's questions, named as a data set "musique, hops 2".
 
     A note of each says how many questions tell no kind.
 
     Args:
         run: The run.
-        by: The criterion.
-        labels: The kind of each question, in the order of the records.
+        criterion: The criterion.
+        kinds_of_questions: The kind of each question, in the order of the records.
     """
-    groups: dict[str, list[StoredRecord]] = {}
-    for record, label in zip(run.records, labels, strict=True):
-        if label is not None:
-            groups.setdefault(label, []).append(record)
+    records_by_kind: dict[str, list[StoredRecord]] = {}
+    for record, kind in zip(run.records, kinds_of_questions, strict=True):
+        if kind is not None:
+            records_by_kind.setdefault(kind, []).append(record)
     notes = run.notes
-    n_unknown = len(run.records) - sum(map(len, groups.values()))
+    n_unknown = len(run.records) - sum(map(len, records_by_kind.values()))
     if n_unknown:
-        total = len(run.records)
-        notes = (*notes, f"{n_unknown} of {total} questions tell no {by} and are in no table")
+        n_records = len(run.records)
+        notes = (
+            *notes,
+            f"{n_unknown} of {n_records} questions tell no {criterion} and are in no table",
+        )
     parts = []
-    for label in sorted(groups, key=_shortest_first):
-        name = f"{run.config.dataset.name}, {by} {label}"
+    for kind in sorted(records_by_kind, key=_shortest_first):
+        name = f"{run.config.dataset.name}, {criterion} {kind}"
         part = replace(
             run,
             config=run.config.with_dataset(name=name),
-            records=groups[label],
+            records=records_by_kind[kind],
             # The kind of what the loader left out is not known.
             summary=run.summary.with_values(n_left_out=0),
             whole_run=run,
@@ -161,18 +170,18 @@ def _parts_of(run: StoredRun, by: str, labels: Sequence[str | None]) -> list[Sto
     return parts
 
 
-def _shortest_first(label: str) -> tuple[int, str]:
+def _shortest_first(kind: str) -> tuple[int, str]:
     """A sort key that puts "2" before "10": by length, then by text."""
-    return len(label), label
+    return len(kind), kind
 
 
-def _known_kinds(runs: Sequence[StoredRun]) -> list[str]:
-    """The criteria of BY by which at least one question of the runs has a kind."""
-    known = []
-    for criterion in BY:
-        labels: set[str | None] = set()
+def _criteria_with_kinds(runs: Sequence[StoredRun]) -> list[str]:
+    """The criteria of CRITERIA by which at least one question of the runs has a kind."""
+    criteria = []
+    for criterion in CRITERIA:
+        kinds_found: set[str | None] = set()
         for run in runs:
-            labels.update(kinds_of(run, [criterion])[criterion])
-        if labels - {None}:
-            known.append(criterion)
-    return known
+            kinds_found.update(kinds_by_criterion(run, [criterion])[criterion])
+        if kinds_found - {None}:
+            criteria.append(criterion)
+    return criteria

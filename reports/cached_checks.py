@@ -1,9 +1,9 @@
 """What tables take from a run's records, in the user's cache folder: a second table of the
 same runs reads arrays alone.
 
-    run = read_numbers(folder)          its columns, and notes on what could not be read
-    found = checked(run)
-    found.examined, found.misfits, found.scores["em.squad"]
+    run = read_run_with_numbers(folder)     its columns, and notes on what could not be read
+    checks = check_or_read_cached(run)
+    checks.examined, checks.inconsistencies, checks.scores["em.squad"]
 
     <user's cache>/checks/<first 2>/<key>.npz     columns, hashes of texts, and a JSON header
 
@@ -40,35 +40,35 @@ from harness.storage.run_folder import (
     read_without_records,
 )
 from reports import facts
-from reports.cached_columns import as_bytes, from_arrays, from_bytes, to_arrays
-from reports.consistency import record_misfits
-from reports.declared import declared
+from reports.cached_columns import from_arrays, json_from_bytes, json_to_bytes, to_arrays
+from reports.consistency import record_inconsistencies
+from reports.declared import method_declaration
 from reports.examined import Examination, Examined
-from reports.rescored import RescoredScore, Rescoring
+from reports.rescored import Rescoring, RescoringResult
 
 _FOLDER = "checks"
-_SMALLEST = 200_000  # bytes of records that are worth a file: fewer are examined in 0.1 s
-_DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile)
-_COLUMNS = tuple(field.name for field in fields(Examined) if field.name != "problems")
+_MIN_CACHED_BYTES = 200_000  # bytes of records that are worth a file: fewer are examined in 0.1 s
+_READ_ERRORS = (OSError, ValueError, KeyError, EOFError, BadZipFile)
+_ARRAY_FIELDS = tuple(field.name for field in fields(Examined) if field.name != "problems")
 _RECALL = "evidence_recall"  # which tables show beside the first score
 
 
 @dataclass(frozen=True)
-class Checked:
+class RecordChecks:
     """What was found in a run's records.
 
     Args:
         examined: What the pass over their texts found.
-        misfits: What does not fit between them and the other files, a sentence each.
+        inconsistencies: What does not fit between them and the other files, a sentence each.
         scores: Name of each score that was computed again -> what that has found.
     """
 
     examined: Examined
-    misfits: list[str]
-    scores: dict[str, RescoredScore]
+    inconsistencies: list[str]
+    scores: dict[str, RescoringResult]
 
 
-def read_numbers(folder: Path) -> StoredRun:
+def read_run_with_numbers(folder: Path) -> StoredRun:
     """Read a run with the numbers of its records, without their texts.
 
     They come from the cache where it has them. Otherwise the records are read and checked in one
@@ -80,58 +80,64 @@ def read_numbers(folder: Path) -> StoredRun:
     run = read_without_records(folder)
     if not _is_worth_caching(run):
         return read_run(folder, hold="numbers")
-    path = _path(run)
-    cached = _read_run(run, path)
+    path = _cache_file(run)
+    cached = _run_from_cache(run, path)
     if cached is not None:
         return cached
-    read, checks = _examined_while_read(run)
+    run_with_numbers, checks = _read_and_check(run)
     with contextlib.suppress(SaveError):  # it is read again next time
-        _write(path, read, checks)
-    return read
+        _write_cache_file(path, run_with_numbers, checks)
+    return run_with_numbers
 
 
-def checked(run: StoredRun) -> Checked:
+def check_or_read_cached(run: StoredRun) -> RecordChecks:
     """What a check of the records of a whole stored run finds.
 
     The result of an earlier check of the same files is read from the cache; a new one is written to
     it, unless the records are too few to be worth a file.
     """
     if not run.is_in_file or not _is_worth_caching(run):
-        return _check(run)
-    path = _path(run)
-    cached = _read_checked(path)
+        return _check_records(run)
+    path = _cache_file(run)
+    cached = _checks_from_cache(path)
     if cached is not None:
         return cached
-    checks = _check(run)
+    checks = _check_records(run)
     with contextlib.suppress(SaveError):  # it is examined again next time
-        _write(path, run, checks)
+        _write_cache_file(path, run, checks)
     return checks
 
 
 def _is_worth_caching(run: StoredRun) -> bool:
     """Whether the records are large enough that reading a cached file is faster."""
     records = run.path / RECORDS
-    return records.is_file() and records.stat().st_size >= _SMALLEST
+    return records.is_file() and records.stat().st_size >= _MIN_CACHED_BYTES
 
 
-def _check(run: StoredRun) -> Checked:
+def _check_records(run: StoredRun) -> RecordChecks:
     """Examine each record of the run, and return what was found."""
     examination = _examination(run)
     for record in run.records_with_texts:
         examination.add(record)
-    return _finished(run, examination)
+    return _finished_checks(run, examination)
 
 
-def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
-    """The run with its records, and what was found in them, in one pass over the file.
+def _read_and_check(run: StoredRun) -> tuple[StoredRun, RecordChecks]:
+    """Read and check the records of a run in one pass over its file.
+
+    Args:
+        run: A run that was read without its records.
+
+    Returns:
+        The run with its records, and what was found in them.
 
     Raises:
         DataError: A file of the run is damaged.
     """
-    reading = RecordPass(run)
+    record_pass = RecordPass(run)
     examination = _examination(run)
 
-    def examined(records: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
+    def examine_each(records: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
         """Yield the records, each after it was examined; a second pass starts a new examination."""
         nonlocal examination
         examination = _examination(run)
@@ -140,72 +146,73 @@ def _examined_while_read(run: StoredRun) -> tuple[StoredRun, Checked]:
             yield record
 
     with os_error_as_data_error(run.path):
-        columns = reading.columns(examined)
-        read = reading.run_with_records(NumbersInFile(run.path / RECORDS, columns))
-    return read, _finished(read, examination)
+        columns = record_pass.columns(examine_each)
+        finished_run = record_pass.run_with_records(NumbersInFile(run.path / RECORDS, columns))
+    return finished_run, _finished_checks(finished_run, examination)
 
 
 def _examination(run: StoredRun) -> Examination:
     """A new examination of the run, which also computes scores again that can be."""
-    return Examination(run, [Rescoring(run, name) for name in _rescored_names(run)])
+    return Examination(run, [Rescoring(run, name) for name in _scores_to_rescore(run)])
 
 
-def _finished(run: StoredRun, examination: Examination) -> Checked:
+def _finished_checks(run: StoredRun, examination: Examination) -> RecordChecks:
     """What was found in the records and between them and the other files, once all are examined."""
-    found = examination.finished()
-    return Checked(found, record_misfits(run, found), examination.scores())
+    examined = examination.finished()
+    return RecordChecks(examined, record_inconsistencies(run, examined), examination.scores())
 
 
-def _rescored_names(run: StoredRun) -> list[str]:
+def _scores_to_rescore(run: StoredRun) -> list[str]:
     """The scores that tables show and that may be computed again, sorted: the first score of the
     data set and evidence recall."""
     return sorted({facts.first_score(run), _RECALL})
 
 
-def _path(run: StoredRun) -> Path:
+def _cache_file(run: StoredRun) -> Path:
     """The file in the cache that holds, or will hold, the checks of a run."""
-    key = _key(run, _rescored_names(run))
+    key = _cache_key(run, _scores_to_rescore(run))
     return user_home() / _FOLDER / key[:2] / f"{key}.npz"
 
 
-def _key(run: StoredRun, names: Sequence[str]) -> str:
+def _cache_key(run: StoredRun, score_names: Sequence[str]) -> str:
     """The sha256 of all that the checks read: files, settings, scorers and code.
 
     Args:
         run: The run.
-        names: The scores that are computed again.
+        score_names: The scores that are computed again.
     """
-    declaration = declared(run)
-    declares = None
+    declaration = method_declaration(run)
+    declared_values = None
     if declaration is not None:
-        declares = declaration.as_json()
-    installed = [name for name in names if name in scorers.names()]
-    read = {
+        declared_values = declaration.as_json()
+    installed_scorers = [name for name in score_names if name in scorers.names()]
+    checked_inputs = {
         "records": file_hash(run.path / RECORDS),
         "others": hash_named(run.path, (DOCUMENTS, TEXTS, f"{TEXTS}.gz", REQUESTS)),
         "folder": run.path.name,
         "config": run.config.to_json(),
         "manifest": run.manifest.to_json(),
         "summary": run.summary.to_json(),
-        "declared": declares,
-        "scores": list(names),
-        "versions": {name: scorers.version(name) for name in installed},
-        "problems": {name: scorers.problems([name]) for name in installed},
-        "code": _code(),
+        "declared": declared_values,
+        "scores": list(score_names),
+        "versions": {name: scorers.version(name) for name in installed_scorers},
+        "problems": {name: scorers.problems([name]) for name in installed_scorers},
+        "code": _code_hash(),
     }
-    return hashlib.sha256(canonical_json(read).encode("utf-8", "surrogatepass")).hexdigest()
+    json_bytes = canonical_json(checked_inputs).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(json_bytes).hexdigest()
 
 
 @lru_cache(maxsize=1)
-def _code() -> str:
+def _code_hash() -> str:
     """A hash of the code of reports and harness, and of the versions of Python and numpy."""
-    whole = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
-    reports = Path(__file__).parent
-    harness = Path(scorers.__file__).parents[1]
-    for folder in (reports, harness):
+    digest = hashlib.sha256(f"{platform.python_version()} {np.__version__}".encode())
+    reports_folder = Path(__file__).parent
+    harness_folder = Path(scorers.__file__).parents[1]
+    for folder in (reports_folder, harness_folder):
         for path in sorted(folder.rglob("*.py")):
-            whole.update(f"{path.relative_to(folder)}\0{file_hash(path)}\n".encode())
-    return whole.hexdigest()
+            digest.update(f"{path.relative_to(folder)}\0{file_hash(path)}\n".encode())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -215,14 +222,14 @@ class _Header:
     Args:
         notes: Sentences of the run on what could not be read.
         problems: What does not fit in records -> number of records.
-        misfits: What does not fit between the records and the other files.
+        inconsistencies: What does not fit between the records and the other files.
         scores: Name of each score that was computed again -> what that has found.
     """
 
     notes: Sequence[str]
     problems: Mapping[str, int]
-    misfits: list[str]
-    scores: dict[str, RescoredScore]
+    inconsistencies: list[str]
+    scores: dict[str, RescoringResult]
 
     @classmethod
     def parse(cls, array: NDArray[np.uint8]) -> "_Header":
@@ -232,29 +239,29 @@ class _Header:
             KeyError: The array holds another value.
             ValueError: It holds none.
         """
-        values = from_bytes(array)
+        values = json_from_bytes(array)
         scores = {}
         for name, (problem, all_checked) in values["scores"].items():
-            scores[name] = RescoredScore(problem, bool(all_checked))
-        return cls(values["notes"], values["problems"], values["misfits"], scores)
+            scores[name] = RescoringResult(problem, bool(all_checked))
+        return cls(values["notes"], values["problems"], values["inconsistencies"], scores)
 
 
-def _write(path: Path, run: StoredRun, found: Checked) -> None:
+def _write_cache_file(path: Path, run: StoredRun, checks: RecordChecks) -> None:
     """Write the columns of a run and what was found in its records to the cache.
 
     Args:
         path: The cached file, which is replaced.
         run: The run.
-        found: What was found in its records.
+        checks: What was found in its records.
 
     Raises:
         SaveError: The file cannot be written.
     """
-    problems = dict(found.examined.problems)
-    header = _Header(run.notes, problems, found.misfits, found.scores)
-    arrays: dict[str, Any] = {"header": as_bytes(asdict(header))}
-    for name in _COLUMNS:
-        arrays[name] = getattr(found.examined, name)
+    problems = dict(checks.examined.problems)
+    header = _Header(run.notes, problems, checks.inconsistencies, checks.scores)
+    arrays: dict[str, Any] = {"header": json_to_bytes(asdict(header))}
+    for name in _ARRAY_FIELDS:
+        arrays[name] = getattr(checks.examined, name)
     for name, column in to_arrays(run.columns).items():
         arrays[f"columns.{name}"] = column
     make_folder(path.parent)
@@ -262,7 +269,7 @@ def _write(path: Path, run: StoredRun, found: Checked) -> None:
         np.savez(file, **arrays)
 
 
-def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
+def _run_from_cache(run: StoredRun, path: Path) -> StoredRun | None:
     """A run with its records' numbers from the cached file; None where there is none, or a torn
     one.
 
@@ -279,18 +286,18 @@ def _read_run(run: StoredRun, path: Path) -> StoredRun | None:
             records = NumbersInFile(run.path / RECORDS, from_arrays(arrays))
             notes = _Header.parse(cached["header"]).notes
             return replace(run, records=records, notes=tuple(notes))
-    except _DAMAGED:
+    except _READ_ERRORS:
         return None
 
 
-def _read_checked(path: Path) -> Checked | None:
+def _checks_from_cache(path: Path) -> RecordChecks | None:
     """What an earlier check found in the records, from the cached file `path`; None where there is
     none, or a torn one."""
     try:
         with np.load(path, allow_pickle=False) as cached:
             header = _Header.parse(cached["header"])
-            columns = {name: cached[name] for name in _COLUMNS}
+            columns = {name: cached[name] for name in _ARRAY_FIELDS}
             examined = Examined(**columns, problems=header.problems)
-            return Checked(examined, header.misfits, header.scores)
-    except _DAMAGED:
+            return RecordChecks(examined, header.inconsistencies, header.scores)
+    except _READ_ERRORS:
         return None

@@ -33,19 +33,19 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
         "usage_keys": sorted(columns.usage_keys),
     }
     return {
-        "names": as_bytes(names),
-        "ids": as_bytes(columns.ids),
+        "names": json_to_bytes(names),
+        "ids": json_to_bytes(columns.ids),
         "clusters": columns.clusters,
         "failed": columns.failed,
         "truncated": columns.truncated,
-        "scores": _stacked(columns.scores.values(), len(columns)),
-        "phases": _stacked(columns.phases.values(), len(columns)).astype(bool),
-        "usage": _stacked(columns.usage.values(), len(columns)),
-        "documents": as_bytes(columns.documents.values),
+        "scores": _stack_columns(columns.scores.values(), len(columns)),
+        "phases": _stack_columns(columns.phases.values(), len(columns)).astype(bool),
+        "usage": _stack_columns(columns.usage.values(), len(columns)),
+        "documents": json_to_bytes(columns.documents.values),
         "documents_of": columns.documents.positions,
-        "notes": as_bytes(columns.notes.values),
+        "notes": json_to_bytes(columns.notes.values),
         "notes_of": columns.notes.positions,
-        "searches": as_bytes(list(map(_search_values, columns.searches.values))),
+        "searches": json_to_bytes(list(map(_search_json, columns.searches.values))),
         "searches_of": columns.searches.positions,
     }
 
@@ -57,9 +57,9 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
         KeyError: An array is missing.
         ValueError: An array holds something else.
     """
-    names = from_bytes(arrays["names"])
-    documents = list(map(tuple, from_bytes(arrays["documents"])))
-    searches = list(map(_parse_search, from_bytes(arrays["searches"])))
+    names = json_from_bytes(arrays["names"])
+    documents = list(map(tuple, json_from_bytes(arrays["documents"])))
+    searches = list(map(_parse_search, json_from_bytes(arrays["searches"])))
     paths = list(map(tuple, names["usage"]))
     return RecordColumns(
         ids=_shared_ids(arrays["ids"].tobytes()),
@@ -71,35 +71,35 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
         phases=dict(zip(names["phases"], arrays["phases"], strict=True)),
         usage=dict(zip(paths, arrays["usage"], strict=True)),
         usage_keys=frozenset(names["usage_keys"]),
-        notes=SharedValues(from_bytes(arrays["notes"]), arrays["notes_of"]),
+        notes=SharedValues(json_from_bytes(arrays["notes"]), arrays["notes_of"]),
         searches=SharedValues(searches, arrays["searches_of"]),
     )
 
 
-def as_bytes(value: object) -> NDArray[np.uint8]:
+def json_to_bytes(value: object) -> NDArray[np.uint8]:
     """A JSON value as an array of the bytes of its text, for an .npz file."""
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
 
-def from_bytes(array: NDArray[Any]) -> Any:
-    """The JSON value in an array that `as_bytes` made."""
+def json_from_bytes(array: NDArray[Any]) -> Any:
+    """The JSON value in an array that `json_to_bytes` made."""
     return json.loads(array.tobytes())
 
 
-def _stacked(columns: Iterable[NDArray[Any]], size: int) -> Floats:
+def _stack_columns(columns: Iterable[NDArray[Any]], n_records: int) -> Floats:
     """The columns as the rows of one array of floats, of the shape (columns, records).
 
     Args:
         columns: Arrays of one number a record.
-        size: The number of records, also where there is no column.
+        n_records: The number of records, also where there is no column.
     """
     rows = list(columns)
     if not rows:
-        return np.zeros((0, size))
+        return np.zeros((0, n_records))
     return cast(Floats, np.stack(rows).astype(np.float64))
 
 
-def _search_values(search: SearchSummary | None) -> dict[str, object] | None:
+def _search_json(search: SearchSummary | None) -> dict[str, object] | None:
     """A summary of a search as JSON values; None for a question without a search."""
     if search is None:
         return None

@@ -19,19 +19,19 @@ import pandas as pd
 
 from harness.stats.bootstrap import with_interval
 from reports import facts
-from reports.number_formats import percent
-from reports.run_columns import Shown, columns_shown, format_of
+from reports.number_formats import points_of_100
+from reports.run_columns import Shown, column_names_shown, number_format
 from reports.settings import is_number, is_setting
-from reports.table_cell import Row, number_in
+from reports.table_cell import Row, number_or_none
 
 MISSING = "–"
-_NOTES = "notes"
-_SCORERS = "scorers"
-_FOOTNOTES = (_SCORERS, "changed", _NOTES)
-_HIDDEN_COLUMNS = ("base", "reference_run", *columns_shown(Shown.NEVER))
-_ENDS = ("low", "high", "p", "asked_otherwise")
-_SIGNIFICANT = 0.05
-_NO_RIVALS = {"difference", "printed"}
+_NOTES_COLUMN = "notes"
+_SCORERS_COLUMN = "scorers"
+_FOOTNOTE_COLUMNS = (_SCORERS_COLUMN, "changed", _NOTES_COLUMN)
+_HIDDEN_COLUMNS = ("base", "reference_run", *column_names_shown(Shown.NEVER))
+_HIDDEN_ENDINGS = ("low", "high", "p", "asked_otherwise")
+_DAGGER_P = 0.05
+_UNRANKED_TABLES = {"difference", "printed"}
 """Columns of tables whose scores are not those of rivals."""
 
 
@@ -43,25 +43,25 @@ def is_missing(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class _CellColumn:
+class _ShownColumn:
     """A column that is shown.
 
     Args:
         name: Its name in the frame.
-        head: Its name in the table.
-        numeric: Whether it holds numbers.
-        write: Writes a number as text.
+        heading: Its name in the table.
+        is_numeric: Whether it holds numbers.
+        format_number: Gives a number of it as text.
     """
 
     name: str
-    head: str
-    numeric: bool
-    write: Callable[[float], str]
+    heading: str
+    is_numeric: bool
+    format_number: Callable[[float], str]
 
     @property
     def is_score(self) -> bool:
         """Whether it holds numbers in [0, 1], which are written in points of 100."""
-        return self.numeric and self.write is percent
+        return self.is_numeric and self.format_number is points_of_100
 
     def cell(self, row: Row) -> str:
         """The text of this column's cell in a row.
@@ -72,14 +72,14 @@ class _CellColumn:
         value = row[self.name]
         if is_missing(value):
             return MISSING
-        number = number_in(value)
+        number = number_or_none(value)
         if number is None:
             return str(value)
-        low = number_in(row.get(f"{self.name}.low"))
-        high = number_in(row.get(f"{self.name}.high"))
-        text, space, interval = with_interval(self.write, number, low, high).partition(" ")
-        p = number_in(row.get(f"{self.name}.p"))
-        if p is not None and p < _SIGNIFICANT:
+        low = number_or_none(row.get(f"{self.name}.low"))
+        high = number_or_none(row.get(f"{self.name}.high"))
+        text, space, interval = with_interval(self.format_number, number, low, high).partition(" ")
+        p = number_or_none(row.get(f"{self.name}.p"))
+        if p is not None and p < _DAGGER_P:
             text += "†"
         return f"{text}{space}{interval}"
 
@@ -88,10 +88,10 @@ class Cells:
     """A frame as strings.
 
     Attributes:
-        heads: The names of the columns that are shown.
-        rows: For each row of the frame, its cells in the order of `heads`.
-        numeric: For each column, whether it holds numbers.
-        common: The notes that every row has.
+        headings: The names of the columns that are shown.
+        rows: For each row of the frame, its cells in the order of `headings`.
+        is_numeric: For each column, whether it holds numbers.
+        common_notes: The notes that every row has.
         footnotes: The other notes; the last column refers to them by marks, "[1]" for the first.
     """
 
@@ -105,34 +105,34 @@ class Cells:
         """
         self._frame = frame
         self._columns = _shown_columns(frame, gaps)
-        self.heads: list[str] = []
-        self.numeric: list[bool] = []
+        self.headings: list[str] = []
+        self.is_numeric: list[bool] = []
         for column in self._columns:
-            self.heads.append(column.head)
-            self.numeric.append(column.numeric)
-        rows: Sequence[Row] = facts.records(frame)
+            self.headings.append(column.heading)
+            self.is_numeric.append(column.is_numeric)
+        rows: Sequence[Row] = facts.frame_rows(frame)
         self.rows = list(map(self._cells_of, rows))
-        notes = _notes_of_rows(frame, rows)
-        self.common = _in_every_row(notes)
+        notes_by_row = _notes_of_rows(frame, rows)
+        self.common_notes = _notes_in_every_row(notes_by_row)
         self.footnotes: list[str] = []
-        marks = list(map(self._marks, notes))
+        marks_by_row = list(map(self._marks_of_notes, notes_by_row))
         if self.footnotes:
-            self.heads.append(_NOTES)
-            self.numeric.append(False)
-            for cells, mark in zip(self.rows, marks, strict=True):
-                cells.append(mark)
+            self.headings.append(_NOTES_COLUMN)
+            self.is_numeric.append(False)
+            for cells, marks_of_row in zip(self.rows, marks_by_row, strict=True):
+                cells.append(marks_of_row)
 
     def _cells_of(self, row: Row) -> list[str]:
         """The cells of one row as strings, in the order of the columns."""
         return [column.cell(row) for column in self._columns]
 
     def without_footnotes(self) -> None:
-        """Take the last column, of marks, away from `heads`, `numeric` and `rows`; `footnotes`
+        """Remove the last column, of marks, from `headings`, `is_numeric` and `rows`; `footnotes`
         stay."""
         if not self.footnotes:
             return
-        self.heads.pop()
-        self.numeric.pop()
+        self.headings.pop()
+        self.is_numeric.pop()
         for cells in self.rows:
             cells.pop()
 
@@ -143,57 +143,58 @@ class Cells:
         Only runs of the same questions are ranked, at least two, and no column of zeros. {} for a
         table of differences or of printed values.
         """
-        if not _NO_RIVALS.isdisjoint(column.name for column in self._columns):
+        if not _UNRANKED_TABLES.isdisjoint(column.name for column in self._columns):
             return {}
         ranks: dict[tuple[int, int], int] = {}
-        for place, column in enumerate(self._columns):
+        for column_number, column in enumerate(self._columns):
             if not column.is_score:
                 continue
-            values = self._ranked_values(column.name)
-            known = [value for value in values if value is not None]
-            best = sorted(set(known), reverse=True)[:2]
-            if len(known) < 2 or not any(best):
+            column_values = self._ranked_values(column.name)
+            known_values = [value for value in column_values if value is not None]
+            best_values = sorted(set(known_values), reverse=True)[:2]
+            all_are_zero = not any(best_values)
+            if len(known_values) < 2 or all_are_zero:
                 continue
-            for row, value in enumerate(values):
-                if value in best:
-                    ranks[row, place] = best.index(value) + 1
+            for row, value in enumerate(column_values):
+                if value in best_values:
+                    ranks[row, column_number] = best_values.index(value) + 1
         return ranks
 
     def _ranked_values(self, name: str) -> list[float | None]:
         """The scores of a column, rounded as they are written; None for a row without one or not
         ranked."""
-        marks = ["upper_bound", "asked_otherwise", f"{name}.asked_otherwise"]
-        present = [mark for mark in marks if mark in self._frame]
-        unranked = self._frame[present].any(axis=1)
+        unranked_columns = ["upper_bound", "asked_otherwise", f"{name}.asked_otherwise"]
+        present_columns = [column for column in unranked_columns if column in self._frame]
+        is_unranked_row = self._frame[present_columns].any(axis=1)
         values: list[float | None] = []
-        for value, is_unranked in zip(self._frame[name], unranked, strict=True):
+        for value, is_unranked in zip(self._frame[name], is_unranked_row, strict=True):
             if is_unranked or is_missing(value):
                 values.append(None)
             else:
-                values.append(float(percent(value)))
+                values.append(float(points_of_100(value)))
         return values
 
-    def _marks(self, notes: Sequence[str]) -> str:
+    def _marks_of_notes(self, notes: Sequence[str]) -> str:
         """The marks of a row's notes, such as "[1], [3]-[5]"; also adds new notes to `footnotes`.
 
         Notes that every row has get no mark.
         """
         numbers = []
         for note in notes:
-            if note in self.common:
+            if note in self.common_notes:
                 continue
             if note not in self.footnotes:
                 self.footnotes.append(note)
             numbers.append(self.footnotes.index(note) + 1)
         marks: list[str] = []
-        for first, last in _ranges(sorted(numbers)):
-            if last - first > 1:  # a long list of marks would be wider than the table
-                marks.append(f"[{first}]-[{last}]")
+        for first_number, last_number in _unbroken_ranges(sorted(numbers)):
+            if last_number - first_number > 1:  # a long list of marks would be wider than the table
+                marks.append(f"[{first_number}]-[{last_number}]")
             else:
-                marks += [f"[{number}]" for number in range(first, last + 1)]
+                marks += [f"[{number}]" for number in range(first_number, last_number + 1)]
         return ", ".join(marks)
 
-    def below(
+    def lines_below(
         self, escape: Callable[[str], str] = str, left_out: Collection[str] = ()
     ) -> list[str]:
         """The lines below the table: notes of every row, then footnotes with their marks.
@@ -202,13 +203,13 @@ class Cells:
             escape: Gives the text of a note as the format needs it.
             left_out: Notes of every row that the caller writes in another place; left out here.
         """
-        lines = [escape(note) for note in self.common if note not in left_out]
+        lines = [escape(note) for note in self.common_notes if note not in left_out]
         for number, note in enumerate(self.footnotes, 1):
             lines.append(f"[{number}] {escape(note)}")
         return lines
 
 
-def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+def _unbroken_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """Sorted numbers as (first, last) of each unbroken run: [1, 3, 4, 5] -> [(1, 1), (3, 5)]."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
@@ -219,53 +220,53 @@ def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _shown_columns(frame: pd.DataFrame, gaps: Collection[str]) -> list[_CellColumn]:
+def _shown_columns(frame: pd.DataFrame, gaps: Collection[str]) -> list[_ShownColumn]:
     """The columns of a frame that are shown as cells of their own.
 
     Left out: notes, ends of intervals and p-values, what only ranks rows, and columns without any
     value that are not in `gaps`.
     """
     names = list(map(str, frame.columns))
-    hidden = {*_HIDDEN_COLUMNS, *_FOOTNOTES}
+    hidden = {*_HIDDEN_COLUMNS, *_FOOTNOTE_COLUMNS}
     for name in names:
-        for end in _ENDS:
-            hidden.add(f"{name}.{end}")
-    shown = []
+        for ending in _HIDDEN_ENDINGS:
+            hidden.add(f"{name}.{ending}")
+    shown_names = []
     for name in names:
         if name in hidden:
             continue
         if name in gaps or not all(map(is_missing, frame[name])):
-            shown.append(name)
+            shown_names.append(name)
     columns = []
-    for name in shown:
+    for name in shown_names:
         is_score = name in gaps or f"{name}.low" in names
         columns.append(
-            _CellColumn(
+            _ShownColumn(
                 name=name,
-                head=_head(name, shown),
-                numeric=_is_numeric(frame[name], name),
-                write=_writer(name, is_score=is_score),
+                heading=_column_heading(name, shown_names),
+                is_numeric=_holds_numbers(frame[name], name),
+                format_number=_number_writer(name, is_score=is_score),
             )
         )
     return columns
 
 
-def _head(name: str, shown: Collection[str]) -> str:
+def _column_heading(name: str, shown_names: Collection[str]) -> str:
     """The head of a column; a method's parameter is written as in labels, "method.k" as "k".
 
     Args:
         name: The column's name in the frame.
-        shown: The names of all shown columns; where one is "k", "method.k" keeps its full name.
+        shown_names: All shown columns; where one is "k", "method.k" keeps its full name.
     """
     if not is_setting(name):
         return name
-    short = name.removeprefix("method.")
-    if short in shown:
+    short_name = name.removeprefix("method.")
+    if short_name in shown_names:
         return name
-    return short
+    return short_name
 
 
-def _is_numeric(values: pd.Series, name: str) -> bool:
+def _holds_numbers(values: pd.Series, name: str) -> bool:
     """Whether a column holds numbers, so that it is aligned to the right.
 
     A setting's column has the type object, so that whole numbers stay whole; its values are looked
@@ -281,16 +282,16 @@ def _is_number_or_missing(value: object) -> bool:
     return is_missing(value) or is_number(value)
 
 
-def _writer(name: str, *, is_score: bool) -> Callable[[float], str]:
+def _number_writer(name: str, *, is_score: bool) -> Callable[[float], str]:
     """The function that writes the numbers of a column: by its name, else as points of 100 for a
     score."""
     if is_setting(name):
         return str
-    write = format_of(name)
+    write = number_format(name)
     if write is not None:
         return write
     if is_score:
-        return percent
+        return points_of_100
     return "{:g}".format
 
 
@@ -301,11 +302,11 @@ def _notes_of_rows(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
         frame: The table.
         rows: Its rows, as mappings from column to value.
     """
-    columns = [name for name in _FOOTNOTES if name in frame]
+    columns = [name for name in _FOOTNOTE_COLUMNS if name in frame]
     # Versions of scorers say something where rows differ in them; csv and json have them always.
-    if _SCORERS in columns and frame[_SCORERS].map(str).nunique() < 2:
-        columns.remove(_SCORERS)
-    found = []
+    if _SCORERS_COLUMN in columns and frame[_SCORERS_COLUMN].map(str).nunique() < 2:
+        columns.remove(_SCORERS_COLUMN)
+    notes_by_row = []
     for row in rows:
         notes: list[str] = []
         for name in columns:
@@ -314,13 +315,13 @@ def _notes_of_rows(frame: pd.DataFrame, rows: Sequence[Row]) -> list[list[str]]:
                 notes.append(value)
             elif isinstance(value, Sequence):
                 notes += value
-        found.append(notes)
-    return found
+        notes_by_row.append(notes)
+    return notes_by_row
 
 
-def _in_every_row(notes: Sequence[Sequence[str]]) -> list[str]:
+def _notes_in_every_row(notes: Sequence[Sequence[str]]) -> list[str]:
     """The notes that every row has, each once."""
     if not notes:
         return []
-    shared = set(notes[0]).intersection(*notes)
-    return [note for note in dict.fromkeys(notes[0]) if note in shared]
+    common_notes = set(notes[0]).intersection(*notes)
+    return [note for note in dict.fromkeys(notes[0]) if note in common_notes]

@@ -1,23 +1,23 @@
 """What tables and comparisons check of their runs, each thing once.
 
 checks = Checks()
-checks.examined(run).golds          checks.rescored(run, "em.squad")        checks.misfits(run)
+    checks.examined(run).golds     checks.rescored(run, "em.squad")     checks.inconsistencies(run)
 """
 
 from harness.storage.run_folder import StoredRun
-from reports.cached_checks import Checked, checked
-from reports.consistency import file_misfits, unchecked
+from reports.cached_checks import RecordChecks, check_or_read_cached
+from reports.consistency import file_inconsistencies, unchecked_parts
 from reports.examined import Examined
-from reports.rescored import RescoredScore, rescored
+from reports.rescored import RescoringResult, rescore
 
 
-def identity(run: StoredRun) -> str:
+def run_identity(run: StoredRun) -> str:
     """A text that is equal for copies of a run folder and for parts of one run.
 
     It is made of the id that was drawn at the run's start and the hash of its settings.
     """
-    own = run.whole_run or run
-    return f"{own.manifest.id or id(own)} {own.manifest.hash}"
+    whole_run = run.whole_run or run
+    return f"{whole_run.manifest.id or id(whole_run)} {whole_run.manifest.hash}"
 
 
 class Checks:
@@ -27,54 +27,55 @@ class Checks:
     """
 
     def __init__(self) -> None:
-        """Start with nothing worked out; the keys of `_checked` and `_rescored` begin with
-        id(run)."""
-        self._runs: list[StoredRun] = []  # so that no id is used again
-        self._checked: dict[int, Checked] = {}  # by id(run)
-        self._rescored: dict[tuple[int, str], RescoredScore] = {}  # by id(run), name of the score
+        """Start with nothing worked out."""
+        self._checked_runs: list[StoredRun] = []  # kept, so that no id(run) is used again
+        self._checks_by_run: dict[int, RecordChecks] = {}  # by id(run)
+        self._rescored: dict[tuple[int, str], RescoringResult] = {}  # by id(run), score name
 
-    def _check(self, own: StoredRun) -> Checked:
-        """What a pass over the records of a whole run finds; the pass is made once.
+    def _record_checks(self, whole_run: StoredRun) -> RecordChecks:
+        """What a pass over the records of a whole run finds.
 
-        The scores that tables show are computed again in the same pass.
+        The pass is made on the first call, and its result kept. It also computes the scores that
+        tables show again.
         """
-        if id(own) not in self._checked:
-            self._runs.append(own)
-            self._checked[id(own)] = checked(own)
-        return self._checked[id(own)]
+        if id(whole_run) not in self._checks_by_run:
+            self._checked_runs.append(whole_run)
+            self._checks_by_run[id(whole_run)] = check_or_read_cached(whole_run)
+        return self._checks_by_run[id(whole_run)]
 
     def examined(self, run: StoredRun) -> Examined:
         """What the pass over the run's records found: hashes of their texts, and what does not
         fit."""
-        return self._check(run.whole_run or run).examined
+        return self._record_checks(run.whole_run or run).examined
 
-    def rescored(self, run: StoredRun, name: str) -> RescoredScore:
+    def rescored(self, run: StoredRun, name: str) -> RescoringResult:
         """What computing the score `name` of the run again finds; computed once."""
-        own = run.whole_run or run
-        found = self._check(own).scores
-        if name in found:
-            return found[name]
-        if (id(own), name) not in self._rescored:
-            self._rescored[id(own), name] = rescored(own, name)
-        return self._rescored[id(own), name]
+        whole_run = run.whole_run or run
+        checked_scores = self._record_checks(whole_run).scores
+        if name in checked_scores:
+            return checked_scores[name]
+        if (id(whole_run), name) not in self._rescored:
+            self._rescored[id(whole_run), name] = rescore(whole_run, name)
+        return self._rescored[id(whole_run), name]
 
-    def copied(self, run: StoredRun, base: StoredRun) -> int:
+    def count_copied_answers(self, run: StoredRun, base: StoredRun) -> int:
         """How many answers of two runs have the same cost, to the last digit of the seconds, which
         no second run measures; 0 for copies of one run."""
-        if identity(run) == identity(base):
+        if run_identity(run) == run_identity(base):
             return 0
-        return self.examined(run).copied(self.examined(base))
+        return self.examined(run).count_copied_answers(self.examined(base))
 
-    def misfits(self, run: StoredRun) -> list[str]:
+    def inconsistencies(self, run: StoredRun) -> list[str]:
         """What does not fit in the run's files and records, a sentence each; [] where all fits."""
-        own = run.whole_run or run
-        return [*file_misfits(own), *self._check(own).misfits]
+        whole_run = run.whole_run or run
+        return [*file_inconsistencies(whole_run), *self._record_checks(whole_run).inconsistencies]
 
-    def misfit_notes(self, run: StoredRun) -> list[str]:
+    def inconsistency_notes(self, run: StoredRun) -> list[str]:
         """What does not fit, as notes of a table: "does not fit: records.jsonl was changed after
         the run ended"."""
-        return [f"does not fit: {sentence}" for sentence in self.misfits(run)]
+        return [f"does not fit: {sentence}" for sentence in self.inconsistencies(run)]
 
     def unchecked(self, run: StoredRun) -> list[str]:
-        """What could not be checked of the run as it does not record it, a phrase each."""
-        return unchecked(run, self.examined(run))
+        """What could not be checked of the run as it does not record it, a phrase each:
+        "gold answers and question texts"."""
+        return unchecked_parts(run, self.examined(run))

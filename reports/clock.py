@@ -1,6 +1,6 @@
 """What does not fit between the times of a run's starts and the seconds of its records.
 
-    clock_misfits(run, longest=6.3, total=7.9)
+    clock_inconsistencies(run, longest_seconds=6.3, total_seconds=7.9)
         -> ["a record took 6.3 s, and no start of the run lasted as long"]
 
 A run that was resumed has several starts, and several questions may be in flight in each. Where a
@@ -16,63 +16,70 @@ from datetime import UTC, datetime, timedelta
 from harness.storage.manifest_file import RunManifest, Start
 from harness.storage.run_folder import StoredRun
 
-_AHEAD = timedelta(days=1)  # that another machine's clock may be ahead
-_ROUNDED = 2.0  # seconds that a start may have lasted longer, as its times are whole seconds
-_ADJUSTED = 1.05  # how much longer a start may seem where its machine's clock was set
-_WORKERS = re.compile(r"--engine[ =]ray")  # whose number is not recorded
+_MAX_CLOCK_AHEAD = timedelta(days=1)  # that another machine's clock may be ahead
+_MAX_ROUNDED_SECONDS = (
+    2.0  # seconds that a start may have lasted longer, as its times are whole seconds
+)
+_MAX_CLOCK_FACTOR = 1.05  # how much longer a start may seem where its machine's clock was set
+_RAY_OPTION = re.compile(r"--engine[ =]ray")  # whose number is not recorded
 
 
 @dataclass(frozen=True)
-class _Start:
+class _StartTimes:
     """A stretch of a run between its start and its end.
 
     Args:
-        lasted: Its seconds; None where its end is not recorded.
-        in_flight: The most questions at a time; infinite where that is not known.
+        seconds: Its seconds; None where its end is not recorded.
+        max_in_flight: The most questions at a time; infinite where that is not known.
     """
 
-    lasted: float | None
-    in_flight: float
+    seconds: float | None
+    max_in_flight: float
 
 
-def clock_misfits(run: StoredRun, longest: float, total: float) -> Iterator[str]:
+def clock_inconsistencies(
+    run: StoredRun, longest_seconds: float, total_seconds: float
+) -> Iterator[str]:
     """Yield a sentence where the records of a whole run took longer than its starts lasted.
 
     Nothing for an imported run, and where a start has no end.
 
     Args:
         run: The run.
-        longest: Seconds of the record that took longest.
-        total: Seconds of all records together.
+        longest_seconds: Seconds of the record that took longest.
+        total_seconds: Seconds of all records together.
     """
     if run.manifest.imported is not None:
         return
     longest_start = 0.0
-    question_seconds = 0.0  # that all starts together had, for all questions in flight
-    for start in map(_start, run.manifest.starts):
-        if start.lasted is None:
+    available_seconds = 0.0  # of all starts, each times the questions that it had in flight
+    for start in map(_times_of_start, run.manifest.starts):
+        if start.seconds is None:
             return
-        longest_start = max(longest_start, start.lasted)
-        question_seconds += start.lasted * start.in_flight
-    if longest > longest_start > 0:
-        yield f"a record took {longest:.1f} s, and no start of the run lasted as long"
-    elif total > question_seconds > 0:
-        yield f"its records took {total:.1f} s, and its starts had room for {question_seconds:.1f}"
+        longest_start = max(longest_start, start.seconds)
+        available_seconds += start.seconds * start.max_in_flight
+    if longest_seconds > longest_start > 0:
+        yield f"a record took {longest_seconds:.1f} s, and no start of the run lasted as long"
+    elif total_seconds > available_seconds > 0:
+        yield (
+            f"its records took {total_seconds:.1f} s, and its starts had room for "
+            f"{available_seconds:.1f}"
+        )
 
 
-def date_misfits(manifest: RunManifest) -> Iterator[str]:
+def date_inconsistencies(manifest: RunManifest) -> Iterator[str]:
     """Yield what does not fit between the dates of a whole run and its starts, a sentence each."""
-    yield from _order_misfits(manifest)
+    yield from _order_inconsistencies(manifest)
     if manifest.imported is None:
-        yield from _end_misfits(manifest)
+        yield from _end_inconsistencies(manifest)
 
 
-def _order_misfits(manifest: RunManifest) -> Iterator[str]:
+def _order_inconsistencies(manifest: RunManifest) -> Iterator[str]:
     """Yield a sentence on the first time that is in the future, or end that is before its start."""
-    latest = datetime.now(UTC) + _AHEAD
+    latest = datetime.now(UTC) + _MAX_CLOCK_AHEAD
     for start in manifest.run_and_starts:
-        began = _time(start.started)
-        ended = _time(start.finished)
+        began = _parse_time(start.started)
+        ended = _parse_time(start.finished)
         for time in (began, ended):
             if time is not None and time > latest:
                 yield "it was started or finished in the future"
@@ -82,7 +89,7 @@ def _order_misfits(manifest: RunManifest) -> Iterator[str]:
             return
 
 
-def _end_misfits(manifest: RunManifest) -> Iterator[str]:
+def _end_inconsistencies(manifest: RunManifest) -> Iterator[str]:
     """Yield a sentence where the start or end of the run is that of none of its starts."""
     started = set()
     finished = set()
@@ -95,24 +102,24 @@ def _end_misfits(manifest: RunManifest) -> Iterator[str]:
         yield f"it was finished at {manifest.finished}, and none of its starts was"
 
 
-def _start(start: Start) -> _Start:
+def _times_of_start(start: Start) -> _StartTimes:
     """How long a start of the run lasted, and how many questions it had in flight.
 
     The seconds are at most what the recorded times allow. Worker processes may have any number of
     questions.
     """
-    began = _time(start.started)
-    ended = _time(start.finished)
-    lasted = None
+    began = _parse_time(start.started)
+    ended = _parse_time(start.finished)
+    seconds = None
     if began is not None and ended is not None:
-        lasted = _ADJUSTED * ((ended - began).total_seconds() + _ROUNDED)
-    in_flight = float(start.parallel or math.inf)
-    if _WORKERS.search(" ".join(start.command)):
-        in_flight = math.inf
-    return _Start(lasted, in_flight)
+        seconds = _MAX_CLOCK_FACTOR * ((ended - began).total_seconds() + _MAX_ROUNDED_SECONDS)
+    max_in_flight = float(start.parallel or math.inf)
+    if _RAY_OPTION.search(" ".join(start.command)):
+        max_in_flight = math.inf
+    return _StartTimes(seconds, max_in_flight)
 
 
-def _time(text: object) -> datetime | None:
+def _parse_time(text: object) -> datetime | None:
     """A time of the manifest, in UTC where it names no zone; None for a value that is no time."""
     try:
         time = datetime.fromisoformat(str(text))

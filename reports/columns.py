@@ -13,17 +13,17 @@ import pandas as pd
 
 from harness.errors import UnknownName
 from reports.facts import FOLDER_SCORE, NO_MODEL
-from reports.missing_scores import notes_on
-from reports.run_columns import Shown, columns_shown, legends
+from reports.missing_scores import notes_on_columns
+from reports.run_columns import Shown, column_names_shown, legends
 from reports.section import Section
-from reports.settings import as_printed, settings
+from reports.settings import full_column_name, setting_columns
 
 _RUN_COLUMNS = ("dataset", "method", "model")
 _JUDGE = re.compile(r"judge\.[^.]+")  # of other kinds: judge.NAME.KIND
 _STEPWISE_JUDGE = re.compile(r"judge\..+\.(claim-\w+|citation-\w+|pairwise\.[^.]+)")
-_BLEU = "hf_bleu.corpus_bleu4"
+_CORPUS_BLEU = "hf_bleu.corpus_bleu4"
 _SCORE_COLUMNS = (
-    _BLEU,
+    _CORPUS_BLEU,
     "assertions",
     "evidence_recall",
     "evidence_hit",
@@ -33,7 +33,7 @@ _SCORE_COLUMNS = (
     "search_recall_pages",
     "search_recall_answer",
 )
-_CARRIED_COLUMNS = ("base", *columns_shown(Shown.NEVER), "changed")
+_CARRIED_COLUMNS = ("base", *column_names_shown(Shown.NEVER), "changed")
 """They come with any choice of columns: what ranks, titles and explains the rows."""
 PAIRED = (
     "method",
@@ -71,17 +71,17 @@ def pick_columns(
     names = list(map(str, frame.columns))
     if columns is None:
         columns = _default_columns(frame, names, score)
-    named = []
+    picked = []
     for column in columns:
-        name = as_printed(column, names)
+        name = full_column_name(column, names)
         if name not in names:
-            raise _unknown_column(name, names)
-        named.append(name)
-    chosen = [*_RUN_COLUMNS, *settings(frame), *named, *_CARRIED_COLUMNS]
-    with_ends: dict[str, None] = {}
-    for name in chosen:
-        with_ends |= dict.fromkeys((name, f"{name}.low", f"{name}.high"))
-    return frame[[name for name in with_ends if name in names]]
+            raise _unknown_column_error(name, names)
+        picked.append(name)
+    columns_to_show = [*_RUN_COLUMNS, *setting_columns(frame), *picked, *_CARRIED_COLUMNS]
+    with_interval_ends: dict[str, None] = {}
+    for name in columns_to_show:
+        with_interval_ends |= dict.fromkeys((name, f"{name}.low", f"{name}.high"))
+    return frame[[name for name in with_interval_ends if name in names]]
 
 
 def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
@@ -95,16 +95,16 @@ def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | Non
         score: The score to show; None for the headlines.
     """
     columns = [*_default_scores(frame, names, score), *_SCORE_COLUMNS]
-    flops_unknown: list[bool] = []
+    has_unknown_flops: list[bool] = []
     if "tflops" in names:
-        flops_unknown = list(frame["tflops"].isna())
-    if not flops_unknown or not all(flops_unknown):
-        columns += columns_shown(Shown.WITH_FLOPS)
-    if any(flops_unknown):
-        columns += columns_shown(Shown.WITHOUT_FLOPS)
+        has_unknown_flops = list(frame["tflops"].isna())
+    if not has_unknown_flops or not all(has_unknown_flops):
+        columns += column_names_shown(Shown.WITH_FLOPS)
+    if any(has_unknown_flops):
+        columns += column_names_shown(Shown.WITHOUT_FLOPS)
     columns = [name for name in columns if name in names]
-    columns += columns_shown(Shown.ALWAYS)
-    for name in columns_shown(Shown.WHEN_NOT_ZERO):
+    columns += column_names_shown(Shown.ALWAYS)
+    for name in column_names_shown(Shown.WHEN_NOT_ZERO):
         if name in names and frame[name].any():
             columns.append(name)
     return columns
@@ -131,30 +131,30 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
             scores[FOLDER_SCORE] = None
             scores.update(dict.fromkeys(filter(_JUDGE.fullmatch, names)))
         scores.update(dict.fromkeys(filter(_STEPWISE_JUDGE.fullmatch, names)))
-    found = list(scores)
+    score_columns = list(scores)
     for name in scores:
-        of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
-        found += filter(of_repeats.fullmatch, names)
-    return found
+        pattern_of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
+        score_columns += filter(pattern_of_repeats.fullmatch, names)
+    return score_columns
 
 
 def _is_own_score(name: str) -> bool:
     """Whether a column is a score by the user's own function: "module:function"."""
-    return ":" in name and not _is_end(name)
+    return ":" in name and not _is_interval_end(name)
 
 
-def _is_end(name: str) -> bool:
+def _is_interval_end(name: str) -> bool:
     """Whether a column is an end of an interval: "f1.low" or "f1.high"."""
     return name.endswith((".low", ".high"))
 
 
-def _unknown_column(name: str, names: Sequence[str]) -> UnknownName:
+def _unknown_column_error(name: str, names: Sequence[str]) -> UnknownName:
     """The error for a column that the frame does not have."""
-    known = [known for known in names if not _is_end(known)]
+    known_columns = [column for column in names if not _is_interval_end(column)]
     hint = "--all prints every column; harness score RUN --scorers NAME adds a score"
-    if "," in "".join(known):
+    if "," in "".join(known_columns):
         hint += "; a name with a comma goes in quotes: --columns '\"A,B\",n'"
-    return UnknownName("column", name, known, hint)
+    return UnknownName("column", name, known_columns, hint)
 
 
 def sections(
@@ -173,39 +173,41 @@ def sections(
         table = group.reset_index(drop=True)
         if columns is None or len(columns):
             table = pick_columns(table, columns, score)
-        tables.append(_section(table, columns))
+        tables.append(_dataset_section(table, columns))
     return tables
 
 
-def _section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
+def _dataset_section(table: pd.DataFrame, columns: Sequence[str] | None) -> Section:
     """The section of one data set, without the columns that are equal in all rows and in the title.
 
     Args:
         table: The rows of the data set.
         columns: As of `sections`: the columns named by the user, None for a choice, () for all.
     """
-    shared = []
-    titles = []
+    constant_columns = []
+    title_parts = []
     for name in ("dataset", "model"):
         if name in table.columns and table[name].nunique() == 1:
-            shared.append(name)
-            titles.append(str(table[name].iloc[0]))
-    titles = [title for title in titles if title != NO_MODEL]
-    unset = [name for name in settings(table) if table[name].isna().all()]
-    table = table.drop(columns=[*shared, *unset])
-    shown = legended(_with_own_notes(_settings_after_method(table)))
-    named: Sequence[str] = columns or ()
+            constant_columns.append(name)
+            title_parts.append(str(table[name].iloc[0]))
+    title_parts = [title for title in title_parts if title != NO_MODEL]
+    empty_settings = [name for name in setting_columns(table) if table[name].isna().all()]
+    table = table.drop(columns=[*constant_columns, *empty_settings])
+    shown_table = with_legend(_with_notes_of_shown_scores(_settings_after_method(table)))
+    named_columns: Sequence[str] = columns or ()
     if columns is not None and not columns:
-        named = list(map(str, shown.columns))
-    return Section(" · ".join(titles), shown, named_columns=named)
+        named_columns = list(map(str, shown_table.columns))
+    return Section(" · ".join(title_parts), shown_table, named_columns=named_columns)
 
 
-def _with_own_notes(table: pd.DataFrame) -> pd.DataFrame:
+def _with_notes_of_shown_scores(table: pd.DataFrame) -> pd.DataFrame:
     """The table without those notes on missing scores whose scores it does not show."""
     if "notes" not in table.columns:
         return table
-    shown = set(map(str, table.columns[table.notna().any()]))
-    return table.assign(notes=table["notes"].map(lambda notes: tuple(notes_on(shown, notes))))
+    columns_with_values = set(map(str, table.columns[table.notna().any()]))
+    return table.assign(
+        notes=table["notes"].map(lambda notes: tuple(notes_on_columns(columns_with_values, notes)))
+    )
 
 
 def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
@@ -213,16 +215,16 @@ def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
 
     The cell of the method is then its name without these settings. Changes `table` as well.
     """
-    swept = settings(table)
-    if not swept:
+    differing_settings = setting_columns(table)
+    if not differing_settings:
         return table
-    place = list(table.columns).index("method") + 1
-    for name in reversed(swept):
-        table.insert(place, name, table.pop(name))
+    position = list(table.columns).index("method") + 1
+    for name in reversed(differing_settings):
+        table.insert(position, name, table.pop(name))
     return table.assign(method=table["base"])
 
 
-def legended(table: pd.DataFrame) -> pd.DataFrame:
+def with_legend(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a legend as the first note of every row.
 
     The legend explains the columns of costs that have a value; the table is returned as it is where
@@ -230,46 +232,50 @@ def legended(table: pd.DataFrame) -> pd.DataFrame:
     """
     if "notes" not in table.columns:
         return table
-    shown = set(map(str, table.columns[table.notna().any()]))
-    legend = "; ".join([*_units(table, shown), *legends(shown)])
+    columns_with_values = set(map(str, table.columns[table.notna().any()]))
+    legend = "; ".join(
+        [*_unit_sentences(table, columns_with_values), *legends(columns_with_values)]
+    )
     if not legend:
         return table
     return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
 
 
-def _units(table: pd.DataFrame, shown: Collection[str]) -> list[str]:
+def _unit_sentences(table: pd.DataFrame, columns_with_values: Collection[str]) -> list[str]:
     """Sentences on what costs are measured per, and under which convention FLOPs are counted.
 
     Args:
         table: The table.
-        shown: The names of its columns that have a value.
+        columns_with_values: The names of its columns that have a value.
     """
     sentences = []
-    index = [name for name in ("tokens.index", "tflops.index") if name in shown]
-    if index:
-        sentences.append(f"costs are per question, {' and '.join(index)} per document")
-    families = {name.partition(".")[0] for name in shown}
-    with_flops = "printed" in shown or not families.isdisjoint(("tflops", "ratio"))
-    if "convention" in shown and with_flops:
+    index_columns = [
+        name for name in ("tokens.index", "tflops.index") if name in columns_with_values
+    ]
+    if index_columns:
+        sentences.append(f"costs are per question, {' and '.join(index_columns)} per document")
+    families = {name.partition(".")[0] for name in columns_with_values}
+    with_flops = "printed" in columns_with_values or not families.isdisjoint(("tflops", "ratio"))
+    if "convention" in columns_with_values and with_flops:
         conventions = dict.fromkeys(table["convention"].dropna())
         sentences.append(f"FLOPs under the convention {', '.join(conventions)}")
     return sentences
 
 
-def shortened(frame: pd.DataFrame, column: str, longest: int = 46) -> pd.DataFrame:
+def with_short_texts(frame: pd.DataFrame, column: str, max_characters: int = 46) -> pd.DataFrame:
     """The frame with the middle of long texts in a column left out: "PECAN Attention … 8 queries
     per document".
 
     Args:
         frame: A table.
         column: The column of texts.
-        longest: Characters from which on a text is shortened.
+        max_characters: Characters from which on a text is shortened.
     """
-    half = (longest - 3) // 2
+    half_length = (max_characters - 3) // 2
     texts = []
     for value in frame[column]:
         text = str(value)
-        if len(text) > longest:
-            text = f"{text[:half].rstrip()} … {text[-half:].lstrip()}"
+        if len(text) > max_characters:
+            text = f"{text[:half_length].rstrip()} … {text[-half_length:].lstrip()}"
         texts.append(text)
     return frame.assign(**{column: texts})

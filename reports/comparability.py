@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,40 +21,48 @@ from harness.errors import UserError
 from harness.scorers.squad import exact
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.checks import Checks, identity
-from reports.copies import changed_in_copy
+from reports.checks import Checks, run_identity
+from reports.copies import count_changed_in_copy
 from reports.differences import Difference, differences
 from reports.run_records import question_ids
-from reports.settings import made_with
+from reports.settings import run_versions
 
-_CORPUS = "manifest.corpus.searched"
-_RECALL = "evidence_recall"  # which a table shows beside the headline
-_NOTED = re.compile(
+_CORPUS_KEY = "manifest.corpus.searched"
+_EVIDENCE_RECALL = "evidence_recall"  # which a table shows beside the headline
+_NOTED_IN_TABLES = re.compile(
     r"whether its files .*|what was asked.*|.*, a score of its data set"
     r"|whether .* is its preset's.*"
 )
 """What tables say was not checked; verify says all."""
-QuestionSet = tuple[str | None, frozenset[str]]
-"""(Hash of the rows, None where the manifest has none; ids of the questions)."""
+
+
+class QuestionSet(NamedTuple):
+    """What a run was asked.
+
+    Attributes:
+        rows: The hash of its data set's rows; None where the manifest has none.
+        ids: The ids of its questions, failed ones too.
+    """
+
+    rows: str | None
+    ids: frozenset[str]
 
 
 def question_set(run: StoredRun) -> QuestionSet:
-    """What a run was asked: the hash of its data set's rows, and the ids of its questions, failed
-    ones too; the hash is None where the manifest has none."""
-    return facts.fingerprint(run), question_ids(run)
+    """What a run was asked: rows of its data set, and questions of these."""
+    return QuestionSet(facts.rows_fingerprint(run), question_ids(run))
 
 
-def most_common(keys: Sequence[QuestionSet]) -> QuestionSet:
+def most_common_question_set(question_sets: Sequence[QuestionSet]) -> QuestionSet:
     """The question set that most runs have; of several, the one with most questions, then the
     first."""
-    counts = Counter(keys)
+    counts = Counter(question_sets)
 
-    def commonness(key: QuestionSet) -> tuple[int, int]:
-        """How many runs have a question set, then how many questions it has."""
-        _, questions = key
-        return counts[key], len(questions)
+    def runs_then_questions(questions: QuestionSet) -> tuple[int, int]:
+        """A sort key: how many runs have these questions, then how many questions they are."""
+        return counts[questions], len(questions.ids)
 
-    return max(counts, key=commonness)
+    return max(counts, key=runs_then_questions)
 
 
 def reasons_not_to_rank(
@@ -69,94 +78,106 @@ def reasons_not_to_rank(
         A sentence for each run; None where it may be ranked.
     """
     checks = checks or Checks()
-    labels = facts.labels(runs)
-    usual = _usual_runs(runs, checks)
-    copied = _copied_answers(runs, checks)
+    labels = facts.run_labels(runs)
+    typical = _typical_runs(runs, checks)
+    n_copied = _count_copied_answers(runs, checks)
     sentences: list[str | None] = []
-    for place, run in enumerate(runs):
-        base = usual[run.config.dataset.name]
+    for position, run in enumerate(runs):
+        typical_position = typical[run.config.dataset.name]
         reasons = []
-        if place != base:
-            reasons = _reasons(run, runs[base], labels[place], checks)
-        if copied[place]:
+        if position != typical_position:
+            reasons = _reasons_not_to_rank_with(
+                run, runs[typical_position], labels[position], checks
+            )
+        n_answers = n_copied[position]
+        if n_answers:
             reasons.append(
-                f"{copied[place]} of its answers have the costs of another run's, seconds included"
+                f"{n_answers} of its answers have the costs of another run's, seconds included"
             )
         if reasons:
-            head = f"{labels[place]} should not be ranked with {labels[base]}"
-            sentences.append(f"{head}: {'; '.join(reasons)}")
+            start = f"{labels[position]} should not be ranked with {labels[typical_position]}"
+            sentences.append(f"{start}: {'; '.join(reasons)}")
         else:
             sentences.append(None)
     return sentences
 
 
-def _usual_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
+def _typical_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
     """Data set -> the place in `runs` of the run that stands for most runs of it."""
-    places: dict[str, list[int]] = {}
-    for place, run in enumerate(runs):
-        places.setdefault(run.config.dataset.name, []).append(place)
-    return {name: _usual_place(runs, members, checks) for name, members in places.items()}
+    positions_by_dataset: dict[str, list[int]] = {}
+    for position, run in enumerate(runs):
+        positions_by_dataset.setdefault(run.config.dataset.name, []).append(position)
+    return {
+        name: _typical_position(runs, positions, checks)
+        for name, positions in positions_by_dataset.items()
+    }
 
 
-def _usual_place(runs: Sequence[StoredRun], members: Sequence[int], checks: Checks) -> int:
+def _typical_position(runs: Sequence[StoredRun], positions: Sequence[int], checks: Checks) -> int:
     """The place of the run that stands for most runs of its data set.
 
     It has the commonest questions; of such runs, the commonest task and texts with gold answers.
 
     Args:
         runs: All runs.
-        members: Places in `runs` of the runs of one data set.
+        positions: Places in `runs` of the runs of one data set.
         checks: What was found in their records.
     """
-    keys = {place: question_set(runs[place]) for place in members}
-    commonest = most_common(list(keys.values()))
-    tasks = {}
-    for place, key in keys.items():
-        if key == commonest:
-            run = runs[place]
-            tasks[place] = [facts.task(run), checks.examined(run).texts_key]
-    all_tasks = list(tasks.values())
-    return max(tasks, key=lambda place: all_tasks.count(tasks[place]))
+    question_sets = {position: question_set(runs[position]) for position in positions}
+    commonest_set = most_common_question_set(list(question_sets.values()))
+    task_by_position = {}
+    for position, questions in question_sets.items():
+        if questions == commonest_set:
+            run = runs[position]
+            task_by_position[position] = [facts.task_settings(run), checks.examined(run).texts_key]
+    all_tasks = list(task_by_position.values())
+    return max(task_by_position, key=lambda position: all_tasks.count(task_by_position[position]))
 
 
-def _reasons(run: StoredRun, base: StoredRun, label: str, checks: Checks) -> list[str]:
+def _reasons_not_to_rank_with(
+    run: StoredRun, typical_run: StoredRun, label: str, checks: Checks
+) -> list[str]:
     """Why a run should not be ranked with another, a phrase each; [] where it may be.
 
         -> ["another task (instruction)", "another seed (0 and 1)"]
 
     Args:
         run: The run.
-        base: The run that stands for most of its data set.
+        typical_run: The run that stands for most of its data set.
         label: The name of the run in tables; a seed that it names is no reason.
         checks: What was found in the records of both.
     """
-    reasons = _question_reasons(run, base)
-    if facts.is_imported(run) or facts.is_imported(base):
+    reasons = _question_reasons(run, typical_run)
+    if facts.is_imported(run) or facts.is_imported(typical_run):
         return reasons
-    reasons += text_reasons(run, base, checks)
-    found = [one for one in differences(run, base) if one.kind == "answers"]
-    reasons += _task_reasons(found)
-    reasons += _reader_reasons(run, base, found)
-    for one in found:
-        if one.key in task_free_keys(label):
-            reasons.append(f"another {one.key} ({one.values})")
-        if one.key == _CORPUS:
-            reasons.append(f"another corpus ({corpora(one)})")
-        if one.key.startswith("manifest.dataset."):
-            reasons.append(f"other rows read ({one})")
-    return reasons + _scorer_reasons(run, base)
+    reasons += different_texts(run, typical_run, checks)
+    differing = [
+        difference for difference in differences(run, typical_run) if difference.kind == "answers"
+    ]
+    reasons += _task_reasons(differing)
+    reasons += _reader_reasons(run, typical_run, differing)
+    for difference in differing:
+        if difference.key in keys_outside_task(label):
+            reasons.append(f"another {difference.key} ({difference.values})")
+        if difference.key == _CORPUS_KEY:
+            reasons.append(f"another corpus ({corpora_in_words(difference)})")
+        if difference.key.startswith("manifest.dataset."):
+            reasons.append(f"other rows read ({difference})")
+    return reasons + _scorer_reasons(run, typical_run)
 
 
-def _task_reasons(found: Sequence[Difference]) -> list[str]:
+def _task_reasons(differing: Sequence[Difference]) -> list[str]:
     """One phrase on the settings of the data set in which two runs differ, "another task
     (instruction, shots)"; [] for none."""
-    task = [one.key.removeprefix("dataset.") for one in found if one.key.startswith("dataset.")]
-    if not task:
+    differing_keys = [difference.key for difference in differing]
+    task_keys = [key for key in differing_keys if key.startswith("dataset.")]
+    if not task_keys:
         return []
-    return [f"another task ({', '.join(sorted(task))})"]
+    names = sorted(key.removeprefix("dataset.") for key in task_keys)
+    return [f"another task ({', '.join(names)})"]
 
 
-def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]) -> list[str]:
+def _reader_reasons(run: StoredRun, base: StoredRun, differing: Sequence[Difference]) -> list[str]:
     """One phrase where two runs have different readers of one name; [] otherwise.
 
     Readers of different names are seen in the table, and applications are what is compared.
@@ -164,42 +185,43 @@ def _reader_reasons(run: StoredRun, base: StoredRun, found: Sequence[Difference]
     Args:
         run: The run.
         base: The run that stands for most of its data set.
-        found: The differences of the two that change answers.
+        differing: The differences of the two that change answers.
     """
-    if run.config.model.name != base.config.model.name or _has_application(run, base):
+    if run.config.model.name != base.config.model.name or _one_is_application(run, base):
         return []
-    names = [one.key.removeprefix("manifest.") for one in found if _is_of_reader(one)]
-    if not names:
+    reader_keys = [difference.key for difference in differing if _is_of_reader(difference)]
+    if not reader_keys:
         return []
+    names = [key.removeprefix("manifest.") for key in reader_keys]
     return [f"another reader of the same name ({', '.join(names)})"]
 
 
-def _is_of_reader(one: Difference) -> bool:
+def _is_of_reader(difference: Difference) -> bool:
     """Whether a difference is in a setting of the model that wrote the answers."""
-    return one.key.startswith(("model.", "manifest.models."))
+    return difference.key.startswith(("model.", "manifest.models."))
 
 
 def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """One phrase where the scorer of the headline had another version, "another version of f1 (2
     and 1)"; [] where it is the same, or not known."""
-    name = facts.common_headline([base, run])
+    name = facts.common_headline_score([base, run])
     if name not in facts.score_names(run):
         return []
     version = facts.scorer_version(run, name)
-    usual = facts.scorer_version(base, name)
-    if version is None or usual is None or version == usual:
+    base_version = facts.scorer_version(base, name)
+    if version is None or base_version is None or version == base_version:
         return []
-    return [f"another version of {name} ({version} and {usual})"]
+    return [f"another version of {name} ({version} and {base_version})"]
 
 
-def corpora(difference: Difference) -> str:
+def corpora_in_words(difference: Difference) -> str:
     """What two runs searched in: "wiki18 and own documents"."""
-    ours = difference.ours or "own documents"
-    theirs = difference.theirs or "own documents"
-    return f"{ours} and {theirs}"
+    corpus = difference.run_value or "own documents"
+    base_corpus = difference.base_value or "own documents"
+    return f"{corpus} and {base_corpus}"
 
 
-def task_free_keys(label: str) -> set[str]:
+def keys_outside_task(label: str) -> set[str]:
     """Settings outside of method, data set and models that change answers; without the seed where
     the label of the run names it, so that it is seen in the table."""
     keys = {"seed", "sample", "sample_seed", "failed"}
@@ -211,63 +233,66 @@ def task_free_keys(label: str) -> set[str]:
 def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """Phrases on other rows of the data set, and other questions of these; [] where both are
     equal."""
-    rows, ids = question_set(run)
-    usual_rows, usual_ids = question_set(base)
+    questions = question_set(run)
+    base_questions = question_set(base)
     reasons = []
-    if rows != usual_rows:
-        fingerprints = f"{_short_fingerprint(rows)} and {_short_fingerprint(usual_rows)}"
-        reasons.append(f"other rows of the data set (fingerprints {fingerprints})")
-    shared = ids & usual_ids
-    if ids != usual_ids:
-        reasons.append(
-            f"other questions ({len(ids)} and {len(usual_ids)}, {len(shared)} in common)"
-        )
-        if rows == usual_rows and shared:
+    if questions.rows != base_questions.rows:
+        hashes = f"{_short_hash(questions.rows)} and {_short_hash(base_questions.rows)}"
+        reasons.append(f"other rows of the data set (fingerprints {hashes})")
+    shared = questions.ids & base_questions.ids
+    if questions.ids != base_questions.ids:
+        counts = f"{len(questions.ids)} and {len(base_questions.ids)}, {len(shared)} in common"
+        reasons.append(f"other questions ({counts})")
+        if questions.rows == base_questions.rows and shared:
             reasons.append("--common shows all runs on the questions in common")
     return reasons
 
 
-def _short_fingerprint(rows: str | None) -> str:
-    """The first twelve digits of a fingerprint of rows; "not recorded" where there is none."""
-    return (rows or "not recorded")[:12]
+def _short_hash(rows_hash: str | None) -> str:
+    """The first twelve digits of the hash of rows; "not recorded" where there is none."""
+    return (rows_hash or "not recorded")[:12]
 
 
-def text_reasons(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
-    """Other gold answers, question texts and documents of questions that both runs were asked, a
-    phrase each: "other gold answers of 3 questions".
+def different_texts(run: StoredRun, base: StoredRun, checks: Checks) -> list[str]:
+    """What differs between the records of two runs for the same questions, a phrase each: "other
+    gold answers of 3 questions".
 
-    Where the rows of the data set differ, that says it already, and there is none.
+    Compared are gold answers, question texts, kinds, documents and their lengths. [] where the runs
+    read different rows of the data set, as that says it already.
 
     Args:
         run: The run.
         base: The run that it is compared with.
         checks: What was found in the records of both.
     """
-    if facts.fingerprint(run) != facts.fingerprint(base):
+    if facts.rows_fingerprint(run) != facts.rows_fingerprint(base):
         return []
-    ours = checks.examined(run)
-    theirs = checks.examined(base)
-    counted = (
-        (ours.different_golds(theirs), "other gold answers of {} questions"),
-        (ours.different_questions(theirs), "other texts of {} questions"),
-        (ours.different_marks(theirs), "other kinds of {} questions"),
-        (ours.different_documents(theirs), "other documents of {} questions"),
-        (ours.different_lengths(theirs), "documents of other lengths of {} questions"),
+    examined = checks.examined(run)
+    base_examined = checks.examined(base)
+    counts = (
+        (examined.count_different_golds(base_examined), "other gold answers of {} questions"),
+        (examined.count_different_questions(base_examined), "other texts of {} questions"),
+        (examined.count_different_kinds(base_examined), "other kinds of {} questions"),
+        (examined.count_different_documents(base_examined), "other documents of {} questions"),
         (
-            changed_in_copy(run.whole_run or run, base.whole_run or base),
+            examined.count_different_lengths(base_examined),
+            "documents of other lengths of {} questions",
+        ),
+        (
+            count_changed_in_copy(run.whole_run or run, base.whole_run or base),
             "{} other records, though both are copies of one run",
         ),
     )
-    return [phrase.format(number) for number, phrase in counted if number]
+    return [phrase.format(count) for count, phrase in counts if count]
 
 
-def _has_application(run: StoredRun, base: StoredRun) -> bool:
+def _one_is_application(run: StoredRun, base: StoredRun) -> bool:
     """Whether the reader of either run is an application of the user's."""
     return facts.is_application(run) or facts.is_application(base)
 
 
-def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
-    """Why the answers of two runs differ by more than the method, for `harness compare`.
+def answer_differences(run: StoredRun, base: StoredRun) -> list[str]:
+    """What besides the method may make the answers of two runs differ.
 
         -> ["have different seeds (0 and 1)", "have different readers (llama-8b and qwen-7b)"]
 
@@ -276,24 +301,24 @@ def answer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """
     sentences: list[str] = []
     reader_keys = []
-    for one in differences(run, base):
-        if one.kind != "answers" or one.key == "failed":
+    for difference in differences(run, base):
+        if difference.kind != "answers" or difference.key == "failed":
             continue
-        if one.key == "seed":
+        if difference.key == "seed":
             seed = run.config.seed
             base_seed = base.config.seed
             sentences.append(f"have different seeds ({seed} and {base_seed})")
-        elif one.key.removeprefix("model.") in SAMPLING:
-            sentences.append(f"were answered differently ({one})")
-        elif _is_of_reader(one):
-            reader_keys.append(one.key.removeprefix("manifest."))
-        elif one.key == _CORPUS:
-            sentences.append(f"searched in different texts ({corpora(one)})")
+        elif difference.key.removeprefix("model.") in SAMPLING:
+            sentences.append(f"were answered differently ({difference})")
+        elif _is_of_reader(difference):
+            reader_keys.append(difference.key.removeprefix("manifest."))
+        elif difference.key == _CORPUS_KEY:
+            sentences.append(f"searched in different texts ({corpora_in_words(difference)})")
         else:
-            sentences.append(f"were asked differently ({one})")
-    if _has_application(run, base):
+            sentences.append(f"were asked differently ({difference})")
+    if _one_is_application(run, base):
         return sentences
-    if reader_keys or facts.reader(run) != facts.reader(base):
+    if reader_keys or facts.reader_identity(run) != facts.reader_identity(base):
         sentences.append(_different_readers(run, base, reader_keys))
     return sentences
 
@@ -308,28 +333,33 @@ def _different_readers(run: StoredRun, base: StoredRun, keys: Sequence[str]) -> 
     """
     name = facts.model_name(run)
     base_name = facts.model_name(base)
-    who = f"{name} and {base_name}"
+    readers = f"{name} and {base_name}"
     if name == base_name:
-        who = f"both named {name}"
+        readers = f"both named {name}"
     if keys:
-        who += f": {', '.join(keys)}"
-    return f"have different readers ({who})"
+        readers += f": {', '.join(keys)}"
+    return f"have different readers ({readers})"
 
 
-def _copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
+def _count_copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int]:
     """For each run, how many of its answers another run has at the same cost, to the last digit of
     the seconds.
 
     Copies of a whole run are one run, so their answers do not count as copied.
     """
-    hashes_by_id = {identity(run): checks.examined(run).spent for run in runs}
-    hashes = np.concatenate(list(hashes_by_id.values()))
-    values, counts = np.unique(hashes[hashes != 0], return_counts=True)  # 0 is unknown
-    shared = values[counts > 1]
-    return [int(np.isin(checks.examined(run).spent, shared).sum()) for run in runs]
+    hashes_by_run = {run_identity(run): checks.examined(run).answers_with_costs for run in runs}
+    all_hashes = np.concatenate(list(hashes_by_run.values()))
+    distinct_hashes, counts = np.unique(
+        all_hashes[all_hashes != 0], return_counts=True
+    )  # 0 is unknown
+    hashes_of_several_runs = distinct_hashes[counts > 1]
+    return [
+        int(np.isin(checks.examined(run).answers_with_costs, hashes_of_several_runs).sum())
+        for run in runs
+    ]
 
 
-def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> list[str | None]:
+def notes_on_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> list[str | None]:
     """For each run, a sentence on its versions that are not those of most runs of its data set, and
     on costs that are measured otherwise; None where there is nothing to say.
 
@@ -337,33 +367,33 @@ def other_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> l
         runs: The runs of a table.
         checks: What was found in their records; by default they are read for it.
     """
-    usual = _usual_runs(runs, checks or Checks())
-    by_dataset: dict[str, list[dict[str, str]]] = {}
-    made = []
+    typical_positions = _typical_runs(runs, checks or Checks())
+    versions_by_dataset: dict[str, list[dict[str, str]]] = {}
+    versions_of_runs = []
     for run in runs:
-        versions = made_with(run)
+        versions = run_versions(run)
         versions.pop("rows", None)
-        made.append(versions)
-        by_dataset.setdefault(run.config.dataset.name, []).append(versions)
-    usual_versions: dict[str, dict[str, str]] = {}
-    for dataset, of_dataset in by_dataset.items():
-        usual_versions[dataset] = max(of_dataset, key=of_dataset.count)
+        versions_of_runs.append(versions)
+        versions_by_dataset.setdefault(run.config.dataset.name, []).append(versions)
+    typical_versions: dict[str, dict[str, str]] = {}
+    for dataset, versions_of_dataset in versions_by_dataset.items():
+        typical_versions[dataset] = max(versions_of_dataset, key=versions_of_dataset.count)
     sentences: list[str | None] = []
-    for run, versions, label in zip(runs, made, facts.labels(runs), strict=True):
+    for run, versions, label in zip(runs, versions_of_runs, facts.run_labels(runs), strict=True):
         dataset = run.config.dataset.name
-        others = "most runs"
-        if len(by_dataset[dataset]) == 2:
-            others = "the other run"
+        other_runs = "most runs"
+        if len(versions_by_dataset[dataset]) == 2:
+            other_runs = "the other run"
         parts = [
-            *_other_version_sentences(label, versions, usual_versions[dataset], others),
-            *_cost_sentences(run, runs[usual[dataset]], label),
+            *_version_sentence(label, versions, typical_versions[dataset], other_runs),
+            *_notes_on_costs(run, runs[typical_positions[dataset]], label),
         ]
         sentences.append("; ".join(parts) or None)
     return sentences
 
 
-def _other_version_sentences(
-    label: str, versions: dict[str, str], usual: dict[str, str], others: str
+def _version_sentence(
+    label: str, versions: dict[str, str], typical: dict[str, str], other_runs: str
 ) -> list[str]:
     """One sentence on the versions in which a run differs from most; [] for none.
 
@@ -372,19 +402,19 @@ def _other_version_sentences(
     Args:
         label: Its name in tables.
         versions: What the run was made with, package -> version.
-        usual: What most runs of its data set were made with.
-        others: What the sentence calls those: "most runs" or "the other run".
+        typical: What most runs of its data set were made with.
+        other_runs: What the sentence calls those: "most runs" or "the other run".
     """
     parts = []
     for key, version in versions.items():
-        if version != usual.get(key, version):
-            parts.append(f"{key} {version} ({others}: {usual[key]})")
+        if version != typical.get(key, version):
+            parts.append(f"{key} {version} ({other_runs}: {typical[key]})")
     if not parts:
         return []
     return [f"{label} was made with {', '.join(parts)}"]
 
 
-def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
+def _notes_on_costs(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     """Sentences on costs that are measured otherwise than in another run, and on differing settings
     that nobody classified; [] where the two have other models or applications.
 
@@ -395,27 +425,27 @@ def _cost_sentences(run: StoredRun, base: StoredRun, label: str) -> list[str]:
     """
     if run is base or facts.is_imported(run) or facts.is_imported(base):
         return []
-    if run.config.model.name != base.config.model.name or _has_application(run, base):
+    if run.config.model.name != base.config.model.name or _one_is_application(run, base):
         return []
     costs = []
-    unknown = []
-    for one in differences(run, base):
-        if _is_measured(one):
-            costs.append(str(one))
-        elif one.kind == "not checked":
-            unknown.append(str(one))
+    not_checked = []
+    for difference in differences(run, base):
+        if _changes_measured_costs(difference):
+            costs.append(str(difference))
+        elif difference.kind == "not checked":
+            not_checked.append(str(difference))
     sentences = []
     if costs:
         sentences.append(f"costs of {label} are measured otherwise ({', '.join(costs)})")
-    if unknown:
-        sentences.append(f"{label}: not checked: {', '.join(unknown)}")
+    if not_checked:
+        sentences.append(f"{label}: not checked: {', '.join(not_checked)}")
     return sentences
 
 
-def _is_measured(one: Difference) -> bool:
+def _changes_measured_costs(difference: Difference) -> bool:
     """Whether a difference changes how costs are measured; prices are left out, as
     reports/prices.py compares them over all runs."""
-    return one.kind == "cost" and not one.key.startswith(("model.price.", "currency"))
+    return difference.kind == "cost" and not difference.key.startswith(("model.price.", "currency"))
 
 
 def record_notes(run: StoredRun, checks: Checks) -> list[str]:
@@ -427,14 +457,14 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
         run: A stored run.
         checks: Holds what was found in its records, or reads them.
     """
-    notes = checks.misfit_notes(run)
-    shown = {facts.headline(run), facts.first_score(run), _RECALL}
-    for name in sorted(shown.intersection(facts.score_names(run))):
+    notes = checks.inconsistency_notes(run)
+    shown_scores = {facts.headline_score(run), facts.first_score(run), _EVIDENCE_RECALL}
+    for name in sorted(shown_scores.intersection(facts.score_names(run))):
         problem = checks.rescored(run, name).problem
         if problem is not None:
             notes.append(f"does not fit: {problem}")
     for phrase in checks.unchecked(run):
-        if _NOTED.fullmatch(phrase) and run.summary.is_finished:
+        if _NOTED_IN_TABLES.fullmatch(phrase) and run.summary.is_finished:
             notes.append(f"not checked: {phrase}")
     return notes
 
@@ -446,36 +476,44 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
     Raises:
         UserError: Runs over the same rows have no question in common.
     """
-    common: dict[_Rows, frozenset[str]] = {}
+    common_ids: dict[_RowsKey, frozenset[str]] = {}
     for run in runs:
-        _, ids = question_set(run)
-        common[_rows(run)] = common.get(_rows(run), ids) & ids
-    empty = [dataset for (dataset, _), ids in common.items() if not ids]
-    if empty:
-        raise UserError(f"--common: the runs over {', '.join(empty)} have no question in common")
-    return [_reduced(run, common[_rows(run)]) for run in runs]
+        rows_key = _rows_key(run)
+        ids = question_ids(run)
+        common_ids[rows_key] = common_ids.get(rows_key, ids) & ids
+    datasets_without_common = []
+    for rows_key, ids in common_ids.items():
+        if not ids:
+            datasets_without_common.append(rows_key.dataset)
+    if datasets_without_common:
+        names = ", ".join(datasets_without_common)
+        raise UserError(f"--common: the runs over {names} have no question in common")
+    return [_with_questions(run, common_ids[_rows_key(run)]) for run in runs]
 
 
-_Rows = tuple[str, str | None]
-"""Data set, and fingerprint of its rows."""
+class _RowsKey(NamedTuple):
+    """The name of a data set, and the hash of the rows that were read of it."""
+
+    dataset: str
+    rows_hash: str | None
 
 
-def _rows(run: StoredRun) -> _Rows:
-    """The data set of a run and the fingerprint of its rows, equal for runs over equal rows."""
-    return run.config.dataset.name, facts.fingerprint(run)
+def _rows_key(run: StoredRun) -> _RowsKey:
+    """The data set and rows of a run, equal for runs over equal rows."""
+    return _RowsKey(run.config.dataset.name, facts.rows_fingerprint(run))
 
 
-def _reduced(run: StoredRun, ids: frozenset[str]) -> StoredRun:
+def _with_questions(run: StoredRun, ids: frozenset[str]) -> StoredRun:
     """The run with only the questions `ids` and a note that says so; unchanged where it has no
     others."""
-    shared = [record for record in run.records if record.question_id in ids]
-    if len(shared) == len(run.records):
+    kept_records = [record for record in run.records if record.question_id in ids]
+    if len(kept_records) == len(run.records):
         return run
     note = (
-        f"reduced to the {len(shared)} of {len(run.records)} questions that every run was asked "
-        "(--common)"
+        f"reduced to the {len(kept_records)} of {len(run.records)} questions that every run was "
+        "asked (--common)"
     )
-    return replace(run, records=shared, whole_run=run, notes=(*run.notes, note))
+    return replace(run, records=kept_records, whole_run=run, notes=(*run.notes, note))
 
 
 @dataclass(frozen=True)
@@ -500,17 +538,18 @@ def shared_questions(run: StoredRun, base: StoredRun) -> SharedQuestions:
     """
     run = run.whole_run or run
     base = base.whole_run or base
-    size = _size(run)
-    base_size = _size(base)
-    number = len(same_questions(run, base))
+    n_questions = _count_questions(run)
+    n_base_questions = _count_questions(base)
+    n_shared = len(same_question_ids(run, base))
     sentence = (
-        f"{run.config.dataset.name}: {_who(run)} and {_who(base)} share {number} questions (id, "
-        f"question and a right answer) of {size} and {base_size}"
+        f"{run.config.dataset.name}: {_run_in_words(run)} and {_run_in_words(base)} share "
+        f"{n_shared} questions (id, question and a right answer) of {n_questions} and "
+        f"{n_base_questions}"
     )
-    return SharedQuestions(number, max(size, base_size), sentence)
+    return SharedQuestions(n_shared, max(n_questions, n_base_questions), sentence)
 
 
-def _size(run: StoredRun) -> int:
+def _count_questions(run: StoredRun) -> int:
     """The number of questions of a run; of an imported one, those that the import left out count
     too."""
     questions = None
@@ -519,25 +558,25 @@ def _size(run: StoredRun) -> int:
     return questions or len(run.records)
 
 
-def _who(run: StoredRun) -> str:
+def _run_in_words(run: StoredRun) -> str:
     """A run in a sentence: "bm25 with llama-8b"; an application has no model."""
     if facts.is_application(run):
         return run.config.method.name
     return f"{run.config.method.name} with {facts.model_name(run)}"
 
 
-def same_questions(run: StoredRun, base: StoredRun) -> set[str]:
+def same_question_ids(run: StoredRun, base: StoredRun) -> set[str]:
     """Ids that stand for the same question in both runs.
 
     Of an id that both have, question text and right answers must agree as far as both runs hold
     them.
     """
     base_texts = _texts_by_question(base)
-    same = set()
+    same_ids = set()
     for question_id, texts in _texts_by_question(run).items():
         if question_id in base_texts and texts.may_be(base_texts[question_id]):
-            same.add(question_id)
-    return same
+            same_ids.add(question_id)
+    return same_ids
 
 
 @dataclass(frozen=True)
@@ -557,18 +596,18 @@ class _QuestionTexts:
 
 def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:
     """Question id -> its text and gold answers, as the run recorded them."""
-    found = {}
+    texts = {}
     for record in run.records_with_texts:
         answers = record.gold_answers
-        found[record.question_id] = _QuestionTexts(record.question, answers)
-    return found
+        texts[record.question_id] = _QuestionTexts(record.question, answers)
+    return texts
 
 
 def _may_be_equal(texts: Sequence[str | None], others: Sequence[str | None]) -> bool:
     """Whether two lists have a text in common after normalising, or either list has no known
     text."""
-    given = list(filter(None, texts))
-    others_given = list(filter(None, others))
-    if not given or not others_given:
+    known_texts = [text for text in texts if text]
+    known_others = [text for text in others if text]
+    if not known_texts or not known_others:
         return True
-    return any(exact(text, other) for text, other in product(given, others_given))
+    return any(exact(text, other) for text, other in product(known_texts, known_others))

@@ -48,13 +48,13 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
 from reports.columns import PAIRED, pick_columns, sections
-from reports.comparability import same_questions, shared_questions
+from reports.comparability import same_question_ids, shared_questions
 from reports.config_difference import brief_difference, config_difference
-from reports.copies import reproduction
+from reports.copies import reproduction_note
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.run_notes import run_notes
-from reports.run_pairs import RunPair, compared_score, objections, pairs_with_reference
-from reports.run_records import failed_ids, values_of
+from reports.run_pairs import RunPair, choose_score, comparison_problems, pairs_with_reference
+from reports.run_records import failed_ids, values_in_order
 from reports.section import Section
 from reports.table_formats import render, render_sections
 from reports.table_row import TableRow
@@ -63,7 +63,7 @@ _LEGEND = (
     "difference with its 95 % interval (by document; by question where passages are retrieved or "
     "all pages of a folder are one document)"
 )
-_RENAMED = {
+_COLUMNS_OF_BOTH_TABLES = {
     "score": "paired.score",
     "n": "paired.n",
     "documents": "paired.documents",
@@ -186,91 +186,93 @@ def paired_rows(
     """
     facts.check_runs(runs)
     checks = checks or Checks()
-    found: list[_Comparison] = []
-    headlines = facts.common_headlines(runs)
+    compared_pairs: list[_ComparedPair] = []
+    headlines = facts.common_headline_scores(runs)
     for pair in pairs_with_reference(runs, reference):
-        name = compared_score(pair, score or headlines[pair.dataset])
-        found.append(_Comparison(pair, name, objections(pair, name, checks)))
+        score_name = choose_score(pair, score or headlines[pair.dataset])
+        compared_pairs.append(
+            _ComparedPair(pair, score_name, comparison_problems(pair, score_name, checks))
+        )
     if not force:
-        _check_alike(found)
-    tested = list(map(_test, found))
-    adjusted = holm([each.test.p for each in tested])
+        _check_no_problems(compared_pairs)
+    tested_pairs = list(map(_test_pair, compared_pairs))
+    corrected_p = holm([tested.test.p for tested in tested_pairs])
     rows = []
-    for each, p_holm in zip(tested, adjusted, strict=True):
-        rows.append(_row(each, p_holm, len(found), checks))
+    for tested, p_holm in zip(tested_pairs, corrected_p, strict=True):
+        rows.append(_paired_row(tested, p_holm, len(compared_pairs), checks))
     return rows
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _ComparedPair:
     """A pair of runs that is compared.
 
     Args:
         pair: The two runs.
         score: The name of the score.
-        objections: What speaks against comparing them, a sentence each.
+        problems: What speaks against comparing them, a sentence each.
     """
 
     pair: RunPair
     score: str
-    objections: Sequence[str]
+    problems: Sequence[str]
 
 
-def _check_alike(comparisons: Sequence[_Comparison]) -> None:
+def _check_no_problems(compared_pairs: Sequence[_ComparedPair]) -> None:
     """Raise UserError, with all reasons, where runs must not be compared."""
     problems: dict[str, None] = {}
-    for one in comparisons:
-        problems.update(dict.fromkeys(one.objections))
+    for compared in compared_pairs:
+        problems.update(dict.fromkeys(compared.problems))
     if not problems:
         return
-    head = "these runs differ in more than the method:"
-    listed = [f"  - {problem}" for problem in problems]
-    end = "Run them alike, or compare them as they are with --force."
-    raise UserError("\n".join([head, *listed, end]))
+    start = "these runs differ in more than the method:"
+    lines = [f"  - {problem}" for problem in problems]
+    advice = "Run them alike, or compare them as they are with --force."
+    raise UserError("\n".join([start, *lines, advice]))
 
 
 @dataclass(frozen=True)
-class _PairedScores:
+class _ScoresInCommon:
     """The scores of two runs on the questions that both have a score for.
 
     Args:
         questions: The ids of these questions.
-        ours: The score of the run on each.
-        theirs: The score of the reference on each.
+        run_scores: The score of the run on each.
+        base_scores: The score of the reference on each.
         clusters: The cluster of each, a number.
     """
 
     questions: Sequence[str]
-    ours: Sequence[float]
-    theirs: Sequence[float]
+    run_scores: Sequence[float]
+    base_scores: Sequence[float]
     clusters: Sequence[int]
 
     def differences(self) -> list[float]:
         """The score of the run minus that of the reference, a question each."""
-        return list(map(operator.sub, self.ours, self.theirs))
+        return list(map(operator.sub, self.run_scores, self.base_scores))
 
 
 @dataclass(frozen=True)
 class _TestedPair:
     """A comparison, the scores that it is about, and the test of run minus reference."""
 
-    comparison: _Comparison
-    scores: _PairedScores
+    compared: _ComparedPair
+    scores: _ScoresInCommon
     test: PairedTest
 
 
-def _test(comparison: _Comparison) -> _TestedPair:
+def _test_pair(compared: _ComparedPair) -> _TestedPair:
     """Test the scores on the questions that both runs have a score for.
 
     Raises:
         UserError: There is none.
     """
-    scores = _paired_scores(comparison)
-    test = paired_test(scores.ours, scores.theirs, scores.clusters)
-    return _TestedPair(comparison, scores, test)
+    scores = _scores_in_common(compared)
+    test = paired_test(scores.run_scores, scores.base_scores, scores.clusters)
+    return _TestedPair(compared, scores, test)
 
 
-def _row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks) -> PairedRow:
+def _paired_row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks) -> PairedRow:
     """The row of a tested pair, with its means and notes.
 
     Args:
@@ -279,22 +281,22 @@ def _row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks) -> Pa
         n_tests: How many pairs are tested.
         checks: What was found in the records of both.
     """
-    pair = tested.comparison.pair
+    pair = tested.compared.pair
     scores = tested.scores
     return PairedRow(
         pair=pair,
-        score=tested.comparison.score,
-        mean=sum(scores.ours) / len(scores.ours),
-        reference_mean=sum(scores.theirs) / len(scores.theirs),
+        score=tested.compared.score,
+        mean=sum(scores.run_scores) / len(scores.run_scores),
+        reference_mean=sum(scores.base_scores) / len(scores.base_scores),
         test=tested.test,
         p_holm=p_holm,
         detectable=detectable_difference(scores.differences(), scores.clusters, n_tests),
         changed=config_difference(pair.run, pair.base),
-        notes=_notes(tested.comparison, scores, checks),
+        notes=_notes_on_pair(tested.compared, scores, checks),
     )
 
 
-def _paired_scores(comparison: _Comparison) -> _PairedScores:
+def _scores_in_common(compared: _ComparedPair) -> _ScoresInCommon:
     """The scores of both runs on the questions that both have a score for.
 
     Where one was made by another tool, only questions with the same text and right answers count.
@@ -302,55 +304,57 @@ def _paired_scores(comparison: _Comparison) -> _PairedScores:
     Raises:
         UserError: There is no such question.
     """
-    pair = comparison.pair
-    ours = facts.scored(pair.run, comparison.score).by_question()
-    reference = facts.scored(pair.base, comparison.score)
-    theirs = reference.by_question()
+    pair = compared.pair
+    run_scores = facts.score_values(pair.run, compared.score).by_question()
+    base_values = facts.score_values(pair.base, compared.score)
+    base_scores = base_values.by_question()
     # The reference's documents say which questions belong together; both runs saw the same ones
     # unless forced.
-    clusters = reference.clusters_by_question()
-    shared = ours.keys() & theirs.keys()
+    clusters = base_values.clusters_by_question()
+    shared_ids = run_scores.keys() & base_scores.keys()
     if pair.has_imported_run:
-        shared &= same_questions(pair.run, pair.base)
-    common = [question for question in reference.ids if question in shared]
-    if not common:
+        shared_ids &= same_question_ids(pair.run, pair.base)
+    common_ids = [question for question in base_values.ids if question in shared_ids]
+    if not common_ids:
         raise UserError(
             f"{pair.names} on {pair.dataset} have no scored question in common: nothing to compare"
         )
-    return _PairedScores(
-        questions=common,
-        ours=values_of(ours, common),
-        theirs=values_of(theirs, common),
-        clusters=values_of(clusters, common),
+    return _ScoresInCommon(
+        questions=common_ids,
+        run_scores=values_in_order(run_scores, common_ids),
+        base_scores=values_in_order(base_scores, common_ids),
+        clusters=values_in_order(clusters, common_ids),
     )
 
 
-def _notes(comparison: _Comparison, scores: _PairedScores, checks: Checks) -> list[str]:
+def _notes_on_pair(compared: _ComparedPair, scores: _ScoresInCommon, checks: Checks) -> list[str]:
     """What a reader of the difference must know, a sentence each.
 
     Args:
-        comparison: What is compared.
+        compared: What is compared.
         scores: The scores of both runs.
         checks: What was found in the records of both.
     """
-    pair = comparison.pair
-    notes = [f"compared all the same: {problem}" for problem in comparison.objections]
-    same = reproduction(pair.run, pair.base)
-    if same is not None:
-        notes.append(f"{pair.names}: {same}")
+    pair = compared.pair
+    notes = [f"compared all the same: {problem}" for problem in compared.problems]
+    reproduced = reproduction_note(pair.run, pair.base)
+    if reproduced is not None:
+        notes.append(f"{pair.names}: {reproduced}")
     if pair.has_imported_run:
-        shared = shared_questions(pair.run, pair.base).sentence
-        notes.append(f"{shared}; prompt, seed and weights of an imported run are not compared")
+        shared_sentence = shared_questions(pair.run, pair.base).sentence
+        notes.append(
+            f"{shared_sentence}; prompt, seed and weights of an imported run are not compared"
+        )
     for run, label in pair.labelled:
         notes += [f"{label}: {note}" for note in run_notes(run)]
     for run, label in pair.labelled:
-        if not checks.rescored(run, comparison.score).all_checked:
+        if not checks.rescored(run, compared.score).all_checked:
             notes.append(f"{label}: {NOT_CHECKED}")
-    notes += _without_failures(pair, scores)
+    notes += _note_without_failures(pair, scores)
     return notes
 
 
-def _without_failures(pair: RunPair, scores: _PairedScores) -> list[str]:
+def _note_without_failures(pair: RunPair, scores: _ScoresInCommon) -> list[str]:
     """One sentence with the difference over the questions that both answered.
 
         -> ["bm25 minus full-context: -6.2 over the 18 of 20 questions that both answered"]
@@ -358,16 +362,16 @@ def _without_failures(pair: RunPair, scores: _PairedScores) -> list[str]:
     [] where both answered all questions, or none.
     """
     failed = failed_ids(pair.run) | failed_ids(pair.base)
-    answered = []
+    answered_by_both = []
     for question, difference in zip(scores.questions, scores.differences(), strict=True):
         if question not in failed:
-            answered.append(difference)
-    n = len(scores.questions)
-    if not 0 < len(answered) < n:
+            answered_by_both.append(difference)
+    n_questions = len(scores.questions)
+    if not 0 < len(answered_by_both) < n_questions:
         return []
-    points = f"{100 * sum(answered) / len(answered):+.1f}"
-    over = f"over the {len(answered)} of {n} questions that both answered"
-    return [f"{pair.label} minus {pair.base_label}: {points} {over}"]
+    points = f"{100 * sum(answered_by_both) / len(answered_by_both):+.1f}"
+    questions = f"over the {len(answered_by_both)} of {n_questions} questions that both answered"
+    return [f"{pair.label} minus {pair.base_label}: {points} {questions}"]
 
 
 @dataclass(frozen=True)
@@ -390,39 +394,39 @@ class SideBySide:
 
         A reference has no difference; without pairs, the frame is that of the means.
         """
-        means = as_frame(self.rows)
+        frame_of_means = as_frame(self.rows)
         if self.pairs is None:
-            return means
+            return frame_of_means
         # As the rows call the data set: folders that are called alike have more in their names.
-        names = {facts.run_key(row.run): row.dataset for row in self.rows}
+        dataset_names = {facts.run_key(row.run): row.dataset for row in self.rows}
         cells = []
         for pair in self.pairs:
             row = pair.cells()
-            row["dataset"] = names[pair.key]
+            row["dataset"] = dataset_names[pair.key]
             cells.append(row)
         differences = facts.as_floats(pd.DataFrame(cells))
-        renamed = differences.rename(columns=_RENAMED)
+        renamed = differences.rename(columns=_COLUMNS_OF_BOTH_TABLES)
         paired = renamed.drop(columns=["model", "method"])
-        return means.merge(paired, on=["dataset", "run"], how="left")
+        return frame_of_means.merge(paired, on=["dataset", "run"], how="left")
 
     def render(
-        self, form: str, columns: Sequence[str] | None = None, width: int | None = None
+        self, table_format: str, columns: Sequence[str] | None = None, width: int | None = None
     ) -> str:
         """Both tables as text; in csv and json they are joined to one.
 
         Args:
-            form: One of reports.table_formats.FORMATS.
+            table_format: One of reports.table_formats.FORMATS.
             columns: Of the means, as in reports.columns.sections; csv and json hold all of them by
                 default.
             width: Columns of the terminal, as in reports.table_formats.render.
         """
-        if form in ("csv", "json"):
+        if table_format in ("csv", "json"):
             table = self.joined()
             if columns:
                 table = pick_columns(table, columns, self.score)
-            return render(table, form)
-        means = sections(as_frame(self.rows), columns, self.score)
-        return render_sections([*means, *self.paired()], form, width)
+            return render(table, table_format)
+        mean_sections = sections(as_frame(self.rows), columns, self.score)
+        return render_sections([*mean_sections, *self.paired()], table_format, width)
 
     def paired(self) -> list[Section]:
         """The differences, a section a data set, with a legend.
@@ -431,14 +435,17 @@ class SideBySide:
         """
         if self.pairs is None:
             return []
-        below: set[str] = set()
+        notes_of_means: set[str] = set()
         for row in self.rows:
-            below.update(f"{row.label}: {note}" for note in row.notes)
+            notes_of_means.update(f"{row.label}: {note}" for note in row.notes)
         by_dataset: dict[str, list[PairedRow]] = {}
         for pair in self.pairs:
             by_dataset.setdefault(pair.pair.dataset, []).append(pair)
         legend = self._legend(self.pairs)
-        return [_section(by_dataset[dataset], legend, below) for dataset in sorted(by_dataset)]
+        return [
+            _dataset_section(by_dataset[dataset], legend, notes_of_means)
+            for dataset in sorted(by_dataset)
+        ]
 
     def _legend(self, pairs: Sequence[PairedRow]) -> str:
         """One sentence on what the columns of the differences mean."""
@@ -454,17 +461,17 @@ class SideBySide:
         return legend
 
 
-def _section(pairs: Sequence[PairedRow], legend: str, below: set[str]) -> Section:
+def _dataset_section(pairs: Sequence[PairedRow], legend: str, notes_of_means: set[str]) -> Section:
     """The differences of one data set as a titled table, without the model where all have one.
 
     Args:
         pairs: The rows of the data set, one or more.
         legend: The first note of every row.
-        below: Notes that stand below another table, and are left out here.
+        notes_of_means: Notes that stand below another table, and are left out here.
     """
     rows = []
     for pair in pairs:
-        notes = [note for note in pair.notes if note not in below]
+        notes = [note for note in pair.notes if note not in notes_of_means]
         cells = pair.cells()
         cells["changed"] = _changed_note(pair.pair)
         cells["notes"] = (legend, *notes)
@@ -473,16 +480,16 @@ def _section(pairs: Sequence[PairedRow], legend: str, below: set[str]) -> Sectio
     columns = list(PAIRED)
     if table["model"].nunique() == 1:
         columns.remove("model")
-    chosen = []
+    chosen_columns = []
     for name in (*columns, "changed", "notes"):
-        ends = (name, f"{name}.low", f"{name}.high")
-        chosen += [column for column in ends if column in table.columns]
-    first = pairs[0]
+        names = (name, f"{name}.low", f"{name}.high")
+        chosen_columns += [column for column in names if column in table.columns]
+    first_row = pairs[0]
     title = (
-        f"{first.pair.dataset}: {first.score} minus that of {first.pair.base_label}, "
+        f"{first_row.pair.dataset}: {first_row.score} minus that of {first_row.pair.base_label}, "
         "on the same questions"
     )
-    return Section(title, table[chosen], named_columns=())
+    return Section(title, table[chosen_columns], named_columns=())
 
 
 def _changed_note(pair: RunPair) -> tuple[str, ...]:
@@ -525,7 +532,7 @@ def side_by_side(
     runs = with_distinct_names(runs)
     checks = Checks()
     pairs = None
-    if reference is not None or len(facts.by_dataset(runs)) < len(runs):
+    if reference is not None or len(facts.runs_by_dataset(runs)) < len(runs):
         pairs = paired_rows(runs, reference=reference, score=score, force=force, checks=checks)
     rows = table_rows(runs, convention=convention, reference=reference or REFERENCE, checks=checks)
     return SideBySide(best_first(rows, score), pairs, score)

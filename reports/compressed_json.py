@@ -41,18 +41,18 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value in ("", {}, [])
 
 
-def cut_text(text: str, longest: int, whole: int | None = None) -> str:
-    """A text cut to `longest` characters, followed by its length where it was cut.
+def cut_text(text: str, max_characters: int, n_characters: int | None = None) -> str:
+    """A text cut to `max_characters` characters, followed by its length where it was cut.
 
         ("abcdef", 3)       -> "abc … (6 characters)"
 
     Args:
         text: The text, or the start of it.
-        longest: Characters that are shown.
-        whole: The length of the whole text, where `text` is its start.
+        max_characters: Characters that are shown.
+        n_characters: The length of the whole text, where `text` is its start.
     """
-    if whole is None:
-        whole = len(text)
-    if whole <= longest:
+    if n_characters is None:
+        n_characters = len(text)
+    if n_characters <= max_characters:
         return text
-    return f"{text[:longest]} … ({whole} characters)"
+    return f"{text[:max_characters]} … ({n_characters} characters)"

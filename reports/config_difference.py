@@ -13,15 +13,15 @@ from harness.storage.paths import without_home
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig, StoredSystemPrompt
 from reports import facts
-from reports.settings import code_hash, made_with
+from reports.settings import own_code_hash, run_versions
 
 _UNSET = object()
 # Neither changes a prediction: a larger limit continues the same folder, origins tell where a value
 # came from.
-_NOT_COMPARED = ("origins", "limit", "keep_prompts")
+_KEYS_NOT_COMPARED = ("origins", "limit", "keep_prompts")
 # Where something lies, runs or is kept: the fingerprint says whether the rows are the same,
 # wherever their file is.
-_PLACES = re.compile(
+_PATH_KEYS = re.compile(
     r"dataset\.(data|keep_texts)|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size)"
 )
 
@@ -33,18 +33,24 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
 
     Where one of the runs is an imported one, only settings that both have are compared.
     """
-    ours = _compared_settings(run.config)
-    theirs = _compared_settings(base.config)
+    run_settings = _compared_settings(run.config)
+    base_settings = _compared_settings(base.config)
     if facts.is_imported(run) or facts.is_imported(base):
-        shared = [key for key in ours if key in theirs and key != "dataset.scorers"]
-        return _differing(ours, theirs, shared)
-    same_code = ours["method.implementation"] == theirs["method.implementation"]
-    ours |= _versions(run, base)
-    theirs |= _versions(base, run)
-    if same_code:
-        ours["code"] = code_hash(run)
-        theirs["code"] = code_hash(base)
-    return _differing(ours, theirs, dict.fromkeys([*ours, *theirs]))
+        shared_keys = [
+            key for key in run_settings if key in base_settings and key != "dataset.scorers"
+        ]
+        return _differing_lines(run_settings, base_settings, shared_keys)
+    same_implementation = (
+        run_settings["method.implementation"] == base_settings["method.implementation"]
+    )
+    run_settings |= _compared_versions(run, base)
+    base_settings |= _compared_versions(base, run)
+    if same_implementation:
+        run_settings["code"] = own_code_hash(run)
+        base_settings["code"] = own_code_hash(base)
+    return _differing_lines(
+        run_settings, base_settings, dict.fromkeys([*run_settings, *base_settings])
+    )
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
@@ -54,19 +60,19 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
     only one run has. For two runs of one method, the method's name is left out if anything else
     differs.
     """
-    differences = config_difference(run, base)
+    lines = config_difference(run, base)
     # Runs of the first edition hold the name of the class; it counts as today's name.
     method = short_name(str(run.config.method.implementation))
     if method == short_name(str(base.config.method.implementation)):
-        without_name = [line for line in differences if not line.startswith("method.name:")]
-        return without_name or differences
-    left_out = {"method"}
-    for part in ("encoder", "reranker"):
-        ours = run.config.encoder_of(part)
-        theirs = base.config.encoder_of(part)
-        if (ours is None) != (theirs is None):
-            left_out.add(part)
-    return [line for line in differences if line.partition(".")[0] not in left_out]
+        lines_without_name = [line for line in lines if not line.startswith("method.name:")]
+        return lines_without_name or lines
+    left_out_parts = {"method"}
+    for role in ("encoder", "reranker"):
+        run_part = run.config.encoder_of(role)
+        base_part = base.config.encoder_of(role)
+        if (run_part is None) != (base_part is None):
+            left_out_parts.add(role)
+    return [line for line in lines if line.partition(".")[0] not in left_out_parts]
 
 
 def _compared_settings(config: StoredConfig) -> dict[str, object]:
@@ -75,7 +81,7 @@ def _compared_settings(config: StoredConfig) -> dict[str, object]:
     -> {"method.name": "bm25", "method.params.k": 5, "dataset.name": "musique", ...}
     """
     values = config.to_json()
-    for name in _NOT_COMPARED:
+    for name in _KEYS_NOT_COMPARED:
         values.pop(name, None)
     settings: dict[str, object] = flatten(without_home(values))
     if config.method.implementation is not None:
@@ -83,7 +89,7 @@ def _compared_settings(config: StoredConfig) -> dict[str, object]:
     settings.pop("method.mark", None)
     if config.system_prompt is not None:
         settings = _with_system_prompt(settings, config.system_prompt)
-    return {key: value for key, value in settings.items() if not _PLACES.fullmatch(key)}
+    return {key: value for key, value in settings.items() if not _PATH_KEYS.fullmatch(key)}
 
 
 def _with_system_prompt(
@@ -97,46 +103,46 @@ def _with_system_prompt(
         settings: The settings, by keys with dots.
         system: The run's system prompt.
     """
-    found: dict[str, object] = {"system prompt": f"{system.name}: {system.text}"}
+    merged: dict[str, object] = {"system prompt": f"{system.name}: {system.text}"}
     for key, value in settings.items():
         is_turn = key.startswith("method.params.prompts.") and key.endswith(".system")
-        repeats = is_turn and value == system.text
-        if not repeats and not key.startswith("system_prompt."):
-            found[key] = value
-    return found
+        repeats_system_prompt = is_turn and value == system.text
+        if not repeats_system_prompt and not key.startswith("system_prompt."):
+            merged[key] = value
+    return merged
 
 
-def _versions(run: StoredRun, base: StoredRun) -> dict[str, str]:
+def _compared_versions(run: StoredRun, base: StoredRun) -> dict[str, str]:
     """What the run was made with, {"made with torch": "2.4.0"}, without its rows and without the
     weights of a model that only this run has."""
-    versions = made_with(run)
-    others = made_with(base)
-    found = {}
+    versions = run_versions(run)
+    base_versions = run_versions(base)
+    compared = {}
     for key, version in versions.items():
         if key == "rows":
             continue
-        if key.startswith("weights ") and key not in others:
+        if key.startswith("weights ") and key not in base_versions:
             continue
-        found[f"made with {key}"] = version
-    return found
+        compared[f"made with {key}"] = version
+    return compared
 
 
-def _differing(
-    ours: Mapping[str, object], theirs: Mapping[str, object], keys: Iterable[str]
+def _differing_lines(
+    run_settings: Mapping[str, object], base_settings: Mapping[str, object], keys: Iterable[str]
 ) -> list[str]:
     """A line for each of these settings that differs or that one of the two runs lacks.
 
     Args:
-        ours: Key with dots -> value, of the run.
-        theirs: The same of the run that it is compared with.
+        run_settings: Key with dots -> value, of the run.
+        base_settings: The same of the run that it is compared with.
         keys: The settings to compare.
     """
     lines = []
     for key in keys:
-        value = ours.get(key, _UNSET)
-        reference = theirs.get(key, _UNSET)
-        if value != reference:
-            lines.append(f"{key}: {_value_text(value)}, reference {_value_text(reference)}")
+        value = run_settings.get(key, _UNSET)
+        base_value = base_settings.get(key, _UNSET)
+        if value != base_value:
+            lines.append(f"{key}: {_value_text(value)}, reference {_value_text(base_value)}")
     return lines
 
 

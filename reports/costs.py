@@ -1,7 +1,7 @@
 """What a run, a question and a step of a search cost, by convention (harness.cost.flops).
 
     phase_costs(run, "search").tokens     -> [812.0, 790.0, ...]      one a question answered
-    question_tflops(run)                  -> {"q1": 12.5, ...}        search, answer and share of the index
+    question_tflops(run)                  -> {"q1": 12.5, ...}     with a share of the indexes
 
     share of an index = what building it cost / questions of this run about its document
 
@@ -31,8 +31,8 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 
 TERA = 1e12
-PROBES = "of the search, probes: "
-_FULL_ONLY = (
+PROBE_NOTE_START = "of the search, probes: "
+_FULL_CONVENTION_ONLY = (
     "this run kept the FLOPs of its steps under the convention full alone: --convention full "
     "shows them"
 )
@@ -45,17 +45,17 @@ def check_convention(convention: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class PhaseCosts:
     """What one phase cost, an entry for each question (or index).
 
     All but `tflops` are empty where a run made elsewhere, or an older one, has none.
 
     Args:
-        tokens: Read and written, without cached ones.
-        tflops: 1e12 FLOPs; None where a model's shape is unknown.
-        seconds: Of the calls themselves.
-        tokens_in: Read.
-        tokens_out: Written.
+        tokens: Tokens read and written, without cached ones.
+        tflops: TFLOPs (1e12 FLOPs); None where a model's shape is unknown.
+        seconds: Seconds of the calls themselves.
+        tokens_in: Tokens read.
+        tokens_out: Tokens written.
         queued: Seconds that the calls waited (harness/cost/flops.py).
     """
 
@@ -67,11 +67,11 @@ class Costs:
     queued: Sequence[float] = ()
 
 
-_UNKNOWN = Costs([], None, [])
-_COUNTED = ("tokens_in", "tokens_out", "seconds", "queued")
+_UNKNOWN_COSTS = PhaseCosts([], None, [])
+_COST_KEYS = ("tokens_in", "tokens_out", "seconds", "queued")
 
 
-def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT_CONVENTION) -> Costs:
+def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT_CONVENTION) -> PhaseCosts:
     """Costs of a phase for each question answered or document indexed.
 
     Failed questions and indexes are left out: a half-spent cost says nothing about what an answer
@@ -85,16 +85,16 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT_CONVENTION
         convention: How FLOPs are counted.
     """
     if phase != "answer" and run.manifest.imported is not None:
-        return _UNKNOWN
+        return _UNKNOWN_COSTS
     if phase == "index":
-        return _columns(_index_usages(run), convention)
-    spent = _question_costs(run.columns, phase, convention)
+        return _costs_of_usages(_index_usages(run), convention)
+    question_costs = _question_costs(run.columns, phase, convention)
     if phase == "search" and facts.is_application(run):
-        return replace(spent, tflops=None)
-    return spent
+        return replace(question_costs, tflops=None)
+    return question_costs
 
 
-def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Costs:
+def _question_costs(columns: RecordColumns, phase: str, convention: str) -> PhaseCosts:
     """The costs of a phase, an entry for each answered question.
 
     A cost that one of them lacks is left empty for all; TFLOPs are None where some calls were not
@@ -107,46 +107,47 @@ def _question_costs(columns: RecordColumns, phase: str, convention: str) -> Cost
     """
     answered = columns.answered
     if phase not in columns.phases:
-        nothing = _values(np.zeros(int(answered.sum())))
-        return Costs(nothing, nothing, nothing, nothing, nothing, nothing)
-    has_any = columns.phases[phase] & answered
-    known = {}
-    for key in _COUNTED:
-        if columns.has_cost(phase, key)[has_any].all():
-            known[key] = _values(columns.cost(phase, key)[answered])
+        zeros = _as_floats(np.zeros(int(answered.sum())))
+        return PhaseCosts(zeros, zeros, zeros, zeros, zeros, zeros)
+    used_phase = columns.phases[phase] & answered
+    known_columns = {}
+    for key in _COST_KEYS:
+        if columns.has_cost(phase, key)[used_phase].all():
+            known_columns[key] = _as_floats(columns.cost(phase, key)[answered])
     tflops = None
     if not columns.cost(phase, "uncounted")[answered].any():
-        tflops = _values(columns.cost(phase, "flops", convention)[answered] / TERA)
-    return Costs(tokens=_tokens(columns, phase), tflops=tflops, **known)
+        tflops = _as_floats(columns.cost(phase, "flops", convention)[answered] / TERA)
+    return PhaseCosts(tokens=_tokens_by_question(columns, phase), tflops=tflops, **known_columns)
 
 
-def _tokens(columns: RecordColumns, phase: str) -> Sequence[float]:
+def _tokens_by_question(columns: RecordColumns, phase: str) -> Sequence[float]:
     """Tokens read and written in a phase by each answered question, as whole numbers; [] where they
     are not known for one of these."""
     has_in_and_out = columns.has_cost(phase, "tokens_in") & columns.has_cost(phase, "tokens_out")
-    known = has_in_and_out | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
-    if not known[columns.answered].all():
+    is_known = has_in_and_out | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
+    if not is_known[columns.answered].all():
         return []
-    parts = columns.cost(phase, "tokens_in") + columns.cost(phase, "tokens_out")
-    tokens = np.trunc(parts + columns.cost(phase, "tokens_total"))
-    return _values(tokens[columns.answered])
+    tokens_in_and_out = columns.cost(phase, "tokens_in") + columns.cost(phase, "tokens_out")
+    tokens = np.trunc(tokens_in_and_out + columns.cost(phase, "tokens_total"))
+    return _as_floats(tokens[columns.answered])
 
 
-def _values(column: Floats) -> Sequence[float]:
+def _as_floats(column: Floats) -> Sequence[float]:
     """The column as a sequence of Python floats."""
     return array("d", column.tobytes())
 
 
 def _index_usages(run: StoredRun) -> list[PhaseUsage]:
-    """What the indexes of each document cost, summed a document; failed indexes are left out."""
-    built: dict[str, Usage] = {}
+    """What the indexes of each document cost: a usage for each document, the sum over its indexes.
+    Failed indexes are left out."""
+    usage_by_document: dict[str, Usage] = {}
     for line in run.index_lines:
         if not line.failed:
-            add_usage(built.setdefault(line.document_id, {}), line.usage)
-    return [usage.get("index", {}) for usage in built.values()]
+            add_usage(usage_by_document.setdefault(line.document_id, {}), line.usage)
+    return [usage.get("index", {}) for usage in usage_by_document.values()]
 
 
-def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
+def _costs_of_usages(usages: Iterable[PhaseUsage], convention: str) -> PhaseCosts:
     """The costs of usages as columns, an entry for each usage.
 
     A cost that one of them lacks is left empty for all. The usages are read once: a run may have a
@@ -156,30 +157,30 @@ def _columns(usages: Iterable[PhaseUsage], convention: str) -> Costs:
         usages: What a phase cost, one a question or document; {} for one without calls.
         convention: How FLOPs are counted.
     """
-    columns = {key: array("d") for key in _COUNTED}
+    columns = {key: array("d") for key in _COST_KEYS}
     tokens: array[float] | None = array("d")
     tflops: array[float] | None = array("d")
     for usage in usages:
         if usage:
-            lacking = [key for key in columns if key not in usage]
-            for key in lacking:
+            missing_keys = [key for key in columns if key not in usage]
+            for key in missing_keys:
                 del columns[key]  # of a run made elsewhere
         for key, column in columns.items():
             value = cast(float, usage.get(key, 0))
             column.append(value)
-        count = tokens_of_call(usage)
-        if count is None:
+        n_tokens = tokens_of_phase(usage)
+        if n_tokens is None:
             tokens = None
         elif tokens is not None:
-            tokens.append(count)
+            tokens.append(n_tokens)
         if usage.get("uncounted"):
             tflops = None
         if tflops is not None:
-            tflops.append(_tflops(usage, convention))
-    return Costs(tokens=tokens or [], tflops=tflops, **columns)
+            tflops.append(_tflops_of_usage(usage, convention))
+    return PhaseCosts(tokens=tokens or [], tflops=tflops, **columns)
 
 
-def tokens_of_call(usage: PhaseUsage) -> int | None:
+def tokens_of_phase(usage: PhaseUsage) -> int | None:
     """Tokens read and written in a phase, {} being one without calls; None where they are not
     known.
 
@@ -192,7 +193,7 @@ def tokens_of_call(usage: PhaseUsage) -> int | None:
     return None
 
 
-def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
+def sum_search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Sequence[float]:
     """A cost of search and answer together, for each question.
 
     A run made elsewhere has all of it under `answer`, and [] for `search`; `answer` is then
@@ -200,7 +201,7 @@ def search_and_answer(search: Sequence[float], answer: Sequence[float]) -> Seque
     """
     if not search or not answer:
         return answer
-    return _values(np.asarray(search) + np.asarray(answer))
+    return _as_floats(np.asarray(search) + np.asarray(answer))
 
 
 def is_latency(run: StoredRun, queued: Sequence[float]) -> bool:
@@ -221,7 +222,7 @@ def part_costs(
     part: Literal["probes", "thinking"],
     phases: Sequence[str],
     convention: str = DEFAULT_CONVENTION,
-) -> Costs:
+) -> PhaseCosts:
     """What a part of phases cost, an entry for each answered question; empty where no usage has it.
 
     Only tokens and TFLOPs are known of a part.
@@ -234,20 +235,20 @@ def part_costs(
     """
     columns = run.columns
     if not any(columns.has_cost(phase, part).any() for phase in phases):
-        return _UNKNOWN
-    size = len(columns)
+        return _UNKNOWN_COSTS
+    n_records = len(columns)
     answered = columns.answered
-    tokens = np.zeros(size)
-    flops = np.zeros(size)
-    uncounted = np.zeros(size)
+    tokens = np.zeros(n_records)
+    flops = np.zeros(n_records)
+    uncounted = np.zeros(n_records)
     for phase in phases:
         tokens += columns.cost(phase, part, "tokens")
         flops += columns.cost(phase, part, "flops", convention)
         uncounted += columns.cost(phase, "uncounted")
     tflops = None
     if not uncounted[answered].any():
-        tflops = _values(flops[answered] / TERA)
-    return Costs(_values(tokens[answered]), tflops, [])
+        tflops = _as_floats(flops[answered] / TERA)
+    return PhaseCosts(_as_floats(tokens[answered]), tflops, [])
 
 
 def question_tflops(
@@ -279,19 +280,19 @@ def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Float
         its summary counts.
     """
 
-    def of_phase(phase: str) -> Floats | None:
+    def tflops_of_phase(phase: str) -> Floats | None:
         """TFLOPs of each question in a phase; None where some of its tokens were not counted."""
         if run.columns.cost(phase, "uncounted")[run.columns.answered].any():
             return None
         return run.columns.cost(phase, "flops", convention) / TERA
 
-    def of_index(usage: PhaseUsage) -> float | None:
+    def tflops_of_index(usage: PhaseUsage) -> float | None:
         """TFLOPs of an index; None where some of its tokens were not counted."""
         if usage.get("uncounted"):
             return None
-        return _tflops(usage, convention)
+        return _tflops_of_usage(usage, convention)
 
-    return _question_column(run, of_phase, of_index if with_index else None)
+    return _cost_column(run, tflops_of_phase, tflops_of_index if with_index else None)
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
@@ -301,13 +302,13 @@ def question_money(run: StoredRun) -> dict[str, float]:
     """
     if not is_billed(run):
         return {}
-    column = _question_column(
+    column = _cost_column(
         run, lambda phase: _phase_money(run, phase), lambda usage: money_spent(usage, run.prices)
     )
     return _by_question(run, column)
 
 
-def price_gap(run: StoredRun, total: PhaseUsage) -> str:
+def first_missing_price(run: StoredRun, total: PhaseUsage) -> str:
     """The first price that is not set, and without which the run's money is unknown.
 
         a reranker was billed, and reranker.price is not set     -> "reranker.price of the reranker"
@@ -331,46 +332,60 @@ def price_gap(run: StoredRun, total: PhaseUsage) -> str:
     return f"model.price of the {role}"
 
 
-def whole_usage(run: StoredRun) -> Usage:
+def usage_of_run(run: StoredRun) -> Usage:
     """The costs of all questions and of the indexes of a run, by phase."""
-    spent = run.columns.usage_sum()
+    usage_sums = run.columns.usage_sum()
     for line in run.index_lines:
-        add_usage(spent, line.usage)
-    return spent
+        add_usage(usage_sums, line.usage)
+    return usage_sums
 
 
 def why_money_is_unknown(run: StoredRun) -> str:
     """Why servers or an application took money that is unknown, in words; "" where they took none,
     or it is known."""
-    total = sum_phases([whole_usage(run)])
-    gap = price_gap(run, total)
-    if gap:
-        return f"{gap} is not set"
+    total = sum_phases([usage_of_run(run)])
+    missing_price = first_missing_price(run, total)
+    if missing_price:
+        return f"{missing_price} is not set"
     if total.get("money_unknown"):
         return "neither replies nor a price say it"
     return ""
 
 
 def _phase_money(run: StoredRun, phase: str) -> Floats | None:
-    """Money of a phase for each question, as harness.cost.usage.money; None where that of an
-    answered one is not known."""
+    """Money of a phase for each question; None where that of an answered question is not known.
+
+    It is what replies say ("charged"), and the tokens of each billed role times its price for
+    1,000,000 tokens, as harness.cost.prices.money counts it.
+    """
     columns = run.columns
     answered = columns.answered
     if columns.cost(phase, "money_unknown")[answered].any():
         return None
-    total = columns.cost(phase, "charged")
-    roles = [path[2] for path in columns.usage if path[:2] == (phase, "billed")]
-    for role in dict.fromkeys(roles):
+    money_of_questions = columns.cost(phase, "charged")
+    for role in _billed_roles(columns, phase):
         price = run.prices.of_role(role)
         if price is None:
             if columns.has_cost(phase, "billed", role)[answered].any():
                 return None
             continue
-        read = price["input"] * columns.cost(phase, "billed", role, "input")
-        cached = price["cached"] * columns.cost(phase, "billed", role, "cached")
-        written = price["output"] * columns.cost(phase, "billed", role, "output")
-        total += (read + cached + written) / 1e6
-    return total
+        input_money = price["input"] * columns.cost(phase, "billed", role, "input")
+        cached_money = price["cached"] * columns.cost(phase, "billed", role, "cached")
+        output_money = price["output"] * columns.cost(phase, "billed", role, "output")
+        money_of_questions += (input_money + cached_money + output_money) / 1e6
+    return money_of_questions
+
+
+def _billed_roles(columns: RecordColumns, phase: str) -> list[str]:
+    """The roles whose models a server billed in a phase, each once.
+
+    Columns of costs are keyed by their path in a usage: ("answer", "billed", "reader", "input").
+    """
+    roles: dict[str, None] = {}
+    for path in columns.usage:
+        if path[:2] == (phase, "billed"):
+            roles[path[2]] = None
+    return list(roles)
 
 
 def _by_question(run: StoredRun, column: Floats | None) -> dict[str, float]:
@@ -419,52 +434,54 @@ def run_money(run: StoredRun) -> float | None:
     judges = list(run.manifest.judges.values())
     if not is_billed(run) and not any("billed" in judge.usage for judge in judges):
         return None
-    spent = run.columns.usage_sum()
+    usage_sums = run.columns.usage_sum()
     for line in run.index_lines:
-        add_usage(spent, line.usage)
-    amounts = [money_spent(sum_phases([spent]), run.prices)]
+        add_usage(usage_sums, line.usage)
+    amounts = [money_spent(sum_phases([usage_sums]), run.prices)]
     amounts += [money_spent(judge.usage, judge.prices) for judge in judges]
-    known = [amount for amount in amounts if amount is not None]
-    if len(known) < len(amounts):
+    known_amounts = [amount for amount in amounts if amount is not None]
+    if len(known_amounts) < len(amounts):
         return None
-    return float(sum(known))
+    return float(sum(known_amounts))
 
 
 _IndexKey = tuple[str, str | None]
 """Document and question of an index; None for one that all questions share."""
-_Cost = Callable[[PhaseUsage], float | None]
+_CostOfUsage = Callable[[PhaseUsage], float | None]
 """What a phase's usage cost; None where it is not known."""
 
 
-def _question_column(
-    run: StoredRun, of_phase: Callable[[str], Floats | None], of_index: _Cost | None
+def _cost_column(
+    run: StoredRun,
+    cost_of_phase: Callable[[str], Floats | None],
+    cost_of_index: _CostOfUsage | None,
 ) -> Floats | None:
     """The cost of each question in the order of the records, nan for a failed one.
 
     Args:
         run: The run.
-        of_phase: Phase -> what it cost each question; None where that is unknown.
-        of_index: What an index cost, from its usage; None where a question pays no share of it.
+        cost_of_phase: Phase -> what it cost each question; None where that is unknown.
+        cost_of_index: What an index cost, from its usage; None where a question pays no share.
 
     Returns:
         The column; None where the cost of a phase or of an index is not known.
     """
-    searched = of_phase("search")
-    answered = of_phase("answer")
-    if searched is None or answered is None:
+    search_costs = cost_of_phase("search")
+    answer_costs = cost_of_phase("answer")
+    if search_costs is None or answer_costs is None:
         return None
-    column = np.where(run.columns.failed, np.nan, searched + answered)
-    if of_index is None:
+    column = np.where(run.columns.failed, np.nan, search_costs + answer_costs)
+    if cost_of_index is None:
         return column
-    share = _index_shares(run, of_index)
-    if share is None:
+    index_shares = _index_shares(run, cost_of_index)
+    if index_shares is None:
         return None
-    for group in _groups_by_indexes(run.columns, share):
-        column[group.records] += sum(share.get(key, 0.0) for key in group.keys)
+    for group in _groups_with_same_indexes(run.columns, index_shares):
+        column[group.records] += sum(index_shares.get(key, 0.0) for key in group.keys)
     return column
 
 
-def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
+def _index_shares(run: StoredRun, cost_of_index: _CostOfUsage) -> dict[_IndexKey, float] | None:
     """What each index costs each question that needs it: its cost over the number of these
     questions.
 
@@ -472,41 +489,50 @@ def _index_shares(run: StoredRun, cost: _Cost) -> dict[_IndexKey, float] | None:
 
     Args:
         run: The run.
-        cost: Gives the cost of an index from its usage.
+        cost_of_index: Gives the cost of an index from its usage.
 
     Returns:
         Index -> share; None where the cost of an index is not known, or documents.jsonl lacks
         some.
     """
-    usages = {line.owner: line.usage for line in run.index_lines if not line.failed}
-    indexes: dict[_IndexKey, float] = {}
-    for place, usage in usages.items():
-        built = cost(usage.get("index", {}))
-        if built is None:
+    usage_by_index = {line.owner: line.usage for line in run.index_lines if not line.failed}
+    cost_by_index: dict[_IndexKey, float] = {}
+    for index_key, usage in usage_by_index.items():
+        index_cost = cost_of_index(usage.get("index", {}))
+        if index_cost is None:
             return None
-        indexes[place] = built
+        cost_by_index[index_key] = index_cost
     n_documents = run.summary.index.documents
-    if len({document for document, _ in indexes}) < n_documents:
+    indexed_documents = {document_id for document_id, _ in cost_by_index}
+    if len(indexed_documents) < n_documents:
         return None
-    needed: Counter[_IndexKey] = Counter()
-    for group in _groups_by_indexes((run.whole_run or run).columns, indexes):
+    questions_by_index: Counter[_IndexKey] = Counter()
+    whole_run = run.whole_run or run
+    for group in _groups_with_same_indexes(whole_run.columns, cost_by_index):
         for key in group.keys:
-            if key in indexes:
-                needed[key] += len(group.records)
-    return {key: indexes[key] / n for key, n in needed.items()}
+            if key in cost_by_index:
+                questions_by_index[key] += len(group.records)
+    return {
+        key: cost_by_index[key] / n_questions for key, n_questions in questions_by_index.items()
+    }
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Records that may have needed the same indexes: their places in the run, and these indexes."""
+class _RecordGroup:
+    """Records that may have needed the same indexes.
+
+    Args:
+        records: The rows of the records in the run's columns.
+        keys: These indexes.
+    """
 
     records: NDArray[np.int64]
     keys: Sequence[_IndexKey]
 
 
-def _groups_by_indexes(
-    columns: RecordColumns, indexes: Mapping[_IndexKey, float]
-) -> Iterator[_Group]:
+def _groups_with_same_indexes(
+    columns: RecordColumns, cost_by_index: Mapping[_IndexKey, float]
+) -> Iterator[_RecordGroup]:
     """Yield the records in groups that may have needed the same indexes.
 
     A group holds the records with the same documents, read as one or not; where an index belongs to
@@ -514,25 +540,31 @@ def _groups_by_indexes(
 
     Args:
         columns: The records.
-        indexes: Index -> its cost; nothing is yielded where there is none.
+        cost_by_index: Index -> its cost; nothing is yielded where there is none.
     """
-    if not indexes:
+    if not cost_by_index:
         return
-    joined = columns.notes.where(is_joined)
-    own = np.zeros(len(columns), dtype=np.int64)
-    if any(question is not None for _, question in indexes):
-        own = np.arange(len(columns), dtype=np.int64)
-    keys = np.stack([columns.documents.positions.astype(np.int64), joined.astype(np.int64), own])
-    _, groups = np.unique(keys, axis=1, return_inverse=True)
-    groups = groups.reshape(-1)
-    order = np.argsort(groups, kind="stable")
-    for records in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        first = int(records[0])
-        documents = columns.documents.of_record(first)
-        yield _Group(records, _index_keys(columns.ids[first], documents, bool(joined[first])))
+    is_joined_record = columns.notes.where(is_joined)
+    own_group = np.zeros(len(columns), dtype=np.int64)
+    some_belong_to_a_question = any(question is not None for _, question in cost_by_index)
+    if some_belong_to_a_question:
+        own_group = np.arange(len(columns), dtype=np.int64)
+    group_keys = np.stack(
+        [columns.documents.positions.astype(np.int64), is_joined_record.astype(np.int64), own_group]
+    )
+    _, group_of_record = np.unique(group_keys, axis=1, return_inverse=True)
+    group_of_record = group_of_record.reshape(-1)
+    records_by_group = np.argsort(group_of_record, kind="stable")
+    group_starts = np.flatnonzero(np.diff(group_of_record[records_by_group])) + 1
+    for records in np.split(records_by_group, group_starts):
+        first_record = int(records[0])
+        question_id = columns.ids[first_record]
+        documents = columns.documents.of_record(first_record)
+        keys = _index_keys(question_id, documents, is_joined=bool(is_joined_record[first_record]))
+        yield _RecordGroup(records, keys)
 
 
-def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> list[_IndexKey]:
+def _index_keys(question_id: str, documents: Sequence[str], *, is_joined: bool) -> list[_IndexKey]:
     """The keys of the indexes that a question may have needed: of each document, the one that all
     questions share and the question's own.
 
@@ -551,21 +583,21 @@ def _index_keys(question_id: str, documents: Sequence[str], is_joined: bool) -> 
     return keys
 
 
-def _tflops(usage: PhaseUsage, convention: str) -> float:
+def _tflops_of_usage(usage: PhaseUsage, convention: str) -> float:
     """TFLOPs of a phase under the convention; 0 where its usage lists none."""
     flops = usage.get("flops") or {}
     return flops.get(convention, 0.0) / TERA
 
 
-def requests_of(usage: Usage, *phases: str) -> int:
+def count_requests(usage: Usage, *phases: str) -> int:
     """The number of requests to language models in a usage; requests to encoders do not count.
 
     Args:
         usage: Of a record or an index, by phase.
         phases: The phases that count; all of them where none is named.
     """
-    spent = sum_phases([usage], *phases)
-    return int(spent.get("requests", 0)) - int(spent.get("encoder_requests", 0))
+    usage_sum = sum_phases([usage], *phases)
+    return int(usage_sum.get("requests", 0)) - int(usage_sum.get("encoder_requests", 0))
 
 
 def request_counts(run: StoredRun) -> list[float]:
@@ -577,7 +609,7 @@ def request_counts(run: StoredRun) -> list[float]:
     return list(requests[columns.answered])
 
 
-def probes(run: StoredRun) -> list[str]:
+def probe_notes(run: StoredRun) -> list[str]:
     """One sentence on what part of the search its probes took: "of the search, probes: 9.8 % of the
     FLOPs, 12.5 % of the tokens".
 
@@ -586,10 +618,10 @@ def probes(run: StoredRun) -> list[str]:
     if "probes" not in run.cost_keys:
         return []
     search = run.columns.usage_sum(run.columns.answered).get("search", {})
-    share = probe_share(search)
-    if not share:
+    share_in_words = probe_share(search)
+    if not share_in_words:
         return []
-    return [PROBES + share]
+    return [PROBE_NOTE_START + share_in_words]
 
 
 def probe_share(search: PhaseUsage, convention: str = DEFAULT_CONVENTION) -> str:
@@ -605,14 +637,14 @@ def probe_share(search: PhaseUsage, convention: str = DEFAULT_CONVENTION) -> str
     probes = search.get("probes")
     if not probes:
         return ""
-    shares = []
+    parts = []
     flops = search["flops"][convention]
     if flops and not search.get("uncounted"):
-        shares.append(f"{_percent(probes['flops'][convention], flops)} % of the FLOPs")
+        parts.append(f"{_percent(probes['flops'][convention], flops)} % of the FLOPs")
     tokens = search["tokens_in"] + search["tokens_out"]
     if tokens:
-        shares.append(f"{_percent(probes['tokens'], tokens)} % of the tokens")
-    return ", ".join(shares)
+        parts.append(f"{_percent(probes['tokens'], tokens)} % of the tokens")
+    return ", ".join(parts)
 
 
 def _percent(part: float, whole: float) -> str:
@@ -624,7 +656,7 @@ def _percent(part: float, whole: float) -> str:
     return f"{share:.1f}"
 
 
-def step_flops(value: Mapping[str, float] | float, convention: str) -> float | None:
+def step_flops(recorded: Mapping[str, float] | float, convention: str) -> float | None:
     """FLOPs that a step of a search recorded, under a convention.
 
         {"full": 2e9, "causal": 1e9}, "causal"      -> 1e9
@@ -632,13 +664,13 @@ def step_flops(value: Mapping[str, float] | float, convention: str) -> float | N
         2e9, "causal"                               -> None, as an older run holds "full" alone
 
     Args:
-        value: `flops`, `probe_flops` or `answer_flops` of a step: by convention, or a number.
+        recorded: `flops`, `probe_flops` or `answer_flops` of a step: by convention, or a number.
         convention: How FLOPs are counted.
     """
-    if isinstance(value, Mapping):
-        return float(value.get(convention, 0.0))
-    if convention == "full" or not value:
-        return float(value)
+    if isinstance(recorded, Mapping):
+        return float(recorded.get(convention, 0.0))
+    if convention == "full" or not recorded:
+        return float(recorded)
     return None
 
 
@@ -647,11 +679,11 @@ def stop_flops(step: StoredStep, convention: str) -> float | None:
 
     None where an older run recorded them under "full" alone, and `convention` is another one.
     """
-    searched = step_flops(step.get("flops") or 0.0, convention)
-    answered = step_flops(step.get("answer_flops") or 0.0, convention)
-    if searched is None or answered is None:
+    search_flops = step_flops(step.get("flops") or 0.0, convention)
+    answer_flops = step_flops(step.get("answer_flops") or 0.0, convention)
+    if search_flops is None or answer_flops is None:
         return None
-    return searched + answered
+    return search_flops + answer_flops
 
 
 def notes_on_steps_without_convention(
@@ -662,16 +694,16 @@ def notes_on_steps_without_convention(
     for record in records:
         for step in record.steps:
             if step_flops(step.get("flops") or 0.0, convention) is None:
-                return [_FULL_ONLY]
+                return [_FULL_CONVENTION_ONLY]
     return []
 
 
-def spent_flops(record: StoredRecord, convention: str) -> float | None:
-    """FLOPs of search and answer of a record under a convention; None where a model's shape is
-    unknown."""
-    spent = sum_phases([record.usage], "search", "answer")
-    if spent.get("uncounted"):
+def question_flops(record: StoredRecord, convention: str) -> float | None:
+    """FLOPs of search and answer of a record under a convention; None where some were not counted,
+    as a model's shape is unknown."""
+    usage_sum = sum_phases([record.usage], "search", "answer")
+    if usage_sum.get("uncounted"):
         return None
-    if "flops" not in spent:
+    if "flops" not in usage_sum:
         return 0.0
-    return float(spent["flops"][convention])
+    return float(usage_sum["flops"][convention])

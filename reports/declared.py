@@ -1,6 +1,6 @@
 """What the method of a stored run declares, read from the code of this installation.
 
-    declared(run)     Declared(one_request=True, reads_documents=True, indexes=True)
+    method_declaration(run)     MethodDeclaration(one_request=True, builds_indexes=True, ...)
 
 Only the shipped methods are looked up, by their short names: a received file never names code that
 is imported. Of a method of the user's own nothing is known.
@@ -16,37 +16,37 @@ from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
 
-_TOKENIZING = {"reader"}  # a role of an index that may need its tokenizer alone
+_ROLES_WITHOUT_REQUESTS = {"reader"}  # a role of an index that may need its tokenizer alone
 
 
 @dataclass(frozen=True)
-class Declared:
+class MethodDeclaration:
     """What a method's class says of every run of it.
 
     Args:
         one_request: Whether it asks a model once a question, and not for an index.
         reads_documents: Whether it reads documents.
-        indexes: Whether it builds an index.
-        floor: Whether it only marks what others must beat.
+        builds_indexes: Whether it builds an index.
+        is_floor: Whether it is a floor, which only marks what others must beat.
         scoring_roles: Roles whose model scores plain texts, which are no prompts.
         asks_application: Whether its reader is an application of the user's.
-        most_shown: Most passages that an answer shows by the run's settings; None where they set no
-            number or are not those of this version.
-        most_tokens_shown: Most tokens of these passages together; None likewise.
+        max_passages: Most passages that an answer shows by the run's settings; None where they set
+            no number or are not those of this version.
+        max_passage_tokens: Most tokens of these passages together; None likewise.
         index_models: Roles whose models are asked for every index.
-        disjoint: Whether the passages that an answer shows never overlap.
+        has_disjoint_passages: Whether the passages that an answer shows never overlap.
     """
 
     one_request: bool
     reads_documents: bool
-    indexes: bool
-    floor: bool
+    builds_indexes: bool
+    is_floor: bool
     scoring_roles: frozenset[str]
     asks_application: bool
-    most_shown: int | None
-    most_tokens_shown: int | None
+    max_passages: int | None
+    max_passage_tokens: int | None
     index_models: frozenset[str]
-    disjoint: bool
+    has_disjoint_passages: bool
 
     def as_json(self) -> dict[str, object]:
         """The values by name, with sets as sorted lists, so that equal ones give equal JSON."""
@@ -57,38 +57,38 @@ class Declared:
         return {**asdict(self), **roles}
 
 
-def declared(run: StoredRun) -> Declared | None:
+def method_declaration(run: StoredRun) -> MethodDeclaration | None:
     """What the run's method declares; None for one that is not shipped."""
     method = _shipped_class(run)
     if method is None:
         return None
-    settled = shipped_method(run)
+    configured = configured_shipped_method(run)
     if run.config.retriever:
-        settled = None  # passages are quotes of any length, which may have several places
-    most_shown = most_tokens_shown = None
+        configured = None  # passages are quotes of any length, which may have several places
+    max_passages = max_passage_tokens = None
     index_models: frozenset[str] = frozenset()
-    disjoint = False
-    if settled is not None:
-        most_shown = settled.most_shown()
-        most_tokens_shown = settled.most_tokens_shown()
-        if settled.indexes_by_model():
-            index_models = frozenset(settled.index_roles) - _TOKENIZING
-        disjoint = settled.passages_are_disjoint()
-    return Declared(
+    has_disjoint_passages = False
+    if configured is not None:
+        max_passages = configured.most_shown()
+        max_passage_tokens = configured.most_tokens_shown()
+        if configured.indexes_by_model():
+            index_models = frozenset(configured.index_roles) - _ROLES_WITHOUT_REQUESTS
+        has_disjoint_passages = configured.passages_are_disjoint()
+    return MethodDeclaration(
         one_request=method.traits.one_request,
         reads_documents=method.traits.reads_documents,
-        indexes=method.scope != "none" and not run.config.retriever,
-        floor=method.traits.floor,
+        builds_indexes=method.scope != "none" and not run.config.retriever,
+        is_floor=method.traits.floor,
         scoring_roles=_scoring_roles(method),
         asks_application="application" in method.needs.get("reader", ()),
-        most_shown=most_shown,
-        most_tokens_shown=most_tokens_shown,
+        max_passages=max_passages,
+        max_passage_tokens=max_passage_tokens,
         index_models=index_models,
-        disjoint=disjoint,
+        has_disjoint_passages=has_disjoint_passages,
     )
 
 
-def shipped_method(run: StoredRun) -> Method | None:
+def configured_shipped_method(run: StoredRun) -> Method | None:
     """The method of the run with the run's settings.
 
     None for a method that is not shipped, and for settings that this version does not know.
@@ -119,5 +119,6 @@ def _shipped_class(run: StoredRun) -> type[Method] | None:
 
 
 def _scoring_roles(method: type[Method]) -> frozenset[str]:
-    """The roles of a method whose model must be able to score a text."""
+    """The roles of a method whose model scores plain texts: needs = {"scorer": {"score"}} gives
+    {"scorer"}."""
     return frozenset(role for role, needs in method.needs.items() if "score" in needs)

@@ -1,11 +1,11 @@
 """What the page knows of each question of a data set: a list to search in, and details that are
 unpacked when they are read.
 
-    found = questions(runs, labels, reference, rows, limits)
-    found.head                 -> QuestionsHead("musique", methods=[PageMethod("bm25", ...)], starts=[0, 24], ...)
-    found.blocks["list"]       ids, texts, gold answers, options, predictions and values of all questions
-    found.blocks["part-0"]     [[answer or null, one a method], ...], one a question of the first part
-    found.blocks["graph-0"]    a drawn graph (reports/search_player.py)
+    found = page_questions(runs, labels, reference, rows, limits)
+    found.head              -> QuestionsHead("musique", methods=[PageMethod("bm25", ...)], ...)
+    found.blocks["list"]    ids, texts, gold answers, options, predictions and values of all
+    found.blocks["part-0"]  [[answer or null, one a method], ...], one a question of the first part
+    found.blocks["graph-0"] a drawn graph (reports/search_player.py)
 
 In the list "predictions", "values" (the headline score, null where there is none) and "failed"
 (places of the questions that failed) have a row a method.
@@ -26,61 +26,61 @@ from harness.storage.run_folder import RecordsByQuestion, StoredRun
 from harness.types import Example
 from reports import costs, facts
 from reports.compressed_json import compress_json, cut_text, without_empty
-from reports.evidence import evidence
-from reports.gold_rows import Rows
+from reports.evidence import evidence_of_piece
+from reports.gold_rows import QuestionRows
 from reports.run_records import failed_ids
-from reports.search_player import Replay, Searches
+from reports.search_player import GraphDrawings, Replay
 from reports.search_steps import SearchStep, search_steps
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Limits:
+class PageLimits:
     """How much of the questions of a data set a page holds.
 
     Args:
-        questions: At most so many with details; None for all.
-        size: Bytes that list and answers may take, compressed.
-        graphs: Bytes that drawn graphs may take.
+        max_questions: At most so many with details; None for all.
+        max_bytes: Bytes that list and answers may take, compressed.
+        max_graph_bytes: Bytes that drawn graphs may take.
     """
 
-    questions: int | None = None
-    size: int = 26_000_000
-    graphs: int = 3_000_000
+    max_questions: int | None = None
+    max_bytes: int = 26_000_000
+    max_graph_bytes: int = 3_000_000
 
 
 @dataclass(frozen=True)
-class Length:
+class AnswerLength:
     """How much of each answer the page holds.
 
     Args:
-        text: Characters to which a text is cut.
-        step: Characters to which a step's text is cut.
-        shown: The number of shown texts that are held.
-        steps: The number of search steps that are held.
+        text_characters: Characters to which a text is cut.
+        step_characters: Characters to which a step's text is cut.
+        max_shown: The number of shown texts that are held.
+        max_steps: The number of search steps that are held.
     """
 
-    text: int
-    step: int
-    shown: int
-    steps: int
+    text_characters: int
+    step_characters: int
+    max_shown: int
+    max_steps: int
 
 
-LENGTHS = (
-    Length(600, 160, 12, 400),
-    Length(300, 120, 8, 40),
-    Length(160, 80, 6, 24),
-    Length(80, 60, 3, 12),
+ANSWER_LENGTHS = (
+    AnswerLength(600, 160, 12, 400),
+    AnswerLength(300, 120, 8, 40),
+    AnswerLength(160, 80, 6, 24),
+    AnswerLength(80, 60, 3, 12),
 )
-_LIST_CHARACTERS = 16_000_000
+_MAX_LIST_CHARACTERS = 16_000_000
 """Characters of the list, which is unpacked when the page opens."""
-_QUESTION_CHARACTERS = 600
-_GOLD_CHARACTERS = 300
-_MOST_GOLD = 20
-_SAMPLE_SIZE = 24
+_MAX_QUESTION_CHARACTERS = 600
+_MAX_GOLD_CHARACTERS = 300
+_MAX_GOLD_ANSWERS = 20
+_SAMPLED_QUESTIONS = 24
 """Questions by which the length is chosen."""
-_PART_BYTES = 250_000
+_MAX_PART_BYTES = 250_000
 """JSON of a part of the answers: unpacked in a few milliseconds."""
 
 
@@ -123,8 +123,8 @@ class QuestionsHead:
 
 
 @dataclass(frozen=True)
-class Questions:
-    """The parts of the page described above.
+class PageQuestions:
+    """What the page knows of the questions of a data set.
 
     Args:
         head: What is known before anything is unpacked.
@@ -137,23 +137,23 @@ class Questions:
     notes: list[str]
 
 
-_Answer = Mapping[str, object]
+_AnswerJson = Mapping[str, object]
 """An answer as JSON (`_answer_json`)."""
-_Part = list[list[_Answer | None]]
+_AnswersByQuestion = list[list[_AnswerJson | None]]
 """Answers, [question][run]; None where a run has no record of a question."""
 
 
 @dataclass(frozen=True)
 class _LongText:
-    """The first characters of a long text, and the number of all."""
+    """The first characters of a long text, and the number of all its characters."""
 
     start: str
-    size: int
+    characters: int
 
 
 @dataclass(frozen=True)
-class _RunQuestions:
-    """The records of one run, and where their texts are found.
+class _RunRecords:
+    """The records of one run of the page, and where their texts are found.
 
     Args:
         run: The run.
@@ -166,87 +166,95 @@ class _RunQuestions:
     run: StoredRun
     label: str
     records: Mapping[str, StoredRecord]
-    rows: Rows
+    rows: QuestionRows
     long_texts: Mapping[str, _LongText]
 
-    def text(self, piece: StoredPiece, longest: int) -> str | None:
-        """The text of a piece of a record's `shown`, cut to `longest` characters; None where it is
+    def text(self, piece: StoredPiece, max_characters: int) -> str | None:
+        """The text of a piece of a record's `shown`, cut to so many characters; None where it is
         not at hand."""
         long_text = self.long_texts.get(piece.get("text_sha256") or "")
         if long_text is not None:
-            return cut_text(long_text.start, longest, long_text.size)
+            return cut_text(long_text.start, max_characters, long_text.characters)
         text = self.rows.text(piece)
         if text is None:
             return None
-        return cut_text(text, longest)
+        return cut_text(text, max_characters)
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _PageAnswers:
     """The answers of all runs of one data set, as JSON for the page.
 
     Args:
-        of_runs: The questions of each run.
+        all_run_records: The questions of each run.
         convention: How the FLOPs of steps are counted.
     """
 
-    of_runs: Sequence[_RunQuestions]
+    all_run_records: Sequence[_RunRecords]
     convention: str
 
     def parts(
-        self, ids: Sequence[str], length: Length, searches: Searches | None = None
-    ) -> Iterator[_Part]:
+        self,
+        question_ids: Sequence[str],
+        length: AnswerLength,
+        drawings: GraphDrawings | None = None,
+    ) -> Iterator[_AnswersByQuestion]:
         """Yield the answers in parts, each a list [question][run] of about _PART_BYTES.
 
         Args:
-            ids: The ids of the questions, in this order.
+            question_ids: The ids of the questions, in this order.
             length: How much of an answer the page holds.
-            searches: Gets the searches that the player shows, which the answers refer to; None for
+            drawings: Gets the searches that the player shows, which the answers refer to; None for
                 answers without them.
         """
-        part: _Part = []
-        size = 0
-        for question_id in ids:
+        part: _AnswersByQuestion = []
+        part_size = 0
+        for question_id in question_ids:
             answers = [
-                self._answer(of_run, question_id, length, searches) for of_run in self.of_runs
+                self._answer(run_records, question_id, length, drawings)
+                for run_records in self.all_run_records
             ]
             part.append(answers)
-            size += len(json.dumps(answers))
-            if size > _PART_BYTES:
+            part_size += len(json.dumps(answers))
+            if part_size > _MAX_PART_BYTES:
                 yield part
                 part = []
-                size = 0
+                part_size = 0
         if part:
             yield part
 
     def _answer(
-        self, of_run: _RunQuestions, question_id: str, length: Length, searches: Searches | None
-    ) -> _Answer | None:
+        self,
+        run_records: _RunRecords,
+        question_id: str,
+        length: AnswerLength,
+        drawings: GraphDrawings | None,
+    ) -> _AnswerJson | None:
         """The answer of a run to a question; None where it has no record.
 
         Args:
-            of_run: The run.
+            run_records: The run.
             question_id: The question.
             length: How much of the answer the page holds.
-            searches: Gets the search of the answer for the player; None for an answer without it.
+            drawings: Gets the search of the answer for the player; None for an answer without it.
         """
-        record = of_run.records.get(question_id)
+        record = run_records.records.get(question_id)
         if record is None:
             return None
         replay = None
-        if searches is not None:
-            replay = searches.replay_of(of_run.run, record, of_run.rows)
-        return _answer_json(record, of_run, length, self.convention, replay)
+        if drawings is not None:
+            replay = drawings.replay_of(run_records.run, record, run_records.rows)
+        return _answer_json(record, run_records, length, self.convention, replay)
 
 
-def questions(
+def page_questions(
     runs: Sequence[StoredRun],
     labels: Sequence[str],
     reference: int,
-    rows: Sequence[Rows],
-    limits: Limits,
+    rows: Sequence[QuestionRows],
+    limits: PageLimits,
     convention: str = DEFAULT_CONVENTION,
-) -> Questions:
+) -> PageQuestions:
     """What the page knows of the questions of one data set's runs.
 
     Args:
@@ -260,38 +268,40 @@ def questions(
     Raises:
         DataError: The texts of a run folder are damaged.
     """
-    score = facts.headline(runs[0])
-    ids = _question_ids(runs)
-    detailed_ids = ids[: limits.questions]
-    of_runs = _questions_of_runs(runs, labels, rows, _long_texts(runs, set(detailed_ids)))
-    listed = compress_json(_question_list(of_runs, ids, score))
-    answer_bytes = limits.size - len(listed)
-    answers = _Answers(of_runs, convention)
-    length = _longest_that_fits(answers, detailed_ids, answer_bytes)
-    searches = Searches(limits.graphs)
-    parts = _Parts(answer_bytes)
-    parts.add_answers(answers.parts(detailed_ids, length, searches))
-    notes = _missing_rows(rows)
-    notes += _missing_details(parts.starts[-1], len(ids), limits, length)
-    notes += searches.notes()
+    score = facts.headline_score(runs[0])
+    question_ids = _question_ids(runs)
+    detailed_ids = question_ids[: limits.max_questions]
+    long_texts = _long_texts(runs, set(detailed_ids))
+    all_run_records = _records_with_texts(runs, labels, rows, long_texts)
+    list_block = compress_json(_question_list(all_run_records, question_ids, score))
+    answer_bytes = limits.max_bytes - len(list_block)
+    page_answers = _PageAnswers(all_run_records, convention)
+    length = _choose_answer_length(page_answers, detailed_ids, answer_bytes)
+    drawings = GraphDrawings(limits.max_graph_bytes)
+    part_blocks = _PartBlocks(answer_bytes)
+    part_blocks.add_answers(page_answers.parts(detailed_ids, length, drawings))
+    notes = _missing_rows_note(rows)
+    notes += _notes_on_missing_details(part_blocks.starts[-1], len(question_ids), limits, length)
+    notes += drawings.notes()
     notes += _cost_notes(runs, convention)
     head = QuestionsHead(
         name=runs[0].config.dataset.name,
         score=score,
-        methods=list(map(_page_method, of_runs)),
+        methods=list(map(_page_method, all_run_records)),
         reference=reference,
-        count=len(ids),
-        starts=parts.starts,
+        count=len(question_ids),
+        starts=part_blocks.starts,
     )
-    return Questions(head, {"list": listed, **parts.blocks, **_graph_blocks(searches)}, notes)
+    blocks = {"list": list_block, **part_blocks.blocks, **_graph_blocks(drawings)}
+    return PageQuestions(head, blocks, notes)
 
 
-def _questions_of_runs(
+def _records_with_texts(
     runs: Sequence[StoredRun],
     labels: Sequence[str],
-    rows: Sequence[Rows],
+    rows: Sequence[QuestionRows],
     long_texts: Mapping[str, _LongText],
-) -> list[_RunQuestions]:
+) -> list[_RunRecords]:
     """The records of each run together with where their texts are found.
 
     Args:
@@ -300,19 +310,19 @@ def _questions_of_runs(
         rows: The data set's rows as each run read them.
         long_texts: The long texts that all runs showed, by checksum.
     """
-    found = []
+    run_records = []
     for run, label, run_rows in zip(runs, labels, rows, strict=True):
         records = RecordsByQuestion(run.records_with_texts)
-        found.append(_RunQuestions(run, label, records, run_rows, long_texts))
-    return found
+        run_records.append(_RunRecords(run, label, records, run_rows, long_texts))
+    return run_records
 
 
-def _graph_blocks(searches: Searches) -> dict[str, str]:
+def _graph_blocks(drawings: GraphDrawings) -> dict[str, str]:
     """The drawn graphs by the names of their blocks: "graph-0", "graph-1", ..."""
-    return {f"graph-{number}": graph for number, graph in enumerate(searches.graphs)}
+    return {f"graph-{number}": graph for number, graph in enumerate(drawings.graphs)}
 
 
-class _Parts:
+class _PartBlocks:
     """The blocks "part-0", "part-1", ... of answers, as many as fit.
 
     Attributes:
@@ -321,13 +331,13 @@ class _Parts:
             [0, 40, 75] for parts of 40 and 35.
     """
 
-    def __init__(self, size: int) -> None:
-        """Start without a part; `size` is how many bytes all parts may take."""
-        self._bytes_left = size
+    def __init__(self, max_bytes: int) -> None:
+        """Start without a part; `max_bytes` is how many bytes all parts may take."""
+        self._bytes_left = max_bytes
         self.blocks: dict[str, str] = {}
         self.starts = [0]
 
-    def add_answers(self, parts: Iterable[_Part]) -> None:
+    def add_answers(self, parts: Iterable[_AnswersByQuestion]) -> None:
         """Add parts to `blocks` and `starts`, up to the first part that does not fit."""
         for part in parts:
             text = compress_json(part)
@@ -347,58 +357,64 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     return list(ids)
 
 
-def _long_texts(runs: Sequence[StoredRun], ids: set[str]) -> dict[str, _LongText]:
+def _long_texts(runs: Sequence[StoredRun], question_ids: set[str]) -> dict[str, _LongText]:
     """Checksum -> start and length of each long text that runs showed to these questions.
 
     Only one whole text is in memory at a time.
     """
-    found = {}
+    long_texts = {}
     for run in runs:
-        detailed = (record for record in run.records_with_texts if record.question_id in ids)
-        for key, text in run.stream_texts(detailed):
-            found[key] = _LongText(text[: LENGTHS[0].text], len(text))
-    return found
+        detailed_records = (
+            record for record in run.records_with_texts if record.question_id in question_ids
+        )
+        for checksum, text in run.stream_texts(detailed_records):
+            long_texts[checksum] = _LongText(text[: ANSWER_LENGTHS[0].text_characters], len(text))
+    return long_texts
 
 
-def _page_method(of_run: _RunQuestions) -> PageMethod:
+def _page_method(run_records: _RunRecords) -> PageMethod:
     """What the page says about the method of a run."""
     return PageMethod(
-        label=of_run.label,
-        model=facts.model_name(of_run.run),
-        run=of_run.run.name,
-        upper_bound=facts.is_upper_bound(of_run.run),
+        label=run_records.label,
+        model=facts.model_name(run_records.run),
+        run=run_records.run.name,
+        upper_bound=facts.is_upper_bound(run_records.run),
     )
 
 
-def _missing_rows(rows: Sequence[Rows]) -> list[str]:
-    """One sentence on why the page has no gold answers, questions and texts; [] where it has
-    them."""
+def _missing_rows_note(rows: Sequence[QuestionRows]) -> list[str]:
+    """One sentence on why the rows of some run could not be read, so that the page lacks gold
+    answers, questions and texts; [] where all were read."""
     for run_rows in rows:
         if run_rows.problem:
             return [f"No gold answers, questions and shown texts: {run_rows.problem}."]
     return []
 
 
-def _missing_details(detailed: int, count: int, limits: Limits, length: Length) -> list[str]:
+def _notes_on_missing_details(
+    n_detailed: int, n_questions: int, limits: PageLimits, length: AnswerLength
+) -> list[str]:
     """Sentences on questions without details, and on what is cut; [] where the page holds all.
 
     Args:
-        detailed: The number of questions with details.
-        count: The number of all questions.
+        n_detailed: The number of questions with details.
+        n_questions: The number of all questions.
         limits: What the page holds.
         length: How much of an answer the page holds.
     """
     notes = []
-    if detailed < count:
+    if n_detailed < n_questions:
         reason = "so that the page stays small"
-        if detailed == limits.questions:
+        if n_detailed == limits.max_questions:
             reason = "--questions"
-        notes.append(f"Details of {detailed} of {count} questions ({reason}); all can be searched.")
-    if detailed and length != LENGTHS[0]:
         notes.append(
-            f"So that the page stays small, texts are cut at {length.text} characters, and at most "
-            f"{length.shown} pieces and {length.steps} steps of an answer are shown; harness trace "
-            "RUN QUESTION_ID shows all."
+            f"Details of {n_detailed} of {n_questions} questions ({reason}); all can be searched."
+        )
+    if n_detailed and length != ANSWER_LENGTHS[0]:
+        notes.append(
+            f"So that the page stays small, texts are cut at {length.text_characters} characters, "
+            f"and at most {length.max_shown} pieces and {length.max_steps} steps of an answer are "
+            "shown; harness trace RUN QUESTION_ID shows all."
         )
     return notes
 
@@ -415,26 +431,28 @@ def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
     return list(notes)
 
 
-def _longest_that_fits(answers: _Answers, ids: Sequence[str], size: int) -> Length:
+def _choose_answer_length(
+    answers: _PageAnswers, ids: Sequence[str], max_bytes: int
+) -> AnswerLength:
     """The longest of LENGTHS at which the answers fit, judged by up to 24 of them.
 
     Args:
         answers: The answers.
         ids: The ids of all questions that get details.
-        size: Bytes that all answers may take.
+        max_bytes: Bytes that all answers may take.
     """
     sample = ids
-    if len(ids) > _SAMPLE_SIZE:
-        sample = [ids[i * len(ids) // _SAMPLE_SIZE] for i in range(_SAMPLE_SIZE)]
-    for length in LENGTHS[:-1]:
-        need = sum(len(compress_json(part)) for part in answers.parts(sample, length))
-        if need * len(ids) <= 0.95 * size * len(sample):
+    if len(ids) > _SAMPLED_QUESTIONS:
+        sample = [ids[i * len(ids) // _SAMPLED_QUESTIONS] for i in range(_SAMPLED_QUESTIONS)]
+    for length in ANSWER_LENGTHS[:-1]:
+        sample_bytes = sum(len(compress_json(part)) for part in answers.parts(sample, length))
+        if sample_bytes * len(ids) <= 0.95 * max_bytes * len(sample):
             return length
-    return LENGTHS[-1]
+    return ANSWER_LENGTHS[-1]
 
 
 def _question_list(
-    of_runs: Sequence[_RunQuestions], ids: Sequence[str], score: str
+    all_run_records: Sequence[_RunRecords], ids: Sequence[str], score: str
 ) -> dict[str, object]:
     """The block "list": questions, gold answers, options, predictions and scores of all questions.
 
@@ -444,39 +462,40 @@ def _question_list(
     The last three have one list a run.
 
     Args:
-        of_runs: The runs.
+        all_run_records: The runs.
         ids: The ids of all questions.
         score: The name of the score of "values".
     """
-    texts = []
-    gold = []
+    question_texts = []
+    gold_answers = []
     options = []
     for question_id in ids:
-        found = _question_texts(_example(of_runs, question_id))
-        texts.append(found.question)
-        gold.append(found.gold)
-        options.append(found.options)
-    longest = max(60, _LIST_CHARACTERS // (len(ids) * len(of_runs)))
-    longest = min(LENGTHS[0].text, longest)
+        texts_of_question = _question_texts(_find_example(all_run_records, question_id))
+        question_texts.append(texts_of_question.question)
+        gold_answers.append(texts_of_question.gold)
+        options.append(texts_of_question.options)
+    n_predictions = len(ids) * len(all_run_records)
+    max_characters = max(60, _MAX_LIST_CHARACTERS // n_predictions)
+    max_characters = min(ANSWER_LENGTHS[0].text_characters, max_characters)
     predictions = []
     values = []
     failed = []
-    for of_run in of_runs:
-        predictions.append(_predictions(of_run.run, ids, longest))
-        values.append(_values(of_run.run, ids, score))
-        failed.append(_failed_places(of_run.run, ids))
+    for run_records in all_run_records:
+        predictions.append(_predictions(run_records.run, ids, max_characters))
+        values.append(_score_values(run_records.run, ids, score))
+        failed.append(_failed_positions(run_records.run, ids))
     return {
         "ids": list(ids),
-        "texts": _none_if_unknown(texts),
-        "gold": _none_if_unknown(gold),
-        "options": _none_if_unknown(options),
+        "texts": _none_if_all_none(question_texts),
+        "gold": _none_if_all_none(gold_answers),
+        "options": _none_if_all_none(options),
         "predictions": predictions,
         "values": values,
         "failed": failed,
     }
 
 
-def _none_if_unknown(column: list[_T]) -> list[_T] | None:
+def _none_if_all_none(column: list[_T]) -> list[_T] | None:
     """The column of the list; None where all its values are None."""
     if all(value is None for value in column):
         return None
@@ -492,10 +511,10 @@ class _QuestionTexts:
     options: list[str] | None = None
 
 
-def _example(of_runs: Sequence[_RunQuestions], question_id: str) -> Example | None:
-    """The question as the rows of the first run hold it that has it; None where no run has."""
-    for of_run in of_runs:
-        example = of_run.rows.examples.get(question_id)
+def _find_example(all_run_records: Sequence[_RunRecords], question_id: str) -> Example | None:
+    """The question, from the rows of the first run whose rows hold it; None where no rows do."""
+    for run_records in all_run_records:
+        example = run_records.rows.examples.get(question_id)
         if example is not None:
             return example
     return None
@@ -507,81 +526,87 @@ def _question_texts(example: Example | None) -> _QuestionTexts:
     if example is None:
         return _QuestionTexts()
     return _QuestionTexts(
-        question=cut_text(example.question.text, _QUESTION_CHARACTERS),
-        gold=_cut_golds(example.gold.answers[:_MOST_GOLD]),
-        options=_cut_golds(example.question.options or ()) or None,
+        question=cut_text(example.question.text, _MAX_QUESTION_CHARACTERS),
+        gold=_cut_texts(example.gold.answers[:_MAX_GOLD_ANSWERS]),
+        options=_cut_texts(example.question.options or ()) or None,
     )
 
 
-def _cut_golds(texts: Sequence[str]) -> list[str]:
+def _cut_texts(texts: Sequence[str]) -> list[str]:
     """Each of these answers or options, cut to 300 characters."""
-    return [cut_text(text, _GOLD_CHARACTERS) for text in texts]
+    return [cut_text(text, _MAX_GOLD_CHARACTERS) for text in texts]
 
 
-def _predictions(run: StoredRun, ids: Sequence[str], longest: int) -> list[str | None]:
+def _predictions(run: StoredRun, ids: Sequence[str], max_characters: int) -> list[str | None]:
     """The answer of a run to each question, in the order of `ids`; None where it has none.
 
     Args:
         run: The run.
-        ids: The questions.
-        longest: Characters to which answers are cut.
+        ids: The ids of the questions.
+        max_characters: Characters to which answers are cut.
     """
     answers = {}
     for record in run.records_with_texts:
-        answers[record.question_id] = cut_text(record.prediction, longest)
+        answers[record.question_id] = cut_text(record.prediction, max_characters)
     return list(map(answers.get, ids))
 
 
-def _values(run: StoredRun, ids: Sequence[str], score: str) -> list[float | None]:
+def _score_values(run: StoredRun, ids: Sequence[str], score_name: str) -> list[float | None]:
     """The score of each question, in the order of `ids`; None where the run has none.
 
     Args:
         run: The run.
         ids: The questions.
-        score: The name of the score.
+        score_name: The name of the score.
     """
-    if score not in facts.score_names(run):
+    if score_name not in facts.score_names(run):
         return [None] * len(ids)
-    values = facts.scored(run, score).by_question()
-    return [_rounded_or_none(values.get(question_id), 5) for question_id in ids]
+    value_of_question = facts.score_values(run, score_name).by_question()
+    return [_rounded_or_none(value_of_question.get(question_id), 5) for question_id in ids]
 
 
-def _failed_places(run: StoredRun, ids: Sequence[str]) -> list[int]:
+def _failed_positions(run: StoredRun, ids: Sequence[str]) -> list[int]:
     """The places in `ids` of the questions that failed."""
-    failed = failed_ids(run)
-    return [place for place, question_id in enumerate(ids) if question_id in failed]
+    failed_questions = failed_ids(run)
+    positions = []
+    for position, question_id in enumerate(ids):
+        if question_id in failed_questions:
+            positions.append(position)
+    return positions
 
 
 def _answer_json(
     record: StoredRecord,
-    of_run: _RunQuestions,
-    length: Length,
+    run_records: _RunRecords,
+    length: AnswerLength,
     convention: str,
     replay: Replay | None,
-) -> _Answer:
+) -> _AnswerJson:
     """A record as an answer of the page, without what is empty.
 
         -> {"prediction": "Ann", "scores": {"f1": 1.0}, "shown": [...], "shown_total": 3, ...}
 
     Args:
         record: The record.
-        of_run: Its run.
+        run_records: Its run.
         length: How much of it the page holds.
         convention: How FLOPs are counted.
         replay: What plays its search; None where nothing can be played.
     """
-    example = of_run.rows.examples.get(record.question_id)
-    pieces = record.shown[: length.shown]
-    shown = [_piece_json(piece, example, of_run, length.text) for piece in pieces]
-    first_steps = search_steps(record.steps)[: length.steps]
-    steps = [_step_json(step, of_run, length.step, convention) for step in first_steps]
+    example = run_records.rows.examples.get(record.question_id)
+    pieces = record.shown[: length.max_shown]
+    shown = [_piece_json(piece, example, run_records, length.text_characters) for piece in pieces]
+    first_steps = search_steps(record.steps)[: length.max_steps]
+    steps = [
+        _step_json(step, run_records, length.step_characters, convention) for step in first_steps
+    ]
     replay_json = None
     if replay is not None:
         replay_json = replay.as_json()
-        moves = replay.steps[: len(steps)]
-        steps = [{**step, **move} for step, move in zip(steps, moves, strict=True)]
+        movements = replay.steps[: len(steps)]
+        steps = [{**step, **move} for step, move in zip(steps, movements, strict=True)]
     # However short the page has to be, the prediction keeps its longest form: it is what is read.
-    prediction = cut_text(record.prediction, LENGTHS[0].text)
+    prediction = cut_text(record.prediction, ANSWER_LENGTHS[0].text_characters)
     return without_empty(
         prediction=prediction,
         scores=_rounded(record.scores, 5),
@@ -597,12 +622,13 @@ def _answer_json(
 
 
 def _rounded(scores: Mapping[str, float], digits: int) -> dict[str, float]:
-    """The scores with so many decimals; one that is no number, as null in a record, is left out."""
-    found = {}
+    """The scores rounded to `digits` decimals; one that is no number, null in a record, is left
+    out."""
+    rounded = {}
     for name, value in scores.items():
         if isinstance(value, int | float):
-            found[name] = round(value, digits)
-    return found
+            rounded[name] = round(value, digits)
+    return rounded
 
 
 def _error_text(error: Mapping[str, str] | None) -> str | None:
@@ -610,11 +636,11 @@ def _error_text(error: Mapping[str, str] | None) -> str | None:
     error."""
     if not error:
         return None
-    return f"{error['type']}: {cut_text(error['message'], LENGTHS[0].text)}"
+    return f"{error['type']}: {cut_text(error['message'], ANSWER_LENGTHS[0].text_characters)}"
 
 
 def _piece_json(
-    piece: StoredPiece, example: Example | None, of_run: _RunQuestions, longest: int
+    piece: StoredPiece, example: Example | None, run_records: _RunRecords, max_characters: int
 ) -> dict[str, object]:
     """A piece of what the reader saw, as JSON: {"where": "d1 20–80", "text": "...", "evidence":
     true}.
@@ -622,14 +648,16 @@ def _piece_json(
     Args:
         piece: The piece as the record holds it.
         example: The question, which says whether it overlaps a supporting part; None if unknown.
-        of_run: The run.
-        longest: Characters to which its text is cut.
+        run_records: The run.
+        max_characters: Characters to which its text is cut.
     """
-    supporting = piece["kind"] == "span" and evidence(piece, example) == "yes"
-    return without_empty(where=_where(piece), text=of_run.text(piece, longest), evidence=supporting)
+    supporting = piece["kind"] == "span" and evidence_of_piece(piece, example) == "yes"
+    return without_empty(
+        where=_source_text(piece), text=run_records.text(piece, max_characters), evidence=supporting
+    )
 
 
-def _where(piece: StoredPiece) -> str:
+def _source_text(piece: StoredPiece) -> str:
     """Where a piece that was shown comes from.
 
     a span                  -> "d1 20–80"
@@ -655,7 +683,7 @@ def _span_text(document: str, start: int, end: int) -> str:
 
 
 def _step_json(
-    step: SearchStep, of_run: _RunQuestions, longest: int, convention: str
+    step: SearchStep, run_records: _RunRecords, max_characters: int, convention: str
 ) -> dict[str, object]:
     """A step of a search as JSON, without what is empty.
 
@@ -664,13 +692,13 @@ def _step_json(
 
     Args:
         step: The step.
-        of_run: Its run.
-        longest: Characters to which its text is cut.
+        run_records: Its run.
+        max_characters: Characters to which its text is cut.
         convention: How FLOPs are counted.
     """
-    text = cut_text(step.note, longest)
+    text = cut_text(step.note, max_characters)
     if not text and step.shown:
-        text = of_run.text(step.shown, longest) or ""
+        text = run_records.text(step.shown, max_characters) or ""
     return without_empty(
         action=step.action,
         node=step.node,
@@ -685,7 +713,7 @@ def _step_json(
 
 
 def _rounded_or_none(value: float | None, digits: int) -> float | None:
-    """The value with so many decimals; None stays None."""
+    """The value rounded to `digits` decimals; None for None."""
     if value is None:
         return None
     return round(value, digits)

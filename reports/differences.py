@@ -2,7 +2,8 @@
 from which compare, report, the page, figures, published numbers and verify speak.
 
     differences(run, base)
-        -> [Difference("answers", "dataset.chat", True, False), Difference("cost", "model.price.input", 1.0, 2.0)]
+        -> [Difference("answers", "dataset.chat", True, False),
+            Difference("cost", "model.price.input", 1.0, 2.0)]
 
 Everything that run.yaml and manifest.json hold is compared, key by key. The first line of _KINDS
 that fits a key says what a difference in it does:
@@ -81,8 +82,8 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"manifest\.(platform|cpus|memory_gib|first_prompts(\..*)?)", "neutral"),
 )
 _PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
-# Places of files: where both runs name one and the reader's identity is the same, so is the content.
-_PLACES = ("tokenizer", "template", "adapter", "dtype", "window")
+# Settings of a reader that may be said in two ways where its identity is the same.
+_PATH_SETTINGS = ("tokenizer", "template", "adapter", "dtype", "window")
 
 
 @dataclass(frozen=True)
@@ -92,19 +93,19 @@ class Difference:
     Args:
         kind: What a difference in this key does: "answers", "cost", ...
         key: The key with dots, of run.yaml or, after "manifest.", of manifest.json.
-        ours: Its value in the first run, None where it is not set.
-        theirs: Its value in the second run, likewise.
+        run_value: Its value in the first run, None where it is not set.
+        base_value: Its value in the second run, likewise.
     """
 
     kind: Kind
     key: str
-    ours: object
-    theirs: object
+    run_value: object
+    base_value: object
 
     @property
     def values(self) -> str:
         """Both values as text, "32 and 64"; long ones are cut."""
-        return f"{_shown(self.ours)} and {_shown(self.theirs)}"
+        return f"{_value_text(self.run_value)} and {_value_text(self.base_value)}"
 
     def __str__(self) -> str:
         return f"{self.key}: {self.values}"
@@ -117,34 +118,35 @@ def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     Left out are keys about a role, prompt, scorer or package that only one of the runs has.
 
     Args:
-        run: The run, whose values become `ours`.
+        run: The run, whose values become `run_values`.
         base: The run that it is compared with.
     """
-    ours = facts_of(run)
-    theirs = facts_of(base)
-    reader_is_the_same = _have_one_reader(run, base)
-    found = []
-    for key in dict.fromkeys([*ours, *theirs]):
-        our_value = ours.get(key)
-        their_value = theirs.get(key)
-        if our_value == their_value or _is_of_one_run(key, ours, theirs):
+    run_values = comparable_values(run)
+    base_values = comparable_values(base)
+    reader_is_the_same = _have_same_reader(run, base)
+    differing = []
+    for key in dict.fromkeys([*run_values, *base_values]):
+        run_value = run_values.get(key)
+        base_value = base_values.get(key)
+        if run_value == base_value or _concerns_only_one_run(key, run_values, base_values):
             continue
-        kind = kind_of(key)
-        if reader_is_the_same and _is_place(key, our_value, their_value):
+        kind = kind_of_difference(key)
+        if reader_is_the_same and _may_be_same_content(key, run_value, base_value):
             kind = "neutral"
-        found.append(Difference(kind, key, our_value, their_value))
-    keys = [one.key for one in found]
-    sizes = [one for one in size_differences(run, base) if not _is_listed(one, keys)]
-    return [*found, *sizes]
+        differing.append(Difference(kind, key, run_value, base_value))
+    keys = [difference.key for difference in differing]
+    sizes = size_differences(run, base)
+    new_sizes = [difference for difference in sizes if not _has_deeper_key(difference, keys)]
+    return [*differing, *new_sizes]
 
 
-def _is_listed(one: Difference, keys: Iterable[str]) -> bool:
-    """Whether one of these keys lies below that of the difference, so that its values are
-    listed."""
-    return any(key.startswith(f"{one.key}.") for key in keys)
+def _has_deeper_key(difference: Difference, keys: Iterable[str]) -> bool:
+    """Whether one of these keys lies below that of the difference, so that it is listed already:
+    "manifest.shapes.reader.width" lies below "manifest.shapes.reader"."""
+    return any(key.startswith(f"{difference.key}.") for key in keys)
 
 
-def weights_of(run: StoredRun, role: str) -> str | None:
+def weights_identity(run: StoredRun, role: str) -> str | None:
     """A text that identifies the weights of a role's model; None where they are not recorded."""
     weights = run.manifest.identity(role).get("weights")
     return canonical_json(weights) if weights else None
@@ -154,21 +156,21 @@ def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     """The differences in the sizes of models that both runs use, in any of their roles."""
     sizes_by_weights = {}
     for role, shape in base.manifest.shapes.items():
-        weights = weights_of(base, role)
+        weights = weights_identity(base, role)
         if weights is not None and shape:
             sizes_by_weights[weights] = shape
-    found = []
+    differing = []
     for role, shape in run.manifest.shapes.items():
-        theirs = sizes_by_weights.get(weights_of(run, role) or "", shape)
-        if shape and shape != theirs:
-            found.append(Difference("cost", f"manifest.shapes.{role}", shape, theirs))
-    return found
+        base_shape = sizes_by_weights.get(weights_identity(run, role) or "", shape)
+        if shape and shape != base_shape:
+            differing.append(Difference("cost", f"manifest.shapes.{role}", shape, base_shape))
+    return differing
 
 
-def kind_of(key: str) -> Kind:
+def kind_of_difference(key: str) -> Kind:
     """What a difference in a key does: "dataset.chat" -> "answers", "model.price.input" -> "cost".
 
-    "not checked" for a key that nobody classified. The keys are those of `facts_of`.
+    "not checked" for a key that nobody classified. The keys are those of `comparable_values`.
     """
     for pattern, kind in _PATTERNS:
         if pattern.fullmatch(key):
@@ -176,7 +178,7 @@ def kind_of(key: str) -> Kind:
     return "not checked"
 
 
-def facts_of(run: StoredRun) -> dict[str, object]:
+def comparable_values(run: StoredRun) -> dict[str, object]:
     """All values that run.yaml and manifest.json of a run hold, by a key with dots.
 
         {"method.name": "bm25", "method.params.k": 5, "manifest.git.commit": "0a1b2c3", ...}
@@ -185,96 +187,96 @@ def facts_of(run: StoredRun) -> dict[str, object]:
     runs do not list it.
     """
     config = without_home(run.config.to_json())
-    facts = flatten({key: value for key, value in config.items() if key != "origins"})
-    facts["dataset.headline"] = config["dataset"]["scorers"][0]
-    implementation = facts.get("method.implementation")
+    values = flatten({key: value for key, value in config.items() if key != "origins"})
+    values["dataset.headline"] = config["dataset"]["scorers"][0]
+    implementation = values.get("method.implementation")
     if isinstance(implementation, str):
-        facts["method.implementation"] = short_name(implementation)
+        values["method.implementation"] = short_name(implementation)
     manifest = run.manifest.without("starts").to_json()
-    facts |= flatten(manifest, "manifest")
-    defaults = _defaults()
-    found = {}
-    for key, value in facts.items():
+    values |= flatten(manifest, "manifest")
+    defaults = _default_values()
+    set_values = {}
+    for key, value in values.items():
         is_set = value not in (None, {}, [], "")
         if is_set and value != defaults.get(key):
-            found[key] = value
-    return found
+            set_values[key] = value
+    return set_values
 
 
-def _defaults() -> dict[str, object]:
+def _default_values() -> dict[str, object]:
     """The defaults of the settings of a run, its data set and its reader, by dotted key."""
-    parts: dict[str, type[BaseModel]] = {
+    types_by_prefix: dict[str, type[BaseModel]] = {
         "": GeneralSettings,
         "dataset.": DatasetConfig,
         "model.": ModelConfig,
     }
-    found = {}
-    for start, form in parts.items():
-        for name, field in form.model_fields.items():
+    defaults = {}
+    for prefix, settings_type in types_by_prefix.items():
+        for name, field in settings_type.model_fields.items():
             if not field.is_required() and field.default is not None:
-                found[start + name] = field.default
-    return found
+                defaults[prefix + name] = field.default
+    return defaults
 
 
-def _have_one_reader(run: StoredRun, base: StoredRun) -> bool:
+def _have_same_reader(run: StoredRun, base: StoredRun) -> bool:
     """Whether both runs have the same reader by its recorded identity (weights, tokenizer,
     template); False where no weights are recorded."""
     reader = run.manifest.identity("reader")
     return bool(reader.get("weights")) and reader == base.manifest.identity("reader")
 
 
-def _is_place(key: str, ours: object, theirs: object) -> bool:
+def _may_be_same_content(key: str, run_value: object, base_value: object) -> bool:
     """Whether both values of a key of the reader stand for the same content.
 
     That is so for a file that lies in two places, and for one value said in two ways (unset and
     "float32").
 
     Args:
-        key: A key of `facts_of`.
-        ours: Its value in one run, None where it is not set.
-        theirs: Its value in the other, None where it is not set.
+        key: A key of `comparable_values`.
+        run_value: Its value in one run, None where it is not set.
+        base_value: Its value in the other, None where it is not set.
     """
     name = key.removeprefix("model.")
-    if not key.startswith("model.") or name not in _PLACES:
+    if not key.startswith("model.") or name not in _PATH_SETTINGS:
         return False
-    one_is_unset = ours is None or theirs is None
+    one_is_unset = run_value is None or base_value is None
     if name in ("dtype", "window"):
         return one_is_unset
     return not one_is_unset
 
 
-def _is_of_one_run(key: str, ours: Collection[str], theirs: Collection[str]) -> bool:
+def _concerns_only_one_run(key: str, run_keys: Collection[str], base_keys: Collection[str]) -> bool:
     """Whether a key of the manifest is about something that one of the two runs does not have.
 
     That is a package, or a model, shape, prompt or scorer, as "builder" in
     "manifest.models.builder.weights".
 
     Args:
-        key: A key of `facts_of`.
-        ours: All keys of the first run.
-        theirs: All keys of the second.
+        key: A key of `comparable_values`.
+        run_keys: All keys of the first run.
+        base_keys: All keys of the second.
     """
     file, _, rest = key.partition(".")
     if file != "manifest":
         return False
     part, _, inner = rest.partition(".")
     if part == "packages":
-        return key not in ours or key not in theirs
+        return key not in run_keys or key not in base_keys
     if part == "hashed":  # an older run has none
-        start = "manifest.hashed"
+        prefix = "manifest.hashed"
     elif part in ("models", "shapes", "prompts", "scorers"):
-        start = f"manifest.{part}.{inner.partition('.')[0]}"
+        prefix = f"manifest.{part}.{inner.partition('.')[0]}"
     else:
         return False
-    return not _has(start, ours) or not _has(start, theirs)
+    return not _has_key_or_below(prefix, run_keys) or not _has_key_or_below(prefix, base_keys)
 
 
-def _has(start: str, keys: Iterable[str]) -> bool:
-    """Whether one of the keys is `start`, or lies below it."""
-    return any(key == start or key.startswith(f"{start}.") for key in keys)
+def _has_key_or_below(prefix: str, keys: Iterable[str]) -> bool:
+    """Whether one of the keys is `prefix`, or lies below it."""
+    return any(key == prefix or key.startswith(f"{prefix}.") for key in keys)
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     """A value as Python writes it, cut to 60 characters; "not set" for None."""
     if value is None:
         return "not set"

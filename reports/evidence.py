@@ -2,6 +2,7 @@
 documents."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
@@ -9,12 +10,22 @@ from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Answer, Document, Example, Shown
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 
-UNKNOWN = "-"
+Evidence = Literal["yes", "source", "no", "-", ""]
+"""Whether a step showed evidence, as `evidence_of_piece` explains."""
+UNKNOWN_EVIDENCE: Evidence = "-"
 
 
-def evidence(shown: StoredPiece | None, example: Example | None) -> str:
+class _DocumentSpan(NamedTuple):
+    """The characters of a document from `start` to `end`, the last not included."""
+
+    document_id: str
+    start: int
+    end: int
+
+
+def evidence_of_piece(shown: StoredPiece | None, example: Example | None) -> Evidence:
     """Whether what a step showed was evidence: text that the data set marks as supporting.
 
     Args:
@@ -28,35 +39,39 @@ def evidence(shown: StoredPiece | None, example: Example | None) -> str:
     if not shown:
         return ""
     if example is None or not example.gold.supporting:
-        return UNKNOWN
+        return UNKNOWN_EVIDENCE
     if shown["kind"] == "span":
-        span = shown["document_id"], shown["start"], shown["end"]
+        span = _DocumentSpan(shown["document_id"], shown["start"], shown["end"])
         if _overlaps_support([span], example):
             return "yes"
-    if _overlaps_support(shown["sources"], example):
+    sources = [_DocumentSpan(*source) for source in shown["sources"]]
+    if _overlaps_support(sources, example):
         return "source"
     return "no"
 
 
-def _overlaps_support(spans: Iterable[tuple[str, int, int]], example: Example) -> bool:
-    """Whether any span (document, start, end) overlaps a supporting passage of the question."""
-    for document, start, end in spans:
+def _overlaps_support(spans: Iterable[_DocumentSpan], example: Example) -> bool:
+    """Whether any of the spans overlaps a supporting passage of the question."""
+    for span in spans:
         for passage in example.gold.supporting:
-            if passage.document_id != document:
+            if passage.document_id != span.document_id:
                 continue
-            if passage.start < end and start < passage.end:
+            if passage.start < span.end and span.start < passage.end:
                 return True
     return False
 
 
-def overlapping_spans(
-    spans: Sequence[tuple[int, int] | None], run: StoredRun, record: StoredRecord, rows: Rows
+def nodes_with_evidence(
+    spans: Sequence[tuple[int, int] | None],
+    run: StoredRun,
+    record: StoredRecord,
+    rows: QuestionRows,
 ) -> frozenset[int]:
-    """The places in `spans` of those that overlap a supporting passage of the question.
+    """The nodes of a graph whose text overlaps a supporting passage of the question.
 
-    Spans are places in the one document that the method was handed; where that was cut or joined
+    Their spans are in the one document that the method was handed; where that was cut or joined
     from several, they are mapped back to the data set's documents. Empty where the rows are not at
-    hand.
+    hand, and where the method was handed several documents, each with a graph of its own.
 
     Args:
         spans: (start, end) of each node's text in the index; None for a node without one.
@@ -67,11 +82,12 @@ def overlapping_spans(
     example = rows.examples.get(record.question_id)
     if example is None or not example.gold.supporting:
         return frozenset()
-    sizes = rows.sizes(example.question.document_ids)
-    if sizes is None:
+    lengths = rows.document_lengths(example.question.document_ids)
+    if lengths is None:
         return frozenset()
-    # Only lengths count here: a run folder holds no whole texts.
-    documents = [Document(name, " " * sizes[name]) for name in example.question.document_ids]
+    # Documents of spaces, as only lengths count: a run folder holds no whole texts.
+    ids = example.question.document_ids
+    documents = [Document(document_id, " " * lengths[document_id]) for document_id in ids]
     view = View.of(documents)
     if run.config.method.view == "evidence":
         view = evidence_view(documents, example.gold.supporting)
@@ -81,13 +97,16 @@ def overlapping_spans(
         return frozenset()
     nodes = set()
     for node, span in enumerate(spans):
-        if span is not None and _overlaps_support(_original_spans(view, *span), example):
+        if span is None:
+            continue
+        start, end = span
+        if _overlaps_support(_spans_in_dataset(view, start, end), example):
             nodes.add(node)
     return frozenset(nodes)
 
 
-def _original_spans(view: View, start: int, end: int) -> list[tuple[str, int, int]]:
-    """The places in the data set's documents of a span in the one document of a view.
+def _spans_in_dataset(view: View, start: int, end: int) -> list[_DocumentSpan]:
+    """The spans in the data set's documents that a span in the one document of a view is made of.
 
     Args:
         view: What the method was handed.
@@ -95,10 +114,10 @@ def _original_spans(view: View, start: int, end: int) -> list[tuple[str, int, in
         end: End of the span.
 
     Returns:
-        (document, start, end) of each; [] for a span outside of the view's document.
+        The spans; [] for a span outside of the view's document.
     """
-    indexed = view.documents[0]
-    if not 0 <= start <= end <= len(indexed.text):
+    document = view.documents[0]
+    if not 0 <= start <= end <= len(document.text):
         return []
-    answer = view.original(Answer("", (Shown("span", indexed.id, start, end),)))
-    return [(shown.document_id, shown.start, shown.end) for shown in answer.shown]
+    answer = view.original(Answer("", (Shown("span", document.id, start, end),)))
+    return [_DocumentSpan(shown.document_id, shown.start, shown.end) for shown in answer.shown]

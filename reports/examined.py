@@ -1,8 +1,8 @@
 """One pass over the whole records of a run: what their texts are, and what does not fit in them.
 
-    found = examine(run)
-    found.different_golds(examine(other))     how many questions have other gold answers in the other run
-    found.problems                            {"costs below zero": 3}: records by what does not fit
+    examined = examine(run)
+    examined.count_different_golds(examine(other))     questions with other gold answers there
+    examined.problems           {"costs below zero": 3}: what does not fit -> number of records
 
 Texts are held as hashes of 8 bytes, so that a million records take 48 MB. What a record says is
 compared with itself, with what its method declares, and with the models' sizes: a question that was
@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,25 +32,27 @@ from harness.storage.record_notes import is_joined, judgements_of
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
-from reports.declared import Declared, declared, shipped_method
-from reports.rescored import RescoredScore, Rescoring
+from reports.declared import MethodDeclaration, configured_shipped_method, method_declaration
+from reports.rescored import Rescoring, RescoringResult
 
-_Hashes = NDArray[np.uint64]
+_HashColumn = NDArray[np.uint64]
 _UNKNOWN = 0  # the hash of a text that the record does not hold
-_COLUMNS = ("ids", "questions", "golds", "marks", "documents", "lengths", "spent")
-_PHASES = ("search", "answer")  # whose costs are those of a question
-_STUDY = "study"  # the phase and the steps behind a question's own stop
-_CHARACTERS = 5.0  # of a token, where no prompt says how many
-_MANY = 4  # times more characters of a token than usual are none of that model
-_LONGER = 2.5  # times more characters of a token than in the first prompt are none of its language
-_STATIC = 20  # characters of an answer that a token may stand for
-_FRAME = 1500  # characters of a prompt beside what it shows: question, markers, examples
-_MOST_RANKING_REQUESTS = 2  # a search that ranks by attention: one with the question, one without
-_ROUNDING = 1e-6
-_SLOWER = 1.1  # how much longer requests may seem than their question
-_EXACT = 0.002  # seconds that two clocks of a process may differ by
-_ROUNDED = 0.05  # seconds that are no difference
-_DIGITS = 4  # of seconds; two requests that take as long to more digits are one
+_HASH_COLUMNS = ("ids", "questions", "golds", "kinds", "documents", "lengths", "answers_with_costs")
+_QUESTION_PHASES = ("search", "answer")  # whose costs are those of a question
+_STUDY_PHASE = "study"  # the phase and the steps behind a question's own stop
+_USUAL_CHARACTERS_PER_TOKEN = 5.0  # where no prompt says how many
+_MAX_CHARACTERS_FACTOR = (
+    4  # more characters per token than in the first prompt, at most, in a model
+)
+_MAX_LENGTH_FACTOR = 2.5  # the same, in texts of one language
+_FREE_ANSWER_CHARACTERS = 20  # of an answer, beside those of its tokens
+_PROMPT_FRAME_CHARACTERS = 1500  # of a prompt, beside what it shows: question, markers, examples
+_MAX_RANKING_REQUESTS = 2  # a search that ranks by attention: one with the question, one without
+_FLOPS_TOLERANCE = 1e-6  # part of the FLOPs by which sums may differ
+_MAX_SECONDS_FACTOR = 1.1  # how much longer requests may seem than their question
+_CLOCK_SECONDS = 0.002  # by which two clocks of a process may differ
+_MIN_QUEUED_SECONDS = 0.05  # fewer are rounding, and no waiting
+_SECONDS_DIGITS = 4  # decimals; two requests that take as long to more decimals are one
 
 
 @dataclass(frozen=True)
@@ -64,21 +66,21 @@ class Examined:
         ids: Hashes of the question ids, sorted.
         questions: Hashes of question and options.
         golds: Hashes of gold answers and supporting passages.
-        marks: Hashes of the kind of the question.
+        kinds: Hashes of the kind of the question.
         documents: Hashes of the ids of the question's documents.
         lengths: Hashes of these documents' numbers of characters.
-        spent: Hashes of the answer with all that it cost, seconds included.
+        answers_with_costs: Hashes of the answer with all that it cost, seconds included.
         seconds: Two numbers: of the record that took longest, and of all records together.
         problems: What does not fit -> number of records: {"costs below zero": 3}.
     """
 
-    ids: _Hashes
-    questions: _Hashes
-    golds: _Hashes
-    marks: _Hashes
-    documents: _Hashes
-    lengths: _Hashes
-    spent: _Hashes
+    ids: _HashColumn
+    questions: _HashColumn
+    golds: _HashColumn
+    kinds: _HashColumn
+    documents: _HashColumn
+    lengths: _HashColumn
+    answers_with_costs: _HashColumn
     seconds: NDArray[np.float64]
     problems: Mapping[str, int]
 
@@ -89,49 +91,53 @@ class Examined:
 
     @property
     def texts_key(self) -> int:
-        """A number that is equal for runs with the same questions, texts and gold answers."""
+        """A number that is equal for runs with the same question ids, question texts and gold
+        answers."""
         return hash((self.ids.tobytes(), self.questions.tobytes(), self.golds.tobytes()))
 
-    def different_golds(self, other: "Examined") -> int:
+    def count_different_golds(self, other: "Examined") -> int:
         """How many questions that both runs have differ in their gold answers."""
-        return self._different(other, self.golds, other.golds)
+        return self._count_different(other, self.golds, other.golds)
 
-    def different_questions(self, other: "Examined") -> int:
+    def count_different_questions(self, other: "Examined") -> int:
         """How many questions that both runs have differ in their text or options."""
-        return self._different(other, self.questions, other.questions)
+        return self._count_different(other, self.questions, other.questions)
 
-    def different_marks(self, other: "Examined") -> int:
+    def count_different_kinds(self, other: "Examined") -> int:
         """How many questions that both runs have differ in their kind."""
-        return self._different(other, self.marks, other.marks)
+        return self._count_different(other, self.kinds, other.kinds)
 
-    def different_documents(self, other: "Examined") -> int:
+    def count_different_documents(self, other: "Examined") -> int:
         """How many questions that both runs have differ in the ids of their documents."""
-        return self._different(other, self.documents, other.documents)
+        return self._count_different(other, self.documents, other.documents)
 
-    def different_lengths(self, other: "Examined") -> int:
+    def count_different_lengths(self, other: "Examined") -> int:
         """How many questions that both runs have differ in the lengths of their documents."""
-        return self._different(other, self.lengths, other.lengths)
+        return self._count_different(other, self.lengths, other.lengths)
 
-    def copied(self, other: "Examined") -> int:
+    def count_copied_answers(self, other: "Examined") -> int:
         """How many answers of this run the other one has at the same cost, to the last digit of the
         seconds."""
-        return len(np.intersect1d(self.spent[self.spent != _UNKNOWN], other.spent))
+        own_answers = self.answers_with_costs
+        known_answers = own_answers[own_answers != _UNKNOWN]
+        return len(np.intersect1d(known_answers, other.answers_with_costs))
 
-    def _different(self, other: "Examined", here: _Hashes, there: _Hashes) -> int:
+    def _count_different(
+        self, other: "Examined", own_hashes: _HashColumn, other_hashes: _HashColumn
+    ) -> int:
         """How many questions that both runs have differ in a hash that both know.
 
         Args:
             other: The other run.
-            here: A column of hashes of this run, in the order of `ids`.
-            there: The same column of the other run.
+            own_hashes: A column of hashes of this run, in the order of `ids`.
+            other_hashes: The same column of the other run.
         """
-        a = here
-        b = there
         if not np.array_equal(self.ids, other.ids):
-            _, ours, theirs = np.intersect1d(self.ids, other.ids, return_indices=True)
-            a = here[ours]
-            b = there[theirs]
-        return int(np.sum((a != b) & (a != _UNKNOWN) & (b != _UNKNOWN)))
+            _, own_rows, other_rows = np.intersect1d(self.ids, other.ids, return_indices=True)
+            own_hashes = own_hashes[own_rows]
+            other_hashes = other_hashes[other_rows]
+        both_known = (own_hashes != _UNKNOWN) & (other_hashes != _UNKNOWN)
+        return int(np.sum((own_hashes != other_hashes) & both_known))
 
 
 class Examination:
@@ -144,26 +150,27 @@ class Examination:
 
     def __init__(self, run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> None:
         """Start with empty columns (a hash for each record) and no problem counted."""
-        self._columns = {name: array("Q") for name in _COLUMNS}  # a hash for each record
+        self._columns = {name: array("Q") for name in _HASH_COLUMNS}  # a hash for each record
         self._problems = Counter[str]()  # phrase -> records
-        self._find = _problem_finder(run)
+        self._find_problems = _problem_finder_for(run)
         self._rescorings = rescorings
-        self._longest = 0.0  # seconds of the longest question
-        self._total = 0.0  # seconds of all questions
+        self._longest_seconds = 0.0  # of the longest question
+        self._total_seconds = 0.0  # of all questions
 
     def add(self, record: StoredRecord) -> None:
         """Examine the next record: add to the columns, the problems and the rescorings."""
-        self._columns["ids"].append(_hash(record.question_id))
+        self._columns["ids"].append(_hash8(record.question_id))
         self._columns["questions"].append(_question_hash(record))
         self._columns["golds"].append(_gold_hash(record))
-        self._columns["marks"].append(_marks_hash(record))
-        self._columns["documents"].append(_hash(record.document_ids))
-        self._columns["lengths"].append(_lengths_hash(record))
-        self._columns["spent"].append(_spent_hash(record))
-        self._problems.update(dict.fromkeys(self._find(record), 1))
+        self._columns["kinds"].append(_kind_hash(record))
+        self._columns["documents"].append(_hash8(record.document_ids))
+        self._columns["lengths"].append(_document_lengths_hash(record))
+        self._columns["answers_with_costs"].append(_answer_and_cost_hash(record))
+        problems_once = dict.fromkeys(self._find_problems(record), 1)
+        self._problems.update(problems_once)
         seconds = record.seconds or 0.0
-        self._longest = max(self._longest, seconds)
-        self._total += seconds
+        self._longest_seconds = max(self._longest_seconds, seconds)
+        self._total_seconds += seconds
         for rescoring in self._rescorings:
             rescoring.add(record)
 
@@ -173,10 +180,10 @@ class Examination:
         columns = {}
         for name, column in self._columns.items():
             columns[name] = np.frombuffer(column, dtype=np.uint64)[order]
-        seconds = np.array([self._longest, self._total])
+        seconds = np.array([self._longest_seconds, self._total_seconds])
         return Examined(**columns, seconds=seconds, problems=self._problems)
 
-    def scores(self) -> dict[str, RescoredScore]:
+    def scores(self) -> dict[str, RescoringResult]:
         """Name of each score that was computed again -> what computing it has found."""
         return {rescoring.name: rescoring.result for rescoring in self._rescorings}
 
@@ -189,7 +196,7 @@ def examine(run: StoredRun) -> Examined:
     return examination.finished()
 
 
-def _hash(value: object) -> int:
+def _hash8(value: object) -> int:
     """8 bytes of the blake2b of a value's JSON, as a number; never 0, which is _UNKNOWN."""
     text = canonical_json(value).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
@@ -199,7 +206,7 @@ def _question_hash(record: StoredRecord) -> int:
     """The hash of a question with its options; _UNKNOWN where the record does not hold it."""
     if record.question is None:
         return _UNKNOWN
-    return _hash([record.question, record.options])
+    return _hash8([record.question, record.options])
 
 
 def _gold_hash(record: StoredRecord) -> int:
@@ -207,82 +214,94 @@ def _gold_hash(record: StoredRecord) -> int:
     gold = record.gold
     if gold is None:
         return _UNKNOWN
-    return _hash([gold["answers"], gold.get("supporting")])
+    return _hash8([gold["answers"], gold.get("supporting")])
 
 
-def _marks_hash(record: StoredRecord) -> int:
+def _kind_hash(record: StoredRecord) -> int:
     """The hash of a question's kind; _UNKNOWN where the record does not hold it."""
-    found = question_kinds(record.gold_extra)
-    if not found:
+    found_kinds = question_kinds(record.gold_extra)
+    if not found_kinds:
         return _UNKNOWN
-    return _hash(found)
+    return _hash8(found_kinds)
 
 
-def _lengths_hash(record: StoredRecord) -> int:
+def _document_lengths_hash(record: StoredRecord) -> int:
     """The hash of the lengths of a question's documents; _UNKNOWN where the record lacks them."""
     lengths = record.document_characters
     if not lengths:
         return _UNKNOWN
-    return _hash(lengths)
+    return _hash8(lengths)
 
 
-def _spent_hash(record: StoredRecord) -> int:
+def _answer_and_cost_hash(record: StoredRecord) -> int:
     """The hash of a record's id, answer and costs.
 
     _UNKNOWN where a reply came from the cache, or no seconds were measured to many digits: equal
     costs then do not show that an answer was copied.
     """
-    exact = False
+    has_exact_seconds = False
     for phase in record.usage.values():
         if phase.get("recalled"):
             return _UNKNOWN
         seconds = phase.get("seconds") or 0
-        exact = exact or round(seconds, _DIGITS) != seconds
-    if not exact:
+        has_exact_seconds = has_exact_seconds or round(seconds, _SECONDS_DIGITS) != seconds
+    if not has_exact_seconds:
         return _UNKNOWN
-    return _hash([record.question_id, record.prediction, record.usage])
+    return _hash8([record.question_id, record.prediction, record.usage])
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Bounds of FLOPs that follow from the sizes of a run's models, worked out once.
+class FlopsBounds:
+    """Sizes of a run's models from which bounds of its FLOPs are computed.
 
     Args:
-        least: Convention -> weights of the smallest model that every token meets at least.
-        least_of_others: The same for a convention that is not in `least`.
-        most: Of each model, (all weights, FLOPs of a pair of positions).
-        pooled: FLOPs of the largest head of an encoder, for one text.
+        min_weights: Convention -> the fewest weights of any model that a token meets.
+        min_weights_otherwise: The same for a convention that is not in `min_weights`.
+        models: The size of each model.
+        max_pooling_flops: FLOPs of pooling one text, in the widest model if it is an encoder.
     """
 
-    least: Mapping[str, int]
-    least_of_others: int
-    most: Sequence[tuple[int, int]]
-    pooled: int
+    min_weights: Mapping[str, int]
+    min_weights_otherwise: int
+    models: Sequence["_ModelSize"]
+    max_pooling_flops: int
 
 
-def _sizes(shapes: Sequence[ModelShape]) -> Sizes | None:
+class _ModelSize(NamedTuple):
+    """The size of one model.
+
+    Attributes:
+        weights: All its weights.
+        attention_flops: FLOPs of one position that attends to one other.
+    """
+
+    weights: int
+    attention_flops: int
+
+
+def _flops_bounds(shapes: Sequence[ModelShape]) -> FlopsBounds | None:
     """The bounds of FLOPs that the sizes of these models give; None without any model."""
     if not shapes:
         return None
     widest = max(map(attrgetter("width"), shapes))
-    return Sizes(
-        least={
+    return FlopsBounds(
+        min_weights={
             DEFAULT_CONVENTION: min(map(attrgetter("parameters"), shapes)),
             "executed": min(map(attrgetter("layer_weights"), shapes)),
         },
-        least_of_others=min(shape.layer_weights + shape.head_weights for shape in shapes),
-        most=[(shape.parameters, shape.flops_per_pair) for shape in shapes],
-        pooled=2 * widest * (widest + 1),
+        min_weights_otherwise=min(shape.layer_weights + shape.head_weights for shape in shapes),
+        models=[_ModelSize(shape.parameters, shape.flops_per_pair) for shape in shapes],
+        max_pooling_flops=2 * widest * (widest + 1),
     )
 
 
-def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
+def _model_shapes(manifest: RunManifest) -> list[ModelShape]:
     """The sizes of all models of a run; [] where those of any model are not recorded in full."""
-    names = set(map(attrgetter("name"), fields(ModelShape)))
+    field_names = set(map(attrgetter("name"), fields(ModelShape)))
     shapes = []
     for role, sizes in manifest.shapes.items():
         shape = None
-        if sizes is not None and sizes.keys() == names:
+        if sizes is not None and sizes.keys() == field_names:
             shape = manifest.shape(role)
         if shape is None:
             return []
@@ -292,42 +311,42 @@ def _known_shapes(manifest: RunManifest) -> list[ModelShape]:
     return shapes
 
 
-def _problem_finder(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
+def _problem_finder_for(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
     """The function that yields a phrase for each thing that does not fit in a record of the run."""
     if run.manifest.imported is not None:
         return _imported_problems
-    return partial(_problems, expected=_expected_of(run))
+    return partial(_record_problems, expected=_expectations(run))
 
 
-def _expected_of(run: StoredRun) -> "Expected":
+def _expectations(run: StoredRun) -> "Expectations":
     """What the manifest, the settings and the method of a run lead one to expect of its records and
     indexes."""
-    unknown = []
+    roles_without_shape = []
     if run.manifest.hashed is not None:
-        unknown = [role for role, shape in run.manifest.shapes.items() if not shape]
-    return Expected(
-        declared=declared(run),
-        sizes=_sizes(_known_shapes(run.manifest)),
-        unknown=unknown,
-        recalls=_may_recall(run),
+        roles_without_shape = [role for role, shape in run.manifest.shapes.items() if not shape]
+    return Expectations(
+        declaration=method_declaration(run),
+        flops_bounds=_flops_bounds(_model_shapes(run.manifest)),
+        roles_without_shape=roles_without_shape,
+        uses_reply_cache=_used_reply_cache(run),
         has_models=bool(run.manifest.models),
-        is_application=_is_application(run, declared(run)),
-        characters=_characters_of_a_token(run.manifest),
-        prompts=sum(map(len, run.manifest.prompts.values())),
-        task=len(run.config.dataset.instruction or ""),
-        longest=_longest_answer(run.config),
-        evidence=run.config.method.view == "evidence",
-        at_once=_questions_at_once(run),
-        is_loaded=_backend(run) == "hf",
-        roles=_roles(run),
-        stops=_stop_check(run),
+        is_application=_is_application(run, method_declaration(run)),
+        characters_per_token=_characters_per_token(run.manifest),
+        prompt_characters=sum(map(len, run.manifest.prompts.values())),
+        instruction_characters=len(run.config.dataset.instruction or ""),
+        max_answer_tokens=_max_answer_tokens(run.config),
+        shows_evidence_only=run.config.method.view == "evidence",
+        max_in_flight=_max_questions_in_flight(run),
+        has_loaded_reader=_reader_backend(run) == "hf",
+        roles=_model_roles(run),
+        may_stop=_stop_rule_of_method(run),
     )
 
 
 def index_problems(run: StoredRun) -> Mapping[str, int]:
     """What does not fit in the costs of a run's indexes -> number of indexes; failed ones are not
     looked at."""
-    expected = _expected_of(run)
+    expected = _expectations(run)
     problems = Counter[str]()
     for line in run.index_lines:
         if not line.failed:
@@ -335,62 +354,65 @@ def index_problems(run: StoredRun) -> Mapping[str, int]:
     return problems
 
 
-def _stop_check(run: StoredRun) -> Callable[[str, Sequence[Mapping[str, object]]], bool] | None:
-    """The function (stop reason, steps) -> whether a search of the run's method with these steps
-    may stop for that reason.
+_StopCheck = Callable[[str, Sequence[Mapping[str, object]]], bool]
+"""(stop reason, recorded steps) -> whether a search with these steps may stop for that reason."""
+
+
+def _stop_rule_of_method(run: StoredRun) -> _StopCheck | None:
+    """What the run's method says of when a search may stop, `method.may_stop`.
 
     None for a method that does not say, and for a run that does not record the values of settings
     left unset (`manifest.hashed`), on which the answer may depend.
     """
     if run.manifest.hashed is None:
         return None
-    method: object = shipped_method(run)
+    method: object = configured_shipped_method(run)
     if isinstance(method, ChecksStops):
         return method.may_stop
     return None
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expectations:
     """What a run's records and indexes are compared with.
 
     Args:
-        declared: What the method's class says; None if unknown.
-        sizes: The bounds of FLOPs by the models' sizes; None where one of these is unknown.
-        unknown: Roles whose models' sizes are not recorded.
-        recalls: Whether replies may come from the cache of replies.
+        declaration: What the method's class says; None if unknown.
+        flops_bounds: The bounds of FLOPs by the models' sizes; None where one of these is unknown.
+        roles_without_shape: Roles whose models' sizes are not recorded.
+        uses_reply_cache: Whether replies may come from the cache of replies.
         has_models: Whether the run names the models that it used.
         is_application: Whether its reader is an application, which need not say what it read.
-        characters: Characters of a token.
-        prompts: Characters of all prompts together.
-        task: Characters of the instruction.
-        longest: Most tokens of an answer; None if more may be thought.
-        evidence: Whether the supporting passages alone are shown.
-        at_once: Most questions in flight; 0 if unknown or sent as a batch.
-        is_loaded: Whether the reader is no server.
+        characters_per_token: As in the first prompt that the reader was sent.
+        prompt_characters: Of the templates of all prompts together.
+        instruction_characters: Of the data set's instruction.
+        max_answer_tokens: Most tokens of an answer; None where no limit is known.
+        shows_evidence_only: Whether the supporting passages alone are shown.
+        max_in_flight: Most questions in flight; 0 if unknown or sent as a batch.
+        has_loaded_reader: Whether the reader was loaded here, and is no server.
         roles: The roles of the run's models; None where a search has others.
-        stops: (stop reason, steps) -> whether a search of these steps may stop for that reason;
+        may_stop: (stop reason, steps) -> whether a search of these steps may stop for that reason;
             None where the method does not say.
     """
 
-    declared: Declared | None
-    sizes: Sizes | None
-    unknown: list[str]
-    recalls: bool
+    declaration: MethodDeclaration | None
+    flops_bounds: FlopsBounds | None
+    roles_without_shape: list[str]
+    uses_reply_cache: bool
     has_models: bool
     is_application: bool
-    characters: float
-    prompts: int
-    task: int
-    longest: int | None
-    evidence: bool
-    at_once: int
-    is_loaded: bool
+    characters_per_token: float
+    prompt_characters: int
+    instruction_characters: int
+    max_answer_tokens: int | None
+    shows_evidence_only: bool
+    max_in_flight: int
+    has_loaded_reader: bool
     roles: frozenset[str] | None
-    stops: Callable[[str, Sequence[Mapping[str, object]]], bool] | None
+    may_stop: _StopCheck | None
 
 
-def _questions_at_once(run: StoredRun) -> int:
+def _max_questions_in_flight(run: StoredRun) -> int:
     """Most questions in flight in any start of the run; 0 where that is not recorded, and for
     requests that were sent as a batch."""
     if run.config.model.batch or not run.manifest.starts:
@@ -398,7 +420,7 @@ def _questions_at_once(run: StoredRun) -> int:
     return run.manifest.max_in_flight
 
 
-def _roles(run: StoredRun) -> frozenset[str] | None:
+def _model_roles(run: StoredRun) -> frozenset[str] | None:
     """The roles of the models that the run names; None where it searches a corpus, whose encoder is
     not among them."""
     if run.manifest.corpus is not None or run.config.retriever:
@@ -406,44 +428,45 @@ def _roles(run: StoredRun) -> frozenset[str] | None:
     return frozenset(run.manifest.models)
 
 
-def _is_application(run: StoredRun, declaration: Declared | None) -> bool:
+def _is_application(run: StoredRun, declaration: MethodDeclaration | None) -> bool:
     """Whether the run's reader is an application by its settings, by the identity that the hash in
     the run's name covers, and by what a shipped method asks."""
     identity = run.manifest.identity("reader")
-    may_ask = declaration is None or declaration.asks_application
-    return may_ask and "application" in identity and _backend(run) == "application"
+    method_may_ask_one = declaration is None or declaration.asks_application
+    is_identified = "application" in identity
+    return method_may_ask_one and is_identified and _reader_backend(run) == "application"
 
 
-def _backend(run: StoredRun) -> str:
+def _reader_backend(run: StoredRun) -> str:
     """The back end of the reader: "hf", "endpoint", "application"; "hf" where none is set."""
     return run.config.model_of("reader").backend or "hf"
 
 
-def _may_recall(run: StoredRun) -> bool:
+def _used_reply_cache(run: StoredRun) -> bool:
     """Whether any start of the run used the cache of replies."""
     if run.config.cache is not None:
         return True
     return any("--cache" in " ".join(start.command) for start in run.manifest.starts)
 
 
-def _characters_of_a_token(manifest: RunManifest) -> float:
+def _characters_per_token(manifest: RunManifest) -> float:
     """Characters of a token in the first prompt that the reader was sent; 5 where none is
     recorded."""
-    first = manifest.first_prompt("reader")
-    if not first.ids or not first.text:
-        return _CHARACTERS
-    return max(1.0, len(first.text) / len(first.ids))
+    first_prompt = manifest.first_prompt("reader")
+    if not first_prompt.ids or not first_prompt.text:
+        return _USUAL_CHARACTERS_PER_TOKEN
+    return max(1.0, len(first_prompt.text) / len(first_prompt.ids))
 
 
-def _longest_answer(config: StoredConfig) -> int | None:
+def _max_answer_tokens(config: StoredConfig) -> int | None:
     """The most tokens that an answer of a loaded reader can have.
 
     None for another back end, for a reader that thinks, and where no limit is set.
     """
     if config.model.thinking is not None or config.model.backend != "hf":
         return None
-    limits = [config.dataset.max_answer_tokens, config.model.max_tokens]
-    return max(filter(None, limits), default=None)
+    limits = (config.dataset.max_answer_tokens, config.model.max_tokens)
+    return max((limit for limit in limits if limit), default=None)
 
 
 def _imported_problems(record: StoredRecord) -> Iterator[str]:
@@ -452,51 +475,49 @@ def _imported_problems(record: StoredRecord) -> Iterator[str]:
         yield "costs below zero"
 
 
-def _problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
+def _record_problems(record: StoredRecord, expected: Expectations) -> Iterator[str]:
     """Yield a phrase for each thing that does not fit in a record: "costs below zero"."""
     if _is_negative(record.usage):
         yield "costs below zero"
-    values = record.scores.values()
-    if min(values, default=0) < 0 or max(values, default=0) > 1:
+    scores = record.scores.values()
+    if min(scores, default=0) < 0 or max(scores, default=0) > 1:
         yield "a score below 0 or above 1"
     if _has_other_verdict(record):
         yield "a judge's score that is not its verdict"
     yield from _place_problems(record)
-    unknown = any(map(_lacks_tokens, record.usage.values()))
-    if unknown and not expected.is_application:
+    lacks_tokens = any(map(_lacks_tokens_read_or_written, record.usage.values()))
+    if lacks_tokens and not expected.is_application:
         yield "tokens that are unknown, of models that are no application"
-    if expected.declared is None:
+    if expected.declaration is None:
         return  # a method of the user's own may ask models that are not counted here
-    if record.error is None and not expected.evidence:
-        yield from _number_problems(record, expected.declared.most_shown)
+    if record.error is None and not expected.shows_evidence_only:
+        yield from _passage_count_problems(record, expected.declaration.max_passages)
         yield from _length_problems(record, expected)
     yield from _step_problems(record)
     yield from _phase_problems(record)
     if record.error is None:
-        yield from _answer_problems(record, expected, expected.declared)
+        yield from _answer_problems(record, expected, expected.declaration)
 
 
 def _answer_problems(
-    record: StoredRecord, expected: Expected, declaration: Declared
+    record: StoredRecord, expected: Expectations, declaration: MethodDeclaration
 ) -> Iterator[str]:
     """Yield what does not fit in the record of a question that a shipped method answered.
 
     Args:
         record: The record, without an error.
         expected: What it is compared with.
-        declaration: What the method's class says, `expected.declared`.
+        declaration: What the method's class says, `expected.declaration`.
     """
-    if declaration.disjoint and not expected.evidence and _overlap(record.shown):
+    must_be_disjoint = declaration.has_disjoint_passages and not expected.shows_evidence_only
+    if must_be_disjoint and _any_spans_overlap(record.shown):
         yield "passages shown that overlap, where the method cuts them once"
-    if (
-        expected.stops is not None
-        and record.steps
-        and not expected.stops(record.stop_reason, record.steps)
-    ):
-        yield "a stop that its steps do not give"
-    if expected.stops is not None and _has_other_answer(record):
-        yield "an answer that is not the one recorded at its stop"
-    phases = [record.usage.get(phase) or {} for phase in _PHASES]
+    if expected.may_stop is not None:
+        if record.steps and not expected.may_stop(record.stop_reason, record.steps):
+            yield "a stop that its steps do not give"
+        if _differs_from_last_step(record):
+            yield "an answer that is not the one recorded at its stop"
+    phases = [record.usage.get(phase) or {} for phase in _QUESTION_PHASES]
     yield from _usage_problems(phases, expected)
     if declaration.one_request:
         yield from _time_problems(record, phases, expected)
@@ -507,22 +528,22 @@ def _answer_problems(
         yield from _token_problems(record, phases, expected)
 
 
-_VERDICT_SCORES = {"yes": 1.0, "no": 0.0}
+_SCORE_OF_VERDICT = {"yes": 1.0, "no": 0.0}
 
 
 def _has_other_verdict(record: StoredRecord) -> bool:
     """Whether a judge noted yes or no for the answer, and its score in the record is another than 1
     for yes, 0 for no."""
-    for name, judged in judgements_of(record.notes).items():
+    for name, judgement in judgements_of(record.notes).items():
         score = record.scores.get(name)
         if score is None:
             continue
-        if _VERDICT_SCORES.get(judged.get("verdict"), score) != score:
+        if _SCORE_OF_VERDICT.get(judgement.get("verdict"), score) != score:
             return True
     return False
 
 
-def _lacks_tokens(phase: PhaseUsage) -> bool:
+def _lacks_tokens_read_or_written(phase: PhaseUsage) -> bool:
     """Whether tokens of the phase are unknown, or known only as a sum of those read and written."""
     return bool(phase.get("tokens_unknown") or phase.get("tokens_total"))
 
@@ -537,14 +558,14 @@ def _is_negative(value: object) -> bool:
     return isinstance(value, int | float) and value < 0
 
 
-_Count = Literal[
+_CountKey = Literal[
     "requests", "encoder_requests", "tokens_in", "tokens_out", "tokens_cached", "tokens_reused",
     "seconds", "queued", "retries", "texts",
 ]  # fmt: skip
 """A cost of a phase that is a number."""
 
 
-def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
+def _sum_costs(phases: Iterable[PhaseUsage], *keys: _CountKey) -> float:
     """The sum of the costs named `keys` over phases; one that a phase lacks is 0."""
     total = 0.0
     for phase in phases:
@@ -553,12 +574,12 @@ def _sum(phases: Iterable[PhaseUsage], *keys: _Count) -> float:
     return total
 
 
-def _model_requests(phases: Iterable[PhaseUsage]) -> float:
+def _count_model_requests(phases: Iterable[PhaseUsage]) -> float:
     """The requests of phases to models that write, without those to encoders and rerankers."""
-    return _sum(phases, "requests") - _sum(phases, "encoder_requests")
+    return _sum_costs(phases, "requests") - _sum_costs(phases, "encoder_requests")
 
 
-def _usage_problems(phases: Iterable[PhaseUsage], expected: Expected) -> Iterator[str]:
+def _usage_problems(phases: Iterable[PhaseUsage], expected: Expectations) -> Iterator[str]:
     """Yield what does not fit between tokens, FLOPs and models of a phase, a sentence each.
 
     Args:
@@ -566,25 +587,25 @@ def _usage_problems(phases: Iterable[PhaseUsage], expected: Expected) -> Iterato
         expected: What the run says of its models and its cache of replies.
     """
     for phase in phases:
-        if phase.get("recalled") and not expected.recalls:
+        if phase.get("recalled") and not expected.uses_reply_cache:
             yield "replies from a cache that no start of the run had"
-        if phase.get("uncounted") and expected.sizes:
+        if phase.get("uncounted") and expected.flops_bounds:
             yield "calls without FLOPs, of models whose sizes are recorded"
-        for role, used in (phase.get("roles") or {}).items():
-            if used and expected.roles and role not in expected.roles:
+        for role, flops_of_role in (phase.get("roles") or {}).items():
+            if flops_of_role and expected.roles and role not in expected.roles:
                 yield "FLOPs of a model that the run does not name"
-            if used and role in expected.unknown:
+            if flops_of_role and role in expected.roles_without_shape:
                 yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
-        if not flops.get(DEFAULT_CONVENTION) or phase.get("uncounted") or not expected.sizes:
+        if not flops.get(DEFAULT_CONVENTION) or phase.get("uncounted") or not expected.flops_bounds:
             continue  # its FLOPs were not counted, or cannot be computed again
         for convention, total in flops.items():
-            if not _are_flops_of_tokens(convention, total, phase, expected.sizes):
+            if not _are_flops_of_tokens(convention, total, phase, expected.flops_bounds):
                 yield "FLOPs that are not those of its tokens"
 
 
 def _time_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expectations
 ) -> Iterator[str]:
     """Yield what does not fit between the seconds of a question, its one request, and its waiting.
 
@@ -593,18 +614,21 @@ def _time_problems(
         phases: Its costs of search and answer.
         expected: What it is compared with.
     """
-    took = record.seconds
-    requested = _sum(phases, "seconds")
-    if took and expected.at_once and not expected.recalls and requested > _SLOWER * took + _EXACT:
-        yield "requests that took longer than their question"
-    alone = expected.is_loaded and expected.at_once == 1
-    if alone and _sum(phases, "queued") > _ROUNDED:
+    seconds_were_measured = expected.max_in_flight > 0 and not expected.uses_reply_cache
+    if record.seconds and seconds_were_measured:
+        max_request_seconds = _MAX_SECONDS_FACTOR * record.seconds + _CLOCK_SECONDS
+        if _sum_costs(phases, "seconds") > max_request_seconds:
+            yield "requests that took longer than their question"
+    one_at_a_time = expected.has_loaded_reader and expected.max_in_flight == 1
+    if one_at_a_time and _sum_costs(phases, "queued") > _MIN_QUEUED_SECONDS:
         yield "waiting for other questions, where one was asked at a time"
-    if expected.is_loaded and _sum(phases, "retries"):
+    if expected.has_loaded_reader and _sum_costs(phases, "retries"):
         yield "repeated requests to a server, where the model was loaded"
 
 
-def _are_flops_of_tokens(convention: str, total: float, phase: PhaseUsage, sizes: Sizes) -> bool:
+def _are_flops_of_tokens(
+    convention: str, total: float, phase: PhaseUsage, bounds: FlopsBounds
+) -> bool:
     """Whether FLOPs are possible for the tokens of a phase.
 
     The least possible are those of the smallest model without attention, the most those of the
@@ -614,16 +638,21 @@ def _are_flops_of_tokens(convention: str, total: float, phase: PhaseUsage, sizes
         convention: How the FLOPs are counted.
         total: The FLOPs.
         phase: The costs of the phase, with its tokens.
-        sizes: The bounds by the sizes of the run's models.
+        bounds: The bounds by the sizes of the run's models.
     """
-    tokens = _sum([phase], "tokens_in", "tokens_out")
-    context = tokens + _sum([phase], "tokens_cached")
+    tokens = _sum_costs([phase], "tokens_in", "tokens_out")
+    context_tokens = tokens + _sum_costs([phase], "tokens_cached")
     if phase.get("encoder_requests"):  # encoders and rerankers compute no logits of words
         convention = "executed"
-    least = 2 * sizes.least.get(convention, sizes.least_of_others) * tokens
-    most = max(2 * weights * tokens + pair * tokens * context for weights, pair in sizes.most)
-    pooled = sizes.pooled * (1 + _sum([phase], "texts", "requests"))
-    return 0.9 * least <= total <= 1.1 * (most + pooled)
+    min_weights = bounds.min_weights.get(convention, bounds.min_weights_otherwise)
+    min_flops = 2 * min_weights * tokens
+    max_flops = 0.0
+    for model in bounds.models:
+        attention_flops = model.attention_flops * tokens * context_tokens
+        max_flops = max(max_flops, 2 * model.weights * tokens + attention_flops)
+    n_texts = _sum_costs([phase], "texts", "requests")
+    max_flops += bounds.max_pooling_flops * (1 + n_texts)
+    return 0.9 * min_flops <= total <= 1.1 * max_flops
 
 
 def _application_problems(phases: Sequence[PhaseUsage]) -> Iterator[str]:
@@ -632,12 +661,12 @@ def _application_problems(phases: Sequence[PhaseUsage]) -> Iterator[str]:
     Its tokens are what its reply says, which may be none where it found nothing to ask a model
     about, so they are not checked.
     """
-    if not _sum(phases, "requests"):
+    if not _sum_costs(phases, "requests"):
         yield "an answer without a request"
 
 
 def _request_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expectations
 ) -> Iterator[str]:
     """Yield what does not fit between an answer, its requests and what the method declares.
 
@@ -646,31 +675,31 @@ def _request_problems(
         phases: Its costs of search and answer, in this order.
         expected: What it is compared with.
     """
-    requests = _model_requests(phases)
-    tokens_out = _sum(phases, "tokens_out")
-    if not requests and not _must_ask(record, expected.declared):
+    requests = _count_model_requests(phases)
+    tokens_out = _sum_costs(phases, "tokens_out")
+    if not requests and not _model_must_have_been_asked(record, expected.declaration):
         return
-    if not requests or not _sum(phases, "tokens_in"):
+    if not requests or not _sum_costs(phases, "tokens_in"):
         yield "an answer without a request, or without a token that was read"
         return
     # A script's replies take no time; a model with recorded sizes is no script.
-    if expected.sizes and not _sum(phases, "seconds"):
+    if expected.flops_bounds and not _sum_costs(phases, "seconds"):
         yield "an answer that took no time"
     prediction = record.prediction
     has_probes = any("probes" in phase for phase in phases)
     if prediction and prediction.strip() and not tokens_out and not has_probes:
         yield "an answer without a token that was written"
-    if expected.declared is None or not expected.declared.one_request:
+    if expected.declaration is None or not expected.declaration.one_request:
         return
     search, answer = phases
-    search_requests = _model_requests([search])
-    if _model_requests([answer]) != 1 or search_requests > _MOST_RANKING_REQUESTS:
+    search_requests = _count_model_requests([search])
+    if _count_model_requests([answer]) != 1 or search_requests > _MAX_RANKING_REQUESTS:
         yield "several requests, where the method makes one"
     yield from _reply_problems(record, phases, expected)
 
 
 def _reply_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expectations
 ) -> Iterator[str]:
     """Yield what does not fit between an answer and the tokens written, where the answer is one
     reply.
@@ -681,35 +710,41 @@ def _reply_problems(
         expected: What it is compared with.
     """
     prediction = record.prediction or ""
-    tokens_out = _sum(phases, "tokens_out")
-    answers_itself = expected.is_application or not tokens_out
-    most_characters = _MANY * expected.characters * tokens_out + _STATIC
-    if not answers_itself and len(prediction) > most_characters:
+    tokens_out = _sum_costs(phases, "tokens_out")
+    counts_its_tokens = tokens_out > 0 and not expected.is_application
+    max_per_token = _MAX_CHARACTERS_FACTOR * expected.characters_per_token
+    max_characters = max_per_token * tokens_out + _FREE_ANSWER_CHARACTERS
+    if counts_its_tokens and len(prediction) > max_characters:
         yield "fewer tokens written than the answer has"
-    elif expected.is_loaded and tokens_out and len(prediction.split()) > tokens_out:
+    elif expected.has_loaded_reader and tokens_out and len(prediction.split()) > tokens_out:
         yield "fewer tokens written than the answer has words"
-    if expected.longest is None:
+    if expected.max_answer_tokens is None:
         return
-    if tokens_out > expected.longest:
+    if tokens_out > expected.max_answer_tokens:
         yield "more tokens written than an answer may have"
-    cut = 0
+    cut_replies = 0
     for phase in phases:
         replies = phase.get("replies") or {}
-        cut += replies.get("unfinished", 0)
-    if cut and prediction and 2 * len(prediction) < tokens_out:
+        cut_replies += replies.get("unfinished", 0)
+    if cut_replies and prediction and 2 * len(prediction) < tokens_out:
         yield "an answer that is far shorter than the reply, which was cut at its limit"
 
 
-def _must_ask(record: StoredRecord, declaration: Declared | None) -> bool:
-    """Whether a model was asked for the answer of a record. A method of several requests may find
-    nothing to ask about; then it shows nothing, and no step of it read a token."""
+def _model_must_have_been_asked(
+    record: StoredRecord, declaration: MethodDeclaration | None
+) -> bool:
+    """Whether a model must have been asked for the answer of a record.
+
+    Not where a method of several requests found nothing to ask about: then it shows nothing, and no
+    step of it read a token.
+    """
     if declaration is None or declaration.one_request or record.shown:
         return True
     return any(step.get("tokens") for step in record.steps)
 
 
 def _token_problems(
-    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expected
+    record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expectations
 ) -> Iterator[str]:
     """Yield what does not fit between the tokens read and the passages shown.
 
@@ -718,48 +753,63 @@ def _token_problems(
         phases: Its costs of search and answer.
         expected: What it is compared with.
     """
-    shown = _shown_characters(record.shown)
-    fresh = _sum(phases, "tokens_in")
-    read = fresh + _sum(phases, "tokens_cached", "tokens_reused")
-    if shown > _MANY * expected.characters * read:
+    shown_characters = _shown_characters(record.shown)
+    tokens_read = _sum_costs(phases, "tokens_in")
+    all_tokens_in_context = tokens_read + _sum_costs(phases, "tokens_cached", "tokens_reused")
+    max_per_token = _MAX_CHARACTERS_FACTOR * expected.characters_per_token
+    if shown_characters > max_per_token * all_tokens_in_context:
         yield "fewer tokens than the passages shown have"
-    if expected.declared is None:
+    if expected.declaration is None or not expected.declaration.one_request:
         return
-    if expected.declared.one_request and not expected.declared.reads_documents and shown:
+    if shown_characters and not expected.declaration.reads_documents:
         yield "passages shown, where the method reads no document"
-    known = expected.declared.one_request and not _sum(phases, "encoder_requests")
-    most = 2.5 * (shown + expected.prompts + 2 * expected.task) + _FRAME
-    if known and fresh * expected.characters > most:
+    if _sum_costs(phases, "encoder_requests"):
+        return  # some of the tokens were read by an encoder, not in the prompt
+    instructions = expected.prompt_characters + 2 * expected.instruction_characters
+    max_characters = 2.5 * (shown_characters + instructions) + _PROMPT_FRAME_CHARACTERS
+    if tokens_read * expected.characters_per_token > max_characters:
         yield "more tokens than the prompt and the passages shown have"
 
 
-def _has_other_answer(record: StoredRecord) -> bool:
+def _differs_from_last_step(record: StoredRecord) -> bool:
     """Whether the last step of a question's own search holds another answer than the record."""
-    own = [step for step in record.steps if step.get("action") != _STUDY]
-    answer = own[-1].get("answer") if own else None
+    answer = None
+    for step in record.steps:
+        if step.get("action") != _STUDY_PHASE:
+            answer = step.get("answer")
     return answer is not None and answer.strip() != (record.prediction or "").strip()
 
 
 def _phase_problems(record: StoredRecord) -> Iterator[str]:
     """Yield a phrase for costs in a phase that is none of a question, and for costs of a study
     without a step of one."""
-    names = {name for name, phase in record.usage.items() if phase.get("requests")}
-    if names - {*_PHASES, _STUDY}:
+    phases_with_requests = {name for name, phase in record.usage.items() if phase.get("requests")}
+    if phases_with_requests - {*_QUESTION_PHASES, _STUDY_PHASE}:
         yield "costs in a phase that is none of a question"
-    studied = any(step.get("action") == _STUDY or step.get("answer") for step in record.steps)
-    if _STUDY in names and not studied:
+    has_study_step = any(
+        step.get("action") == _STUDY_PHASE or step.get("answer") for step in record.steps
+    )
+    if _STUDY_PHASE in phases_with_requests and not has_study_step:
         yield "costs of a study, and no step of one"
 
 
-def _overlap(pieces: Iterable[StoredPiece]) -> bool:
+class _Span(NamedTuple):
+    """A part of a document: the characters from `start` to `end`, the last not included."""
+
+    document_id: str
+    start: int
+    end: int
+
+
+def _any_spans_overlap(pieces: Iterable[StoredPiece]) -> bool:
     """Whether any two spans of one document among these pieces have characters in common."""
-    spans: list[tuple[str, int, int]] = []  # document, start and end
+    spans = []
     for piece in pieces:
         if piece.get("kind") == "span":
-            place = (piece.get("document_id") or "", piece.get("start") or 0, piece.get("end") or 0)
-            spans.append(place)
-    for (document, _, end), (next_document, next_start, _) in pairwise(sorted(spans)):
-        if document == next_document and next_start < end:
+            document_id = piece.get("document_id") or ""
+            spans.append(_Span(document_id, piece.get("start") or 0, piece.get("end") or 0))
+    for span, next_span in pairwise(sorted(spans)):
+        if span.document_id == next_span.document_id and next_span.start < span.end:
             return True
     return False
 
@@ -778,88 +828,92 @@ def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
 def _place_problems(record: StoredRecord) -> Iterator[str]:
     """Yield the first thing that does not fit between the places of the passages shown, their texts
     and the record's documents."""
-    shown = set()
+    shown_documents = set()
     for piece in record.shown or ():
         if piece.get("kind") == "span" and piece.get("document_id"):
-            shown.add(piece["document_id"])
-    joined = is_joined(record.notes)
-    if shown and not joined and shown.isdisjoint(record.document_ids):
+            shown_documents.add(piece["document_id"])
+    none_is_of_record = shown_documents.isdisjoint(record.document_ids)
+    # Documents that are read as one have an id of their own.
+    if shown_documents and none_is_of_record and not is_joined(record.notes):
         yield "passages shown of other documents"
         return
-    sizes = dict(zip(record.document_ids, record.document_characters or (), strict=False))
+    sizes = zip(record.document_ids, record.document_characters or (), strict=False)
+    characters_by_document = dict(sizes)
     for piece in record.shown or ():
-        problem = _place_problem(piece, sizes)
+        problem = _place_problem(piece, characters_by_document)
         if problem is not None:
             yield problem
             return
 
 
-def _place_problem(piece: StoredPiece, sizes: Mapping[str, int]) -> str | None:
+def _place_problem(piece: StoredPiece, characters_by_document: Mapping[str, int]) -> str | None:
     """What does not fit between the place of a passage shown, its text and its document; None if
     all fits.
 
     Args:
         piece: The passage.
-        sizes: Document id -> characters, of the documents whose size is recorded.
+        characters_by_document: Document id -> characters, of the documents whose size is recorded.
     """
-    document = piece.get("document_id", "")
+    document_id = piece.get("document_id", "")
     start = piece.get("start") or 0
     end = piece.get("end") or 0
-    if start < 0 or end < start or end > sizes.get(document, end):
+    if start < 0 or end < start or end > characters_by_document.get(document_id, end):
         return "a passage shown from outside of its document"
     text = piece.get("text")
-    in_one_piece = piece.get("kind") == "span" and document in sizes
-    if text and in_one_piece and len(text) != end - start:
+    is_known_span = piece.get("kind") == "span" and document_id in characters_by_document
+    if text and is_known_span and len(text) != end - start:
         return "a passage shown whose text is not as long as its place"
     return None
 
 
-def _length_problems(record: StoredRecord, expected: Expected) -> Iterator[str]:
+def _length_problems(record: StoredRecord, expected: Expectations) -> Iterator[str]:
     """Yield a phrase where the passages shown are far longer than the method's settings allow."""
-    if expected.declared is None or expected.declared.most_tokens_shown is None:
+    if expected.declaration is None or expected.declaration.max_passage_tokens is None:
         return
-    most = expected.declared.most_tokens_shown
-    if _shown_characters(record.shown) > _LONGER * expected.characters * most:
+    usual_characters = expected.characters_per_token * expected.declaration.max_passage_tokens
+    if _shown_characters(record.shown) > _MAX_LENGTH_FACTOR * usual_characters:
         yield "longer passages shown than its settings allow"
 
 
-def _number_problems(record: StoredRecord, most: int | None) -> Iterator[str]:
+def _passage_count_problems(record: StoredRecord, max_passages: int | None) -> Iterator[str]:
     """Yield what does not fit between the number of passages shown and the method's settings.
 
     Args:
         record: The record.
-        most: The passages that the settings allow; None for any number.
+        max_passages: The passages that the settings allow; None for any number.
     """
-    if most is None:
+    if max_passages is None:
         return
-    number = 0
+    passages = 0
     for piece in record.shown or ():
         if piece.get("kind") != "source":
-            number += 1
+            passages += 1
     crossings = max(0, len(record.document_ids) - 1)  # a passage may lie in two documents
-    if number > most + crossings:
+    if passages > max_passages + crossings:
         yield "more passages shown than its settings allow"
-    if record.stop_reason == "k" and number < most:
+    if record.stop_reason == "k" and passages < max_passages:
         yield "fewer passages shown than its settings ask for"
 
 
 def _step_problems(record: StoredRecord) -> Iterator[str]:
     """Yield a phrase where the FLOPs so far fall from one step to the next, or exceed those of the
     question."""
-    total = 0.0
+    question_flops = 0.0
     for name, phase in record.usage.items():
         flops = phase.get("flops") or {}
-        if name != _STUDY:
-            total += flops.get(DEFAULT_CONVENTION) or 0
-    before = 0.0
+        if name != _STUDY_PHASE:
+            question_flops += flops.get(DEFAULT_CONVENTION) or 0
+    flops_before = 0.0
     for step in record.steps:
-        so_far = step.get("flops")
-        if not so_far or not isinstance(so_far, dict) or step.get("action") == "study":
-            continue  # of older runs, and of steps that only say what was chosen
-        now = so_far.get(DEFAULT_CONVENTION) or 0.0
-        if now < before * (1 - _ROUNDING):
+        flops_by_convention = step.get("flops")
+        if not isinstance(flops_by_convention, dict) or not flops_by_convention:
+            continue  # a step of an older run, or one that only says what was chosen
+        if step.get("action") == _STUDY_PHASE:
+            continue
+        flops_now = flops_by_convention.get(DEFAULT_CONVENTION) or 0.0
+        if flops_now < flops_before * (1 - _FLOPS_TOLERANCE):
             yield "a step that cost less than the steps before it"
             return
-        before = now
-    if before > total * (1 + _ROUNDING) and record.error is None:
+        flops_before = flops_now
+    if flops_before > question_flops * (1 + _FLOPS_TOLERANCE) and record.error is None:
         yield "steps that cost more than the question"

@@ -2,7 +2,7 @@
 and the records.
 
     run_key(run)                        -> ("musique", "bm25--llama-8b--0a1b2c3d")
-    scored(run, "f1").by_question()     -> {"q1": 1.0, "q2": 0.4}
+    score_values(run, "f1").by_question()     -> {"q1": 1.0, "q2": 0.4}
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredModel
 from reports.run_records import index_usages
 from reports.settings import NOT_RECORDED
-from reports.settings import labels as labels
+from reports.settings import run_labels as run_labels
 from reports.table_cell import Cell, Row
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoreValues:
     """One score of a run.
 
     Args:
@@ -84,9 +84,10 @@ def reference_names(run: StoredRun) -> tuple[str, str, str]:
 def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
     """Raise UnknownName, with the labels of all runs, for a reference that is no label or name of
     one of them."""
-    known = labels(runs)
-    if reference not in known and not any(reference in reference_names(run) for run in runs):
-        raise UnknownName("reference", reference, list(dict.fromkeys(known)))
+    known_labels = run_labels(runs)
+    names_a_run = any(reference in reference_names(run) for run in runs)
+    if reference not in known_labels and not names_a_run:
+        raise UnknownName("reference", reference, list(dict.fromkeys(known_labels)))
 
 
 def run_key(run: StoredRun) -> tuple[str, str]:
@@ -94,22 +95,24 @@ def run_key(run: StoredRun) -> tuple[str, str]:
     return run.config.dataset.name, run.name
 
 
-def datasets(runs: Sequence[StoredRun]) -> list[str]:
+def dataset_names_with_rows(runs: Sequence[StoredRun]) -> list[str]:
     """The data set of each run; where runs of one name read other rows, with the hash of these:
     "musique (rows 0a1b2c3)"."""
-    rows_of: dict[str, set[str | None]] = {}
+    fingerprints_by_dataset: dict[str, set[str | None]] = {}
     for run in runs:
-        rows_of.setdefault(run.config.dataset.name, set()).add(fingerprint(run))
+        fingerprints_by_dataset.setdefault(run.config.dataset.name, set()).add(
+            rows_fingerprint(run)
+        )
     names = []
     for run in runs:
         name = run.config.dataset.name
-        if len(rows_of[name]) > 1:
-            name += f" (rows {(fingerprint(run) or NOT_RECORDED)[:7]})"
+        if len(fingerprints_by_dataset[name]) > 1:
+            name += f" (rows {(rows_fingerprint(run) or NOT_RECORDED)[:7]})"
         names.append(name)
     return names
 
 
-_OWN_FOLDER = "folder"
+_USER_FOLDER_FORMAT = "folder"
 """The format of folders of the user's own, two of which may be called alike."""
 
 
@@ -117,8 +120,8 @@ def dataset_names(runs: Sequence[StoredRun]) -> list[str]:
     """The data set of each run as tables call it: folders of the user's own that are called alike
     have the hash of their rows behind the name."""
     names: list[str] = []
-    for run, name in zip(runs, datasets(runs), strict=True):
-        if run.config.dataset.format == _OWN_FOLDER:
+    for run, name in zip(runs, dataset_names_with_rows(runs), strict=True):
+        if run.config.dataset.format == _USER_FOLDER_FORMAT:
             names.append(name)
         else:
             names.append(run.config.dataset.name)
@@ -140,13 +143,13 @@ def is_application(run: StoredRun) -> bool:
 
 
 def is_floor(run: StoredRun) -> bool:
-    """Whether the method only marks what others must beat, as its class says and the manifest
-    holds."""
+    """Whether the run's method is a floor, which only marks what others must beat (closed-book): by
+    `floor` of the manifest."""
     return run.manifest.floor
 
 
 def is_unfinished(run: StoredRun) -> bool:
-    """Whether questions that the run was to ask may be missing."""
+    """Whether the run's summary does not call it finished, so that questions may be missing."""
     return not run.summary.is_finished
 
 
@@ -164,11 +167,11 @@ def is_oracle(run: StoredRun) -> bool:
     if not is_upper_bound(run):
         return False
     columns = run.columns
-    return not columns.truncated.any() and not columns.searches.count(_is_search)
+    return not columns.truncated.any() and not columns.searches.count(_has_search)
 
 
-def _is_search(search: SearchSummary | None) -> bool:
-    """Whether a record has steps of a search."""
+def _has_search(search: SearchSummary | None) -> bool:
+    """Whether a record has steps of a search, which RecordColumns then summarises."""
     return search is not None
 
 
@@ -180,28 +183,28 @@ def model_name(run: StoredRun) -> str:
     """
     if is_application(run):
         return NO_MODEL
-    return own_name(run.config.model)
+    return model_or_server_name(run.config.model)
 
 
-def own_name(model: StoredModel) -> str:
+def model_or_server_name(model: StoredModel) -> str:
     """The name of a model; what its server calls it where the name is only that of the back end."""
     if model.name == model.backend and model.source:
         return model.source
     return model.name
 
 
-def models(run: StoredRun) -> list[str]:
+def model_names(run: StoredRun) -> list[str]:
     """Names of the run's models, the reader's first: "llama", "llama-8b (builder)"."""
     reader = model_name(run)
-    found = [reader]
+    names_with_roles = [reader]
     for role, model in run.config.roles.items():
-        name = own_name(model)
+        name = model_or_server_name(model)
         if name != reader:
-            found.append(f"{name} ({role})")
-    return found
+            names_with_roles.append(f"{name} ({role})")
+    return names_with_roles
 
 
-def code(run: StoredRun) -> str:
+def code_version(run: StoredRun) -> str:
     """The code that made the run, "harness 0.1.0, commit 0a1b2c3d4e5f, changed" (uncommitted
     edits); "" if unknown."""
     parts = []
@@ -221,7 +224,7 @@ def _harness_version(run: StoredRun) -> str | None:
     return run.manifest.packages.get("longdoc-harness")
 
 
-def suite(run: StoredRun) -> str:
+def suite_name(run: StoredRun) -> str:
     """The name of the suite (--suite) in the newest of the commands that started the run; "" where
     none names one."""
     for start in reversed(run.manifest.run_and_starts):
@@ -232,7 +235,7 @@ def suite(run: StoredRun) -> str:
     return ""
 
 
-def left_out(run: StoredRun) -> int:
+def count_left_out(run: StoredRun) -> int:
     """The number of questions without a record because the loader or an import left them out."""
     if run.summary.n_left_out is not None:
         return run.summary.n_left_out
@@ -244,47 +247,48 @@ def first_score(run: StoredRun) -> str:
     return run.config.dataset.scorers[0]
 
 
-def headline(run: StoredRun) -> str:
+def headline_score(run: StoredRun) -> str:
     """Name of the score by which the run is judged where none is named: the first of its data set.
 
     In a folder of one's own a judge takes its place: one of correctness that has scored every
     answer that the first score has, or any judge where no question has an accepted answer.
     """
-    first = first_score(run)
+    first_name = first_score(run)
     judges = run.manifest.judges
-    if first not in run.score_names:
-        scored_by = [name for name in judges if name in run.score_names]
-        return next(iter(scored_by), first)
-    if first != FOLDER_SCORE:
-        return first
+    if first_name not in run.score_names:
+        judges_with_scores = [name for name in judges if name in run.score_names]
+        return next(iter(judges_with_scores), first_name)
+    if first_name != FOLDER_SCORE:
+        return first_name
     for name, entry in judges.items():
+        has_scores = name in run.score_names
         is_of_correctness = entry.kind == "correctness"
-        if is_of_correctness and name in run.score_names and _scored_all(run, name):
+        if has_scores and is_of_correctness and _judge_scored_all_answers(run, name):
             return name
-    return first
+    return first_name
 
 
-def _scored_all(run: StoredRun, judge: str) -> bool:
+def _judge_scored_all_answers(run: StoredRun, judge: str) -> bool:
     """Whether the judge has scored every answer that the data set's first score has."""
     scores = run.columns.scores
     has_first = ~np.isnan(scores[first_score(run)])
     return not np.isnan(scores[judge][has_first]).any()
 
 
-def common_headline(runs: Sequence[StoredRun]) -> str:
+def common_headline_score(runs: Sequence[StoredRun]) -> str:
     """The headline that runs of one data set share; where they have several, its first score."""
-    name = headline(runs[0])
-    if all(headline(run) == name for run in runs):
+    name = headline_score(runs[0])
+    if all(headline_score(run) == name for run in runs):
         return name
     return first_score(runs[0])
 
 
-def common_headlines(runs: Sequence[StoredRun]) -> dict[str, str]:
+def common_headline_scores(runs: Sequence[StoredRun]) -> dict[str, str]:
     """Name of a data set -> the common headline of its runs."""
-    return {name: common_headline(group) for name, group in by_dataset(runs).items()}
+    return {name: common_headline_score(group) for name, group in runs_by_dataset(runs).items()}
 
 
-def by_dataset(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+def runs_by_dataset(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     """Name of a data set -> its runs, in their order."""
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
@@ -292,12 +296,13 @@ def by_dataset(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     return groups
 
 
-def fingerprint(run: StoredRun) -> str | None:
-    """Content hash of the rows the run used; None where the manifest does not say."""
+def rows_fingerprint(run: StoredRun) -> str | None:
+    """The hash of the content of the data set's rows that the run read; None where the manifest
+    does not say."""
     return run.manifest.dataset.fingerprint or None
 
 
-def task(run: StoredRun) -> dict[str, object]:
+def task_settings(run: StoredRun) -> dict[str, object]:
     """The settings of the data set that shape each prompt and reply: instruction, answer_prefix,
     demonstration, max_answer_tokens, answer_schema, answer_field; None for one that is not set.
 
@@ -305,12 +310,12 @@ def task(run: StoredRun) -> dict[str, object]:
     says the same words.
     """
     dataset = run.config.dataset.to_json()
-    asked = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
-    schema = ("answer_schema", "answer_field")
-    return {key: dataset.get(key) for key in (*asked, *schema)}
+    prompt_keys = ("instruction", "answer_prefix", "demonstration", "max_answer_tokens")
+    schema_keys = ("answer_schema", "answer_field")
+    return {key: dataset.get(key) for key in (*prompt_keys, *schema_keys)}
 
 
-def reader(run: StoredRun) -> str:
+def reader_identity(run: StoredRun) -> str:
     """Identity of the model that wrote the answers: its manifest entry (weights, tokenizer,
     template) as JSON text.
 
@@ -318,8 +323,13 @@ def reader(run: StoredRun) -> str:
     answers itself. Where the manifest does not say, the configuration of the reader.
     """
     models = run.manifest.models
-    answered = {path[2] for path in run.columns.usage if path[:2] == ("answer", "roles")}
-    identities = [canonical_json(models[role]) for role in sorted(answered) if role in models]
+    answering_roles = set()
+    for path in run.columns.usage:
+        if path[:2] == ("answer", "roles"):  # ("answer", "roles", "reader"): what a role computed
+            answering_roles.add(path[2])
+    identities = [
+        canonical_json(models[role]) for role in sorted(answering_roles) if role in models
+    ]
     if identities:
         return " + ".join(dict.fromkeys(identities))
     if "reader" in models:
@@ -335,7 +345,7 @@ def scorer_version(run: StoredRun, name: str) -> str | None:
     return run.manifest.scorers.get(name)
 
 
-def judges(run: StoredRun) -> list[str]:
+def judge_names(run: StoredRun) -> list[str]:
     """Names of the scores that models gave (`harness judge`), in the order of their first
     judgement."""
     names: dict[str, None] = {}
@@ -344,14 +354,14 @@ def judges(run: StoredRun) -> list[str]:
     return list(names)
 
 
-def versions(run: StoredRun) -> str:
+def scorer_versions(run: StoredRun) -> str:
     """Scorers with their versions, and the harness's own: "f1.longbench 1, em.squad 1; harness
     0.1.0"."""
     listed = run.config.dataset.scorers
     parts = []
     for name in score_names(run):
         if name not in listed and name.rpartition(".")[0] in listed:
-            continue  # of a vote or pass@k
+            continue  # "f1.vote" or "f1.pass@4": scored by the scorer before the last dot
         parts.append(f"{name} {scorer_version(run, name) or '(version not recorded)'}")
     scorers = ", ".join(parts)
     harness = _harness_version(run)
@@ -366,7 +376,9 @@ def score_names(run: StoredRun) -> list[str]:
     return list(dict.fromkeys([*run.config.dataset.scorers, *run.score_names]))
 
 
-def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None) -> Scored:
+def score_values(
+    run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None
+) -> ScoreValues:
     """The values of the score `name`, in the order of the records.
 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or
@@ -388,21 +400,22 @@ def scored(run: StoredRun, name: str, clusters: NDArray[np.int32] | None = None)
     columns = run.columns
     score = columns.scores.get(name, np.full(len(columns), np.nan))
     has_score = ~np.isnan(score)
-    counts = has_score.copy()
+    is_counted = has_score.copy()
     if skip:
-        counts &= columns.answered
-    values = np.where(columns.failed, 0.0, score)[counts]
+        is_counted &= columns.answered
+    values = np.where(columns.failed, 0.0, score)[is_counted]
     missing = int((columns.answered & ~has_score).sum())
-    if is_application(run) and missing and missing == columns.answered.sum():
-        # No reply says it, so a failed question has no 0 either.
-        return Scored([], array("d"), np.array([], dtype=np.int32), missing)
+    all_lack_it = missing > 0 and missing == columns.answered.sum()
+    if is_application(run) and all_lack_it:
+        # No reply of the application has this score, so a failed question has no 0 either.
+        return ScoreValues([], array("d"), np.array([], dtype=np.int32), missing)
     if clusters is None:
         clusters = columns.clusters
-    ids = list(compress(columns.ids, counts.tolist()))
-    return Scored(ids, array("d", values.tobytes()), clusters[counts], missing)
+    ids = list(compress(columns.ids, is_counted.tolist()))
+    return ScoreValues(ids, array("d", values.tobytes()), clusters[is_counted], missing)
 
 
-def corpus_scores(run: StoredRun) -> dict[str, str]:
+def corpus_score_sources(run: StoredRun) -> dict[str, str]:
     """The scores over all answers together (BLEU) that the run's records give.
 
         -> {"hf_bleu.corpus_bleu4": "hf_bleu.bleu4"}
@@ -410,13 +423,12 @@ def corpus_scores(run: StoredRun) -> dict[str, str]:
     A key is a score of the corpus, its value the score of single answers whose counts it sums. Only
     those whose counts every scored record holds: sums over a part would be another number.
     """
-    nothing: tuple[str, Mapping[str, list[float]]] = ("", {})
-    _, first = next(_corpus_counts(run), nothing)  # score -> counts of the first record
-    names = {}
+    first_question = next(_stored_counts(run), _QuestionCounts("", {}))
+    sources = {}
     for name in score_names(run):
-        if name in first and _has_all_counts(run, name):
-            names[lookup(name).corpus] = name
-    return names
+        if name in first_question.counts_by_score and _has_all_counts(run, name):
+            sources[lookup(name).corpus] = name
+    return sources
 
 
 def _has_all_counts(run: StoredRun, name: str) -> bool:
@@ -424,16 +436,16 @@ def _has_all_counts(run: StoredRun, name: str) -> bool:
 
     Records of an imported run may hold other counts, which cannot be summed.
     """
-    if not all(name in counts for _, counts in _corpus_counts(run)):
+    if not all(name in question.counts_by_score for question in _stored_counts(run)):
         return False
-    count = lookup(name).counts
-    if count is None:
+    count_answer = lookup(name).counts
+    if count_answer is None:
         return False
-    n_counts = len(count("", ("",)))  # an empty answer has as many as any
-    return all(len(counts[name]) == n_counts for _, counts in _corpus_counts(run))
+    n_counts = len(count_answer("", ("",)))  # an empty answer has as many as any
+    return all(len(question.counts_by_score[name]) == n_counts for question in _stored_counts(run))
 
 
-def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
+def corpus_score_interval(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     """The value of a score over all answers together, in [0, 1], with its interval by cluster.
 
     A failed question counts as an empty answer, or is left out where the run's config says `failed:
@@ -441,15 +453,20 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
 
     Args:
         run: The run.
-        name: One of the keys of `corpus_scores`.
+        name: One of the keys of `corpus_score_sources`.
         level: Level of the interval, 0.95 for 95 %.
     """
-    scorer = corpus_scores(run)[name]
-    counts = {question: found[scorer] for question, found in _corpus_counts(run)}
-    pairs = zip(run.columns.ids, question_clusters(run), strict=True)
-    clusters = np.array([cluster for question_id, cluster in pairs if question_id in counts])
+    scorer = corpus_score_sources(run)[name]
+    counts_by_question = {}
+    for question in _stored_counts(run):
+        counts_by_question[question.question_id] = question.counts_by_score[scorer]
+    cluster_of_counted = []
+    for question_id, cluster in zip(run.columns.ids, question_clusters(run), strict=True):
+        if question_id in counts_by_question:
+            cluster_of_counted.append(cluster)
+    clusters = np.array(cluster_of_counted)
 
-    def value(totals: Sequence[float]) -> float:
+    def score_of_sums(totals: Sequence[float]) -> float:
         """The score of summed counts; 0 where not a single token was written."""
         try:
             return corpus_score(scorer, totals)
@@ -457,11 +474,24 @@ def corpus(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
             return 0.0
 
     seed = run.config.seed
-    return corpus_interval(value, list(counts.values()), clusters, seed=seed, level=level)
+    counts = list(counts_by_question.values())
+    return corpus_interval(score_of_sums, counts, clusters, seed=seed, level=level)
 
 
-def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, Mapping[str, list[float]]]]:
-    """Yield each question's id with its stored counts, by score.
+class _QuestionCounts(NamedTuple):
+    """What a question's record holds for scores of the corpus.
+
+    Attributes:
+        question_id: The question.
+        counts_by_score: {"hf_bleu.bleu4": [5.0, 4.0, ...]}: counts that are summed over answers.
+    """
+
+    question_id: str
+    counts_by_score: Mapping[str, list[float]]
+
+
+def _stored_counts(run: StoredRun) -> Iterator[_QuestionCounts]:
+    """Yield the stored counts of each question, in the order of the records.
 
     Failed questions are left out where the config says `failed: skip`.
     """
@@ -470,7 +500,7 @@ def _corpus_counts(run: StoredRun) -> Iterator[tuple[str, Mapping[str, list[floa
     rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
     for question_id, notes, failed in rows:
         if not failed or not skip:
-            yield question_id, score_counts_of(notes)
+            yield _QuestionCounts(question_id, score_counts_of(notes))
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
@@ -481,7 +511,8 @@ def question_clusters(run: StoredRun) -> NDArray[np.int32]:
 def asks_whole_folder(run: StoredRun) -> bool:
     """Whether each question is about all pages of a folder of the user's own.
 
-    These pages are searched as one; each question is then a cluster.
+    These pages are searched as one, and the records hold the one document id WHOLE_FOLDER. Each
+    question is then a cluster.
     """
     return (WHOLE_FOLDER,) in run.columns.documents.values
 
@@ -489,13 +520,12 @@ def asks_whole_folder(run: StoredRun) -> bool:
 def count_documents(run: StoredRun, clusters: int) -> int | None:
     """The number of documents that the questions of a run are about.
 
-    Where that is a whole folder, it is that of the documents in it, which runs of older versions do
-    not say (None).
+    The number of `clusters` in most runs. Where each question is about a whole folder, the number
+    of the folder's documents; None for a run of an older version, which does not say it.
 
     Args:
         run: The run.
-        clusters: The number of its clusters, each of which counts as a document unless questions
-            are about a whole folder.
+        clusters: The number of its clusters: questions about one document are a cluster.
     """
     if not asks_whole_folder(run):
         return clusters
@@ -514,23 +544,23 @@ class CutTexts(NamedTuple):
     cut: int
 
 
-def texts_cut(run: StoredRun) -> CutTexts:
+def count_cut_texts(run: StoredRun) -> CutTexts:
     """How many texts encoders and rerankers were given and cut, for all indexes and questions of a
     run."""
     texts, cut = texts_and_cut(index_usages(run))
     columns = run.columns
     for phase in columns.phases:
-        given = columns.cost(phase, "texts")
-        shortened = columns.cost(phase, "texts_cut")
-        cut += int(shortened.sum())
-        if (shortened[~columns.has_cost(phase, "texts")] > 0).any():
+        given_texts = columns.cost(phase, "texts")
+        cut_texts = columns.cost(phase, "texts_cut")
+        cut += int(cut_texts.sum())
+        if (cut_texts[~columns.has_cost(phase, "texts")] > 0).any():
             texts = None
         elif texts is not None:
-            texts += int(given.sum())
+            texts += int(given_texts.sum())
     return CutTexts(texts, cut)
 
 
-def head_columns(run: StoredRun, label: str) -> dict[str, Cell]:
+def first_cells(run: StoredRun, label: str) -> dict[str, Cell]:
     """The first cells of a run's row in any table: {"dataset": "musique", "method": label, "model":
     "llama-8b"}."""
     return {"dataset": run.config.dataset.name, "method": label, "model": model_name(run)}
@@ -577,17 +607,19 @@ def mean_of_samples(
     Returns:
         The mean, and (low, high); None in place of these where a sample has no interval.
     """
-    n = len(values)
-    middle = sum(values) / n
-    below = []
-    above = []
-    for value, ends in zip(values, intervals, strict=True):
-        low, high = ends or (None, None)
+    n_samples = len(values)
+    mean = sum(values) / n_samples
+    distances_below = []
+    distances_above = []
+    for value, bounds in zip(values, intervals, strict=True):
+        low, high = bounds or (None, None)
         if low is None or high is None:
-            return middle, None
-        below.append(value - low)
-        above.append(high - value)
-    return middle, (middle - math.hypot(*below) / n, middle + math.hypot(*above) / n)
+            return mean, None
+        distances_below.append(value - low)
+        distances_above.append(high - value)
+    low_of_mean = mean - math.hypot(*distances_below) / n_samples
+    high_of_mean = mean + math.hypot(*distances_above) / n_samples
+    return mean, (low_of_mean, high_of_mean)
 
 
 def answered_clusters(
@@ -615,7 +647,7 @@ def as_floats(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def records(frame: pd.DataFrame) -> list[Row]:
+def frame_rows(frame: pd.DataFrame) -> list[Row]:
     """The rows of a frame, each as a mapping from column name to cell."""
     return cast(list[Row], frame.rename(columns=str).to_dict("records"))
 

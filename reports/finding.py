@@ -13,11 +13,12 @@ the data leave open that it loses more than half of the best score.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.stats.bootstrap import FEWEST
 from harness.storage.run_folder import StoredRun
-from reports.best import too_high_by
-from reports.number_formats import counted
+from reports.best import bias_of_highest_score
+from reports.number_formats import with_noun
 from reports.ranking import (
     BestMinusRun,
     Group,
@@ -28,19 +29,19 @@ from reports.ranking import (
 )
 from reports.table_row import TableRow
 
-_INDEXES = {
+_REMARK_ON_INDEXES = {
     "money": "indexes included",
     "FLOPs": "indexes included",
     "tokens": "without those of indexes",
 }
-_LONGEST_LIST = 4  # names of methods; the others are counted
-_FEWEST_TESTED = 6  # documents: with fewer a sign-flip test cannot reach its level
-_WORTH_SAYING = 0.001  # of a score that is too high: the tables write one digit of a point
+_MAX_NAMES = 4  # names of methods; the others are counted
+_MIN_TESTED_CLUSTERS = 6  # documents: with fewer a sign-flip test cannot reach its level
+_MIN_BIAS = 0.001  # of a score that is too high: the tables write one digit of a point
 _MAY_LOSE_HALF = "though it may lose more than half of the points"
-_CLEARLY_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a sentence
+_MAX_SHARE_OF_CHEAPER = 0.995  # of another cost: a smaller difference is not worth a sentence
 
 
-def finding(rows: Sequence[TableRow]) -> str:
+def finding_text(rows: Sequence[TableRow]) -> str:
     """The sentences on one data set, joined by spaces: who is best, what separates the others,
     costs, and caveats.
 
@@ -55,17 +56,17 @@ def finding(rows: Sequence[TableRow]) -> str:
             "No run is finished yet: what follows is about the questions answered so far."
         )
     if not group.methods:
-        sentences.append(_without_methods(group))
+        sentences.append(_only_floors_and_bounds(group))
     elif len(group.methods) == 1 and not group.floors:
-        sentences += _one_method(group)
+        sentences += _sentences_on_only_method(group)
     else:
-        sentences += _several(group, runs)
+        sentences += _sentences_on_several_methods(group, runs)
     if group.methods and group.upper_bounds:
-        sentences.append(_no_choice(group.upper_bounds))
+        sentences.append(_why_bounds_are_not_proposed(group.upper_bounds))
         sentences += _bounds_below_best(group)
     if group.on_other_questions:
-        others = _listed(group.on_other_questions)
-        sentences.append(f"Not ranked, as scored on other questions: {others}.")
+        names = _join_names(group.on_other_questions)
+        sentences.append(f"Not ranked, as scored on other questions: {names}.")
     sentences += _caveats(rows)
     return " ".join(sentences)
 
@@ -75,23 +76,23 @@ def _none_is_finished(rows: Sequence[TableRow]) -> bool:
     return all(row.is_unfinished for row in rows)
 
 
-def _without_methods(group: Group) -> str:
+def _only_floors_and_bounds(group: Group) -> str:
     """The sentence for runs that are only floors and upper bounds, or have no score."""
-    marks = []
+    runs_in_words = []
     for kind, runs in (("floor", group.floors), ("upper bound", group.upper_bounds)):
-        marks += [f"{each.method} ({kind}, {each.points} points)" for each in runs]
-    if not marks:
+        runs_in_words += [f"{each.method} ({kind}, {each.points} points)" for each in runs]
+    if not runs_in_words:
         return f"No answer has a score ({group.score})."
-    return f"No method to choose was run yet, only {_listed(marks)} by {group.score}."
+    return f"No method to choose was run yet, only {_join_names(runs_in_words)} by {group.score}."
 
 
-def _no_choice(bounds: Sequence[Ranked]) -> str:
+def _why_bounds_are_not_proposed(bounds: Sequence[Ranked]) -> str:
     """The sentence that upper bounds are not proposed, and why."""
-    named = _listed([f"{each.method} ({each.points} points)" for each in bounds])
-    shown = "shown the passages that hold the answer"
+    names = _join_names([f"{each.method} ({each.points} points)" for each in bounds])
+    reason = "shown the passages that hold the answer"
     if len(bounds) == 1:
-        return f"The upper bound {named} is no method to choose: it was {shown}."
-    return f"The upper bounds {named} are no methods to choose: they were {shown}."
+        return f"The upper bound {names} is no method to choose: it was {reason}."
+    return f"The upper bounds {names} are no methods to choose: they were {reason}."
 
 
 def _bounds_below_best(group: Group) -> list[str]:
@@ -99,38 +100,40 @@ def _bounds_below_best(group: Group) -> list[str]:
     below = [each.method for each in group.upper_bounds if each.score < group.best.score]
     if not below:
         return []
-    return [f"{group.best.method} scores more than {_listed(below)}, so it is no bound here."]
+    return [f"{group.best.method} scores more than {_join_names(below)}, so it is no bound here."]
 
 
-def _one_method(group: Group) -> list[str]:
+def _sentences_on_only_method(group: Group) -> list[str]:
     """The sentences on the only method, where no floor was run beside it: its score, and that no
     interval can be given for few clusters."""
-    only = group.best
-    sentences = [f"{only.method} {_scores(only)} ({group.score}), {_extent(only)}."]
-    if only.clusters < FEWEST:
-        sentences.append(f"With so few {only.cluster}s no interval can be given.")
+    method = group.best
+    scores = _score_in_words(method)
+    extent = _questions_and_documents(method)
+    sentences = [f"{method.method} {scores} ({group.score}), {extent}."]
+    if method.clusters < FEWEST:
+        sentences.append(f"With so few {method.cluster}s no interval can be given.")
     return sentences
 
 
-def _scores(only: Ranked) -> str:
+def _score_in_words(run: Ranked) -> str:
     """What a method that was not chosen among several scores: "scores 95.0 of 100 points [74.2,
     99.2]", without the interval where there is none."""
     interval = ""
-    if only.low is not None and only.high is not None:
-        interval = f" [{100 * only.low:.1f}, {100 * only.high:.1f}]"
-    return f"scores {only.points} of 100 points{interval}"
+    if run.low is not None and run.high is not None:
+        interval = f" [{100 * run.low:.1f}, {100 * run.high:.1f}]"
+    return f"scores {run.points} of 100 points{interval}"
 
 
-def _extent(run: Ranked) -> str:
+def _questions_and_documents(run: Ranked) -> str:
     """What the mean of a run is over: "on 20 questions about 7 documents", or "on 20 questions
     about the folder" where all pages of a folder are one document."""
-    questions = counted(run.questions, "question")
+    questions = with_noun(run.questions, "question")
     if run.cluster == "question":
         return f"on {questions} about the folder"
-    return f"on {questions} about {counted(run.clusters, 'document')}"
+    return f"on {questions} about {with_noun(run.clusters, 'document')}"
 
 
-def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
+def _sentences_on_several_methods(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     """The sentences on several methods, or one beside a floor: who is best, what separates the
     others, and what they cost.
 
@@ -144,17 +147,20 @@ def _several(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     sentences = [_who_is_best(group)]
     if best.is_zero:
         return [*sentences, *_floors_above_zero(group)]
-    higher = [floor for floor in group.floors if float(floor.points) >= float(best.points)]
-    if higher:
-        return [*sentences, f"That is no more than {_named_floors(higher)}."]
-    tested = best_minus_others(group, runs)
-    if tested is None:
-        return [*sentences, _untested(group)]
-    if best.clusters < _FEWEST_TESTED:
-        few = f"With so few {best.cluster}s this test cannot separate any two runs; {_FEWEST_TESTED} are"
-        return [*sentences, f"{few} the fewest with which it can."]
-    sentences += _selection_bias(group, runs)
-    return [*sentences, *_Tested(group, tested).sentences()]
+    floors_as_good = [floor for floor in group.floors if float(floor.points) >= float(best.points)]
+    if floors_as_good:
+        return [*sentences, f"That is no more than {_floors_in_words(floors_as_good)}."]
+    differences = best_minus_others(group, runs)
+    if differences is None:
+        return [*sentences, _why_untested(group)]
+    if best.clusters < _MIN_TESTED_CLUSTERS:
+        too_few = (
+            f"With so few {best.cluster}s this test cannot separate any two runs; "
+            f"{_MIN_TESTED_CLUSTERS} are the fewest with which it can."
+        )
+        return [*sentences, too_few]
+    sentences += _selection_bias_sentence(group, runs)
+    return [*sentences, *_TestedDifferences(group, differences).sentences()]
 
 
 def _floors_above_zero(group: Group) -> list[str]:
@@ -168,7 +174,7 @@ def _floors_above_zero(group: Group) -> list[str]:
     verb = "score"
     if len(above) == 1:
         verb = "scores"
-    return [f"Only {_named_floors(above)}, {verb} above 0."]
+    return [f"Only {_floors_in_words(above)}, {verb} above 0."]
 
 
 def _who_is_best(group: Group) -> str:
@@ -176,101 +182,103 @@ def _who_is_best(group: Group) -> str:
     questions about 20 documents."
     """
     best = group.best
+    extent = _questions_and_documents(best)
     if len(group.methods) == 1:
-        scores = _scores(best)
+        scores = _score_in_words(best)
         if best.is_zero:
-            scores = f"does not score above {_zero(best)}"
-        return f"{best.method} {scores} ({group.score}), {_extent(best)}."
+            scores = f"does not score above {_zero_in_words(best)}"
+        return f"{best.method} {scores} ({group.score}), {extent}."
     if best.is_zero:
-        above = _zero(best)
-        return f"None of {_compared(group)} scores above {above} ({group.score}), {_extent(best)}."
-    return f"{_named_leaders(group)} ({group.score}), {_extent(best)}."
+        above = _zero_in_words(best)
+        methods = _count_ranked_in_words(group)
+        return f"None of {methods} scores above {above} ({group.score}), {extent}."
+    return f"{_leaders_in_words(group)} ({group.score}), {extent}."
 
 
-def _zero(best: Ranked) -> str:
+def _zero_in_words(run: Ranked) -> str:
     """What a score that the tables write as 0.0 is not above: "0", or where it is a little more,
     "0.05 points"."""
-    if best.score == 0:
+    if run.score == 0:
         return "0"
     return "0.05 points"
 
 
-def _named_leaders(group: Group) -> str:
+def _leaders_in_words(group: Group) -> str:
     """Who scores highest, "pecan scores highest of 3 methods, 95.0 of 100 points"; of several with
     one score, "pecan and bm25 score highest of 3 methods, 95.0 of 100 points each"."""
     leaders = group.leaders
-    names = _listed([each.method for each in leaders])
-    place = f" highest of {_compared(group)},"
+    names = _join_names([each.method for each in leaders])
+    rank = f" highest of {_count_ranked_in_words(group)},"
     if len(leaders) == len(group.methods):
-        place = ""
+        rank = ""
     if len(leaders) == 1:
-        return f"{names} scores{place} {group.best.points} of 100 points"
-    return f"{names} score{place} {group.best.points} of 100 points each"
+        return f"{names} scores{rank} {group.best.points} of 100 points"
+    return f"{names} score{rank} {group.best.points} of 100 points each"
 
 
-def _compared(group: Group) -> str:
+def _count_ranked_in_words(group: Group) -> str:
     """How many runs are ranked: "3 methods", "3 runs" where models differ, and "the 3 methods that
     are no floor" where the table has more rows."""
-    number = f"{len(group.methods)} methods"
+    count = f"{len(group.methods)} methods"
     if group.several_models:
-        number = f"{len(group.methods)} runs"
-    unranked = []
+        count = f"{len(group.methods)} runs"
+    other_kinds = []
     if group.floors:
-        unranked.append("floor")
+        other_kinds.append("floor")
     if group.upper_bounds:
-        unranked.append("upper bound")
-    if not unranked:
-        return number
-    return f"the {number} that are no {' or '.join(unranked)}"
+        other_kinds.append("upper bound")
+    if not other_kinds:
+        return count
+    return f"the {count} that are no {' or '.join(other_kinds)}"
 
 
-def _untested(group: Group) -> str:
+def _why_untested(group: Group) -> str:
     """The sentence on why differences are not tested."""
     if group.several_models:
         return "Differences are not tested, as these runs differ in the model."
     return "Differences are not tested, as these runs differ in more than the method."
 
 
-def _selection_bias(group: Group, runs: Sequence[StoredRun]) -> list[str]:
+def _selection_bias_sentence(group: Group, runs: Sequence[StoredRun]) -> list[str]:
     """One sentence on how much the highest score is too high by chance; [] where that is little.
 
     The methods were ranked by the same questions that give the score:
 
         -> ["The highest of 3 scores is too high by chance, on average by about 1.2 points."]
     """
-    names = {each.run for each in group.methods}
-    if len(names) < 2:
+    run_names = {each.run for each in group.methods}
+    if len(run_names) < 2:
         return []
-    bias = too_high_by([run for run in runs if run.name in names], group.score)
-    if bias < _WORTH_SAYING:
+    bias = bias_of_highest_score([run for run in runs if run.name in run_names], group.score)
+    if bias < _MIN_BIAS:
         return []
-    chosen = f"The highest of {len(names)} scores is too high by chance"
-    return [f"{chosen}, on average by about {100 * bias:.1f} points."]
+    start = f"The highest of {len(run_names)} scores is too high by chance"
+    return [f"{start}, on average by about {100 * bias:.1f} points."]
 
 
-def _named_floors(
-    floors: Sequence[Ranked], tested: Mapping[str, BestMinusRun] | None = None
+def _floors_in_words(
+    floors: Sequence[Ranked], differences: Mapping[str, BestMinusRun] | None = None
 ) -> str:
     """Floors in a sentence: "closed-book (5.0 points), a floor that methods must beat".
 
     Args:
         floors: One or more.
-        tested: By run, how it differs from the best method; None where that is not said.
+        differences: By run, how it differs from the best method; None where that is not said.
     """
     names = []
     for floor in floors:
-        about = f"{floor.points} points"
-        if tested is not None and floor.run in tested:
-            about = f"{about}; {tested[floor.run]}"
-        names.append(f"{floor.method} ({about})")
-    kind = "floors"
+        score = f"{floor.points} points"
+        if differences is not None and floor.run in differences:
+            score = f"{score}; {differences[floor.run]}"
+        names.append(f"{floor.method} ({score})")
+    noun = "floors"
     if len(floors) == 1:
-        kind = "a floor"
-    return f"{_listed(names)}, {kind} that methods must beat"
+        noun = "a floor"
+    return f"{_join_names(names)}, {noun} that methods must beat"
 
 
 @dataclass(frozen=True)
-class _Tested:
+class _TestedDifferences:
     """The sentences that rest on a test of each method against the best one.
 
     Args:
@@ -287,17 +295,17 @@ class _Tested:
         Only one, and no method proposed, where a floor may be as good as the best.
         """
         floors = self.group.floors
-        close = self._not_separated(floors)
-        if close:
-            named = _named_floors(close, self.differences)
-            return [f"The data cannot separate {self._best} from {named}."]
+        floors_as_good = self._not_separated(floors)
+        if floors_as_good:
+            floors_in_words = _floors_in_words(floors_as_good, self.differences)
+            return [f"The data cannot separate {self._best_in_words} from {floors_in_words}."]
         sentences = []
         if floors:
-            named = _named_floors(floors, self.differences)
-            sentences.append(f"The data separate {self._best} from {named}.")
-        sentences += self._equality()
-        sentences += self._separation()
-        sentences += self._cost()
+            floors_in_words = _floors_in_words(floors, self.differences)
+            sentences.append(f"The data separate {self._best_in_words} from {floors_in_words}.")
+        sentences += self._equality_sentence()
+        sentences += self._separation_sentence()
+        sentences += self._cost_sentences()
         return sentences
 
     def _not_separated(self, runs: Sequence[Ranked]) -> list[Ranked]:
@@ -305,7 +313,7 @@ class _Tested:
         return [run for run in runs if not self.differences[run.run].separated]
 
     @property
-    def _best(self) -> str:
+    def _best_in_words(self) -> str:
         """What stands for the method that is tested against each other one: "it", or its name where
         several have the highest score, as the others of them are not tested."""
         if len(self.group.leaders) == 1:
@@ -317,7 +325,7 @@ class _Tested:
         """The methods below the best that the data cannot separate from it."""
         return self._not_separated(self.group.others)
 
-    def _equality(self) -> list[str]:
+    def _equality_sentence(self) -> list[str]:
         """One sentence on how sure the equality of methods with the same score is; [] for one
         leader.
 
@@ -338,11 +346,13 @@ class _Tested:
         if len(equals) == 1:
             interval = f"{best.method} minus {equals[0].method}, {difference.interval}"
             return [f"Equal scores leave a difference open ({interval})."]
-        ends = f"{100 * min(lows):.1f} to {100 * max(highs):.1f}"
-        minus = f"{best.method} minus each of the others, 95 % intervals for all pairs at once"
-        return [f"Equal scores leave differences open ({minus} within {ends})."]
+        widest = f"{100 * min(lows):.1f} to {100 * max(highs):.1f}"
+        differences = (
+            f"{best.method} minus each of the others, 95 % intervals for all pairs at once"
+        )
+        return [f"Equal scores leave differences open ({differences} within {widest})."]
 
-    def _separation(self) -> list[str]:
+    def _separation_sentence(self) -> list[str]:
         """One sentence on the methods that the data cannot separate from the best one, or that they
         separate all; [] where every method has the highest score."""
         if self._rivals:
@@ -352,7 +362,7 @@ class _Tested:
         others = "every other method"
         if len(self.group.leaders) > 1:
             others = "every method that scores less"
-        return [f"The data separate {self._best} from {others}."]
+        return [f"The data separate {self._best_in_words} from {others}."]
 
     def _rivals_sentence(self) -> str:
         """The sentence on the methods that the data cannot separate from the best one.
@@ -364,13 +374,13 @@ class _Tested:
         differences = [self.differences[each.run] for each in self._rivals]
         amounts = {difference.amount for difference in differences}
         if len(differences) > 1 and len(amounts) == 1:
-            names = _listed([each.method for each in self._rivals])
-            once = f"{differences[0].best} minus each: {differences[0].amount}"
-            return f"The data cannot separate {names} from {self._best} ({once})."
+            names = _join_names([each.method for each in self._rivals])
+            of_each = f"{differences[0].best} minus each: {differences[0].amount}"
+            return f"The data cannot separate {names} from {self._best_in_words} ({of_each})."
         rivals = [f"{each.method} ({self.differences[each.run]})" for each in self._rivals]
-        return f"The data cannot separate {_listed(rivals)} from {self._best}."
+        return f"The data cannot separate {_join_names(rivals)} from {self._best_in_words}."
 
-    def _cost(self) -> list[str]:
+    def _cost_sentences(self) -> list[str]:
         """One sentence on cost: what the cheapest method that may be as good as the best takes of
         its cost.
 
@@ -382,31 +392,31 @@ class _Tested:
             return []
         if group.cost is None:
             return [_unknown_cost(group), *_uncompared_money(group)]
-        return [*self._compared_cost(group.cost), *_uncompared_money(group)]
+        return [*self._sentences_on_known_cost(group.cost), *_uncompared_money(group)]
 
-    def _compared_cost(self, cost: str) -> list[str]:
-        """The sentences of `_cost` where all methods have this kind of cost."""
+    def _sentences_on_known_cost(self, cost: str) -> list[str]:
+        """The sentences of `_cost_sentences` where all methods have this kind of cost."""
         group = self.group
         costs = _CostSentences(group.best, cost)
-        as_good, risky = self._rivals_by_risk()
-        cheap = _cheapest([*group.leaders, *as_good])
-        if cheap is not group.best and _is_cheaper(cheap, group.best):
-            return [costs.of_method(cheap)]
+        rivals = self._rivals_by_risk()
+        cheapest_as_good = _cheapest([*group.leaders, *rivals.as_good])
+        if cheapest_as_good is not group.best and _is_cheaper(cheapest_as_good, group.best):
+            return [costs.of_method(cheapest_as_good)]
         dearest = group.leaders[-1]
         if len(group.leaders) > 1 and _is_cheaper(group.best, dearest):
             return [costs.of_best(dearest, self.differences[dearest.run])]
-        if risky:
-            return costs.of_risky(_cheapest(risky))
-        cheapest = _cheapest([group.best, *self._worse()])
+        if rivals.risky:
+            return costs.of_risky(_cheapest(rivals.risky))
+        cheapest = _cheapest([group.best, *self._separated_methods()])
         if _is_cheaper(cheapest, group.best):
             return [costs.of_worse(cheapest, self.differences[cheapest.run])]
-        if any(_is_cheaper(each, group.best) for each in group.methods):
+        some_method_is_cheaper = any(_is_cheaper(each, group.best) for each in group.methods)
+        if some_method_is_cheaper:
             return []
         return [costs.of_cheapest_best(group.methods[1:])]
 
-    def _rivals_by_risk(self) -> tuple[list[Ranked], list[Ranked]]:
-        """Two lists: the rivals that keep at least half of the best score even at the end of the
-        interval, and those that may lose more."""
+    def _rivals_by_risk(self) -> "_Rivals":
+        """The rivals in two lists, by whether they may lose more than half of the best score."""
         as_good = []
         risky = []
         for rival in self._rivals:
@@ -414,9 +424,9 @@ class _Tested:
                 as_good.append(rival)
             else:
                 risky.append(rival)
-        return as_good, risky
+        return _Rivals(as_good, risky)
 
-    def _worse(self) -> list[Ranked]:
+    def _separated_methods(self) -> list[Ranked]:
         """The methods that the data separate from the best one."""
         worse = []
         for each in self.group.methods:
@@ -424,6 +434,18 @@ class _Tested:
             if difference is not None and difference.separated:
                 worse.append(each)
         return worse
+
+
+class _Rivals(NamedTuple):
+    """The methods that the data cannot separate from the best one.
+
+    Attributes:
+        as_good: They keep at least half of the best score even at the end of the interval.
+        risky: They may lose more than half of it.
+    """
+
+    as_good: list[Ranked]
+    risky: list[Ranked]
 
 
 @dataclass(frozen=True)
@@ -440,7 +462,7 @@ class _CostSentences:
 
     def of_method(self, cheap: Ranked) -> str:
         """The sentence on what part of the best method's cost a cheaper one takes."""
-        return f"{cheap.method} {self._share(cheap, self.best)}."
+        return f"{cheap.method} {self._share_of_cost(cheap, self.best)}."
 
     def of_best(self, dear: Ranked, difference: BestMinusRun) -> str:
         """The sentence on what part of the cost of a method with the same score the best one takes,
@@ -450,8 +472,9 @@ class _CostSentences:
             dear: The method with the same score.
             difference: How the best one differs from it.
         """
-        share = f"{self.best.method} {self._share(self.best, dear)}"
-        if difference.low is None or -difference.low > self.best.score / 2:
+        share = f"{self.best.method} {self._share_of_cost(self.best, dear)}"
+        may_lose_half = difference.low is None or -difference.low > self.best.score / 2
+        if may_lose_half:
             return f"{share}, {_MAY_LOSE_HALF}."
         return f"{share}."
 
@@ -460,7 +483,7 @@ class _CostSentences:
         where it is not clearly cheaper."""
         if not _is_cheaper(cheap, self.best):
             return []
-        return [f"{cheap.method} {self._share(cheap, self.best)}, {_MAY_LOSE_HALF}."]
+        return [f"{cheap.method} {self._share_of_cost(cheap, self.best)}, {_MAY_LOSE_HALF}."]
 
     def of_worse(self, cheap: Ranked, difference: BestMinusRun) -> str:
         """The sentence on what a worse method loses and saves against the best one.
@@ -471,7 +494,7 @@ class _CostSentences:
         fewer = f"{100 * (self.best.score - cheap.score):.1f} points less"
         if difference.interval is not None:
             fewer = f"{fewer} ({difference.interval})"
-        return f"{cheap.method} scores {fewer} and {self._share(cheap, self.best)}."
+        return f"{cheap.method} scores {fewer} and {self._share_of_cost(cheap, self.best)}."
 
     def of_cheapest_best(self, others: Sequence[Ranked]) -> str:
         """The sentence on what the best method costs beside the cheapest other one, where none is
@@ -481,22 +504,22 @@ class _CostSentences:
         if len(others) > 1:
             name = f"{name}, the cheapest of the others"
         if _is_cheaper(self.best, cheapest):
-            return f"{self.best.method} {self._share(self.best, cheapest, name)}."
-        same = f"costs about the same as {name}, by {self.cost}, {_INDEXES[self.cost]}"
+            return f"{self.best.method} {self._share_of_cost(self.best, cheapest, name)}."
+        same = f"costs about the same as {name}, by {self.cost}, {_REMARK_ON_INDEXES[self.cost]}"
         return f"{self.best.method} {same}."
 
-    def _share(self, one: Ranked, other: Ranked, name: str | None = None) -> str:
+    def _share_of_cost(self, run: Ranked, other: Ranked, name: str | None = None) -> str:
         """The cost of a method as a part of another's: "takes 12.5 % of the FLOPs of pecan, indexes
         included".
 
         Args:
-            one: The method that is spoken of.
+            run: The method that is spoken of.
             other: The method that it is compared with.
             name: What the other is called; None: its method.
         """
-        share = 100 * one.cost / other.cost
+        share = 100 * run.cost / other.cost
         name = name or other.method
-        return f"takes {share:.3g} % of the {self.cost} of {name}, {_INDEXES[self.cost]}"
+        return f"takes {share:.3g} % of the {self.cost} of {name}, {_REMARK_ON_INDEXES[self.cost]}"
 
 
 def _cheapest(runs: Sequence[Ranked]) -> Ranked:
@@ -504,23 +527,23 @@ def _cheapest(runs: Sequence[Ranked]) -> Ranked:
     return min(runs, key=lambda each: each.cost)
 
 
-def _is_cheaper(one: Ranked, other: Ranked) -> bool:
+def _is_cheaper(run: Ranked, other: Ranked) -> bool:
     """Whether a run costs clearly less than another one: less than 99.5 % of it."""
-    return one.cost < _CLEARLY_CHEAPER * other.cost
+    return run.cost < _MAX_SHARE_OF_CHEAPER * other.cost
 
 
 def _unknown_cost(group: Group) -> str:
     """The sentence that there is no kind of cost that is known for all methods."""
     if len(group.without_flops) == len(group.methods):
         return "What an answer costs in FLOPs is unknown."
-    return f"What an answer costs in FLOPs is unknown for {_listed(group.without_flops)}."
+    return f"What an answer costs in FLOPs is unknown for {_join_names(group.without_flops)}."
 
 
 def _uncompared_money(group: Group) -> list[str]:
     """That money is not compared where it is known of some methods only, and of which it is not."""
     if not group.without_money:
         return []
-    unknown = _listed(group.without_money)
+    unknown = _join_names(group.without_money)
     return [f"Money is not compared, as that of {unknown} is unknown."]
 
 
@@ -530,38 +553,38 @@ def _caveats(rows: Sequence[TableRow]) -> list[str]:
 
         -> ["Failed questions, which count 0: 2 of bm25 and 1 of pecan.", "Not finished: sbert."]
     """
-    ranked = comparable_rows(rows)
+    ranked_rows = comparable_rows(rows)
     unfinished_is_said = _none_is_finished(rows)  # by the first sentence
-    failed: list[str] = []
+    count_as_zero: list[str] = []
     left_out: list[str] = []
     unfinished: list[str] = []
-    for row in ranked:
+    for row in ranked_rows:
         if row.n_failed and _skips_failed(row):
-            left_out.append(_failed_share(row))
+            left_out.append(_count_failed_in_words(row))
         elif row.n_failed:
-            failed.append(_failed_share(row))
+            count_as_zero.append(_count_failed_in_words(row))
         if row.is_unfinished and not unfinished_is_said:
             unfinished.append(row.label)
     unranked_unfinished: list[str] = []
     unranked_finished: list[str] = []
     for row in rows:
-        if row in ranked:
+        if row in ranked_rows:
             continue
         if row.is_unfinished:
             unranked_unfinished.append(row.label)
         else:
             unranked_finished.append(row.label)
     names_by_head = {
-        "Failed questions, which count 0": failed,
+        "Failed questions, which count 0": count_as_zero,
         "Failed questions, left out": left_out,
         "Not finished": unfinished,
         "Not finished, so not ranked": unranked_unfinished,
         "Asked otherwise, so not ranked": unranked_finished,
     }
-    return [f"{head}: {_listed(names)}." for head, names in names_by_head.items() if names]
+    return [f"{head}: {_join_names(names)}." for head, names in names_by_head.items() if names]
 
 
-def _failed_share(row: TableRow) -> str:
+def _count_failed_in_words(row: TableRow) -> str:
     """ "1 of 30 of bm25": failed questions of all that were recorded."""
     return f"{row.n_failed} of {row.n_questions} of {row.label}"
 
@@ -571,12 +594,12 @@ def _skips_failed(row: TableRow) -> bool:
     return row.run.config.skips_failed
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Names as a list in a sentence: "a", "a and b", "a, b and c"; of more than four names the
     first three, "a, b, c and 2 more"."""
-    if len(names) > _LONGEST_LIST:
-        shown = _LONGEST_LIST - 1
-        return f"{', '.join(names[:shown])} and {len(names) - shown} more"
+    if len(names) > _MAX_NAMES:
+        n_shown = _MAX_NAMES - 1
+        return f"{', '.join(names[:n_shown])} and {len(names) - n_shown} more"
     *before_last, last = names
     if not before_last:
         return last

@@ -8,15 +8,15 @@ from harness.cost.flops import DEFAULT_CONVENTION
 from harness.cost.prices import money_spent
 from harness.cost.usage import PhaseUsage, Usage, sum_phases
 from harness.storage.run_folder import StoredRun
-from reports.by_kind import BY, kind_of_question
-from reports.costs import TERA, is_billed, tokens_of_call
-from reports.html_tables import table
-from reports.markup import el, joined
+from reports.by_kind import CRITERIA, kind_of_question
+from reports.costs import TERA, is_billed, tokens_of_phase
+from reports.html_tables import table_html
+from reports.markup import element, join_html
 from reports.section import Section
 from reports.table_cell import Cell
 
 
-def records(run: StoredRun) -> pd.DataFrame:
+def records_frame(run: StoredRun) -> pd.DataFrame:
     """A row a question, in the order of the records, with these columns.
 
     question_id document_ids     as in the data set
@@ -34,7 +34,7 @@ def records(run: StoredRun) -> pd.DataFrame:
     queued                       seconds that its calls waited for others; `seconds` has none of them
     tokens.<phase> tflops.<phase> seconds.<phase> queued.<phase>
     """
-    present = [by for by in BY if _is_known(run, by)]
+    known_criteria = [criterion for criterion in CRITERIA if _has_known_kind(run, criterion)]
     rows = []
     for record in run.records:
         row: dict[str, Cell] = {}
@@ -47,21 +47,21 @@ def records(run: StoredRun) -> pd.DataFrame:
             row["gold"] = record.gold_answers
         row["prediction"] = record.prediction
         row["error"] = _error_text(record.error)
-        for by in present:
-            row[by] = kind_of_question(record, by)
+        for criterion in known_criteria:
+            row[criterion] = kind_of_question(record, criterion)
         row.update(record.scores)
         row["shown"] = len(record.shown)
         row["steps"] = len(record.steps)
         row["stop_reason"] = record.stop_reason
-        row.update(_cost_columns(record.usage))
+        row.update(_cost_cells(record.usage))
         row["money"] = _usage_money(record.usage, run)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _is_known(run: StoredRun, by: str) -> bool:
+def _has_known_kind(run: StoredRun, criterion: str) -> bool:
     """Whether any question of the run has a kind by this criterion ("hops", "length", ...)."""
-    return any(kind_of_question(record, by) is not None for record in run.records)
+    return any(kind_of_question(record, criterion) is not None for record in run.records)
 
 
 def _error_text(error: Mapping[str, str] | None) -> str | None:
@@ -71,7 +71,7 @@ def _error_text(error: Mapping[str, str] | None) -> str | None:
     return f"{error['type']}: {error['message']}"
 
 
-def documents(run: StoredRun) -> pd.DataFrame:
+def indexes_frame(run: StoredRun) -> pd.DataFrame:
     """A row an index, with these columns.
 
     document_id                  as in the data set
@@ -87,7 +87,7 @@ def documents(run: StoredRun) -> pd.DataFrame:
             "question_id": line.question_id,
             "status": line.status,
         }
-        row.update(_cost_columns(line.usage))
+        row.update(_cost_cells(line.usage))
         row["money"] = _usage_money(line.usage, run)
         rows.append(row)
     return pd.DataFrame(rows)
@@ -101,7 +101,7 @@ def _usage_money(usage: Usage, run: StoredRun) -> float | None:
     return money_spent(sum_phases([usage]), run.prices)
 
 
-def _cost_columns(usage: Usage) -> dict[str, float | None]:
+def _cost_cells(usage: Usage) -> dict[str, float | None]:
     """The costs of a record or index as columns; None for what is not known.
 
         {"search": {"tokens_in": 90, "tokens_out": 10, ...}} -> {"tokens": 100, ...,
@@ -110,39 +110,39 @@ def _cost_columns(usage: Usage) -> dict[str, float | None]:
     Columns without a phase ("tokens") are sums over all phases but "study": what a search did after
     its stop, only to be recorded, is no cost of the answer.
     """
-    by_phase: dict[str, float | None] = {}
-    for phase, spent in usage.items():
-        by_phase[f"tokens.{phase}"] = tokens_of_call(spent)
-        by_phase[f"tflops.{phase}"] = _tflops(spent)
-        by_phase[f"seconds.{phase}"] = spent.get("seconds")
-        by_phase[f"queued.{phase}"] = spent.get("queued")
-    columns: dict[str, float | None] = {}
+    costs_by_phase: dict[str, float | None] = {}
+    for phase, phase_usage in usage.items():
+        costs_by_phase[f"tokens.{phase}"] = tokens_of_phase(phase_usage)
+        costs_by_phase[f"tflops.{phase}"] = _tflops_of_usage(phase_usage)
+        costs_by_phase[f"seconds.{phase}"] = phase_usage.get("seconds")
+        costs_by_phase[f"queued.{phase}"] = phase_usage.get("queued")
+    sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):
-        columns[name] = 0
+        sums[name] = 0
         for phase in usage:
             if phase != "study":
-                columns[name] = _sum(columns[name], by_phase[f"{name}.{phase}"])
-    return {**columns, **by_phase}
+                sums[name] = _sum_if_known(sums[name], costs_by_phase[f"{name}.{phase}"])
+    return {**sums, **costs_by_phase}
 
 
-def _tflops(spent: PhaseUsage) -> float | None:
+def _tflops_of_usage(usage: PhaseUsage) -> float | None:
     """TFLOPs (1e12 FLOPs) of a phase; None where the shape of one of its models is unknown."""
-    if spent.get("uncounted"):
+    if usage.get("uncounted"):
         return None
-    flops = spent.get("flops") or {}
+    flops = usage.get("flops") or {}
     return flops.get(DEFAULT_CONVENTION, 0.0) / TERA
 
 
-def _sum(total: float | None, value: float | None) -> float | None:
+def _sum_if_known(total: float | None, value: float | None) -> float | None:
     """The sum of both numbers; None where one of them is not known."""
     if total is None or value is None:
         return None
     return total + value
 
 
-def html(sections: Sequence[Section]) -> str:
+def sections_html(sections: Sequence[Section]) -> str:
     """Titled tables with their footnotes below as HTML, in which text from data is escaped."""
     parts = []
     for section in sections:
-        parts += [el("h4", section.title), table(section.frame)]
-    return str(joined(*parts))
+        parts += [element("h4", section.title), table_html(section.frame)]
+    return str(join_html(*parts))

@@ -33,7 +33,7 @@ offline = partial(patch.dict, os.environ, HF_HUB_OFFLINE="1")
 
 
 @dataclass(frozen=True)
-class Rows:
+class QuestionRows:
     """The questions of a run with their gold answers, and texts of its documents.
 
     Args:
@@ -55,37 +55,39 @@ class Rows:
         folder, or that part of its document; None where none of these is at hand."""
         if piece.get("text"):
             return str(piece["text"])
-        key = piece.get(CHECKSUM_KEY)
-        if piece["kind"] == "generated" and not key:
+        recorded_checksum = piece.get(CHECKSUM_KEY)
+        if piece["kind"] == "generated" and not recorded_checksum:
             return str(piece["text"])
-        if key is not None and key in self.texts:
-            return self.texts[key]
+        if recorded_checksum is not None and recorded_checksum in self.texts:
+            return self.texts[recorded_checksum]
         document = self.documents.get(piece["document_id"])
         if document is None:
             return None
         return document.text[piece["start"] : piece["end"]]
 
-    def sizes(self, document_ids: Sequence[str]) -> dict[str, int] | None:
+    def document_lengths(self, document_ids: Sequence[str]) -> dict[str, int] | None:
         """Document id -> length in characters, of these documents; None where one is not known."""
-        sizes = {}
-        for name in document_ids:
-            if name in self.documents:
-                sizes[name] = len(self.documents[name].text)
-            elif name in self.characters:
-                sizes[name] = self.characters[name]
+        document_lengths = {}
+        for document_id in document_ids:
+            if document_id in self.documents:
+                document_lengths[document_id] = len(self.documents[document_id].text)
+            elif document_id in self.characters:
+                document_lengths[document_id] = self.characters[document_id]
             else:
                 return None
-        return sizes
+        return document_lengths
 
 
-def with_data_at(run: StoredRun, data: str | None) -> StoredRun:
+def with_data_path(run: StoredRun, data: str | None) -> StoredRun:
     """The run with its data set's rows at `data`; the same run for None."""
     if data is None:
         return run
     return replace(run, config=run.config.with_dataset(data=data))
 
 
-def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -> Rows:
+def read_rows(
+    run: StoredRun, *, data: str | None = None, with_documents: bool = False
+) -> QuestionRows:
     """The questions of a run, without long texts that were shown (`Rows.texts` is empty).
 
     Does not raise for data that is missing or has changed: `Rows.problem` says so.
@@ -93,12 +95,12 @@ def read_rows(run: StoredRun, *, data: str | None = None, whole: bool = False) -
     Args:
         run: The run.
         data: The file of the rows; None for the run's records, or the place that the run names.
-        whole: Read the documents, too, from the data set.
+        with_documents: Read the documents, too, from the data set.
     """
-    return rows_of([run], data=data, whole=whole)[0]
+    return read_rows_of_runs([run], data=data, with_documents=with_documents)[0]
 
 
-def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
+def read_examples(run: StoredRun, data: str | None = None) -> dict[str, Example]:
     """Question id -> question with gold answers, of a run.
 
     Args:
@@ -110,47 +112,51 @@ def examples_of(run: StoredRun, data: str | None = None) -> dict[str, Example]:
     """
     rows = read_rows(run, data=data)
     if rows.problem is not None:
-        lacks = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
-        raise UserError(f"{lacks}; name the file of the rows with --data")
+        problem = f"{run.path} does not hold its questions and gold answers, and {rows.problem}"
+        raise UserError(f"{problem}; name the file of the rows with --data")
     return dict(rows.examples)
 
 
-def rows_of(
-    runs: Sequence[StoredRun], *, data: str | None = None, whole: bool = False
-) -> list[Rows]:
+def read_rows_of_runs(
+    runs: Sequence[StoredRun], *, data: str | None = None, with_documents: bool = False
+) -> list[QuestionRows]:
     """The questions of each run, as `read_rows`; a data set that several runs need is read once.
 
     Args:
         runs: Stored runs.
         data: The file of the rows; None for each run's records, or the place that it names.
-        whole: Read the documents, too, from the data set.
+        with_documents: Read the documents, too, from the data set.
     """
-    read: dict[str, Rows] = {}
-    found = []
+    rows_by_dataset: dict[str, QuestionRows] = {}
+    rows_by_run = []
     for run in runs:
-        placed = with_data_at(run, data)
+        run_with_path = with_data_path(run, data)
         rows = None
-        if data is None and not whole:
-            rows = _rows_in_records(placed)
+        if data is None and not with_documents:
+            rows = _rows_in_records(run_with_path)
         if rows is None:
-            key = f"{placed.config.dataset} {facts.fingerprint(placed)}"
-            if key not in read:
-                read[key] = _rows_of_data_set(placed)
-            rows = read[key]
-        found.append(rows)
-    return found
+            key = f"{run_with_path.config.dataset} {facts.rows_fingerprint(run_with_path)}"
+            if key not in rows_by_dataset:
+                rows_by_dataset[key] = _load_rows(run_with_path)
+            rows = rows_by_dataset[key]
+        rows_by_run.append(rows)
+    return rows_by_run
 
 
-def with_rows(
-    runs: Sequence[StoredRun], data: str | None, warn: Callable[[str], None], *, whole: bool = False
-) -> list[tuple[StoredRun, Rows]]:
+def runs_with_rows(
+    runs: Sequence[StoredRun],
+    data: str | None,
+    warn: Callable[[str], None],
+    *,
+    with_documents: bool = False,
+) -> list[tuple[StoredRun, QuestionRows]]:
     """Read the rows of each run; a run whose rows cannot be read is left out with a warning.
 
     Args:
         runs: Stored runs.
         data: The file of the rows; None for the place that each run names.
         warn: Called with each warning.
-        whole: Read the documents, too, from the data set.
+        with_documents: Read the documents, too, from the data set.
 
     Returns:
         (run, rows) of each run that has rows.
@@ -163,21 +169,23 @@ def with_rows(
             "--data holds the rows of one data set, but the runs have several; name runs over one "
             "of them"
         )
-    found = []
+    runs_and_rows = []
     problems = []
-    for run, rows in zip(runs, rows_of(runs, data=data, whole=whole), strict=True):
+    for run, rows in zip(
+        runs, read_rows_of_runs(runs, data=data, with_documents=with_documents), strict=True
+    ):
         if rows.problem is None:
-            found.append((with_data_at(run, data), rows))
+            runs_and_rows.append((with_data_path(run, data), rows))
         else:
             problems.append(f"{run.path}: {rows.problem}")
-    if not found:
+    if not runs_and_rows:
         raise UserError(f"{problems[0]}; name the file of the rows with --data")
     for problem in problems:
         warn(f"warning: left out: {problem}")
-    return found
+    return runs_and_rows
 
 
-class _Examples(Mapping[str, Example]):
+class _RecordExamples(Mapping[str, Example]):
     """A mapping from question id to question and gold answers, made of a record at each access."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
@@ -185,7 +193,7 @@ class _Examples(Mapping[str, Example]):
         self._records = RecordsByQuestion(records)
 
     def __getitem__(self, question_id: str) -> Example:
-        return _example_of(self._records[question_id])
+        return _example_in_record(self._records[question_id])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._records)
@@ -194,7 +202,7 @@ class _Examples(Mapping[str, Example]):
         return len(self._records)
 
 
-def _example_of(record: StoredRecord) -> Example:
+def _example_in_record(record: StoredRecord) -> Example:
     """The question and gold answers of a record that holds them."""
     gold = gold_of(record)
     # `_rows_in_records` has seen both.
@@ -203,52 +211,56 @@ def _example_of(record: StoredRecord) -> Example:
     options = None
     if record.options is not None:
         options = tuple(record.options)
-    ids = tuple(record.document_ids)
-    return Example(Question(record.question_id, record.question, ids, options), gold)
+    document_ids = tuple(record.document_ids)
+    return Example(Question(record.question_id, record.question, document_ids, options), gold)
 
 
-def _rows_in_records(run: StoredRun) -> Rows | None:
+def _rows_in_records(run: StoredRun) -> QuestionRows | None:
     """The run's questions out of its records; None where a record lacks the question, gold answers
     or the lengths of its documents."""
     characters: dict[str, int] = {}
     for record in run.records_with_texts:
-        ids = record.document_ids
-        sizes = record.document_characters or ()
-        if record.gold is None or record.question is None or len(sizes) != len(ids):
+        document_ids = record.document_ids
+        lengths = record.document_characters or ()
+        has_texts = record.gold is not None and record.question is not None
+        if not has_texts or len(lengths) != len(document_ids):
             return None
-        characters.update(zip(ids, sizes, strict=True))
-    return Rows(_Examples(run.records_with_texts), characters=characters)
+        characters.update(zip(document_ids, lengths, strict=True))
+    return QuestionRows(_RecordExamples(run.records_with_texts), characters=characters)
 
 
-def _rows_of_data_set(run: StoredRun) -> Rows:
+def _load_rows(run: StoredRun) -> QuestionRows:
     """The run's questions and documents out of its data set, which is loaded again.
 
     `problem` is set where it is not at hand, or not the one the run was made with.
     """
-    data = _load_data_set(run)
-    if isinstance(data, str):
-        return Rows(problem=data)
-    return Rows({example.question.id: example for example in data.examples}, data.documents)
+    dataset = _load_dataset_or_problem(run)
+    if isinstance(dataset, str):
+        return QuestionRows(problem=dataset)
+    return QuestionRows(
+        {example.question.id: example for example in dataset.examples}, dataset.documents
+    )
 
 
-def _load_data_set(run: StoredRun) -> Dataset | str:
-    """The run's data set, loaded again without a connection.
+def _load_dataset_or_problem(run: StoredRun) -> Dataset | str:
+    """Load the run's data set again, without a connection.
 
-    In place of it a text that says why not, where it is not at hand or not the one the run was made
-    with.
+    Returns:
+        The data set; a sentence that says why not, where it is not at hand or not the one the run
+        was made with.
     """
     name = run.config.dataset.name
     try:
         with offline():
-            data = load(dataset_of_run(run.config, str(run.path)))
-    except UserError as e:
-        return f"the rows of {name} are not available: {e}"
-    if data.fingerprint != facts.fingerprint(run):
+            dataset = load(dataset_of_run(run.config, str(run.path)))
+    except UserError as error:
+        return f"the rows of {name} are not available: {error}"
+    if dataset.fingerprint != facts.rows_fingerprint(run):
         return f"the rows of {name} are not those the run was made with, so they are not shown"
-    return data
+    return dataset
 
 
-def known_golds(run: StoredRun) -> dict[str, Gold] | None:
+def load_golds(run: StoredRun) -> dict[str, Gold] | None:
     """Question id -> gold answers, by the run's data set.
 
     None where this is a file of the user's own, is not at hand, or is not the one the run was made
@@ -256,13 +268,13 @@ def known_golds(run: StoredRun) -> dict[str, Gold] | None:
     """
     if run.config.dataset.data:
         return None
-    loaded = _load_data_set(run)
-    if isinstance(loaded, str):
+    dataset = _load_dataset_or_problem(run)
+    if isinstance(dataset, str):
         return None
-    return {example.question.id: example.gold for example in loaded.examples}
+    return {example.question.id: example.gold for example in dataset.examples}
 
 
-def data_misfits(run: StoredRun) -> list[str] | None:
+def dataset_inconsistencies(run: StoredRun) -> list[str] | None:
     """What a run holds otherwise than its data set, a sentence each; [] where nothing differs.
 
     Compared are questions and gold answers, the passages shown, and which questions were asked.
@@ -273,14 +285,16 @@ def data_misfits(run: StoredRun) -> list[str] | None:
     """
     if run.config.dataset.data:
         return None
-    loaded = _load_data_set(run)
-    if isinstance(loaded, str):
+    dataset = _load_dataset_or_problem(run)
+    if isinstance(dataset, str):
         return None
-    rows = Rows({example.question.id: example for example in loaded.examples}, loaded.documents)
+    rows = QuestionRows(
+        {example.question.id: example for example in dataset.examples}, dataset.documents
+    )
     n_other_questions = 0
     n_other_texts = 0
     for record in run.records_with_texts:
-        if record.gold and _differs(record, rows):
+        if record.gold and _differs_from_dataset(record, rows):
             n_other_questions += 1
         elif _shows_other_texts(record, rows):
             n_other_texts += 1
@@ -295,46 +309,52 @@ def data_misfits(run: StoredRun) -> list[str] | None:
         sentences.append(
             f"{n_other_texts} of {total} records show texts that are not in their documents"
         )
-    return [*sentences, *_selection_misfits(run, loaded)]
+    return [*sentences, *_selection_inconsistencies(run, dataset)]
 
 
-def _shows_other_texts(record: StoredRecord, rows: Rows) -> bool:
+def _shows_other_texts(record: StoredRecord, rows: QuestionRows) -> bool:
     """Whether a record shows a passage with another text than its document has at that place."""
     for piece in record.shown:
         document = rows.documents.get(piece.get("document_id") or "")
-        held = piece.get(CHECKSUM_KEY) or piece.get("sha256")
+        recorded_checksum = piece.get(CHECKSUM_KEY) or piece.get("sha256")
         if piece["kind"] != "span" or document is None:
             continue
         text = document.text[piece["start"] : piece["end"]]
-        if held is not None and held != text_checksum(text):
+        if recorded_checksum is not None and recorded_checksum != text_checksum(text):
             return True
         if piece.get("text") and piece["text"] != text:
             return True
     return False
 
 
-def _selection_misfits(run: StoredRun, data: Dataset) -> Iterator[str]:
+def _selection_inconsistencies(run: StoredRun, dataset: Dataset) -> Iterator[str]:
     """Yield a sentence where a run left out more rows than its data set does, and where a finished
     run asked other questions than its settings choose."""
-    skipped = run.manifest.dataset.skipped.values()
-    if sum(skipped) > sum(data.skipped.values()):
-        yield f"{sum(skipped)} rows are said to be left out, of the data set {sum(data.skipped.values())} are"
+    n_skipped = sum(run.manifest.dataset.skipped.values())
+    n_skipped_by_dataset = sum(dataset.skipped.values())
+    if n_skipped > n_skipped_by_dataset:
+        yield (
+            f"{n_skipped} rows are said to be left out, of the data set {n_skipped_by_dataset} are"
+        )
     if not run.summary.is_finished or run.summary.stopped_early is not None:
         return
     config = run.config
     if config.sample:
-        data = random_sample(data, str(config.dataset.format), config.sample, config.sample_seed)
-    asked = {record.question_id for record in run.records}
-    first = {example.question.id for example in data.examples[: len(asked)]}
-    if asked != first:
-        yield f"its {len(asked)} questions are not the first ones of its data set"
+        dataset = random_sample(
+            dataset, str(config.dataset.format), config.sample, config.sample_seed
+        )
+    asked_ids = {record.question_id for record in run.records}
+    first_ids = {example.question.id for example in dataset.examples[: len(asked_ids)]}
+    if asked_ids != first_ids:
+        yield f"its {len(asked_ids)} questions are not the first ones of its data set"
 
 
-def _differs(record: StoredRecord, rows: Rows) -> bool:
-    """Whether a record holds another question, gold answer, mark of it (as its kind) or length of a
-    document than its data set.
+def _differs_from_dataset(record: StoredRecord, rows: QuestionRows) -> bool:
+    """Whether a record holds another question, gold answer or length of a document than its data
+    set.
 
-    A mark that only one of them has may be of another version, and is not compared.
+    Of what is marked beside the gold answers, such as the kind of the question, only keys that both
+    hold are compared: others may be of another version.
     """
     example = rows.examples.get(record.question_id)
     if example is None:
@@ -348,9 +368,9 @@ def _differs(record: StoredRecord, rows: Rows) -> bool:
         return True
     if record.gold_answers != list(example.gold.answers):
         return True
-    marks = json_values(example.gold.extra, not_finite=[])
+    extra_in_dataset = json_values(example.gold.extra, not_finite=[])
     for key, value in record.gold_extra.items():
-        if key in marks and marks[key] != value:
+        if key in extra_in_dataset and extra_in_dataset[key] != value:
             return True
-    sizes = [len(rows.documents[name].text) for name in question.document_ids]
-    return bool(record.document_characters != sizes)
+    lengths = [len(rows.documents[document_id].text) for document_id in question.document_ids]
+    return bool(record.document_characters != lengths)

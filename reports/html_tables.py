@@ -7,10 +7,12 @@ from itertools import compress
 import pandas as pd
 
 from reports.cells import Cells
-from reports.markup import Html, filled, read_template, sha256
+from reports.markup import Html, csp_hash, fill_template, read_template
 
 
-def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]) -> str:
+def tables_page(
+    title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFrame]]
+) -> str:
     """One HTML page that loads nothing: a drawing, and titled tables below it.
 
     Args:
@@ -19,14 +21,19 @@ def page(title: str, drawing: Html | None, tables: Sequence[tuple[str, pd.DataFr
         tables: (title, table) of each table.
     """
     style = read_template("tables.css")
-    policy = f"default-src 'none'; style-src '{sha256(style)}'"
-    titled = [(name, table(frame)) for name, frame in tables]
-    return filled(
-        "tables.html", title=title, policy=policy, style=style, drawing=drawing, tables=titled
+    policy = f"default-src 'none'; style-src '{csp_hash(style)}'"
+    titled_tables = [(name, table_html(frame)) for name, frame in tables]
+    return fill_template(
+        "tables.html",
+        title=title,
+        policy=policy,
+        style=style,
+        drawing=drawing,
+        tables=titled_tables,
     )
 
 
-def table(frame: pd.DataFrame, *, sortable: bool = False, gaps: Collection[str] = ()) -> Html:
+def table_html(frame: pd.DataFrame, *, sortable: bool = False, gaps: Collection[str] = ()) -> Html:
     """A frame as an HTML table with the cells of the text table, and its footnotes below.
 
     Args:
@@ -36,23 +43,23 @@ def table(frame: pd.DataFrame, *, sortable: bool = False, gaps: Collection[str] 
         gaps: Scores that are shown even without any value.
     """
     cells = Cells(frame, gaps)
-    values: list[dict[str, object]] = [{} for _ in cells.rows]
+    numbers_by_row: list[dict[str, object]] = [{} for _ in cells.rows]
     if sortable:
-        values = _numbers(frame, cells)
-    return filled("table.html", cells=cells, values=values, sortable=sortable)
+        numbers_by_row = _numbers_by_row(frame, cells)
+    return fill_template("table.html", cells=cells, values=numbers_by_row, sortable=sortable)
 
 
-def _numbers(frame: pd.DataFrame, cells: Cells) -> list[dict[str, object]]:
+def _numbers_by_row(frame: pd.DataFrame, cells: Cells) -> list[dict[str, object]]:
     """Of each row, head -> number in the columns of numbers: [{"n": 20, "f1": 0.413}, ...].
 
     A script sorts by them; what is missing is left out.
     """
-    heads = list(compress(cells.heads, cells.numeric))
-    found = []
+    number_headings = list(compress(cells.headings, cells.is_numeric))
+    rows = []
     for row in frame.to_dict("records"):
         numbers = {}
-        for head in heads:
-            if head in row and not pd.isna(row[head]):
-                numbers[head] = row[head]
-        found.append(numbers)
-    return found
+        for heading in number_headings:
+            if heading in row and not pd.isna(row[heading]):
+                numbers[heading] = row[heading]
+        rows.append(numbers)
+    return rows

@@ -7,7 +7,7 @@ import numpy as np
 from harness.storage.record_notes import judgements_of
 from harness.storage.run_folder import StoredRun
 
-_MEANINGS = {
+_MEANING_OF_KIND = {
     "claim-faithfulness": "share of an answer's claims that the shown texts support",
     "claim-correctness": "share of an answer's claims that agree with an accepted answer",
     "claim-completeness": "share of the accepted answer's claims that an answer states",
@@ -23,33 +23,33 @@ def judge_notes(run: StoredRun) -> list[str]:
     notes: list[str] = []
     for name, entry in run.manifest.judges.items():
         kind = entry.kind
-        if kind in _MEANINGS:
-            notes.append(f"{name}: {_MEANINGS[kind]}")
+        if kind in _MEANING_OF_KIND:
+            notes.append(f"{name}: {_MEANING_OF_KIND[kind]}")
         if kind == "pairwise":
             notes.append(
                 f"{name}: share of questions on which its answer is preferred to that of "
                 f"{entry.other_run}; a tie counts half"
             )
-        notes += _unscored(run, name)
+        notes += _unscored_note(run, name)
     return notes
 
 
-def _unscored(run: StoredRun, judge: str) -> list[str]:
+def _unscored_note(run: StoredRun, judge: str) -> list[str]:
     """One sentence on the answers that a judge saw and gave no score, by verdict; [] for none.
 
     -> ["judge.m: 3 answers have no score (2 unclear, 1 unread)"]
     """
     verdicts: Counter[str] = Counter()
     columns = run.columns
-    unscored = np.ones(len(columns), dtype=bool)
+    is_unscored = np.ones(len(columns), dtype=bool)
     if judge in columns.scores:
-        unscored = np.isnan(columns.scores[judge])
-    for place in np.flatnonzero(unscored).tolist():
-        judged = judgements_of(columns.notes.of_record(place)).get(judge)
-        if judged:
-            verdicts[judged["verdict"]] += 1
+        is_unscored = np.isnan(columns.scores[judge])
+    for position in np.flatnonzero(is_unscored).tolist():
+        judgement = judgements_of(columns.notes.of_record(position)).get(judge)
+        if judgement:
+            verdicts[judgement["verdict"]] += 1
     if not verdicts:
         return []
     reasons = [f"{count} {verdict}" for verdict, count in sorted(verdicts.items())]
-    lacking = f"{verdicts.total()} of {len(columns)} answers have no score"
-    return [f"{judge}: {lacking} ({', '.join(reasons)})"]
+    answers = f"{verdicts.total()} of {len(columns)} answers have no score"
+    return [f"{judge}: {answers} ({', '.join(reasons)})"]

@@ -16,7 +16,7 @@ from harness.judging.pairwise import PAIRWISE, beside
 from harness.judging.stepwise import StepwiseJudge
 from harness.storage.run_folder import read_run
 from harness.types import Example
-from reports.gold_rows import examples_of
+from reports.gold_rows import read_examples
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ def runs_to_judge(
         UserError: A pair is to be judged, and there are not two runs, or they have other questions.
     """
     if isinstance(judge, StepwiseJudge) and judge.kind == PAIRWISE:
-        return _pair_to_judge(judge, folders, data, named=request.name is not None)
+        return _pair_to_judge(judge, folders, data, is_named=request.name is not None)
     work = []
     for folder in folders:
-        questions = examples_of(read_run(folder), data)
+        questions = read_examples(read_run(folder), data)
         # The data set's authors may publish prompts.
-        own = with_published_prompts(judge, questions, request)
-        work.append(JudgeWork(folder, questions, own))
+        judge_of_run = with_published_prompts(judge, questions, request)
+        work.append(JudgeWork(folder, questions, judge_of_run))
     return work
 
 
 def _pair_to_judge(
-    judge: StepwiseJudge, folders: Sequence[Path], data: str | None, *, named: bool
+    judge: StepwiseJudge, folders: Sequence[Path], data: str | None, *, is_named: bool
 ) -> list[JudgeWork]:
     """The first of two runs, with a judge that shows its answers beside those of the second.
 
@@ -71,13 +71,13 @@ def _pair_to_judge(
         judge: A judge of pairs.
         folders: The two run folders.
         data: The file of the data set's rows; None for the place that the run names.
-        named: Whether the user named the judge.
+        is_named: Whether the user named the judge.
 
     Raises:
         UserError: There are not two runs, or they have other questions.
     """
     if len(folders) != 2:
         raise UserError(f"--kind pairwise compares two runs; {len(folders)} are named")
-    run, other = map(read_run, folders)
-    own = beside(judge, run, other, named)
-    return [JudgeWork(folders[0], examples_of(run, data), own)]
+    run, other_run = map(read_run, folders)
+    judge_of_pair = beside(judge, run, other_run, is_named)
+    return [JudgeWork(folders[0], read_examples(run, data), judge_of_pair)]

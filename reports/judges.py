@@ -19,7 +19,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.table_cell import Cell, Row
 
-RIGHT = 0.5
+MIN_RIGHT_SCORE = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,51 +55,56 @@ class Raters:
     def columns(self) -> Row:
         """The two raters as a row of a table: {"a": "judge.m", "b": "f1", "n": 198, "share": 0.92,
         ...}."""
-        found = self.agreement
+        agreement = self.agreement
         return {
             "a": self.first,
             "b": self.second,
-            "n": found.n,
-            "share": found.share,
-            "kappa": found.kappa,
-            "low": found.low,
-            "high": found.high,
+            "n": agreement.n,
+            "share": agreement.share,
+            "kappa": agreement.kappa,
+            "low": agreement.low,
+            "high": agreement.high,
         }
 
 
 def correctness_judges(run: StoredRun) -> list[str]:
     """The names of the judges of a run that say whether an answer is right."""
     entries = run.manifest.judges
-    recorded = [name for name in facts.judges(run) if name in entries]
-    return [name for name in recorded if entries[name].kind == "correctness"]
+    judges_with_entry = [name for name in facts.judge_names(run) if name in entries]
+    return [name for name in judges_with_entry if entries[name].kind == "correctness"]
 
 
 def judge_agreements(run: StoredRun) -> list[Raters]:
     """How far each judge of correctness agrees with the data set's first score, then each with each
     other."""
     judges = correctness_judges(run)
-    first = facts.first_score(run)
-    pairs = [*product(judges, [first]), *combinations(judges, 2)]
-    return [Raters(one, other, _score_agreement(run, one, other)) for one, other in pairs]
+    first_score = facts.first_score(run)
+    pairs = [*product(judges, [first_score]), *combinations(judges, 2)]
+    return [
+        Raters(rater, other_rater, _score_agreement(run, rater, other_rater))
+        for rater, other_rater in pairs
+    ]
 
 
-def _score_agreement(run: StoredRun, one: str, other: str) -> Agreement:
+def _score_agreement(run: StoredRun, score_name: str, other_name: str) -> Agreement:
     """How far two scores agree on which answers are right, over the answered questions that have
     both.
 
     Args:
         run: The run.
-        one: The name of a score or judge.
-        other: The name of the other.
+        score_name: The name of a score or judge.
+        other_name: The name of the other.
     """
-    both = []
+    rated_right = []
     clusters = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         scores = record.scores
-        if record.error is None and one in scores and other in scores:
-            both.append((scores[one] >= RIGHT, scores[other] >= RIGHT))
+        if record.error is None and score_name in scores and other_name in scores:
+            rated_right.append(
+                (scores[score_name] >= MIN_RIGHT_SCORE, scores[other_name] >= MIN_RIGHT_SCORE)
+            )
             clusters.append(int(cluster))
-    return agreement(both, clusters)
+    return agreement(rated_right, clusters)
 
 
 @dataclass(frozen=True)
@@ -146,16 +151,16 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
         run: The run.
         judge: The name of the judge's score: 1 for a win, 0.5 for a tie, 0 for a loss.
     """
-    scored = facts.scored(run, judge)
-    values = list(scored.values)
-    wins = values.count(1.0)
-    ties = values.count(0.5)
+    score_values = facts.score_values(run, judge)
+    points = list(score_values.values)
+    wins = points.count(1.0)
+    ties = points.count(0.5)
     test = None
-    if values:
-        losses = 1.0 - np.asarray(values)
-        test = paired_test(values, losses, scored.clusters)
+    if points:
+        losses = 1.0 - np.asarray(points)
+        test = paired_test(points, losses, score_values.clusters)
     other_run = str(run.manifest.judges[judge].other_run)
-    return PairwiseResult(other_run, wins, ties, len(values) - wins - ties, test)
+    return PairwiseResult(other_run, wins, ties, len(points) - wins - ties, test)
 
 
 def agreement(pairs: Sequence[tuple[Hashable, Hashable]], clusters: Sequence[int]) -> Agreement:
@@ -168,13 +173,15 @@ def agreement(pairs: Sequence[tuple[Hashable, Hashable]], clusters: Sequence[int
         pairs: (rating of the first, rating of the second) of each item.
         clusters: The cluster of each item, as its document.
     """
-    n = len(pairs)
-    if not n:
+    n_items = len(pairs)
+    if not n_items:
         return Agreement(0, None, None)
-    alike = 0
-    for one, other in pairs:
-        alike += one == other
-    by_first = [one for one, _ in pairs]
-    by_second = [other for _, other in pairs]
-    found = kappa(by_first, by_second, clusters)
-    return Agreement(n, alike / n, found.value, found.low, found.high)
+    n_alike = 0
+    for rating, other_rating in pairs:
+        n_alike += rating == other_rating
+    first_ratings = [rating for rating, _ in pairs]
+    second_ratings = [other_rating for _, other_rating in pairs]
+    kappa_estimate = kappa(first_ratings, second_ratings, clusters)
+    return Agreement(
+        n_items, n_alike / n_items, kappa_estimate.value, kappa_estimate.low, kappa_estimate.high
+    )

@@ -28,14 +28,14 @@ from harness.judging.judge_run import shown_texts
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
-from reports.gold_rows import examples_of
+from reports.gold_rows import read_examples
 
 PEOPLE = ("person 1", "person 2")
-HEADS = ("item", "question", "accepted answers", "answer", "contexts", *PEOPLE)
-_WIDTHS = (14, 40, 30, 50, 80, 10, 10)
-_LONGEST = 32_000  # characters; a cell holds 32,767
+COLUMN_HEADINGS = ("item", "question", "accepted answers", "answer", "contexts", *PEOPLE)
+_COLUMN_WIDTHS = (14, 40, 30, 50, 80, 10, 10)
+_MAX_CELL_CHARACTERS = 32_000  # characters; a cell holds 32,767
 _SEED = 0
-_HOW = (
+_INSTRUCTIONS = (
     "Each of two people fills one of the columns 'person 1' and 'person 2', without seeing the other's.",
     "Write yes where the answer is right beside the accepted answers, and no where it is not.",
     "Where no accepted answer is given, write yes if the contexts support the answer.",
@@ -44,25 +44,25 @@ _HOW = (
 )
 
 
-def item_of(run: StoredRun, question_id: str) -> str:
+def answer_item(run: StoredRun, question_id: str) -> str:
     """The name of an answer on a sheet: twelve digits of a hash of run and question."""
     digest = hashlib.sha256(f"{run.path.name}\n{question_id}".encode())
     return digest.hexdigest()[:12]
 
 
 @dataclass(frozen=True)
-class _Row:
+class _SheetRow:
     """A row of a sheet, without its labels; the texts are not cut yet."""
 
     item: str
     question: str
-    accepted: str
+    accepted_answers: str
     answer: str
     contexts: str
 
 
 @dataclass(frozen=True)
-class Sheet:
+class LabelSheet:
     """A sheet to label.
 
     Args:
@@ -74,7 +74,7 @@ class Sheet:
     n_answers: int
 
 
-def sheet(runs: Sequence[StoredRun], data: str | None = None) -> Sheet:
+def make_sheet(runs: Sequence[StoredRun], data: str | None = None) -> LabelSheet:
     """The sheet of all answers of some runs, in one random order; questions that failed have none.
 
     Args:
@@ -84,25 +84,25 @@ def sheet(runs: Sequence[StoredRun], data: str | None = None) -> Sheet:
     Raises:
         UserError: The questions of a run are not known any more, or there is no answer.
     """
-    lines: list[_Row] = []
+    rows: list[_SheetRow] = []
     for run in runs:
-        lines += _rows(run, examples_of(run, data))
-    if not lines:
+        rows += _sheet_rows(run, read_examples(run, data))
+    if not rows:
         raise UserError("these runs have no answer to label")
-    lines.sort(key=lambda line: line.item)
-    random.Random(_SEED).shuffle(lines)
+    rows.sort(key=lambda row: row.item)
+    random.Random(_SEED).shuffle(rows)
     book = Workbook()
-    _fill(book.active, lines)
-    how = book.create_sheet("how to label")
-    for number, sentence in enumerate(_HOW, 1):
-        _write(how, number, 1, sentence)
-    how.column_dimensions["A"].width = 110
+    _write_rows(book.active, rows)
+    instructions = book.create_sheet("how to label")
+    for row_number, sentence in enumerate(_INSTRUCTIONS, 1):
+        _write_text_cell(instructions, row_number, 1, sentence)
+    instructions.column_dimensions["A"].width = 110
     content = BytesIO()
     book.save(content)
-    return Sheet(content.getvalue(), len(lines))
+    return LabelSheet(content.getvalue(), len(rows))
 
 
-def _rows(run: StoredRun, examples: Mapping[str, Example]) -> list[_Row]:
+def _sheet_rows(run: StoredRun, examples: Mapping[str, Example]) -> list[_SheetRow]:
     """The rows of all answers of a run.
 
     Args:
@@ -114,11 +114,11 @@ def _rows(run: StoredRun, examples: Mapping[str, Example]) -> list[_Row]:
     rows = []
     for record in answered:
         contexts = "\n\n".join(shown_texts(record, texts))
-        rows.append(_row(run, record, examples[record.question_id], contexts))
+        rows.append(_sheet_row(run, record, examples[record.question_id], contexts))
     return rows
 
 
-def _row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) -> _Row:
+def _sheet_row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) -> _SheetRow:
     """The row of an answer.
 
     Args:
@@ -127,47 +127,48 @@ def _row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) 
         example: Its question with gold answers.
         contexts: The texts that were shown, as one.
     """
-    accepted = "\n".join(example.gold.answers)
-    if not accepted and example.gold.extra.get("declined"):
-        accepted = "(the documents do not say)"
+    accepted_answers = "\n".join(example.gold.answers)
+    if not accepted_answers and example.gold.extra.get("declined"):
+        accepted_answers = "(the documents do not say)"
     answer = record.scored_text
-    item = item_of(run, record.question_id)
-    return _Row(item, example.question.text, accepted, answer, contexts)
+    item = answer_item(run, record.question_id)
+    return _SheetRow(item, example.question.text, accepted_answers, answer, contexts)
 
 
-def _fill(page: Worksheet, lines: Sequence[_Row]) -> None:
+def _write_rows(page: Worksheet, rows: Sequence[_SheetRow]) -> None:
     """Write the rows under bold heads into a page, with a choice of yes and no for the labels.
 
     Args:
         page: The page of the workbook, which is changed.
-        lines: The rows.
+        rows: The rows.
     """
     page.title = "labels"
-    for place, (head, width) in enumerate(zip(HEADS, _WIDTHS, strict=True), 1):
-        page.cell(1, place, head).font = Font(bold=True)
-        page.column_dimensions[page.cell(1, place).column_letter].width = width
-    for number, line in enumerate(lines, 2):
-        texts = (line.item, line.question, line.accepted, line.answer, line.contexts)
-        for place, text in enumerate(texts, 1):
-            _write(page, number, place, text)
+    for column, (heading, width) in enumerate(zip(COLUMN_HEADINGS, _COLUMN_WIDTHS, strict=True), 1):
+        page.cell(1, column, heading).font = Font(bold=True)
+        page.column_dimensions[page.cell(1, column).column_letter].width = width
+    for row_number, row in enumerate(rows, 2):
+        texts = (row.item, row.question, row.accepted_answers, row.answer, row.contexts)
+        for column, text in enumerate(texts, 1):
+            _write_text_cell(page, row_number, column, text)
     page.freeze_panes = "B2"
-    choice = DataValidation(type="list", formula1='"yes,no"', allow_blank=True)
-    choice.add(f"F2:G{len(lines) + 1}")
-    page.add_data_validation(choice)
+    yes_or_no = DataValidation(type="list", formula1='"yes,no"', allow_blank=True)
+    yes_or_no.add(f"F2:G{len(rows) + 1}")
+    page.add_data_validation(yes_or_no)
 
 
-def _write(page: Worksheet, number: int, place: int, text: str) -> None:
+def _write_text_cell(page: Worksheet, row: int, column: int, text: str) -> None:
     """Set a cell to a text, which stays a text whatever it begins with; a long one is cut.
 
     Args:
         page: The page, which is changed.
-        number: The row, from 1.
-        place: The column, from 1.
+        row: The row, from 1.
+        column: The column, from 1.
         text: The text.
     """
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]} … ({len(text) - _LONGEST:,} more characters)"
-    cell = page.cell(number, place, ILLEGAL_CHARACTERS_RE.sub("\ufffd", text))
+    if len(text) > _MAX_CELL_CHARACTERS:
+        n_cut = len(text) - _MAX_CELL_CHARACTERS
+        text = f"{text[:_MAX_CELL_CHARACTERS]} … ({n_cut:,} more characters)"
+    cell = page.cell(row, column, ILLEGAL_CHARACTERS_RE.sub("\ufffd", text))
     cell.data_type = "s"
     cell.quotePrefix = True
     cell.alignment = Alignment(wrap_text=True, vertical="top")
@@ -185,27 +186,27 @@ def read_sheet(path: Path) -> dict[str, dict[str, str]]:
         book = load_workbook(path, read_only=True, data_only=True)
     except (OSError, BadZipFile, InvalidFileException, KeyError, ValueError) as error:
         raise UserError(f"--labels {path}: cannot be read as a workbook ({error})") from None
-    lines = book.worksheets[0].iter_rows(values_only=True)
-    heads = [str(head) for head in next(lines, ())]
-    for head in ("item", *PEOPLE):
-        if head not in heads:
+    rows = book.worksheets[0].iter_rows(values_only=True)
+    headings = [str(heading) for heading in next(rows, ())]
+    for heading in ("item", *PEOPLE):
+        if heading not in headings:
             raise UserError(
-                f"--labels {path}: the first sheet has no column '{head}'; --sheet writes one with it"
+                f"--labels {path}: the first sheet has no column '{heading}'; --sheet writes one with it"
             )
-    found: dict[str, dict[str, str]] = {person: {} for person in PEOPLE}
-    for number, line in enumerate(lines, 2):
-        cells = dict(zip(heads, line, strict=False))
+    labels_by_person: dict[str, dict[str, str]] = {person: {} for person in PEOPLE}
+    for row_number, row in enumerate(rows, 2):
+        cells = dict(zip(headings, row, strict=False))
         for person in PEOPLE:
-            label = _label(cells[person], path, number)
+            label = _parse_label(cells[person], path, row_number)
             if label:
-                found[person][str(cells["item"])] = label
+                labels_by_person[person][str(cells["item"])] = label
     book.close()
-    if not any(found.values()):
+    if not any(labels_by_person.values()):
         raise UserError(f"--labels {path}: no row has a label yet")
-    return {person: labels for person, labels in found.items() if labels}
+    return {person: labels for person, labels in labels_by_person.items() if labels}
 
 
-def _label(value: object, path: Path, number: int) -> str:
+def _parse_label(value: object, path: Path, row: int) -> str:
     """The label of a cell as "yes" or "no"; "" for an empty cell.
 
     "y" and "n" count too, and TRUE and FALSE, which a spreadsheet may make of true and false.
@@ -213,15 +214,15 @@ def _label(value: object, path: Path, number: int) -> str:
     Args:
         value: What the cell holds.
         path: The file, for the message.
-        number: The row, for the message.
+        row: The row, for the message.
 
     Raises:
         UserError: The label is neither yes nor no.
     """
     if value is None:
         return ""
-    text = str(value).strip().lower()
-    text = {"true": "yes", "false": "no", "y": "yes", "n": "no"}.get(text, text)
-    if text not in ("", "yes", "no"):
-        raise UserError(f"--labels {path}: row {number} says '{value}'; write yes or no")
-    return text
+    label = str(value).strip().lower()
+    label = {"true": "yes", "false": "no", "y": "yes", "n": "no"}.get(label, label)
+    if label not in ("", "yes", "no"):
+        raise UserError(f"--labels {path}: row {row} says '{value}'; write yes or no")
+    return label

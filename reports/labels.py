@@ -3,7 +3,7 @@
 read_labels(Path("labels.csv"), note)       one rater, by question id
 read_labels(Path("sheet.xlsx"), note)       two people, by the item of a sheet (label_sheet.py)
 label_agreements(run, labels)               -> [Raters("judge.m", "person 1", Agreement(...))]
-people_means(run, labels)                   -> [PeopleMean("judge.m", 30, ...)]
+means_by_labels(run, labels)                   -> [MeanByLabels("judge.m", 30, ...)]
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ from harness.stats.prediction_powered import prediction_powered
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.judges import Raters, agreement, correctness_judges
-from reports.label_sheet import item_of, read_sheet
+from reports.label_sheet import answer_item, read_sheet
 from reports.table_cell import Row
 
-LABELS = "labels"
-_WORDS = {"true": "yes", "false": "no"}
-_POINTS = {"yes": 1.0, "no": 0.0}
+ONLY_RATER = "labels"
+_LABEL_OF_TRUTH_VALUE = {"true": "yes", "false": "no"}
+_POINTS_OF_LABEL = {"yes": 1.0, "no": 0.0}
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,28 @@ class HandLabels:
     """Labels that people gave answers.
 
     Args:
-        raters: Name of a rater -> question id, or item of a sheet -> label: "yes", "no", or the
-            number of a rubric.
-        by_item: Whether they are of a sheet, which asks whether an answer is right; the inner keys
-            are then items.
+        labels_by_rater: {"person 1": {"q1": "yes"}}: name of a rater -> question id, or item of a
+            sheet -> label: "yes", "no", or the number of a rubric.
+        is_keyed_by_item: Whether the inner keys are items of a sheet (label_sheet.py), which asks
+            whether an answer is right.
     """
 
-    raters: Mapping[str, Mapping[str, str]]
-    by_item: bool = False
+    labels_by_rater: Mapping[str, Mapping[str, str]]
+    is_keyed_by_item: bool = False
 
-    def of(self, run: StoredRun) -> dict[str, dict[str, str]]:
+    def by_question_id(self, run: StoredRun) -> dict[str, dict[str, str]]:
         """The labels of a run's answers: {"person 1": {"q1": "yes"}, ...}, by question id."""
-        found: dict[str, dict[str, str]] = {}
-        for rater, given in self.raters.items():
-            own: dict[str, str] = {}
+        labels: dict[str, dict[str, str]] = {}
+        for rater, labels_by_key in self.labels_by_rater.items():
+            labels_by_question: dict[str, str] = {}
             for record in run.records:
                 key = record.question_id
-                if self.by_item:
-                    key = item_of(run, key)
-                if key in given:
-                    own[record.question_id] = given[key]
-            found[rater] = own
-        return found
+                if self.is_keyed_by_item:
+                    key = answer_item(run, key)
+                if key in labels_by_key:
+                    labels_by_question[record.question_id] = labels_by_key[key]
+            labels[rater] = labels_by_question
+        return labels
 
 
 def label_agreements(run: StoredRun, labels: HandLabels) -> list[Raters]:
@@ -66,64 +66,70 @@ def label_agreements(run: StoredRun, labels: HandLabels) -> list[Raters]:
     Only questions that both of a pair rated count. Beside a sheet, only judges of correctness are
     taken.
     """
-    raters = labels.of(run)
-    judges = facts.judges(run)
-    if labels.by_item:
+    labels_by_rater = labels.by_question_id(run)
+    judges = facts.judge_names(run)
+    if labels.is_keyed_by_item:
         judges = correctness_judges(run)
-    clusters = _clusters(run)
-    found = []
+    clusters = _clusters_by_question(run)
+    agreements = []
     for judge in judges:
-        verdicts = _verdicts(run, judge)
-        for name, given in raters.items():
-            found.append(_raters(judge, verdicts, name, given, clusters))
-    for one, other in combinations(raters, 2):
-        found.append(_raters(one, raters[one], other, raters[other], clusters))
-    return found
+        verdicts = _verdicts_by_question(run, judge)
+        for rater_name, labels_of_rater in labels_by_rater.items():
+            agreements.append(
+                _agreement_of_raters(judge, verdicts, rater_name, labels_of_rater, clusters)
+            )
+    for rater, other_rater in combinations(labels_by_rater, 2):
+        own_labels = labels_by_rater[rater]
+        other_labels = labels_by_rater[other_rater]
+        agreements.append(
+            _agreement_of_raters(rater, own_labels, other_rater, other_labels, clusters)
+        )
+    return agreements
 
 
-def _raters(
-    one: str,
-    its: Mapping[str, str],
-    other: str,
-    others: Mapping[str, str],
+def _agreement_of_raters(
+    rater: str,
+    labels: Mapping[str, str],
+    other_rater: str,
+    other_labels: Mapping[str, str],
     clusters: Mapping[str, int],
 ) -> Raters:
     """Two raters and how far they agree on the questions that both rated.
 
     Args:
-        one: Name of the first.
-        its: Question id -> what the first says.
-        other: Name of the second.
-        others: Question id -> what the second says.
+        rater: Name of the first.
+        labels: Question id -> what the first says.
+        other_rater: Name of the second.
+        other_labels: Question id -> what the second says.
         clusters: Question id -> the cluster of the question, a number.
     """
     pairs = []
     pair_clusters = []
-    for question, label in others.items():
-        if question in its:
-            pairs.append((its[question], label))
+    for question, label in other_labels.items():
+        if question in labels:
+            pairs.append((labels[question], label))
             pair_clusters.append(clusters[question])
-    return Raters(one, other, agreement(pairs, pair_clusters))
+    return Raters(rater, other_rater, agreement(pairs, pair_clusters))
 
 
-def _clusters(run: StoredRun) -> dict[str, int]:
+def _clusters_by_question(run: StoredRun) -> dict[str, int]:
     """Question id -> the cluster of the question, a number."""
-    names = [record.question_id for record in run.records]
-    return dict(zip(names, facts.question_clusters(run).tolist(), strict=True))
+    question_ids = [record.question_id for record in run.records]
+    return dict(zip(question_ids, facts.question_clusters(run).tolist(), strict=True))
 
 
-def _verdicts(run: StoredRun, judge: str) -> dict[str, str]:
+def _verdicts_by_question(run: StoredRun, judge: str) -> dict[str, str]:
     """Question id -> the verdict of this judge, of the questions that it judged."""
     verdicts = {}
     for record in run.records:
-        judged = record.judgements.get(judge)
-        if judged:
-            verdicts[record.question_id] = judged["verdict"]
+        judgement = record.judgements.get(judge)
+        if judgement:
+            verdicts[record.question_id] = judgement["verdict"]
     return verdicts
 
 
 @dataclass(frozen=True)
-class PeopleMean:
+class MeanByLabels:
     """The share of right answers among those that were answered, by three ways to know it.
 
     Args:
@@ -146,32 +152,32 @@ class PeopleMean:
             "judge": self.judge,
             "n": self.by_judge.n,
             "labelled": self.by_labels.n,
-            **_mean_columns("judge", self.by_judge),
-            **_mean_columns("labels", self.by_labels),
-            **_mean_columns("joined", self.joined),
+            **_interval_cells("judge", self.by_judge),
+            **_interval_cells("labels", self.by_labels),
+            **_interval_cells("joined", self.joined),
         }
 
 
-def _mean_columns(name: str, found: Interval) -> dict[str, float | None]:
+def _interval_cells(name: str, mean: Interval) -> dict[str, float | None]:
     """The columns NAME.mean, NAME.low and NAME.high of a mean with its interval."""
-    return {f"{name}.mean": found.mean, f"{name}.low": found.low, f"{name}.high": found.high}
+    return {f"{name}.mean": mean.mean, f"{name}.low": mean.low, f"{name}.high": mean.high}
 
 
-def people_means(run: StoredRun, labels: HandLabels) -> list[PeopleMean]:
+def means_by_labels(run: StoredRun, labels: HandLabels) -> list[MeanByLabels]:
     """The share of answers that people would call right, by each judge of correctness.
 
     [] where no answer has a label of yes or no.
     """
-    points = _points(labels.of(run))
-    found = []
+    points = _mean_points_by_question(labels.by_question_id(run))
+    means = []
     for judge in correctness_judges(run):
-        mean = _people_mean(run, judge, points)
+        mean = _mean_by_labels(run, judge, points)
         if mean is not None:
-            found.append(mean)
-    return found
+            means.append(mean)
+    return means
 
 
-def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> PeopleMean | None:
+def _mean_by_labels(run: StoredRun, judge: str, points: Mapping[str, float]) -> MeanByLabels | None:
     """The share of answers that people would call right, by one judge; None where no answer that it
     scored has a label.
 
@@ -183,7 +189,7 @@ def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> Peo
     scores: list[float] = []
     labels: list[float | None] = []
     clusters: list[int] = []
-    known: list[float] = []
+    known_labels: list[float] = []
     known_clusters: list[int] = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         if not record.has_answer or judge not in record.scores:
@@ -193,70 +199,70 @@ def _people_mean(run: StoredRun, judge: str, points: Mapping[str, float]) -> Peo
         labels.append(label)
         clusters.append(int(cluster))
         if label is not None:
-            known.append(label)
+            known_labels.append(label)
             known_clusters.append(int(cluster))
-    if not known:
+    if not known_labels:
         return None
-    return PeopleMean(
+    return MeanByLabels(
         judge=judge,
         by_judge=interval(scores, clusters),
-        by_labels=interval(known, known_clusters),
+        by_labels=interval(known_labels, known_clusters),
         joined=prediction_powered(scores, labels, np.asarray(clusters, dtype=np.int32)),
     )
 
 
-def _points(raters: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
+def _mean_points_by_question(labels_by_rater: Mapping[str, Mapping[str, str]]) -> dict[str, float]:
     """Question id -> the mean of its labels, where yes is 1 and no is 0; other labels do not
     count."""
-    given: dict[str, list[float]] = {}
-    for labels in raters.values():
+    points_by_question: dict[str, list[float]] = {}
+    for labels in labels_by_rater.values():
         for question, label in labels.items():
-            if label in _POINTS:
-                given.setdefault(question, []).append(_POINTS[label])
+            if label in _POINTS_OF_LABEL:
+                points_by_question.setdefault(question, []).append(_POINTS_OF_LABEL[label])
     means = {}
-    for question, points in given.items():
+    for question, points in points_by_question.items():
         means[question] = sum(points) / len(points)
     return means
 
 
-def read_labels(path: Path, note: Callable[[str], None]) -> HandLabels:
+def read_labels(path: Path, add_note: Callable[[str], None]) -> HandLabels:
     """Read labels given by hand.
 
     Args:
         path: A sheet (.xlsx), or JSON lines or CSV with `question_id` and `label`: yes or no (true,
             false), or a number of a rubric.
-        note: Gets a sentence where the file is not UTF-8 and its encoding was guessed.
+        add_note: Gets a sentence where the file is not UTF-8 and its encoding was guessed.
 
     Raises:
         UserError: The file cannot be read, or a row lacks one of the two.
     """
     if path.suffix.lower() == ".xlsx":
-        return HandLabels(read_sheet(path), by_item=True)
+        return HandLabels(read_sheet(path), is_keyed_by_item=True)
     try:
-        rows = _label_rows(path, note)
+        rows = _label_rows(path, add_note)
     except OSError as error:
         raise UserError(f"--labels {path}: cannot be read ({error.strerror})") from None
     labels = {}
     for number, row in enumerate(rows, start=1):
         if isinstance(row, BrokenRow) or not _is_labelled(row):
             raise UserError(f"--labels {path}: row {number} needs question_id and label")
-        text = str(row["label"]).strip().lower()
-        labels[str(row["question_id"])] = _WORDS.get(text, text)
-    return HandLabels({LABELS: labels})
+        label = str(row["label"]).strip().lower()
+        labels[str(row["question_id"])] = _LABEL_OF_TRUTH_VALUE.get(label, label)
+    return HandLabels({ONLY_RATER: labels})
 
 
-def _label_rows(path: Path, note: Callable[[str], None]) -> list[RawRow | BrokenRow]:
+def _label_rows(path: Path, add_note: Callable[[str], None]) -> list[RawRow | BrokenRow]:
     """The rows of a file of labels, by column name; one that cannot be read is a BrokenRow.
 
     Args:
         path: A file of JSON lines or CSV.
-        note: Gets a sentence where a CSV file is not UTF-8 and its encoding was guessed.
+        add_note: Gets a sentence where a CSV file is not UTF-8 and its encoding was guessed.
     """
     if path.suffix.lower() != ".csv":
         return [row for _, row in read_rows(path)]
     decoded = read_text_file(path)
     if decoded.guessed_encoding:
-        note(f"{path.name} is not UTF-8 and was read as {decoded.guessed_encoding}")
+        add_note(f"{path.name} is not UTF-8 and was read as {decoded.guessed_encoding}")
     return [row for _, row in read_table_of_any_separator(path.name, decoded.text)]
 
 

@@ -19,8 +19,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-_ESCAPED = str.maketrans(
+_ESCAPES = str.maketrans(
     {
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
@@ -42,13 +43,13 @@ _ESCAPED = str.maketrans(
         "}": r"\}",
     }
 )
-_WORDS = {"tflops": "TFLOPs", "n": "n", "p": "p"}
+_HEADING_WORDS = {"tflops": "TFLOPs", "n": "n", "p": "p"}
 _COST_FAMILIES = ("tflops", "tokens", "ratio", "money", "seconds")
 _COMMAND = r"(?:\bharness [a-z]|(?<![\w-])--[a-z])"
-_STYLES = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
+_STYLE_OF_RANK = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 
-_LINE_START = ("[", "*")
+_ARGUMENT_STARTS = ("[", "*")
 """They would be read as an argument of the line break before them."""
 
 
@@ -58,36 +59,38 @@ class PaperTable:
 
     Args:
         title: What all rows share.
-        heads: The heads of the columns.
-        rows: The cells of each row, as many as heads.
-        numeric: For each column, whether it holds numbers.
+        headings: The headings of the columns.
+        rows: The cells of each row, as many as headings.
+        is_numeric: For each column, whether it holds numbers.
         ranks: (row, column) -> 1 for the best value of the column, 2 for the second.
         common_notes: Notes of all rows.
         footnotes: Notes that the last column refers to by marks.
-        names: Heads that stay as they are.
+        unchanged_headings: Headings that stay as they are.
         comments: Lines above the table, which LaTeX does not print.
     """
 
     title: str
-    heads: Sequence[str]
+    headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    numeric: Sequence[bool]
+    is_numeric: Sequence[bool]
     ranks: Mapping[tuple[int, int], int]
     common_notes: Sequence[str] = ()
     footnotes: Sequence[str] = ()
-    names: Collection[str] = ()
+    unchanged_headings: Collection[str] = ()
     comments: Sequence[str] = ()
 
 
 def escape(text: str) -> str:
     r"""A text of one line with LaTeX's special characters escaped: "50 %" -> "50 \%"."""
-    escaped = text.translate(_ESCAPED)
+    escaped = text.translate(_ESCAPES)
     return escaped.replace("--", "-{}-").replace("–", "--")  # "--set" is no dash
 
 
-def table(paper: PaperTable) -> str:
+def latex_table(paper: PaperTable) -> str:
     """A LaTeX table with its caption, and with its notes below it, as text."""
-    notes, commands = _split_notes(paper.common_notes)
+    split_notes = list(map(_split_commands, paper.common_notes))
+    notes = [split.for_paper for split in split_notes if split.for_paper]
+    commands = [split.with_commands for split in split_notes if split.with_commands]
     lines = [
         r"% needs \usepackage{booktabs,graphicx} and \usepackage[T1]{fontenc}",
         *(f"% {line}" for line in (*commands, *paper.comments)),
@@ -96,9 +99,9 @@ def table(paper: PaperTable) -> str:
         rf"\caption{{{_caption(paper)}}}",
         rf"\label{{tab:{_label(paper.title)}}}",
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{_alignment(paper.numeric)}}}",
+        rf"\begin{{tabular}}{{{_alignment(paper.is_numeric)}}}",
         r"\toprule",
-        _row(map(escape, short_heads(paper.heads, paper.names))),
+        _row(map(escape, short_headings(paper.headings, paper.unchanged_headings))),
         r"\midrule",
         *_body(paper),
         r"\bottomrule",
@@ -109,18 +112,16 @@ def table(paper: PaperTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _split_notes(notes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The notes split in two: their parts that are text for a paper, and their sentences that name
-    a command or option."""
-    plain = []
-    commands = []
-    for note in notes:
-        for_paper, with_command = _without_commands(note)
-        if for_paper:
-            plain.append(for_paper)
-        if with_command:
-            commands.append(with_command)
-    return plain, commands
+class _SplitNote(NamedTuple):
+    """A note in two parts.
+
+    Attributes:
+        for_paper: The note without the sentences and brackets that name a command or option.
+        with_commands: The sentences that do.
+    """
+
+    for_paper: str
+    with_commands: str
 
 
 def _caption(paper: PaperTable) -> str:
@@ -140,23 +141,23 @@ def _label(title: str) -> str:
     return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "runs"
 
 
-def _alignment(numeric: Sequence[bool]) -> str:
+def _alignment(is_numeric: Sequence[bool]) -> str:
     """A letter a column: "r" for numbers, "l" for texts; [False, True, True] -> "lrr"."""
     letters = {True: "r", False: "l"}
-    return "".join(letters[number] for number in numeric)
+    return "".join(letters[is_number] for is_number in is_numeric)
 
 
 def _body(paper: PaperTable) -> list[str]:
     """The rows of the table as lines of LaTeX."""
     lines = []
-    for place, row in enumerate(paper.rows):
+    for row_number, row in enumerate(paper.rows):
         cells = []
-        for column, (cell, number) in enumerate(zip(row, paper.numeric, strict=True)):
-            rank = paper.ranks.get((place, column))
-            if number:
+        for column_number, (cell, is_number) in enumerate(zip(row, paper.is_numeric, strict=True)):
+            rank = paper.ranks.get((row_number, column_number))
+            if is_number:
                 cells.append(_number_cell(cell, rank))
             else:
-                cells.append(_ranked(escape(cell), rank))
+                cells.append(_style_by_rank(escape(cell), rank))
         lines.append(_guard_line_start(_row(cells)))
     return lines
 
@@ -171,12 +172,11 @@ def _note_line(note: str) -> str:
     return rf"{{\par\footnotesize\raggedright {_guard_line_start(escape(note))}\par}}"
 
 
-def _without_commands(note: str) -> tuple[str, str]:
-    """A note split in two: without the sentences and brackets that name a command or option, and
-    the sentences that do.
+def _split_commands(note: str) -> _SplitNote:
+    """A note split into the text for a paper and the sentences that name a command or option.
 
-        "2 failed (see harness trace). Run harness judge."
-            -> ("2 failed.", "2 failed (see harness trace). Run harness judge.")
+    "2 failed (see harness trace). Run harness judge."
+        -> _SplitNote("2 failed.", "2 failed (see harness trace). Run harness judge.")
     """
     sentences = re.split(r"(?<=[.;]) ", note)
     plain = []
@@ -187,50 +187,51 @@ def _without_commands(note: str) -> tuple[str, str]:
             plain.append(without_bracket)
         if re.search(_COMMAND, sentence):
             commands.append(sentence)
-    return " ".join(plain).rstrip(";"), " ".join(commands)
+    return _SplitNote(" ".join(plain).rstrip(";"), " ".join(commands))
 
 
-def short_heads(heads: Sequence[str], names: Collection[str] = ()) -> list[str]:
-    """Heads as a paper has them: "tflops.search" -> "TFLOPs search".
+def short_headings(headings: Sequence[str], unchanged_headings: Collection[str] = ()) -> list[str]:
+    """Headings as a paper has them: "tflops.search" -> "TFLOPs search".
 
-    A score keeps the name of its scorer, as in captions: there are several F1. Two heads that would
-    be the same stay as they are.
+    A score keeps the name of its scorer, as in captions: there are several F1. Two headings that
+    would be the same stay as they are.
 
     Args:
-        heads: The heads of all columns.
-        names: Those of them that are names, of data sets, and stay as they are.
+        headings: The headings of all columns.
+        unchanged_headings: Those of them that are names, of data sets, and stay as they are.
     """
-    short = []
-    for head in heads:
-        if head in names:
-            short.append(head)
+    shortened = []
+    for heading in headings:
+        if heading in unchanged_headings:
+            shortened.append(heading)
         else:
-            short.append(_short_head(head))
-    count = Counter(short)
-    found = []
-    for whole, text in zip(heads, short, strict=True):
-        if count[text] > 1:
-            text = whole
-        found.append(text)
-    return found
+            shortened.append(_short_heading(heading))
+    counts = Counter(shortened)
+    distinct = []
+    for heading, short in zip(headings, shortened, strict=True):
+        if counts[short] > 1:
+            distinct.append(heading)
+        else:
+            distinct.append(short)
+    return distinct
 
 
-def _short_head(head: str) -> str:
-    """A head as a paper has it: "tflops.search" -> "TFLOPs search", "texts_cut" -> "Texts cut"; a
+def _short_heading(heading: str) -> str:
+    """A heading as a paper has it: "tflops.search" -> "TFLOPs search", "texts_cut" -> "Texts cut"; a
     score such as "flashrag.f1" stays as it is."""
-    family, dot, part = head.partition(".")
+    family, dot, part = heading.partition(".")
     if dot and family in _COST_FAMILIES:
-        return f"{_head_word(family)} {part}"
+        return f"{_heading_word(family)} {part}"
     if dot:
-        return head
-    first, *later = re.split("[_ ]", head)
-    later_words = [_WORDS.get(word, word) for word in later]
-    return " ".join([_head_word(first), *later_words])
+        return heading
+    first_word, *later_words = re.split("[_ ]", heading)
+    later_words = [_HEADING_WORDS.get(word, word) for word in later_words]
+    return " ".join([_heading_word(first_word), *later_words])
 
 
-def _head_word(word: str) -> str:
-    """A word of a head as papers write it: "TFLOPs" for "tflops", "Method" for "method"."""
-    return _WORDS.get(word, word[:1].upper() + word[1:])
+def _heading_word(word: str) -> str:
+    """A word of a heading as papers write it: "TFLOPs" for "tflops", "Method" for "method"."""
+    return _HEADING_WORDS.get(word, word[:1].upper() + word[1:])
 
 
 def _number_cell(cell: str, rank: int | None) -> str:
@@ -241,11 +242,11 @@ def _number_cell(cell: str, rank: int | None) -> str:
         cell: The number as text.
         rank: 1 for the best value of its column, 2 for the second, None for any other.
     """
-    value, bracket, ends = cell.partition(" [")
-    text = _ranked(_with_minus(escape(value)), rank)
+    value, bracket, interval_rest = cell.partition(" [")
+    text = _style_by_rank(_with_minus(escape(value)), rank)
     if not bracket:
         return text
-    return rf"{text} {{\scriptsize [{_with_minus(escape(ends))}}}"
+    return rf"{text} {{\scriptsize [{_with_minus(escape(interval_rest))}}}"
 
 
 def _with_minus(text: str) -> str:
@@ -253,11 +254,11 @@ def _with_minus(text: str) -> str:
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
 
 
-def _ranked(text: str, rank: int | None) -> str:
+def _style_by_rank(text: str, rank: int | None) -> str:
     """The text bold for rank 1, underlined for 2."""
     if rank is None:
         return text
-    return _STYLES[rank] % text
+    return _STYLE_OF_RANK[rank] % text
 
 
 def _guard_line_start(line: str) -> str:
@@ -265,6 +266,6 @@ def _guard_line_start(line: str) -> str:
 
     LaTeX would read these as an argument of the line break before them.
     """
-    if line.startswith(_LINE_START):
+    if line.startswith(_ARGUMENT_STARTS):
         return "{}" + line
     return line

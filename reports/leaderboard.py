@@ -15,22 +15,22 @@ from pathlib import Path
 from harness.stats.bootstrap import Interval, with_interval
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.markup import Html, filled, text
-from reports.number_formats import percent
-from reports.provenance import date
-from reports.run_columns import cells, format_of
-from reports.table_cell import number_in
+from reports.markup import Html, escaped_text, fill_template
+from reports.number_formats import points_of_100
+from reports.provenance import start_date
+from reports.run_columns import number_format, row_cells
+from reports.table_cell import number_or_none
 from reports.table_row import TableRow
 
-_SCORE = "score"
-_LEFT_OUT = "left_out"
-_COSTS = ("tokens", "tflops", "ratio", "ratio.search", "money", "seconds.p50", "seconds.p95")
-_NUMERIC = (_SCORE, *_COSTS, "n", "documents", "failed", _LEFT_OUT)
-_COLUMNS = ("method", "model", "data set", *_NUMERIC, "date", "suite", "folder")
+_SCORE_COLUMN = "score"
+_LEFT_OUT_COLUMN = "left_out"
+_COST_COLUMNS = ("tokens", "tflops", "ratio", "ratio.search", "money", "seconds.p50", "seconds.p95")
+_NUMBER_COLUMNS = (_SCORE_COLUMN, *_COST_COLUMNS, "n", "documents", "failed", _LEFT_OUT_COLUMN)
+_COLUMNS = ("method", "model", "data set", *_NUMBER_COLUMNS, "date", "suite", "folder")
 
 
 @dataclass(frozen=True)
-class BoardRow:
+class LeaderboardRow:
     """A run in the leaderboard, as templates/leaderboard.html shows it.
 
     Args:
@@ -55,7 +55,7 @@ class BoardRow:
         "bm25", "data-score": 0.4, ...}."""
         data: dict[str, Html | float | str] = {}
         for name, word in self.words.items():
-            data[_attribute(name)] = text(word)
+            data[_attribute(name)] = escaped_text(word)
         for name, number in self.numbers.items():
             data[_attribute(name)] = number
         if self.asked_otherwise:
@@ -75,31 +75,37 @@ def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
         rows: The rows of the main table.
         links: Data set -> link to its section of the page.
     """
-    folders = sources([row.run for row in rows])
-    board = [_board_row(row, folders[row.run.path]) for row in rows]
-    hidden = _hidden_columns(board)
-    shown = [name for name in _COLUMNS if name not in hidden]
-    return filled("leaderboard.html", rows=board, shown=shown, numeric=_NUMERIC, links=links)
+    folders = results_folder_names([row.run for row in rows])
+    leaderboard_rows = [_leaderboard_row(row, folders[row.run.path]) for row in rows]
+    hidden = _hidden_columns(leaderboard_rows)
+    shown_columns = [name for name in _COLUMNS if name not in hidden]
+    return fill_template(
+        "leaderboard.html",
+        rows=leaderboard_rows,
+        shown=shown_columns,
+        numeric=_NUMBER_COLUMNS,
+        links=links,
+    )
 
 
-def _hidden_columns(board: Sequence[BoardRow]) -> set[str]:
+def _hidden_columns(rows: Sequence[LeaderboardRow]) -> set[str]:
     """The columns that say nothing: one suite or folder for all runs, no question left out, costs
     that no run has."""
-    hidden = {_LEFT_OUT, *_COSTS}
-    words: dict[str, set[str]] = {"suite": set(), "folder": set()}
-    for row in board:
-        hidden -= row.numbers.keys() & set(_COSTS)
-        if row.numbers.get(_LEFT_OUT):
-            hidden.discard(_LEFT_OUT)
-        for name, found in words.items():
-            found.add(row.words[name])
-    for name, found in words.items():
-        if len(found) == 1:
+    hidden = {_LEFT_OUT_COLUMN, *_COST_COLUMNS}
+    words_by_column: dict[str, set[str]] = {"suite": set(), "folder": set()}
+    for row in rows:
+        hidden -= row.numbers.keys() & set(_COST_COLUMNS)
+        if row.numbers.get(_LEFT_OUT_COLUMN):
+            hidden.discard(_LEFT_OUT_COLUMN)
+        for name, words in words_by_column.items():
+            words.add(row.words[name])
+    for name, words in words_by_column.items():
+        if len(words) == 1:
             hidden.add(name)
     return hidden
 
 
-def _board_row(row: TableRow, folder: str) -> BoardRow:
+def _leaderboard_row(row: TableRow, folder: str) -> LeaderboardRow:
     """The row of a run in the leaderboard.
 
     Args:
@@ -107,23 +113,23 @@ def _board_row(row: TableRow, folder: str) -> BoardRow:
         folder: The name of its results folder.
     """
     score = row.score(row.headline)
-    columns = cells(row)
-    shown = {**columns, "tflops": columns["tflops.total"], _SCORE: score.mean}
+    columns = row_cells(row)
+    cells = {**columns, "tflops": columns["tflops.total"], _SCORE_COLUMN: score.mean}
     numbers = {}
     texts = {}
-    for name in _NUMERIC:
-        number = number_in(shown[name])
+    for name in _NUMBER_COLUMNS:
+        number = number_or_none(cells[name])
         if number is not None:
             numbers[name] = float(number)
             texts[name] = _number_text(name, numbers[name], score)
-    return BoardRow(
+    return LeaderboardRow(
         words={
             "method": row.label,
             "model": row.model,
             "data set": row.dataset,
-            "suite": facts.suite(row.run),
+            "suite": facts.suite_name(row.run),
             "folder": folder,
-            "date": date(row.run),
+            "date": start_date(row.run),
         },
         numbers=numbers,
         texts=texts,
@@ -141,22 +147,22 @@ def _number_text(name: str, number: float, score: Interval) -> str:
         number: The number.
         score: The headline score with its interval.
     """
-    if name == _SCORE:
-        return with_interval(percent, number, score.low, score.high)
-    write = format_of(name) or "{:g}".format
+    if name == _SCORE_COLUMN:
+        return with_interval(points_of_100, number, score.low, score.high)
+    write = number_format(name) or "{:g}".format
     return write(number)
 
 
-def sources(runs: Sequence[StoredRun]) -> dict[Path, str]:
+def results_folder_names(runs: Sequence[StoredRun]) -> dict[Path, str]:
     """Path of each run -> its results folder, without the part of the path that all folders share.
 
     /data/a/musique/RUN, /data/b/musique/RUN     -> "a", "b"
     """
     folders = {run.path: run.path.parent.parent.resolve() for run in runs}
-    shared = os.path.commonpath(list(folders.values()))
+    common_path = os.path.commonpath(list(folders.values()))
     names = {}
     for path, folder in folders.items():
-        names[path] = os.path.relpath(folder, shared)
+        names[path] = os.path.relpath(folder, common_path)
         if names[path] == ".":
-            names[path] = os.path.basename(shared)
+            names[path] = os.path.basename(common_path)
     return names

@@ -1,8 +1,8 @@
 """What runs have answered so far, read from their folders as these are written, on this machine or
 on others.
 
-    live = Live(["results"])
-    live.state()     -> LiveState(answered=42, version="3 1", note="3 runs, 1 running",
+    live = LiveRuns(["results"])
+    live.read_state()     -> LiveState(answered=42, version="3 1", note="3 runs, 1 running",
                                   rows=[...], failed=[...], newest=[...])
 
 A folder is read again once a file in it has changed, a large one less often. Nothing is locked or
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.cost.units import duration_text, short_count
 from harness.errors import UserError
@@ -39,20 +40,20 @@ from harness.storage.run_folder import StoredRun, find_runs, read_run, reduced_t
 from reports import facts
 from reports.compressed_json import cut_text
 from reports.costs import phase_costs, question_tflops
-from reports.number_formats import counted, percent
-from reports.settings import labels
+from reports.number_formats import points_of_100, with_noun
+from reports.settings import run_labels
 
-_SEARCH_SECONDS = 10.0
+_FOLDER_SEARCH_SECONDS = 10.0
 """Seconds between two searches for new run folders, which walk the whole tree."""
-_QUICK_SECONDS = 0.1
+_FREE_READING_SECONDS = 0.1
 """Seconds that a reading may take."""
 _PAUSE_FACTOR = 20
 """Of what a reading takes beyond that, until the next one."""
-_LIST_LENGTH = 20
+_QUESTIONS_PER_LIST = 20
 """Questions of each list."""
-_TEXT = 300
+_MAX_TEXT_CHARACTERS = 300
 """Characters of a question or an answer."""
-_FILES = (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)
+_WATCHED_FILES = (RECORDS, DOCUMENTS, RUN, MANIFEST, SUMMARY)
 _UNKNOWN = "–"
 
 
@@ -77,7 +78,7 @@ class LiveState:
     newest: list[dict[str, str]]
 
 
-class Live:
+class LiveRuns:
     """Follows the runs at or below folders while they go on."""
 
     def __init__(self, folders: Sequence[str]) -> None:
@@ -98,16 +99,19 @@ class Live:
 
         What was read of a folder before is not lost; a folder that has gone is no longer followed.
         """
-        found = {}
+        runs_by_folder = {}
         for root in self._roots:
             for folder in find_runs(root):
-                found[folder] = self._runs.get(folder) or _FollowedRun(folder)
-        self._runs = found
-        self._searched = time.monotonic()
+                runs_by_folder[folder] = self._runs.get(folder) or _FollowedRun(folder)
+        self._runs = runs_by_folder
+        self._last_search = time.monotonic()
 
-    def state(self) -> LiveState:
-        """Read what is new in the folders, and return what all runs answered so far."""
-        if time.monotonic() - self._searched > _SEARCH_SECONDS:
+    def read_state(self) -> LiveState:
+        """Read what is new in the folders, and return what all runs have answered so far.
+
+        Every 10 seconds it also looks for new run folders.
+        """
+        if time.monotonic() - self._last_search > _FOLDER_SEARCH_SECONDS:
             self._find_runs()
         sentences = []
         for run in self._runs.values():
@@ -115,20 +119,20 @@ class Live:
             if run.problem:
                 sentences.append(run.problem)
         runs = self._described_runs()
-        answered = 0
-        running = 0
+        n_answered = 0
+        n_running = 0
         rows = []
         for run in runs:
-            answered += len(run.answers)
-            running += run.state == "running"
+            n_answered += len(run.answers)
+            n_running += run.state == "running"
             rows.append(run.row())
         return LiveState(
-            answered=answered,
-            version=f"{len(runs)} {running}",
-            note=". ".join([_count_text(len(runs), running), *sentences]),
-            rows=_without_constant(rows),
-            failed=_newest(runs, failed=True),
-            newest=_newest(runs, failed=False),
+            answered=n_answered,
+            version=f"{len(runs)} {n_running}",
+            note=". ".join([_runs_in_words(len(runs), n_running), *sentences]),
+            rows=_without_constant_columns(rows),
+            failed=_newest_questions(runs, failed=True),
+            newest=_newest_questions(runs, failed=False),
         )
 
     def _described_runs(self) -> list[_FollowedRun]:
@@ -139,16 +143,17 @@ class Live:
         """
         runs = [run for run in self._runs.values() if run.is_described]
         runs.sort(key=_running_first)
-        if not all(run.label for run in runs):
-            named = labels([run.stored for run in runs])
-            for run, label in zip(runs, named, strict=True):
+        all_are_labelled = all(run.label for run in runs)
+        if not all_are_labelled:
+            labels = run_labels([run.stored for run in runs])
+            for run, label in zip(runs, labels, strict=True):
                 run.label = label
         return runs
 
-    def readable(self) -> list[StoredRun]:
+    def read_runs_with_answers(self) -> list[StoredRun]:
         """The runs that have an answer, read again from their folders; damaged ones are left out.
 
-        `state` names the damaged ones.
+        `read_state` names the damaged ones.
         """
         runs = []
         for folder in self._runs:
@@ -164,15 +169,15 @@ def _running_first(run: _FollowedRun) -> tuple[bool, float]:
     return run.state != "running", -run.changed
 
 
-def _count_text(count: int, running: int) -> str:
+def _runs_in_words(n_runs: int, n_running: int) -> str:
     """How many runs there are and how many go on: "3 runs, 1 running"; "No run here yet." for
     none."""
-    if not count:
+    if not n_runs:
         return "No run here yet."
-    return f"{counted(count, 'run')}, {running} running"
+    return f"{with_noun(n_runs, 'run')}, {n_running} running"
 
 
-def _without_constant(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def _without_constant_columns(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """The rows without columns that say nothing: "model" where all have one, "indexes" where all
     have none. The rows that are given stay as they are."""
     models = set()
@@ -180,21 +185,25 @@ def _without_constant(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     for row in rows:
         models.add(row["model"])
         indexes.add(row["indexes"])
-    shown = list(map(dict.copy, rows))
-    for row in shown:
+    copied_rows = list(map(dict.copy, rows))
+    for row in copied_rows:
         if len(models) == 1:
             del row["model"]
         if indexes == {"0"}:
             del row["indexes"]
-    return shown
+    return copied_rows
 
 
-_Stamp = tuple[int, int, int]
-"""Inode, time of the last change in ns, and size of a file: one differs when it changes."""
+class _FileStamp(NamedTuple):
+    """What tells that a file has changed: one of these differs then."""
+
+    inode: int
+    changed_ns: int
+    size: int
 
 
 @dataclass
-class _Answer:
+class _RecordedAnswer:
     """What scores, costs and lists need of a record.
 
     Args:
@@ -213,15 +222,15 @@ class _Answer:
         """Whether the question failed."""
         return self.record.error is not None
 
-    def is_same(self, other: _Answer) -> bool:
+    def is_same(self, other: _RecordedAnswer) -> bool:
         """Whether another reading of the record has the same error and scores."""
-        own = self.record
-        others = other.record
-        return own.error == others.error and own.scores == others.scores
+        own_record = self.record
+        other_record = other.record
+        return own_record.error == other_record.error and own_record.scores == other_record.scores
 
 
 @dataclass(frozen=True)
-class _Numbers:
+class _RowNumbers:
     """What a question scored and cost so far, as texts."""
 
     score: str = _UNKNOWN
@@ -246,25 +255,21 @@ class _FollowedRun:
     stored: StoredRun
 
     def __init__(self, folder: Path) -> None:
-        """Start with nothing read of the folder.
-
-        `_stamps` are those of the files as last read, `_due` says when they may be read again, and
-        `_answered_at_first` is the number of answers at the first reading.
-        """
+        """Start with nothing read of the folder."""
         self.folder = folder
         self.label = ""
         self.problem = ""
         self.state = ""
-        self.answers: dict[str, _Answer] = {}
+        self.answers: dict[str, _RecordedAnswer] = {}
         self.changed = 0.0
         self.is_described = False
-        self._documents: list[IndexLine] = []
-        self._stamps: dict[Path, _Stamp] = {}
-        self._due = 0.0  # when the files may be read again, by time.monotonic()
-        self._arrivals = itertools.count()
-        self._numbers = _Numbers()
-        self._first_seen = time.time()
-        self._answered_at_first: int | None = None  # None until the first reading
+        self._indexes: list[IndexLine] = []
+        self._stamps: dict[Path, _FileStamp] = {}  # of the files as last read
+        self._next_reading = 0.0  # when the files may be read again, by time.monotonic()
+        self._arrival_numbers = itertools.count()
+        self._numbers = _RowNumbers()
+        self._followed_since = time.time()
+        self._answered_at_first: int | None = None  # number of answers at the first reading
 
     def read(self) -> None:
         """Read what is new in the folder into this object; for a damaged file, `problem` is set."""
@@ -286,18 +291,18 @@ class _FollowedRun:
             OSError: A file cannot be read.
         """
         folders = [self.folder, *part_folders(self.folder)]  # with parts that are not merged yet
-        stamps = _stamps(folders)
-        begun = time.monotonic()
-        if stamps == self._stamps or begun < self._due:
+        stamps = _file_stamps(folders)
+        start = time.monotonic()
+        if stamps == self._stamps or start < self._next_reading:
             return
         self.changed = _last_written(stamps)
         self._read_records(folders)
         self._read_documents(folders)
-        self._describe([read_manifest(folder) for folder in folders])
+        self._set_state([read_manifest(folder) for folder in folders])
         self._stamps = stamps
         self.problem = ""
-        beyond = time.monotonic() - begun - _QUICK_SECONDS
-        self._due = begun + _PAUSE_FACTOR * max(0.0, beyond)
+        excess_seconds = time.monotonic() - start - _FREE_READING_SECONDS
+        self._next_reading = start + _PAUSE_FACTOR * max(0.0, excess_seconds)
 
     def _read_records(self, folders: Sequence[Path]) -> None:
         """Set `answers` from the records of the run's folders.
@@ -305,35 +310,34 @@ class _FollowedRun:
         An answer that was read before keeps its time: a run that ends is sorted, so its records are
         read again although nothing has arrived.
         """
-        answers: dict[str, _Answer] = {}
+        answers: dict[str, _RecordedAnswer] = {}
         for folder in folders:
             for record in read_records(folder / RECORDS):
-                answers[record.question_id] = _answer(record)
+                answers[record.question_id] = _recorded_answer(record)
         for question_id, answer in answers.items():
-            before = self.answers.get(question_id)
-            # A run that ends is sorted: its records are read again, and nothing has arrived.
-            if before is not None and before.is_same(answer):
-                answer.arrived = before.arrived
+            earlier = self.answers.get(question_id)
+            if earlier is not None and earlier.is_same(answer):
+                answer.arrived = earlier.arrived
             else:
-                answer.arrived = self.changed, next(self._arrivals)
+                answer.arrived = self.changed, next(self._arrival_numbers)
         self.answers = answers
 
     def _read_documents(self, folders: Sequence[Path]) -> None:
-        """Set `_documents` from the lines of the run's folders; of each index, the last line
+        """Set `_indexes` from the lines of the run's folders; of each index, the last line
         counts."""
-        built = {}
+        lines_by_index = {}
         for folder in folders:
             for line in read_index_lines(folder):
-                built[line.owner] = line
-        self._documents = list(built.values())
+                lines_by_index[line.owner] = line
+        self._indexes = list(lines_by_index.values())
 
-    def _describe(self, manifests: Sequence[RunManifest]) -> None:
+    def _set_state(self, manifests: Sequence[RunManifest]) -> None:
         """Set `stored`, `state`, `is_described` and the numbers of the row from files and answers.
 
         Args:
             manifests: The manifests of the run's folder and of its parts that are not merged yet.
         """
-        described = run_yaml(self.folder)
+        settings = run_yaml(self.folder)
         summary = read_summary(self.folder)
         self.state = "not started"
         if summary.has_values:
@@ -342,15 +346,17 @@ class _FollowedRun:
             self.state = "running"
         self.stored = StoredRun(
             path=self.folder,
-            config=described.config,
-            manifest=next((each for each in manifests if each.has_values), RunManifest()),
+            config=settings.config,
+            manifest=next(
+                (manifest for manifest in manifests if manifest.has_values), RunManifest()
+            ),
             records=[answer.record for answer in self.answers.values()],
-            index_lines=self._documents,
+            index_lines=self._indexes,
             summary=summary,
-            origins=described.origins,
+            origins=settings.origins,
         )
         self.is_described = True
-        self._numbers = _numbers_of(self.stored)
+        self._numbers = _row_numbers(self.stored)
 
     def row(self) -> dict[str, str]:
         """The run's row of the table: column -> text."""
@@ -361,14 +367,14 @@ class _FollowedRun:
             "method": self.label,
             "data set": self.stored.config.dataset.name,
             "score": self._numbers.score,
-            "answered": f"{len(self.answers)} of {self._questions_asked() or 'unknown'}",
+            "answered": f"{len(self.answers)} of {self._count_questions_asked() or 'unknown'}",
             "failed": str(sum(answer.failed for answer in self.answers.values())),
             "time left": self._time_left(),
             "tokens": self._numbers.tokens,
             "tflops": self._numbers.tflops,
             "state": self.state,
             "last answer": last_answer,
-            "indexes": str(len(self._documents)),
+            "indexes": str(len(self._indexes)),
             "model": facts.model_name(self.stored),
         }
 
@@ -378,19 +384,19 @@ class _FollowedRun:
         The pace is that since the run began, or, for a run that was started more than once, since
         it was first looked at.
         """
-        since = self._first_seen
-        n_new = len(self.answers) - (self._answered_at_first or 0)
+        start = self._followed_since
+        new_answers = len(self.answers) - (self._answered_at_first or 0)
         starts = self.stored.manifest.starts
         if len(starts) == 1 and starts[0].started:
-            since = datetime.fromisoformat(starts[0].started).timestamp()
-            n_new = len(self.answers)
-        remaining = self._questions_asked() - len(self.answers)
-        if self.state != "running" or not remaining or n_new <= 0:
+            start = datetime.fromisoformat(starts[0].started).timestamp()
+            new_answers = len(self.answers)
+        remaining = self._count_questions_asked() - len(self.answers)
+        if self.state != "running" or not remaining or new_answers <= 0:
             return _UNKNOWN
-        seconds = max(0.0, time.time() - since)
-        return duration_text(round(seconds / n_new * remaining))
+        seconds = max(0.0, time.time() - start)
+        return duration_text(round(seconds / new_answers * remaining))
 
-    def _questions_asked(self) -> int:
+    def _count_questions_asked(self) -> int:
         """How many questions the run was asked; 0 where its manifest does not say."""
         questions = self.stored.manifest.dataset.questions
         if not questions:
@@ -399,71 +405,72 @@ class _FollowedRun:
         return max(min(questions, limit), len(self.answers))
 
 
-def _stamps(folders: Sequence[Path]) -> dict[Path, _Stamp]:
+def _file_stamps(folders: Sequence[Path]) -> dict[Path, _FileStamp]:
     """The stamp of each file of the run folders that is there: inode, time of change, size."""
-    found = {}
+    stamps = {}
     for folder in folders:
-        for name in _FILES:
+        for name in _WATCHED_FILES:
             with contextlib.suppress(OSError):  # there is no file
                 status = (folder / name).stat()
-                found[folder / name] = status.st_ino, status.st_mtime_ns, status.st_size
-    return found
+                stamp = _FileStamp(status.st_ino, status.st_mtime_ns, status.st_size)
+                stamps[folder / name] = stamp
+    return stamps
 
 
-def _last_written(stamps: dict[Path, _Stamp]) -> float:
+def _last_written(stamps: dict[Path, _FileStamp]) -> float:
     """When the records were last written, in seconds since the epoch; 0.0 where there are none."""
     last = 0.0
-    for path, (_, changed_ns, _) in stamps.items():
+    for path, stamp in stamps.items():
         if path.name == RECORDS:
-            last = max(last, changed_ns / 1e9)
+            last = max(last, stamp.changed_ns / 1e9)
     return last
 
 
-def _answer(record: StoredRecord) -> _Answer:
+def _recorded_answer(record: StoredRecord) -> _RecordedAnswer:
     """What scores, costs and lists need of a record; a failed one has its error as answer."""
     answer = record.prediction
     if record.error:
         answer = f"{record.error['type']}: {record.error['message']}"
     texts = {
         "id": record.question_id,
-        "question": cut_text(record.question or record.question_id, _TEXT),
-        "gold": cut_text(" | ".join(map(str, record.gold_answers)), _TEXT),
-        "answer": cut_text(answer, _TEXT),
+        "question": cut_text(record.question or record.question_id, _MAX_TEXT_CHARACTERS),
+        "gold": cut_text(" | ".join(map(str, record.gold_answers)), _MAX_TEXT_CHARACTERS),
+        "answer": cut_text(answer, _MAX_TEXT_CHARACTERS),
     }
     notes = {"joined": record.notes.get("joined")}
-    return _Answer(replace(reduced_to_numbers(record), steps=[], notes=notes), texts)
+    return _RecordedAnswer(replace(reduced_to_numbers(record), steps=[], notes=notes), texts)
 
 
-def _numbers_of(run: StoredRun) -> _Numbers:
+def _row_numbers(run: StoredRun) -> _RowNumbers:
     """The mean score, tokens and TFLOPs of a question of the run so far, as texts."""
     tokens = _UNKNOWN
     tflops = _UNKNOWN
-    searched = phase_costs(run, "search").tokens
-    answered = phase_costs(run, "answer").tokens
-    n = len(searched)
-    if n:
-        tokens = short_count((sum(searched) + sum(answered)) / n)
-        flops = question_tflops(run)
+    search_tokens = phase_costs(run, "search").tokens
+    answer_tokens = phase_costs(run, "answer").tokens
+    n_answered = len(search_tokens)
+    if n_answered:
+        tokens = short_count((sum(search_tokens) + sum(answer_tokens)) / n_answered)
+        tflops_by_question = question_tflops(run)
         tflops = "unknown"
-        if flops:
-            tflops = f"{sum(flops.values()) / n:.3g}"
-    return _Numbers(_score_text(run), tokens, tflops)
+        if tflops_by_question:
+            tflops = f"{sum(tflops_by_question.values()) / n_answered:.3g}"
+    return _RowNumbers(_score_text(run), tokens, tflops)
 
 
 def _score_text(run: StoredRun) -> str:
     """The mean of the headline score with its interval, "41.3 [36.0, 46.9]"; "–" where there is
     none."""
-    name = facts.headline(run)
-    if not run.records or name not in facts.score_names(run):
+    score_name = facts.headline_score(run)
+    if not run.records or score_name not in facts.score_names(run):
         return _UNKNOWN
-    scored = facts.scored(run, name)
-    mean = interval(scored.values, scored.clusters, seed=run.config.seed)
-    if mean.mean is None:
+    score_values = facts.score_values(run, score_name)
+    estimate = interval(score_values.values, score_values.clusters, seed=run.config.seed)
+    if estimate.mean is None:
         return _UNKNOWN
-    return with_interval(percent, mean.mean, mean.low, mean.high)
+    return with_interval(points_of_100, estimate.mean, estimate.low, estimate.high)
 
 
-def _newest(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dict[str, str]]:
+def _newest_questions(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dict[str, str]]:
     """The newest questions of all runs that failed, or that did not, as texts by column.
 
     At most 20, the newest first.
@@ -472,20 +479,33 @@ def _newest(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dict[str, str
         runs: The runs.
         failed: Which of the two are listed.
     """
-    listed = []
+    questions = []
     for run in runs:
-        listed += [(run, answer) for answer in run.answers.values() if answer.failed is failed]
-    newest = heapq.nlargest(_LIST_LENGTH, listed, key=lambda pair: pair[1].arrived)
-    return [_question_row(run, answer) for run, answer in newest]
+        listed = [answer for answer in run.answers.values() if answer.failed is failed]
+        questions += [_RunAnswer(run, answer) for answer in listed]
+    newest = heapq.nlargest(_QUESTIONS_PER_LIST, questions, key=_arrival)
+    return [_question_row(question.run, question.answer) for question in newest]
 
 
-def _question_row(run: _FollowedRun, answer: _Answer) -> dict[str, str]:
+class _RunAnswer(NamedTuple):
+    """An answer, and the run that gave it."""
+
+    run: _FollowedRun
+    answer: _RecordedAnswer
+
+
+def _arrival(question: _RunAnswer) -> tuple[float, int]:
+    """A sort key: when the answer arrived."""
+    return question.answer.arrived
+
+
+def _question_row(run: _FollowedRun, answer: _RecordedAnswer) -> dict[str, str]:
     """A question in a list, as texts by column: method, data set, score, id, question, gold,
     answer."""
-    value = answer.record.scores.get(facts.headline(run.stored))
+    value = answer.record.scores.get(facts.headline_score(run.stored))
     score = _UNKNOWN
     if isinstance(value, int | float):
-        score = percent(value)
+        score = points_of_100(value)
     return {
         "method": run.label,
         "data set": run.stored.config.dataset.name,

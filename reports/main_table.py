@@ -19,14 +19,15 @@ from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.checks import Checks
 from reports.comparability import (
-    other_versions,
+    QuestionSet,
+    notes_on_versions,
     question_set,
     reasons_not_to_rank,
     record_notes,
 )
-from reports.copies import reproductions
-from reports.prices import other_prices
-from reports.run_columns import cells
+from reports.copies import reproduction_notes
+from reports.prices import notes_on_prices
+from reports.run_columns import row_cells
 from reports.run_notes import run_notes
 from reports.search_notes import same_nodes_notes
 from reports.settings import RunNames, is_number, name_runs
@@ -61,7 +62,7 @@ def frame(
 def as_frame(rows: Sequence[TableRow]) -> pd.DataFrame:
     """The rows as a frame, in their order: the columns of reports/run_columns.py, with the settings
     in which runs differ."""
-    table = pd.DataFrame([cells(row) for row in rows])
+    table = pd.DataFrame([row_cells(row) for row in rows])
     for key in rows[0].settings:
         # As objects, so that whole numbers stay whole beside a missing one.
         values = [row.settings[key] for row in rows]
@@ -80,10 +81,10 @@ def best_first(rows: Sequence[TableRow], score: str | None = None) -> list[Table
         rows: The rows.
         score: The name of the score; by default each run's headline.
     """
-    return sorted(rows, key=partial(_place, score=score))
+    return sorted(rows, key=partial(_sort_key, score=score))
 
 
-def _place(row: TableRow, score: str | None) -> tuple[str, bool, float]:
+def _sort_key(row: TableRow, score: str | None) -> tuple[str, bool, float]:
     """A sort key of a row: its data set, whether it was asked other questions, and minus its score.
 
     A row without the score comes last of its group.
@@ -124,28 +125,28 @@ def table_rows(
     """
     facts.check_runs(runs)
     costs.check_convention(convention)
-    rows = _plain_rows(runs, convention)
+    rows = _rows_without_scores(runs, convention)
     score_names = _all_score_names(runs)
     for row in rows:
         row.notes += run_notes(row.run, row.numbers.clusters)
         row.add_scores(score_names)
         row.note_unknown_index()
-    _compare_with_others(rows, checks or Checks())
+    _add_comparison_notes(rows, checks or Checks())
     references = _reference_runs(rows, reference)
     for row in rows:
-        _add_ratios(row, _reference_of(row.run, references), reference)
+        _add_ratios(row, _find_reference(row.run, references), reference)
     return sorted(rows, key=lambda row: row.dataset)
 
 
-def _plain_rows(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
+def _rows_without_scores(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
     """A row a run with its names, settings and headline, without scores and not compared yet."""
     names = name_runs(runs)
     datasets = facts.dataset_names(runs)
-    headlines = facts.common_headlines(runs)
+    headlines = facts.common_headline_scores(runs)
     cache = TflopsCache()
     rows = []
-    named = zip(runs, names, _settings_of(names), datasets, strict=True)
-    for run, name, settings, dataset in named:
+    rows_of_runs = zip(runs, names, _setting_cells(names), datasets, strict=True)
+    for run, name, settings, dataset in rows_of_runs:
         row = TableRow(
             run=run,
             dataset=dataset,
@@ -162,14 +163,14 @@ def _plain_rows(runs: Sequence[StoredRun], convention: str) -> list[TableRow]:
 def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
     """The names of all scores of the runs, each once: those of answers, and those of a whole
     corpus."""
-    found: dict[str, None] = {}
+    score_names: dict[str, None] = {}
     for run in runs:
-        found.update(dict.fromkeys(facts.score_names(run)))
-        found.update(dict.fromkeys(facts.corpus_scores(run)))
-    return list(found)
+        score_names.update(dict.fromkeys(facts.score_names(run)))
+        score_names.update(dict.fromkeys(facts.corpus_score_sources(run)))
+    return list(score_names)
 
 
-def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Cell]]:
+def _setting_cells(names: Sequence[RunNames]) -> list[dict[str, Cell]]:
     """For each run, the settings in which runs differ, None for one that it lacks.
 
     The values of a setting are numbers where they are in all runs, else texts:
@@ -178,40 +179,40 @@ def _settings_of(names: Sequence[RunNames]) -> list[dict[str, Cell]]:
         k=3 and k=all   -> [{"method.k": "3"}, {"method.k": "all"}]
     """
     keys = _differing_settings(names)
-    with_texts = _settings_with_texts(names)
-    found = []
+    keys_with_texts = _settings_with_texts(names)
+    settings_of_runs = []
     for name in names:
         settings: dict[str, Cell] = dict.fromkeys(keys)
         for key, value in name.values.items():
-            if is_number(value) and key not in with_texts:
+            if is_number(value) and key not in keys_with_texts:
                 settings[key] = value
             else:
                 settings[key] = value_text(value)
-        found.append(settings)
-    return found
+        settings_of_runs.append(settings)
+    return settings_of_runs
 
 
 def _settings_with_texts(names: Sequence[RunNames]) -> set[str]:
     """The names of the settings whose value is no number in at least one run."""
-    found = set()
+    keys = set()
     for name in names:
         for key, value in name.values.items():
             if not is_number(value):
-                found.add(key)
-    return found
+                keys.add(key)
+    return keys
 
 
 def _differing_settings(names: Sequence[RunNames]) -> list[str]:
     """The names of the settings in which runs of one method differ, each once."""
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for name in names:
-        found.update(dict.fromkeys(name.values))
-    return list(found)
+        keys.update(dict.fromkeys(name.values))
+    return list(keys)
 
 
 @dataclass(frozen=True)
-class _Comparison:
-    """What comparing a run with the other runs of a table gives, in sentences; None for nothing.
+class _ComparisonNotes:
+    """Notes from comparing a run with the other runs of a table; None where there is none.
 
     Attributes:
         reproduction: What it shares with an earlier run of the same settings.
@@ -228,7 +229,7 @@ class _Comparison:
     same_nodes: list[str]
 
 
-def _comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_Comparison]:
+def _notes_of_comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_ComparisonNotes]:
     """For each row, what comparing it with the others gives.
 
     Args:
@@ -237,41 +238,41 @@ def _comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_Comparison]:
     """
     runs = [row.run for row in rows]
     labels = [row.label for row in rows]
-    of_each_row = zip(
-        reproductions(runs, labels),
+    notes_by_row = zip(
+        reproduction_notes(runs, labels),
         reasons_not_to_rank(runs, checks),
-        other_versions(runs, checks),
-        other_prices(runs),
+        notes_on_versions(runs, checks),
+        notes_on_prices(runs),
         same_nodes_notes(runs, labels),
         strict=True,
     )
-    found = []
-    for reproduction, not_ranked, versions, prices, same_nodes in of_each_row:
-        found.append(_Comparison(reproduction, not_ranked, versions, prices, same_nodes))
-    return found
+    comparisons = []
+    for reproduction, not_ranked, versions, prices, same_nodes in notes_by_row:
+        comparisons.append(_ComparisonNotes(reproduction, not_ranked, versions, prices, same_nodes))
+    return comparisons
 
 
-def _compare_with_others(rows: Sequence[TableRow], checks: Checks) -> None:
-    """Compare each row with the others; sets `asked_otherwise`, and adds to `notes` and `marks`.
+def _add_comparison_notes(rows: Sequence[TableRow], checks: Checks) -> None:
+    """Compare each row with the others; sets `asked_otherwise`, and adds to `notes` and `warnings`.
 
     `notes` get what a run does otherwise than most runs, and what does not fit in its own records.
-    Those of them by which its numbers may be wrong, or not comparable, are in `marks` too.
+    Those of them by which its numbers may be wrong, or not comparable, are in `warnings` too.
     """
-    for row, comparison in zip(rows, _comparisons(rows, checks), strict=True):
+    for row, comparison in zip(rows, _notes_of_comparisons(rows, checks), strict=True):
         row.asked_otherwise = comparison.not_ranked is not None
-        misfits = record_notes(row.run, checks)
+        inconsistencies = record_notes(row.run, checks)
         prices = None
         if comparison.prices is not None:
             prices = f"{row.label}: {comparison.prices}"
-        row.marks += [f"{row.label} {misfit}" for misfit in misfits]
-        row.marks += _said(comparison.not_ranked, prices)
-        row.notes += _said(comparison.reproduction)
-        row.notes += misfits
-        row.notes += _said(comparison.not_ranked, comparison.versions, prices)
+        row.warnings += [f"{row.label} {sentence}" for sentence in inconsistencies]
+        row.warnings += _known_sentences(comparison.not_ranked, prices)
+        row.notes += _known_sentences(comparison.reproduction)
+        row.notes += inconsistencies
+        row.notes += _known_sentences(comparison.not_ranked, comparison.versions, prices)
         row.notes += comparison.same_nodes
 
 
-def _said(*sentences: str | None) -> list[str]:
+def _known_sentences(*sentences: str | None) -> list[str]:
     """The sentences without those that are None or empty."""
     return [sentence for sentence in sentences if sentence]
 
@@ -285,19 +286,20 @@ def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]
     return [row.run for row in rows if reference in facts.reference_names(row.run)]
 
 
-def _reference_of(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun | None:
+def _find_reference(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun | None:
     """The one reference with the data set, model and questions of a run; None if there is none, or
     several."""
-    group = (*_group(run), question_set(run))
-    alike = [base for base in references if (*_group(base), question_set(base)) == group]
-    if len(alike) != 1:
+    run_key = _ratio_key(run)
+    matching = [base for base in references if _ratio_key(base) == run_key]
+    if len(matching) != 1:
         return None
-    return alike[0]
+    return matching[0]
 
 
-def _group(run: StoredRun) -> tuple[str, str]:
-    """The names of a run's data set and model; a run has a ratio only to runs of the same ones."""
-    return run.config.dataset.name, facts.model_name(run)
+def _ratio_key(run: StoredRun) -> tuple[str, str, QuestionSet]:
+    """Data set, model and questions of a run, which it shares with the run that its cost ratio is
+    to."""
+    return run.config.dataset.name, facts.model_name(run), question_set(run)
 
 
 def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:
@@ -311,20 +313,22 @@ def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:
         base: The run that it is compared with; None for none.
         reference: The name of the reference, for the sentence.
     """
-    row.ratio = _ratio(row, base, with_index=True)
-    row.ratio_search = _ratio(row, base, with_index=False)
-    n = len(row.run.records)
-    if row.ratio is not None and row.ratio.n_shared < n and row.run is not base:
+    row.ratio = _cost_ratio_of_row(row, base, with_index=True)
+    row.ratio_search = _cost_ratio_of_row(row, base, with_index=False)
+    n_records = len(row.run.records)
+    if row.ratio is not None and row.ratio.n_shared < n_records and row.run is not base:
         row.notes.append(
-            f"ratio is over the {row.ratio.n_shared} of {n} questions that both answered"
+            f"ratio is over the {row.ratio.n_shared} of {n_records} questions that both answered"
         )
-    for with_index, words in ((True, "with"), (False, "without")):
-        verdicts = _opposite_verdicts(row, base, with_index=with_index)
-        if verdicts:
-            row.notes.append(f"FLOPs {words} the index, beside {reference}: {verdicts}")
+    with_index = _opposite_results(row, base, with_index=True)
+    if with_index:
+        row.notes.append(f"FLOPs with the index, beside {reference}: {with_index}")
+    without_index = _opposite_results(row, base, with_index=False)
+    if without_index:
+        row.notes.append(f"FLOPs without the index, beside {reference}: {without_index}")
 
 
-def _ratio(
+def _cost_ratio_of_row(
     row: TableRow, base: StoredRun | None, *, with_index: bool, convention: str | None = None
 ) -> CostRatio | None:
     """What a run costs against another one, as `cost_ratio`.
@@ -341,11 +345,11 @@ def _ratio(
     )
 
 
-def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: bool) -> str:
+def _opposite_results(row: TableRow, base: StoredRun | None, *, with_index: bool) -> str:
     """What two conventions say where a run is cheaper under one and dearer under the other.
 
-    "causal" counts about half of DEFAULT's attention, so methods that read long texts at once get
-    cheaper by it. The two are the table's convention and "causal", or DEFAULT where that is it.
+    "causal" counts about half of DEFAULT_CONVENTION's attention, so methods that read long texts at once get
+    cheaper by it. The two are the table's convention and "causal", or DEFAULT_CONVENTION where that is it.
 
         -> "12.5 % dearer under full, 3.0 % cheaper under causal"
 
@@ -358,19 +362,22 @@ def _opposite_verdicts(row: TableRow, base: StoredRun | None, *, with_index: boo
         The words; "" where the two agree, or the ratio is unknown.
     """
     convention = row.numbers.convention
-    other = "causal"
+    other_convention = "causal"
     if convention == "causal":
-        other = DEFAULT_CONVENTION
-    first = _ratio(row, base, with_index=with_index)
-    second = _ratio(row, base, with_index=with_index, convention=other)
-    if first is None or second is None:
+        other_convention = DEFAULT_CONVENTION
+    ratio = _cost_ratio_of_row(row, base, with_index=with_index)
+    other_ratio = _cost_ratio_of_row(row, base, with_index=with_index, convention=other_convention)
+    if ratio is None or other_ratio is None:
         return ""
-    if (first.value - 1) * (second.value - 1) >= 0:
+    is_cheaper_or_dearer_in_both = (ratio.value - 1) * (other_ratio.value - 1) >= 0
+    if is_cheaper_or_dearer_in_both:
         return ""
-    return f"{_excess(first, convention)}, {_excess(second, other)}"
+    words = _difference_in_words(ratio, convention)
+    other_words = _difference_in_words(other_ratio, other_convention)
+    return f"{words}, {other_words}"
 
 
-def _excess(ratio: CostRatio, convention: str) -> str:
+def _difference_in_words(ratio: CostRatio, convention: str) -> str:
     """How far a cost ratio is from 1, in words: (1.125, "causal") -> "12.5 % dearer under
     causal"."""
     percent = 100 * (ratio.value - 1)

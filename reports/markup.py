@@ -1,7 +1,7 @@
-"""HTML that is escaped by construction: jinja2 escapes what is not `Html` in templates/, `el` what
+"""HTML that is escaped by construction: jinja2 escapes what is not `Html` in templates/, `element` what
 it is given.
 
->>> str(el("td", "<script>", class_="who", data_value='"'))
+>>> str(element("td", "<script>", class_="who", data_value='"'))
 '<td class="who" data-value="&#34;">&lt;script&gt;</td>'
 """
 
@@ -26,20 +26,20 @@ def printable(value: object) -> str:
     return _UNPRINTABLE.sub("\ufffd", str(value))
 
 
-def text(value: object) -> Html:
+def escaped_text(value: object) -> Html:
     """A value as escaped text for an element or a quoted attribute; Html stays as it is."""
     return value if isinstance(value, Html) else escape(printable(value))
 
 
-def joined(*children: object) -> Html:
+def join_html(*children: object) -> Html:
     """All children as one piece of HTML; those that are not Html are escaped, None is left out."""
-    return Html("").join(text(child) for child in children if child is not None)
+    return Html("").join(escaped_text(child) for child in children if child is not None)
 
 
-def el(tag: str, *children: object, **attributes: object) -> Html:
+def element(tag: str, *children: object, **attributes: object) -> Html:
     """An HTML element with escaped children and attributes.
 
-        el("td", "a < b", class_="who", data_value=3)
+        element("td", "a < b", class_="who", data_value=3)
             -> '<td class="who" data-value="3">a &lt; b</td>'
 
     An attribute that is None is left out.
@@ -49,32 +49,32 @@ def el(tag: str, *children: object, **attributes: object) -> Html:
         children: What stands in it, one after the other.
         attributes: `class_` is class, and `data_x` is data-x.
     """
-    written = ""
+    attributes_html = ""
     for name, value in attributes.items():
         if value is not None:
-            written += f' {name.rstrip("_").replace("_", "-")}="{text(value)}"'
-    return Html(f"<{tag}{written}>{joined(*children)}</{tag}>")
+            attributes_html += f' {name.rstrip("_").replace("_", "-")}="{escaped_text(value)}"'
+    return Html(f"<{tag}{attributes_html}>{join_html(*children)}</{tag}>")
 
 
 @cache
 def _templates() -> Environment:
     """The templates of reports/templates, made once; they escape what is not Html, and fail for a
     value that is missing."""
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
-        finalize=text,
+        finalize=escaped_text,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["small_interval"] = small_interval
-    made.filters["breakable"] = breakable
-    made.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    return made
+    environment.filters["small_interval"] = small_interval
+    environment.filters["breakable"] = breakable_name
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    return environment
 
 
-def filled(template: str, **values: object) -> Html:
+def fill_template(template: str, **values: object) -> Html:
     """A file of reports/templates with these values in it, as HTML."""
     return Html(_templates().get_template(template).render(values))
 
@@ -84,14 +84,14 @@ def read_template(name: str) -> Html:
     return Html(resources.files("reports").joinpath("templates", name).read_text(encoding="utf-8"))
 
 
-def sha256(code: str) -> str:
+def csp_hash(code: str) -> str:
     """The hash of a style or script in the form of a content security policy: "sha256-..."."""
     return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
-def breakable(name: str) -> Html:
+def breakable_name(name: str) -> Html:
     """The name of a column as HTML, in which a line may break after "_" and "."."""
-    return Html(re.sub(r"([_.])", r"\1<wbr>", str(text(name))))
+    return Html(re.sub(r"([_.])", r"\1<wbr>", str(escaped_text(name))))
 
 
 def small_interval(cell: str) -> Html:
@@ -99,5 +99,5 @@ def small_interval(cell: str) -> Html:
     46.9]</small>"."""
     value, bracket, interval = cell.partition(" [")
     if not bracket or not interval.endswith("]"):
-        return text(cell)
-    return joined(value, el("small", f" [{interval}"))
+        return escaped_text(cell)
+    return join_html(value, element("small", f" [{interval}"))

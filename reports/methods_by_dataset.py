@@ -30,7 +30,7 @@ from reports.section import Section
 from reports.table_cell import Cell, Row
 from reports.table_row import TableRow
 
-MEAN = "mean"
+MEAN_COLUMN = "mean"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MethodRow:
     Args:
         method: Its name, with the settings in which runs of it differ.
         model: The name of the reader.
-        by_dataset: Data set -> its row of the main table.
+        rows_by_dataset: Data set -> its row of the main table.
         datasets: All data sets of the table, also those without a run of the method.
         score: The name of the score; None for the headline of each data set.
         legend: The first notes of every row.
@@ -49,7 +49,7 @@ class MethodRow:
 
     method: str
     model: str
-    by_dataset: Mapping[str, TableRow]
+    rows_by_dataset: Mapping[str, TableRow]
     datasets: Sequence[str]
     score: str | None
     legend: Sequence[str]
@@ -58,7 +58,7 @@ class MethodRow:
     def estimate(self, dataset: str) -> Interval:
         """The score on a data set with its interval; NOTHING where there is no run, or no such
         score."""
-        row = self.by_dataset.get(dataset)
+        row = self.rows_by_dataset.get(dataset)
         if row is None:
             return NOTHING
         return row.score(self.score or row.headline)
@@ -69,27 +69,27 @@ class MethodRow:
 
         NOTHING where a data set has no value.
         """
-        values = []
-        ends = []
+        means = []
+        bounds = []
         for dataset in self.datasets:
             estimate = self.estimate(dataset)
             if estimate.mean is None:
                 return NOTHING
-            values.append(estimate.mean)
-            ends.append((estimate.low, estimate.high))
-        mean, interval = facts.mean_of_samples(values, ends)
+            means.append(estimate.mean)
+            bounds.append((estimate.low, estimate.high))
+        mean, interval = facts.mean_of_samples(means, bounds)
         low, high = interval or (None, None)
-        return Interval(mean, low, high, n=len(values), clusters=len(values))
+        return Interval(mean, low, high, n=len(means), clusters=len(means))
 
     @property
     def is_upper_bound(self) -> bool:
         """Whether one of its runs was shown the supporting passages alone."""
-        return any(row.is_upper_bound for row in self.by_dataset.values())
+        return any(row.is_upper_bound for row in self.rows_by_dataset.values())
 
     @property
     def asked_otherwise(self) -> list[str]:
         """The data sets on which it had other questions, or another task, than most runs."""
-        return [name for name, row in self.by_dataset.items() if row.asked_otherwise]
+        return [name for name, row in self.rows_by_dataset.items() if row.asked_otherwise]
 
     def sort_key(self) -> tuple[str, bool, float, str]:
         """A key that sorts rows by model, then the best mean first, rows without one last, then by
@@ -102,37 +102,39 @@ class MethodRow:
         A note of every run stands as it is, one of some runs behind their data sets, "musique:
         ...". Notes on probes and on shares of 0 % are left out; the table of the data set has them.
         """
-        notes = [*self.legend, *self._missing()]
-        texts: dict[str, None] = {}
-        for row in self.by_dataset.values():
-            texts.update(dict.fromkeys(row.notes))
-        for text in texts:
-            if text.startswith(costs.PROBES) or "(0 %)" in text:
+        notes = [*self.legend, *self._why_no_mean()]
+        notes_of_runs: dict[str, None] = {}
+        for row in self.rows_by_dataset.values():
+            notes_of_runs.update(dict.fromkeys(row.notes))
+        for note in notes_of_runs:
+            if note.startswith(costs.PROBE_NOTE_START) or "(0 %)" in note:
                 continue
-            noted = [name for name, row in self.by_dataset.items() if text in row.notes]
-            if len(noted) < len(self.by_dataset):
-                text = f"{', '.join(noted)}: {text}"
-            notes.append(text)
+            datasets_with_note = [
+                name for name, row in self.rows_by_dataset.items() if note in row.notes
+            ]
+            if len(datasets_with_note) < len(self.rows_by_dataset):
+                note = f"{', '.join(datasets_with_note)}: {note}"
+            notes.append(note)
         return notes
 
-    def _missing(self) -> list[str]:
+    def _why_no_mean(self) -> list[str]:
         """One sentence on why there is no mean, "no mean: no run on qasper"; [] where there is
         one."""
-        missing = []
-        unscored = []
+        without_run = []
+        without_score = []
         for name in self.datasets:
-            if name not in self.by_dataset:
-                missing.append(name)
+            if name not in self.rows_by_dataset:
+                without_run.append(name)
             elif self.estimate(name).mean is None:
-                unscored.append(name)
-        lacks = []
-        if missing:
-            lacks.append(f"no run on {', '.join(missing)}")
-        if unscored:
-            lacks.append(f"no such score on {', '.join(unscored)}")
-        if not lacks:
+                without_score.append(name)
+        reasons = []
+        if without_run:
+            reasons.append(f"no run on {', '.join(without_run)}")
+        if without_score:
+            reasons.append(f"no such score on {', '.join(without_score)}")
+        if not reasons:
             return []
-        return [f"no mean: {' and '.join(lacks)}"]
+        return [f"no mean: {' and '.join(reasons)}"]
 
 
 @dataclass(frozen=True)
@@ -160,18 +162,24 @@ class WideTable:
         table = self.frame()
         columns = [*self.datasets]
         if len(self.datasets) > 1 and not self.only_cells:
-            columns.append(MEAN)
+            columns.append(MEAN_COLUMN)
         else:
             table = _without_mean(table)  # that of one data set is its own
         tables = []
         for model, rows in table.groupby("model", sort=False):
-            shown = rows.drop(columns="model").reset_index(drop=True)
+            rows_of_model = rows.drop(columns="model").reset_index(drop=True)
             title = str(model)
             if title == facts.NO_MODEL:
                 title = "applications"
             if score:
                 title = f"{score} · {title}"
-            section = Section(title, shown, gaps=columns, names=self.datasets, named_columns=())
+            section = Section(
+                title,
+                rows_of_model,
+                gaps=columns,
+                unchanged_headings=self.datasets,
+                named_columns=(),
+            )
             tables.append(section)
         return tables
 
@@ -182,11 +190,12 @@ class WideTable:
         for dataset in self.datasets:
             cells |= self._estimate_cells(dataset, row.estimate(dataset))
         if not self.only_cells:
-            cells |= self._estimate_cells(MEAN, row.mean)
-        if any(other.asked_otherwise for other in self.rows):
+            cells |= self._estimate_cells(MEAN_COLUMN, row.mean)
+        some_were_asked_otherwise = any(other.asked_otherwise for other in self.rows)
+        if some_were_asked_otherwise:
             for dataset in self.datasets:
                 cells[f"{dataset}.asked_otherwise"] = dataset in row.asked_otherwise
-            cells[f"{MEAN}.asked_otherwise"] = bool(row.asked_otherwise)
+            cells[f"{MEAN_COLUMN}.asked_otherwise"] = bool(row.asked_otherwise)
         cells["upper_bound"] = row.is_upper_bound
         if not self.only_cells:
             cells["notes"] = tuple(row.notes())
@@ -204,7 +213,9 @@ class WideTable:
 
 def _without_mean(table: pd.DataFrame) -> pd.DataFrame:
     """The table without the columns "mean", "mean.low" and so on."""
-    return table.drop(columns=[name for name in table if str(name).partition(".")[0] == MEAN])
+    return table.drop(
+        columns=[name for name in table if str(name).partition(".")[0] == MEAN_COLUMN]
+    )
 
 
 def wide_table(
@@ -226,27 +237,27 @@ def wide_table(
     Raises:
         UnknownName: No run has the score.
     """
-    known = list(rows[0].scores)
-    if score is not None and score not in known:
+    known_scores = list(rows[0].scores)
+    if score is not None and score not in known_scores:
         hint = "harness score RUN --scorers NAME adds a score"
-        raise UnknownName("score", score, known, hint)
-    by_dataset: dict[str, list[TableRow]] = {}
-    groups: dict[tuple[str, str], dict[str, TableRow]] = {}
+        raise UnknownName("score", score, known_scores, hint)
+    rows_by_dataset: dict[str, list[TableRow]] = {}
+    rows_by_method: dict[tuple[str, str], dict[str, TableRow]] = {}
     for row in rows:
-        by_dataset.setdefault(row.dataset, []).append(row)
-        groups.setdefault((row.model, row.label), {})[row.dataset] = row
-    datasets = list(by_dataset)
-    legend = _legend(by_dataset, score, differences)
+        rows_by_dataset.setdefault(row.dataset, []).append(row)
+        rows_by_method.setdefault((row.model, row.label), {})[row.dataset] = row
+    datasets = list(rows_by_dataset)
+    legend = _legend(rows_by_dataset, score, differences)
     method_rows = []
-    for (model, method), own_rows in groups.items():
+    for (model, method), rows_of_method in rows_by_method.items():
         method_row = MethodRow(
             method=method,
             model=model,
-            by_dataset=own_rows,
+            rows_by_dataset=rows_of_method,
             datasets=datasets,
             score=score,
             legend=legend,
-            p_values=_p_values(own_rows, differences or ()),
+            p_values=_p_values_by_dataset(rows_of_method, differences or ()),
         )
         method_rows.append(method_row)
     method_rows.sort(key=MethodRow.sort_key)
@@ -254,59 +265,61 @@ def wide_table(
 
 
 def _legend(
-    by_dataset: Mapping[str, Sequence[TableRow]],
+    rows_by_dataset: Mapping[str, Sequence[TableRow]],
     score: str | None,
     differences: Sequence[PairedRow] | None,
 ) -> list[str]:
     """The first notes of every row: on questions, on the mean, and on the test.
 
     Args:
-        by_dataset: Data set -> its rows of the main table.
+        rows_by_dataset: Data set -> its rows of the main table.
         score: The name of the score; None for the headlines.
         differences: The tested differences; None for none.
     """
-    legend = [_questions_sentence(by_dataset, score)]
-    if len(by_dataset) > 1:
-        legend.append(f"mean: over the {len(by_dataset)} data sets, each weighs the same")
+    legend = [_questions_sentence(rows_by_dataset, score)]
+    if len(rows_by_dataset) > 1:
+        legend.append(f"mean: over the {len(rows_by_dataset)} data sets, each weighs the same")
     if differences is not None:
-        legend.append(_test_sentence(differences))
+        legend.append(_dagger_sentence(differences))
     return legend
 
 
-def _questions_sentence(by_dataset: Mapping[str, Sequence[TableRow]], score: str | None) -> str:
+def _questions_sentence(
+    rows_by_dataset: Mapping[str, Sequence[TableRow]], score: str | None
+) -> str:
     """The number of questions of each data set, and its headline where no score is named.
 
     -> "musique: f1, 200 questions; qasper: f1, 150 to 160 questions"
     """
     parts = []
-    for dataset, rows in by_dataset.items():
-        numbers = set()
+    for dataset, rows in rows_by_dataset.items():
+        counts = set()
         headlines: dict[str, None] = {}
         for row in rows:
-            numbers.add(row.n_questions)
+            counts.add(row.n_questions)
             headlines[f"{row.headline}, "] = None
-        count = f"{min(numbers)} to {max(numbers)} questions"
-        if len(numbers) == 1:
-            count = f"{max(numbers)} questions"
+        count = f"{min(counts)} to {max(counts)} questions"
+        if len(counts) == 1:
+            count = f"{max(counts)} questions"
         if score:
             headlines.clear()
         parts.append(f"{dataset}: {''.join(headlines)}{count}")
     return "; ".join(parts)
 
 
-def _test_sentence(differences: Sequence[PairedRow]) -> str:
+def _dagger_sentence(differences: Sequence[PairedRow]) -> str:
     """The sentence on what the dagger says: which reference, which test, how many tests."""
-    against = ", ".join(dict.fromkeys(row.pair.base_label for row in differences))
+    references = ", ".join(dict.fromkeys(row.pair.base_label for row in differences))
     test = f"paired sign flips by document, Holm over {len(differences)} tests"
-    return f"†: differs from {against}, p < 0.05 ({test})"
+    return f"†: differs from {references}, p < 0.05 ({test})"
 
 
-def _p_values(
-    by_dataset: Mapping[str, TableRow], differences: Sequence[PairedRow]
+def _p_values_by_dataset(
+    rows_by_dataset: Mapping[str, TableRow], differences: Sequence[PairedRow]
 ) -> dict[str, float | None]:
     """Data set -> p of the difference to the reference, None for the reference; {} without
     differences."""
     if not differences:
         return {}
-    tested = {row.key: row.p_holm for row in differences}
-    return {name: tested.get(facts.run_key(row.run)) for name, row in by_dataset.items()}
+    p_by_run = {row.key: row.p_holm for row in differences}
+    return {name: p_by_run.get(facts.run_key(row.run)) for name, row in rows_by_dataset.items()}

@@ -1,8 +1,9 @@
 """The note on scores that some answers lack, as a table shows it: for its own columns alone.
 
-note = MissingScores.of(["right", "flashrag.em"], Shortfall(2, 28, 30))
+note = MissingScores.from_names(["right", "flashrag.em"], Shortfall(2, 28, 30))
 note                     "right, flashrag.em: means over 28 of 30 questions; 2 answers have no value"
-notes_on({"right"}, [note])    ["right: mean over 28 of 30 questions; 2 answers have no value"]
+notes_on_columns({"right"}, [note])
+                         ["right: mean over 28 of 30 questions; 2 answers have no value"]
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from reports.number_formats import counted
+from reports.number_formats import with_noun
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class MissingScores(str):
     shortfall: Shortfall
 
     @classmethod
-    def of(cls, names: Sequence[str], shortfall: Shortfall) -> MissingScores:
+    def from_names(cls, names: Sequence[str], shortfall: Shortfall) -> MissingScores:
         """The sentence on scores that some answers lack.
 
             (["right"], Shortfall(2, 28, 30))
@@ -50,20 +51,20 @@ class MissingScores(str):
             names: The scores.
             shortfall: The numbers of each of them.
         """
-        mean = "mean"
+        mean_or_means = "mean"
         if len(names) > 1:
-            mean = "means"
-        lacking = "1 answer has no value"
+            mean_or_means = "means"
+        answers = "1 answer has no value"
         if shortfall.n_lacking != 1:
-            lacking = f"{shortfall.n_lacking} answers have no value"
-        over = f"{shortfall.n_counted} of {counted(shortfall.n_questions, 'question')}"
-        note = cls(f"{', '.join(names)}: {mean} over {over}; {lacking}")
+            answers = f"{shortfall.n_lacking} answers have no value"
+        questions = f"{shortfall.n_counted} of {with_noun(shortfall.n_questions, 'question')}"
+        note = cls(f"{', '.join(names)}: {mean_or_means} over {questions}; {answers}")
         note.names = names
         note.shortfall = shortfall
         return note
 
 
-def notes_on(columns: Collection[str], notes: Sequence[str]) -> list[str]:
+def notes_on_columns(columns: Collection[str], notes: Sequence[str]) -> list[str]:
     """The notes of a row; those on missing scores speak only of scores that are columns of the
     table.
 
@@ -71,12 +72,12 @@ def notes_on(columns: Collection[str], notes: Sequence[str]) -> list[str]:
         columns: The names of the table's columns.
         notes: The notes, of which a MissingScores may become shorter or be left out.
     """
-    kept: list[str] = []
+    shortened_notes: list[str] = []
     for note in notes:
         if not isinstance(note, MissingScores):
-            kept.append(note)
+            shortened_notes.append(note)
             continue
         names = [name for name in note.names if name in columns]
         if names:
-            kept.append(MissingScores.of(names, note.shortfall))
-    return kept
+            shortened_notes.append(MissingScores.from_names(names, note.shortfall))
+    return shortened_notes

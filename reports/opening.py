@@ -10,22 +10,23 @@ What nobody measured is a dash.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 from harness.engine.model_warnings import embedded_caveat, is_made_for
 from harness.stats.bootstrap import with_interval
 from reports import costs, facts
 from reports.application_pairs import application_sentences
 from reports.cells import MISSING
-from reports.finding import finding
-from reports.number_formats import money, percent, three_digits
+from reports.finding import finding_text
+from reports.number_formats import money_text, points_of_100, three_digits
 from reports.table_row import TableRow
 
-PER_QUESTIONS = 1000
+MONEY_QUESTIONS = 1000
 """Money is said of so many questions: that of one is a number with too many zeros."""
 
 
 @dataclass(frozen=True)
-class Decided:
+class OpeningRow:
     """A run in the table that a page opens with; all values are texts.
 
     Args:
@@ -33,7 +34,7 @@ class Decided:
         role: "floor", "upper bound", "other questions", "not finished", or "".
         quality: Its headline score in points of 100.
         interval: "[70.1, 93.2]"; "" where there is none.
-        counted: "over 28 of 30 questions", where the score is no mean over all; else "".
+        scored_questions: "over 28 of 30 questions"; "" where the score is a mean over all.
         money: Money of 1,000 questions with their share of the indexes.
         seconds: Median and 95th percentile of a question, "0.8 / 1.9".
         failed: Questions that failed, that were left out, and all, "0 / 0 of 30".
@@ -43,7 +44,7 @@ class Decided:
     role: str
     quality: str
     interval: str
-    counted: str
+    scored_questions: str
     money: str
     seconds: str
     failed: str
@@ -54,28 +55,29 @@ class Opening:
     """What a page opens with of a data set.
 
     Args:
-        asked: The question set: "wiki, 30 questions about 60 documents".
+        questions: The question set: "wiki, 30 questions about 60 documents".
         methods: The names of the methods, joined by commas.
         verdict: The sentences of finding.py.
         applications: Sentences on each application beside the best of the other methods.
-        weak: Sentences on rows that say nothing of their methods, as an embedded model answered.
-        marks: Sentences on what may make a row's numbers wrong or not comparable.
-        score: The name of the score that is called quality.
-        money: What the column of money is: per how many questions, in which currency.
+        model_caveats: Sentences on rows that an embedded model answered, which say nothing of their
+            methods.
+        warnings: Sentences on what may make a row's numbers wrong or not comparable.
+        score_name: The name of the score that is called quality.
+        money_unit: Per how many questions money is, and in which currency.
         rows: A row a run, best first.
-        unknown: Why a row's money is unknown, a sentence each.
+        money_notes: Why a row's money is unknown, a sentence each.
     """
 
-    asked: str
+    questions: str
     methods: str
     verdict: str
     applications: Sequence[str]
-    weak: Sequence[str]
-    marks: Sequence[str]
-    score: str
-    money: str
-    rows: Sequence[Decided]
-    unknown: Sequence[str]
+    model_caveats: Sequence[str]
+    warnings: Sequence[str]
+    score_name: str
+    money_unit: str
+    rows: Sequence[OpeningRow]
+    money_notes: Sequence[str]
 
 
 def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
@@ -86,33 +88,33 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
         with_name: Whether the verdict says which data set it is about, as the page has several.
     """
     dataset = rows[0].dataset
-    verdict = finding(rows)
+    verdict = finding_text(rows)
     if with_name:
         verdict = f"{dataset}: {verdict}"
     models = set()
-    # As ordered sets:
+    # dict keys serve as ordered sets
     labels: dict[str, None] = {}
-    marks: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for row in rows:
         if not facts.is_application(row.run):
             models.add(row.model)
         labels[row.label] = None
-        marks.update(dict.fromkeys(row.marks))
+        warnings.update(dict.fromkeys(row.warnings))
     return Opening(
-        asked=f"{dataset}, {_extent(rows)}",
+        questions=f"{dataset}, {_counts_in_words(rows)}",
         methods=", ".join(labels),
         verdict=verdict,
         applications=application_sentences(rows),
-        weak=_weak_models(rows),
-        marks=list(marks),
-        score=rows[0].headline,
-        money=_money_unit(rows),
-        rows=[_opening_row(row, len(models) > 1) for row in rows],
-        unknown=_unknown_money(rows),
+        model_caveats=_caveats_on_models(rows),
+        warnings=list(warnings),
+        score_name=rows[0].headline,
+        money_unit=_money_unit(rows),
+        rows=[_opening_row(row, several_models=len(models) > 1) for row in rows],
+        money_notes=_why_money_is_unknown(rows),
     )
 
 
-def _extent(rows: Sequence[TableRow]) -> str:
+def _counts_in_words(rows: Sequence[TableRow]) -> str:
     """The numbers of questions and documents, "30 questions about 60 documents"; of rows with other
     numbers, the largest.
 
@@ -121,76 +123,81 @@ def _extent(rows: Sequence[TableRow]) -> str:
     """
     questions = max(map(attrgetter("n_questions"), rows))
     documents = max(row.n_documents or 0 for row in rows)
-    if not documents or (documents == questions and not rows[0].asks_whole_folder):
-        return _number_of(questions, "question")
-    return f"{_number_of(questions, 'question')} about {_number_of(documents, 'document')}"
+    each_has_its_own = documents == questions and not rows[0].asks_whole_folder
+    if not documents or each_has_its_own:
+        return _with_noun(questions, "question")
+    return f"{_with_noun(questions, 'question')} about {_with_noun(documents, 'document')}"
 
 
-def _weak_models(rows: Sequence[TableRow]) -> list[str]:
+def _caveats_on_models(rows: Sequence[TableRow]) -> list[str]:
     """Sentences on rows that were answered by an embedded model which is none for these questions,
     "bm25, sbert: ..."."""
-    methods: dict[str, list[str]] = {}
+    labels_by_caveat: dict[str, list[str]] = {}
     for row in rows:
         model = row.run.config.model
         dataset = row.run.config.dataset
         if model.embedded and not is_made_for(dataset):
-            methods.setdefault(embedded_caveat(model, dataset), []).append(row.label)
-    return [f"{', '.join(labels)}: {caveat}" for caveat, labels in methods.items()]
+            labels_by_caveat.setdefault(embedded_caveat(model, dataset), []).append(row.label)
+    return [f"{', '.join(labels)}: {caveat}" for caveat, labels in labels_by_caveat.items()]
 
 
-def currency_of(rows: Sequence[TableRow]) -> str:
+def common_currency(rows: Sequence[TableRow]) -> str:
     """The currency of all rows that have money; "" where nobody said it, or they differ."""
-    named: set[str | None] = set()
+    currencies: set[str | None] = set()
     for row in rows:
         if row.money is not None:
-            named.add(row.run.config.currency)
-    if len(named) != 1:
+            currencies.add(row.run.config.currency)
+    if len(currencies) != 1:
         return ""
-    return named.pop() or ""
+    return currencies.pop() or ""
 
 
 def _money_unit(rows: Sequence[TableRow]) -> str:
     """The unit of the column of money: "EUR per 1,000 questions", or "per 1,000 questions, currency
     not named"."""
-    unit = f"per {PER_QUESTIONS:,} questions"
-    currency = currency_of(rows)
+    unit = f"per {MONEY_QUESTIONS:,} questions"
+    currency = common_currency(rows)
     if currency:
         return f"{currency} {unit}"
-    if all(row.money is None for row in rows):
+    no_row_has_money = all(row.money is None for row in rows)
+    if no_row_has_money:
         return unit
     return f"{unit}, currency not named"
 
 
-def _unknown_money(rows: Sequence[TableRow]) -> list[str]:
+def _why_money_is_unknown(rows: Sequence[TableRow]) -> list[str]:
     """For each reason, a sentence on the rows whose money is unknown for it.
 
     -> ["Money of hybrid-rerank is unknown: reranker.price of the reranker is not set."]
     """
-    labels: dict[str, dict[str, None]] = {}
+    labels_by_reason: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.money is not None:
             continue
         reason = costs.why_money_is_unknown(row.run)
         if reason:
-            labels.setdefault(reason, {})[row.label] = None
-    return [f"Money of {', '.join(named)} is unknown: {why}." for why, named in labels.items()]
+            labels_by_reason.setdefault(reason, {})[row.label] = None
+    return [
+        f"Money of {', '.join(labels)} is unknown: {reason}."
+        for reason, labels in labels_by_reason.items()
+    ]
 
 
-def money_of_many(row: TableRow) -> float | None:
+def money_of_1000_questions(row: TableRow) -> float | None:
     """Money of 1,000 questions with their share of the indexes; None where it is unknown."""
     if row.money is None:
         return None
-    return PER_QUESTIONS * row.money
+    return MONEY_QUESTIONS * row.money
 
 
-def _number_of(number: int, noun: str) -> str:
+def _with_noun(count: int, noun: str) -> str:
     """A number with its noun: "1 question", "1,200 questions"."""
-    if number == 1:
+    if count == 1:
         return f"1 {noun}"
-    return f"{number:,} {noun}s"
+    return f"{count:,} {noun}s"
 
 
-def _opening_row(row: TableRow, several_models: bool) -> Decided:
+def _opening_row(row: TableRow, *, several_models: bool) -> OpeningRow:
     """The row of the opening's table that a row of the main table gives.
 
     Args:
@@ -200,55 +207,63 @@ def _opening_row(row: TableRow, several_models: bool) -> Decided:
     method = row.label
     if several_models:
         method = row.label_with_model
-    quality, interval = _quality(row)
-    return Decided(
+    score = _score_texts(row)
+    return OpeningRow(
         method=method,
         role=_role(row),
-        quality=quality,
-        interval=interval,
-        counted=_counted(row),
-        money=_money(row),
-        seconds=f"{_seconds(row, 50)} / {_seconds(row, 95)}",
-        failed=f"{row.n_failed} / {facts.left_out(row.run)} of {_all_questions(row)}",
+        quality=score.points,
+        interval=score.interval,
+        scored_questions=_scored_questions_text(row),
+        money=_money_text(row),
+        seconds=f"{_seconds_text(row, 50)} / {_seconds_text(row, 95)}",
+        failed=f"{row.n_failed} / {facts.count_left_out(row.run)} of {_count_all_questions(row)}",
     )
 
 
-def _all_questions(row: TableRow) -> int:
+def _count_all_questions(row: TableRow) -> int:
     """The number of questions of a row's run, with those that were left out."""
-    return row.n_questions + facts.left_out(row.run)
+    return row.n_questions + facts.count_left_out(row.run)
 
 
-def _quality(row: TableRow) -> tuple[str, str]:
-    """The headline score and its interval as two texts, ("85.0", "[70.1, 93.2]"); ("–", "") without
-    a score."""
+class _ScoreTexts(NamedTuple):
+    """A score as texts: "85.0" and "[70.1, 93.2]"; the interval is "" where there is none."""
+
+    points: str
+    interval: str
+
+
+def _score_texts(row: TableRow) -> _ScoreTexts:
+    """The headline score of a row and its interval as texts; "–" without a score."""
     score = row.score(row.headline)
     if score.mean is None:
-        return MISSING, ""
-    quality, _, interval = with_interval(percent, score.mean, score.low, score.high).partition(" ")
-    return quality, interval
+        return _ScoreTexts(MISSING, "")
+    text = with_interval(points_of_100, score.mean, score.low, score.high)  # "85.0 [70.1, 93.2]"
+    points, _, interval = text.partition(" ")
+    return _ScoreTexts(points, interval)
 
 
-def _counted(row: TableRow) -> str:
-    """Over how many questions the headline score is; "" where that is all of the run, or unknown."""
+def _scored_questions_text(row: TableRow) -> str:
+    """Over how many questions the headline score is, "over 28 of 30 questions"; "" where that is
+    all of the run, or unknown."""
     if row.headline not in facts.score_names(row.run):
         return ""
-    n_counted = len(facts.scored(row.run, row.headline).ids)
+    n_counted = len(facts.score_values(row.run, row.headline).ids)
     if n_counted == row.n_questions:
         return ""
-    return f"over {n_counted} of {_number_of(row.n_questions, 'question')}"
+    return f"over {n_counted} of {_with_noun(row.n_questions, 'question')}"
 
 
-def _money(row: TableRow) -> str:
+def _money_text(row: TableRow) -> str:
     """Money of 1,000 questions as a text; "–" where it is unknown."""
-    amount = money_of_many(row)
+    amount = money_of_1000_questions(row)
     if amount is None:
         return MISSING
-    return money(amount)
+    return money_text(amount)
 
 
-def _seconds(row: TableRow, share: int) -> str:
-    """Seconds that `share` percent of the answers do not exceed, as a text; "–" where unknown."""
-    latency = row.numbers.latency(share)
+def _seconds_text(row: TableRow, percent_of_answers: int) -> str:
+    """Seconds that so many percent of the answers do not exceed, as a text; "–" where unknown."""
+    latency = row.numbers.latency(percent_of_answers)
     if latency is None:
         return MISSING
     return three_digits(latency)

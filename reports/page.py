@@ -18,6 +18,7 @@ content security policy lets no other script run, and nothing load but pictures 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
 from urllib.parse import quote
 
 from harness.config import plugins, registry
@@ -25,20 +26,20 @@ from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts, paper
-from reports.by_kind import BY, kinds_of, split_by_kind
-from reports.columns import sections, shortened
+from reports.by_kind import CRITERIA, kinds_by_criterion, split_by_kind
+from reports.columns import sections, with_short_texts
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import compress_bytes
-from reports.details import Limits, Questions, questions
+from reports.details import PageLimits, PageQuestions, page_questions
 from reports.figures import front
-from reports.gold_rows import Rows, rows_of
-from reports.html_tables import table
+from reports.gold_rows import QuestionRows, read_rows_of_runs
+from reports.html_tables import table_html
 from reports.leaderboard import leaderboard
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
-from reports.markup import Html, filled, read_template, sha256
+from reports.markup import Html, csp_hash, fill_template, read_template
 from reports.methods_by_dataset import wide_table
 from reports.opening import Opening, opening
-from reports.provenance import Written, header
+from reports.provenance import PageOrigin, provenance_section
 from reports.section import Section
 from reports.table_row import TableRow
 
@@ -54,7 +55,7 @@ class Comparison:
             where it was run, else the first run.
         force: Whether runs are compared that differ in more than the method. Without it they get no
             paired differences, and the page says why.
-        convention: How FLOPs are counted; None for DEFAULT, and beside published numbers for the
+        convention: How FLOPs are counted; None for DEFAULT_CONVENTION, and beside published numbers for the
             papers' own.
         margin: Points of a score, or percent of a cost, within which a measured number is called
             equivalent to the published one; None for a page without published numbers.
@@ -66,13 +67,13 @@ class Comparison:
     margin: float | None = None
 
     @property
-    def counted(self) -> str:
+    def table_convention(self) -> str:
         """The convention by which tables of runs count FLOPs."""
         return self.convention or DEFAULT_CONVENTION
 
 
 PLAIN = Comparison()
-LIMITS = Limits()
+LIMITS = PageLimits()
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class PageOptions:
     title: str = "Runs"
     description: str = ""
     comparison: Comparison = PLAIN
-    limits: Limits = LIMITS
-    written: Written | None = None
+    limits: PageLimits = LIMITS
+    written: PageOrigin | None = None
     live: float | None = None
     workbook: str | None = None
 
@@ -120,12 +121,12 @@ def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
     is_live = options.is_live
     if runs or not is_live:
         facts.check_runs(runs)
-    parts = _parts(runs, options)
+    parts = _dataset_parts(runs, options)
     links = {part.name: _link(part.name) for part in parts}
     style = read_template("page.css")
     script = _script(is_live=is_live)
     return str(
-        filled(
+        fill_template(
             "page.html",
             title=options.title,
             description=options.description,
@@ -136,12 +137,12 @@ def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
             sections=[part.section for part in parts],
             links=links,
             board=_leaderboard(parts, links),
-            about=_about(runs, options.written),
+            about=_provenance_section(runs, options.written),
             heads=[asdict(part.questions.head) for part in parts],
-            blocks=_blocks(parts),
+            blocks=_compressed_blocks(parts),
             style=style,
             script=script,
-            policy=_policy(style, script, is_live=is_live),
+            policy=_content_security_policy(style, script, is_live=is_live),
         )
     )
 
@@ -196,21 +197,26 @@ class _DatasetPart:
     name: str
     rows: Sequence[TableRow]
     section: DatasetSection
-    questions: Questions
+    questions: PageQuestions
     files: Mapping[str, str]
 
 
-def _parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_DatasetPart]:
-    """The parts of all data sets, by name; each gets the share of the limits that it has of all
-    answers."""
+def _dataset_parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_DatasetPart]:
+    """The parts of the page, one a data set, in the order of their names.
+
+    Each data set gets that share of the limits that it has of all answers.
+    """
     limits = options.limits
     parts = []
-    for name, group in sorted(facts.by_dataset(runs).items()):
-        share = _count_answers(group) / _count_answers(runs)
-        own_limits = replace(
-            limits, size=int(limits.size * share), graphs=int(limits.graphs * share)
+    for name, dataset_runs in sorted(facts.runs_by_dataset(runs).items()):
+        share = _count_answers(dataset_runs) / _count_answers(runs)
+        dataset_limits = replace(
+            limits,
+            max_bytes=int(limits.max_bytes * share),
+            max_graph_bytes=int(limits.max_graph_bytes * share),
         )
-        parts.append(_part(name, group, replace(options, limits=own_limits)))
+        dataset_options = replace(options, limits=dataset_limits)
+        parts.append(_dataset_part(name, dataset_runs, dataset_options))
     return parts
 
 
@@ -219,7 +225,7 @@ def _count_answers(runs: Sequence[StoredRun]) -> int:
     return sum(len(run.records) for run in runs)
 
 
-def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _DatasetPart:
+def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _DatasetPart:
     """What the page has of one data set: tables, figure, differences, questions.
 
     Args:
@@ -228,43 +234,47 @@ def _part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _Datase
         options: Those of the page, with the data set's share of the limits.
     """
     comparison = options.comparison
-    tables, problem = _compared(runs, comparison)
+    tables, problem = _tables_of_runs(runs, comparison)
     rows = tables.rows
-    ordered = [row.run for row in rows]  # every list on the page has the table's order
-    loaded = rows_of(ordered)
+    ordered_runs = [row.run for row in rows]  # every list on the page has the table's order
+    rows_by_run = read_rows_of_runs(ordered_runs)
     labels = [row.label for row in rows]
-    reference = _reference_place(tables)
-    found = questions(ordered, labels, reference, loaded, options.limits, comparison.counted)
-    cost = _cost_of_figure(rows)
+    reference = _reference_position(tables)
+    questions = page_questions(
+        ordered_runs, labels, reference, rows_by_run, options.limits, comparison.table_convention
+    )
+    cost = _figure_cost(rows)
     points = front.points(rows, cost=cost)
-    figure, files = front.to_html(points, found.head.score)
-    means = as_frame(rows)
-    (main,) = sections(means)
-    (full,) = sections(means, ())
-    printed, legend = _printed(ordered, comparison)
-    added: list[Html | None] = []
+    figure, files = front.to_html(points, questions.head.score)
+    frame = as_frame(rows)
+    (main_table,) = sections(frame)
+    (full_table,) = sections(frame, ())
+    published = _published_tables(ordered_runs, comparison)
+    added_html: list[Html | None] = []
     if not options.is_live:
-        added = _added(ordered, loaded)
+        added_html = _sections_of_packages(ordered_runs, rows_by_run)
     section = DatasetSection(
         name=name,
-        title=main.title,
-        main=table(main.frame, sortable=True),
-        full=table(full.frame.drop(columns=["scorers", "notes"]), sortable=True),
+        title=main_table.title,
+        main=table_html(main_table.frame, sortable=True),
+        full=table_html(full_table.frame.drop(columns=["scorers", "notes"]), sortable=True),
         figure=figure,
         not_in_figure=_not_in_figure(rows, cost),
-        kinds=_by_kind(name, ordered),
+        kinds=_tables_by_kind(name, ordered_runs),
         problem=problem,
-        differences=_titled(tables.paired()),
-        added=added,
-        printed=printed,
-        legend=legend,
-        notes=found.notes,
+        differences=_titled_tables(tables.paired()),
+        added=added_html,
+        printed=published.tables,
+        legend=published.legend,
+        notes=questions.notes,
     )
     blocks = {f"front-{form}": compress_bytes(content) for form, content in files.items()}
-    return _DatasetPart(name, rows, section, found, blocks)
+    return _DatasetPart(name, rows, section, questions, blocks)
 
 
-def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBySide, str | None]:
+def _tables_of_runs(
+    runs: Sequence[StoredRun], comparison: Comparison
+) -> tuple[SideBySide, str | None]:
     """The tables of the runs of one data set, and why they cannot be compared or None.
 
     Where they cannot, the tables have means only.
@@ -277,30 +287,30 @@ def _compared(runs: Sequence[StoredRun], comparison: Comparison) -> tuple[SideBy
             runs,
             reference=reference,
             force=comparison.force,
-            convention=comparison.counted,
+            convention=comparison.table_convention,
         )
     except UserError as error:
         rows = table_rows(
             runs,
-            convention=comparison.counted,
+            convention=comparison.table_convention,
             reference=comparison.reference or REFERENCE,
         )
         return SideBySide(best_first(rows)), str(error)
     return tables, None
 
 
-def _reference_place(tables: SideBySide) -> int:
+def _reference_position(tables: SideBySide) -> int:
     """The place in the table of the run that the differences are to; 0 where there are none."""
     if not tables.pairs:
         return 0
     name = tables.pairs[0].pair.base.name
-    for place, row in enumerate(tables.rows):
+    for position, row in enumerate(tables.rows):
         if row.run.name == name:
-            return place
+            return position
     return 0
 
 
-def _cost_of_figure(rows: Sequence[TableRow]) -> str:
+def _figure_cost(rows: Sequence[TableRow]) -> str:
     """The cost that the figure shows: "total" (FLOPs with the index), or "money" where no run's
     FLOPs are known."""
     for row in rows:
@@ -324,7 +334,7 @@ def _not_in_figure(rows: Sequence[TableRow], cost: str) -> str:
     return f"Not in the figure, as {kind.unit} of these are unknown: {', '.join(unknown)}."
 
 
-def _titled(parts: Sequence[Section]) -> list[tuple[str, Html]]:
+def _titled_tables(parts: Sequence[Section]) -> list[tuple[str, Html]]:
     """The tables as HTML that a reader can sort, each with its title: [("musique", table), ...]."""
     titles = [part.title for part in parts]
     return list(zip(titles, _tables(parts), strict=True))
@@ -332,77 +342,87 @@ def _titled(parts: Sequence[Section]) -> list[tuple[str, Html]]:
 
 def _tables(parts: Sequence[Section]) -> list[Html]:
     """The tables as HTML that a reader can sort, in their order."""
-    return [table(part.frame, sortable=True, gaps=part.gaps) for part in parts]
+    return [table_html(part.frame, sortable=True, gaps=part.gaps) for part in parts]
 
 
-def _added(runs: Sequence[StoredRun], rows: Sequence[Rows]) -> list[Html | None]:
+def _sections_of_packages(
+    runs: Sequence[StoredRun], rows: Sequence[QuestionRows]
+) -> list[Html | None]:
     """What each installed package adds to the section of a data set; None where it adds nothing.
 
     Args:
         runs: Its runs.
         rows: The data set's rows as each run read them.
     """
-    whole = []
-    for run, loaded in zip(runs, rows, strict=True):
-        whole.append((replace(run, records=run.records_with_texts), loaded))
-    added = plugins.targets("harness.page_sections").values()
-    return [registry.import_target(plugin)(whole) for plugin in added]
+    whole_runs = []
+    for run, run_rows in zip(runs, rows, strict=True):
+        whole_runs.append((replace(run, records=run.records_with_texts), run_rows))
+    entry_points = plugins.targets("harness.page_sections")
+    return [registry.import_target(target)(whole_runs) for target in entry_points.values()]
 
 
-def _printed(
-    runs: Sequence[StoredRun], comparison: Comparison
-) -> tuple[list[Html] | None, Sequence[str] | None]:
-    """Tables of published numbers beside measured ones, and sentences that explain them.
+class _PublishedTables(NamedTuple):
+    """Tables of published numbers beside measured ones; None where they were not wanted.
 
-    Both are None where published numbers were not wanted.
+    Attributes:
+        tables: The tables; [] where no number was published for these runs.
+        legend: Sentences that explain them.
     """
+
+    tables: list[Html] | None
+    legend: Sequence[str] | None
+
+
+def _published_tables(runs: Sequence[StoredRun], comparison: Comparison) -> _PublishedTables:
+    """Tables of published numbers beside those of the runs, where a margin was given for them."""
     margin = comparison.margin
     if margin is None:
-        return None, None
-    compared = paper.frame(runs, margin=margin, convention=comparison.convention)
-    if compared.empty:
-        return [], paper.legend(margin)
-    parts = sections(shortened(compared, "row"), ())
-    return _tables(parts), paper.legend(margin)
+        return _PublishedTables(None, None)
+    published = paper.frame(runs, margin=margin, convention=comparison.convention)
+    if published.empty:
+        return _PublishedTables([], paper.legend(margin))
+    parts = sections(with_short_texts(published, "row"), ())
+    return _PublishedTables(_tables(parts), paper.legend(margin))
 
 
-def _by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
+def _tables_by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
     """Titled tables of the headline by kinds of question: a row a method, a column a kind.
 
         -> [("f1 by hops", [table]), ("f1 by length", [table])]
 
     A criterion by which fewer than two kinds are known has no table.
     """
-    kinds_by_run = list(map(kinds_of, runs))
+    kinds_by_run = list(map(kinds_by_criterion, runs))
     kind_tables = []
-    for by in BY:
+    for by in CRITERIA:
         kinds: set[str | None] = set()
         for run_kinds in kinds_by_run:
             kinds.update(run_kinds[by])
         if len(kinds - {None}) < 2:
             continue
         rows = table_rows(split_by_kind(runs, by, kinds_by_run))
-        wide = wide_table(_named_by_kind(rows, f"{name}, {by} "), intervals=True)
-        found = replace(wide, only_cells=True).sections()
-        kind_tables.append((f"{rows[0].headline} by {by}", _tables(found)))
+        table = wide_table(_with_kind_as_dataset(rows, f"{name}, {by} "), intervals=True)
+        kind_sections = replace(table, only_cells=True).sections()
+        kind_tables.append((f"{rows[0].headline} by {by}", _tables(kind_sections)))
     return kind_tables
 
 
-def _named_by_kind(rows: Sequence[TableRow], prefix: str) -> list[TableRow]:
+def _with_kind_as_dataset(rows: Sequence[TableRow], prefix: str) -> list[TableRow]:
     """The rows with their kind and its number of questions, "2 (n = 5)", in place of the data set.
 
     Args:
         rows: The rows of runs that were split by kind.
         prefix: What stands before the kind in the names of their data sets.
     """
-    most: dict[str, int] = {}
+    max_questions: dict[str, int] = {}
     for row in rows:
-        most[row.dataset] = max(row.n_questions, most.get(row.dataset, 0))
-    named = []
+        max_questions[row.dataset] = max(row.n_questions, max_questions.get(row.dataset, 0))
+    renamed_rows = []
     for row in rows:
         kind = row.dataset.removeprefix(prefix)
-        named.append(replace(row, dataset=f"{kind} (n = {most[row.dataset]})", notes=[]))
-    return named
+        name = f"{kind} (n = {max_questions[row.dataset]})"
+        renamed_rows.append(replace(row, dataset=name, notes=[]))
+    return renamed_rows
 
 
 def _link(name: str) -> str:
@@ -435,14 +455,14 @@ def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Htm
     return leaderboard(rows, links)
 
 
-def _about(runs: Sequence[StoredRun], written: Written | None) -> Html | str:
+def _provenance_section(runs: Sequence[StoredRun], written: PageOrigin | None) -> Html | str:
     """The section on when, with what and by which commands the runs were made; "" without a run."""
     if not runs:
         return ""
-    return header(runs, written)
+    return provenance_section(runs, written)
 
 
-def _blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:
+def _compressed_blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:
     """The compressed blocks that scripts unpack when they are read: "d0-list", "d0-front-svg",
     where d0 is the first data set."""
     blocks = {}
@@ -460,7 +480,7 @@ def _script(*, is_live: bool) -> Html:
     return Html("").join(read_template(f"{name}.js") for name in names)
 
 
-def _policy(style: str, script: str, *, is_live: bool) -> str:
+def _content_security_policy(style: str, script: str, *, is_live: bool) -> str:
     """The content security policy: nothing runs but the page's own script.
 
     Args:
@@ -469,8 +489,8 @@ def _policy(style: str, script: str, *, is_live: bool) -> str:
         is_live: Whether it may ask its server for news.
     """
     policy = (
-        f"default-src 'none'; img-src blob:; style-src '{sha256(style)}'; "
-        f"script-src '{sha256(script)}'"
+        f"default-src 'none'; img-src blob:; style-src '{csp_hash(style)}'; "
+        f"script-src '{csp_hash(script)}'"
     )
     if is_live:
         policy += "; connect-src 'self'"

@@ -1,7 +1,7 @@
 """Whether the rows of a table are priced alike: money of a model, encoder or retriever at two prices
 compares prices, not methods.
 
-    other_prices([bm25 at 0.15, sbert at 0.15, pecan repriced to 0.30])
+    notes_on_prices([bm25 at 0.15, sbert at 0.15, pecan repriced to 0.30])
         -> [None, None, "qwen is priced 0.3 in, 1.2 out (most runs: ...); ..."]
 
 A price that is set later holds for stored answers too, so a run can be repriced alone.
@@ -17,7 +17,7 @@ from harness.storage.stored_config import StoredModel, StoredPrice
 _ADVICE = "money of one table should be at prices of one day; the same command again sets them"
 
 
-def other_prices(runs: Sequence[StoredRun]) -> list[str | None]:
+def notes_on_prices(runs: Sequence[StoredRun]) -> list[str | None]:
     """For each run, what of it is priced otherwise than in most runs that use the same thing.
 
     Args:
@@ -26,45 +26,46 @@ def other_prices(runs: Sequence[StoredRun]) -> list[str | None]:
     Returns:
         A sentence for each run; None where its prices are those of the others.
     """
-    prices = [_prices(run) for run in runs]
-    usual = _usual_prices(prices)
+    prices = [_prices_in_words(run) for run in runs]
+    commonest = _commonest_prices(prices)
     sentences: list[str | None] = []
-    for own in prices:
-        parts = []
-        for name, price in own.items():
-            if price != usual[name]:
-                parts.append(f"{name} is priced {price} ({_others(prices, name)}: {usual[name]})")
+    for prices_of_run in prices:
+        differences = []
+        for name, price in prices_of_run.items():
+            if price != commonest[name]:
+                others = _other_runs_in_words(prices, name)
+                differences.append(f"{name} is priced {price} ({others}: {commonest[name]})")
         sentence = None
-        if parts:
-            sentence = f"{', '.join(parts)}; {_ADVICE}"
+        if differences:
+            sentence = f"{', '.join(differences)}; {_ADVICE}"
         sentences.append(sentence)
     return sentences
 
 
-def _prices(run: StoredRun) -> dict[str, str]:
+def _prices_in_words(run: StoredRun) -> dict[str, str]:
     """What takes money in a run -> its price in words; only what has a price.
 
     -> {"money": "in EUR", "qwen": "0.15 in, 0.6 out", "encoder bge": "0.02"}
     """
     config = run.config
-    found = {}
+    prices = {}
     if config.currency:
-        found["money"] = f"in {config.currency}"
+        prices["money"] = f"in {config.currency}"
     for model in (config.model, *config.roles.values()):
         if model.price is not None:
-            found[_model_name(model)] = _price_text(model.price)
-    parts = {
+            prices[_priced_model_name(model)] = _price_text(model.price)
+    encoders = {
         "encoder": config.encoder,
         "reranker": config.reranker,
         "retriever": config.retriever,
     }
-    for name, part in parts.items():
-        if part is not None and part.price is not None:
-            found[f"{name} {part.name}"] = f"{part.price:g}"
-    return found
+    for name, encoder in encoders.items():
+        if encoder is not None and encoder.price is not None:
+            prices[f"{name} {encoder.name}"] = f"{encoder.price:g}"
+    return prices
 
 
-def _model_name(model: StoredModel) -> str:
+def _priced_model_name(model: StoredModel) -> str:
     """The name that a price belongs to: a model as its server calls it.
 
     All applications have one name, as nobody says which models theirs are.
@@ -83,20 +84,24 @@ def _price_text(price: StoredPrice) -> str:
     return text
 
 
-def _usual_prices(prices: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _commonest_prices(prices: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """What takes money -> its commonest price; of several as common, the one that comes first.
 
     Args:
         prices: Of each run, what takes money -> its price.
     """
     counts: dict[str, Counter[str]] = {}
-    for own in prices:
-        for name, price in own.items():
+    for prices_of_run in prices:
+        for name, price in prices_of_run.items():
             counts.setdefault(name, Counter())[price] += 1
-    return {name: counted.most_common(1)[0][0] for name, counted in counts.items()}
+    commonest = {}
+    for name, counter in counts.items():
+        [(price, _)] = counter.most_common(1)
+        commonest[name] = price
+    return commonest
 
 
-def _others(prices: Sequence[Mapping[str, str]], name: str) -> str:
+def _other_runs_in_words(prices: Sequence[Mapping[str, str]], name: str) -> str:
     """What a sentence calls the other runs with a price of this name: "the other run" or "most
     runs".
 
@@ -104,7 +109,7 @@ def _others(prices: Sequence[Mapping[str, str]], name: str) -> str:
         prices: Of each run, what takes money -> its price.
         name: What takes money.
     """
-    priced = sum(name in own for own in prices)
-    if priced == 2:
+    n_priced = sum(name in prices_of_run for prices_of_run in prices)
+    if n_priced == 2:
         return "the other run"
     return "most runs"

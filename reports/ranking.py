@@ -227,17 +227,17 @@ def _split_by_questions(
     questions: dict[str, frozenset[str]] = {}
     for row in rows:
         has_mean = row.score(score).mean is not None
-        if has_mean and not row.is_upper_bound and score not in facts.corpus_scores(row.run):
-            questions[row.run.name] = frozenset(facts.scored(row.run, score).ids)
-    most = max(questions.values(), key=len, default=frozenset())
-    same: list[TableRow] = []
-    others: list[TableRow] = []
+        if has_mean and not row.is_upper_bound and score not in facts.corpus_score_sources(row.run):
+            questions[row.run.name] = frozenset(facts.score_values(row.run, score).ids)
+    most_questions = max(questions.values(), key=len, default=frozenset())
+    same_questions: list[TableRow] = []
+    other_questions: list[TableRow] = []
     for row in rows:
-        if questions.get(row.run.name, most) == most:
-            same.append(row)
+        if questions.get(row.run.name, most_questions) == most_questions:
+            same_questions.append(row)
         else:
-            others.append(row)
-    return same, others
+            other_questions.append(row)
+    return same_questions, other_questions
 
 
 def _best_then_cheapest(entry: Ranked) -> tuple[float, float]:
@@ -311,9 +311,9 @@ def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
     A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
     clusters of the run count.
     """
-    if score in facts.corpus_scores(row.run):
+    if score in facts.corpus_score_sources(row.run):
         return row.n_questions, row.n_clusters
-    scored = facts.scored(row.run, score)
+    scored = facts.score_values(row.run, score)
     return len(scored.ids), len(set(scored.clusters))
 
 

@@ -1,8 +1,8 @@
 """Scores computed again from the stored answers, so that a verdict or a comparison rests on answers
 alone.
 
-    rescored(run, "flashrag.em")
-        -> RescoredScore("3 of 20 scores flashrag.em are not those of the ...", all_checked=True)
+    rescore(run, "flashrag.em")
+        -> RescoringResult("3 of 20 scores flashrag.em are not those of the ...", all_checked=True)
 
 Several scores are computed in one pass by a Rescoring each, as reports/checks.py does.
 """
@@ -23,12 +23,12 @@ from harness.storage.record_texts import gold_of
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Gold
-from reports.gold_rows import known_golds
+from reports.gold_rows import load_golds
 
-_SAME = 1e-9
+_SCORE_TOLERANCE = 1e-9
 
 
-class RescoredScore(NamedTuple):
+class RescoringResult(NamedTuple):
     """What computing a score of a run again has found.
 
     Attributes:
@@ -56,73 +56,73 @@ class Rescoring:
         """Choose the scorer; no record is scored yet, and gold answers are loaded when one needs
         them."""
         self.name = name
-        self._config = _config_of(run, name)
-        self._all_checked = self._config is not None
-        self._broken: str | None = None  # why the scorer failed
-        self._golds = cache(lambda: _golds_of(run))  # loaded for the first record without its own
-        self._checked = 0
-        self._different = 0  # of the checked ones: not as stored
+        self._dataset = _dataset_with_scorer(run, name)
+        self._all_checked = self._dataset is not None
+        self._scorer_failure: str | None = None  # why the scorer failed
+        self._load_golds = cache(lambda: _golds_by_question(run))  # once, if a record lacks them
+        self._n_checked = 0
+        self._n_different = 0  # records checked whose score is not the stored one
 
     @property
     def is_possible(self) -> bool:
         """Whether the scorer is installed here and can score the run's answers."""
-        return self._config is not None
+        return self._dataset is not None
 
     def add(self, record: StoredRecord) -> None:
         """Score a record again, and count whether the score is the stored one.
 
-        After a record that the scorer fails on, no further one is scored. Failed questions are left
-        out.
+        Failed questions are left out. Where the scorer fails, the reason is kept for `result`, and
+        no further record is scored.
         """
-        if self._config is None or self._broken is not None or record.error is not None:
+        if self._dataset is None or self._scorer_failure is not None or record.error is not None:
             return
         try:
-            gold = gold_of(record) or self._golds().get(record.question_id)
+            gold = gold_of(record) or self._load_golds().get(record.question_id)
             if gold is None:
                 self._all_checked = False
                 return
-            fresh = score_record(record, self._config, gold)
+            new_record = score_record(record, self._dataset, gold)
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a record that came from others may hold anything
             reason = error_in_one_line(describe_failure(error))
             question = record.question_id
-            self._broken = (
+            self._scorer_failure = (
                 f"{self.name} cannot score the stored answer of '{question}' again: {reason}"
             )
             self._all_checked = False
             return
-        self._checked += 1
-        if not self._are_alike(record, fresh):
-            self._different += 1
+        self._n_checked += 1
+        if not self._has_stored_score(record, new_record):
+            self._n_different += 1
 
-    def _are_alike(self, record: StoredRecord, fresh: StoredRecord) -> bool:
+    def _has_stored_score(self, record: StoredRecord, new_record: StoredRecord) -> bool:
         """Whether the new score, and for BLEU the counts that a score of the corpus sums, are those
         stored."""
-        if self._counts(record) != self._counts(fresh):
+        if self._corpus_counts(record) != self._corpus_counts(new_record):
             return False
-        return _is_same(fresh.scores.get(self.name), record.scores.get(self.name))
+        return _are_same_scores(new_record.scores.get(self.name), record.scores.get(self.name))
 
-    def _counts(self, record: StoredRecord) -> list[float] | None:
+    def _corpus_counts(self, record: StoredRecord) -> list[float] | None:
         """The counts of an answer that a score of the corpus sums (BLEU); None for another
         score."""
         return score_counts_of(record.notes).get(self.name)
 
     @property
-    def result(self) -> RescoredScore:
+    def result(self) -> RescoringResult:
         """What was found in the records that were added so far."""
-        if self._broken is not None:
-            return RescoredScore(self._broken, all_checked=False)
-        if not self._different:
-            return RescoredScore(None, self._all_checked)
+        if self._scorer_failure is not None:
+            return RescoringResult(self._scorer_failure, all_checked=False)
+        if not self._n_different:
+            return RescoringResult(None, self._all_checked)
         sentence = (
-            f"{self._different} of {self._checked} scores {self.name} are not those of the stored "
-            "answers; run: harness score RUN"
+            f"{self._n_different} of {self._n_checked} scores {self.name} are not those of the "
+            "stored answers; run: harness score RUN"
         )
-        return RescoredScore(sentence, self._all_checked)
+        return RescoringResult(sentence, self._all_checked)
 
 
-def rescored(run: StoredRun, name: str) -> RescoredScore:
+def rescore(run: StoredRun, name: str) -> RescoringResult:
     """What computing the score `name` of a run again finds; its records are read for it.
 
     Args:
@@ -136,25 +136,25 @@ def rescored(run: StoredRun, name: str) -> RescoredScore:
     return rescoring.result
 
 
-def _golds_of(run: StoredRun) -> Mapping[str, Gold]:
+def _golds_by_question(run: StoredRun) -> Mapping[str, Gold]:
     """Question id -> gold answers by the run's data set; {} where that is not at hand."""
-    return known_golds(run) or {}
+    return load_golds(run) or {}
 
 
-def _config_of(run: StoredRun, name: str) -> DatasetConfig | None:
+def _dataset_with_scorer(run: StoredRun, name: str) -> DatasetConfig | None:
     """The run's data set with this scorer alone; None where the scorer or the data set cannot be
     used here."""
     if name not in scorers.names() or scorers.problems([name]):
         return None
     try:
-        config = dataset_of_run(run.config, run.path.name)
+        dataset = dataset_of_run(run.config, run.path.name)
     except UserError:
         return None
-    return config.model_copy(update={"scorers": (name,)})
+    return dataset.model_copy(update={"scorers": (name,)})
 
 
-def _is_same(score: float | None, stored: float | None) -> bool:
+def _are_same_scores(score: float | None, stored: float | None) -> bool:
     """Whether a score is the stored one; where one of the two is None, whether both are."""
     if score is None or stored is None:
         return score is stored
-    return math.isclose(score, stored, abs_tol=_SAME)
+    return math.isclose(score, stored, abs_tol=_SCORE_TOLERANCE)

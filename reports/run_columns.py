@@ -1,7 +1,7 @@
 """The columns of the main table: all that one of them is stands in its entry of COLUMNS.
 
     Column("tokens.in", tokens_in, whole, Shown.WITHOUT_FLOPS)
-    cells(row)      -> {"dataset": "musique", "method": "bm25", ..., "n": 20, ...}
+    row_cells(row)      -> {"dataset": "musique", "method": "bm25", ..., "n": 20, ...}
 
 A new column is a function of the row and an entry. It is exported to csv and json in the place where
 it stands here.
@@ -15,8 +15,16 @@ from harness.stats.bootstrap import Interval
 from harness.storage.run_folder import StoredRun
 from harness.types import SCHEMA_NOT_FOLLOWED
 from reports import costs, facts
-from reports.number_formats import money, percent, probability, signed, three_digits, times, whole
-from reports.search_notes import declined
+from reports.number_formats import (
+    as_factor,
+    money_text,
+    p_value_text,
+    points_of_100,
+    three_digits,
+    with_sign,
+    without_decimals,
+)
+from reports.search_notes import count_declined
 from reports.table_cell import Cell, Row
 from reports.table_row import TableRow, known_mean
 
@@ -46,29 +54,29 @@ class Column:
     format: Callable[[float], str] | None = None
     """A number as text; None for texts and truth values."""
     shown: Shown = Shown.NAMED
-    first: bool = False
+    comes_first: bool = False
     """Whether it is printed before the others of its kind."""
     legend: str = ""
     """A sentence below a table that shows it."""
 
 
-def cells(row: TableRow) -> Row:
+def row_cells(row: TableRow) -> Row:
     """The row as cells by column name, in the order of csv and json.
 
     These are the columns of COLUMNS; settings in which runs differ stand after `hash8`, scores
     before `tokens.index`. A mean with an interval has two more cells, NAME.low and NAME.high.
     """
-    found: dict[str, Cell] = {}
+    cells: dict[str, Cell] = {}
     for column in COLUMNS:
-        if column.name == _BEFORE_SCORES:
-            found |= _score_cells(row)
-        found |= _cells_of(column.name, column.value(row))
-        if column.name == _BEFORE_SETTINGS:
-            found |= row.settings_cells()
-    return found
+        if column.name == _COLUMN_AFTER_SCORES:
+            cells |= _score_cells(row)
+        cells |= _value_cells(column.name, column.value(row))
+        if column.name == _COLUMN_BEFORE_SETTINGS:
+            cells |= row.settings_cells()
+    return cells
 
 
-def _cells_of(name: str, value: Cell | Interval) -> Row:
+def _value_cells(name: str, value: Cell | Interval) -> Row:
     """The cells of one value: {"n": 20}, or of an Interval {"f1": 0.4, "f1.low": 0.3, "f1.high":
     0.5}."""
     if isinstance(value, Interval):
@@ -78,42 +86,42 @@ def _cells_of(name: str, value: Cell | Interval) -> Row:
 
 def _score_cells(row: TableRow) -> Row:
     """The scores of a row, each as NAME, NAME.low and NAME.high."""
-    found: dict[str, Cell] = {}
+    cells: dict[str, Cell] = {}
     for name, estimate in row.scores.items():
-        found |= facts.interval_columns(name, estimate)
-    return found
+        cells |= facts.interval_columns(name, estimate)
+    return cells
 
 
-def columns_shown(kind: Shown) -> list[str]:
+def column_names_shown(shown: Shown) -> list[str]:
     """The names of the columns of a kind in the order in which they are printed: those marked
-    `first`, then the others."""
-    columns = [column for column in COLUMNS if column.shown is kind]
-    first = [column.name for column in columns if column.first]
-    others = [column.name for column in columns if not column.first]
-    return [*first, *others]
+    `first_names`, then the others."""
+    columns = [column for column in COLUMNS if column.shown is shown]
+    first_names = [column.name for column in columns if column.comes_first]
+    other_names = [column.name for column in columns if not column.comes_first]
+    return [*first_names, *other_names]
 
 
 def legends(names: Collection[str]) -> list[str]:
     """The legends of the columns with these names, in the order of COLUMNS; those of columns that
     are shown where FLOPs are known come last."""
-    found = []
-    last = []
+    other_legends = []
+    flops_legends = []
     for column in COLUMNS:
         if not column.legend or column.name not in names:
             continue
         if column.shown is Shown.WITH_FLOPS:
-            last.append(column.legend)
+            flops_legends.append(column.legend)
         else:
-            found.append(column.legend)
-    return [*found, *last]
+            other_legends.append(column.legend)
+    return [*other_legends, *flops_legends]
 
 
-def _unobserved(run: StoredRun) -> bool:
+def _was_answered_elsewhere(run: StoredRun) -> bool:
     """Whether another program answered, so that it is not known what it cut or declined."""
     return facts.is_imported(run) or facts.is_application(run)
 
 
-def _not_parsed(row: TableRow) -> int | None:
+def _count_not_parsed(row: TableRow) -> int | None:
     """The number of replies that do not follow the answer schema; None where the data set has
     none."""
     if not row.run.config.dataset.answer_schema:
@@ -121,18 +129,18 @@ def _not_parsed(row: TableRow) -> int | None:
     return row.run.columns.notes.count(lambda notes: SCHEMA_NOT_FOLLOWED in notes)
 
 
-def _truncated(row: TableRow) -> int | None:
+def _count_truncated(row: TableRow) -> int | None:
     """The number of questions whose context was cut; None where another program answered."""
-    if _unobserved(row.run):
+    if _was_answered_elsewhere(row.run):
         return None
     return int(row.run.columns.truncated.sum())
 
 
-def _texts_cut(row: TableRow) -> int | None:
+def _count_cut_texts(row: TableRow) -> int | None:
     """The number of texts that encoders and rerankers cut; None where another program answered."""
-    if _unobserved(row.run):
+    if _was_answered_elsewhere(row.run):
         return None
-    return facts.texts_cut(row.run).cut
+    return facts.count_cut_texts(row.run).cut
 
 
 def _search_tokens(row: TableRow) -> float | None:
@@ -143,24 +151,24 @@ def _search_tokens(row: TableRow) -> float | None:
     return known_mean(row.numbers.search.tokens)
 
 
-def _declined(row: TableRow) -> int | None:
+def _count_declined(row: TableRow) -> int | None:
     """The number of questions declined at first; None where another program answered."""
-    if _unobserved(row.run):
+    if _was_answered_elsewhere(row.run):
         return None
-    return declined(row.run.columns)
+    return count_declined(row.run.columns)
 
 
-def _searches(row: TableRow) -> float | None:
+def _mean_searches(row: TableRow) -> float | None:
     """Searches in a corpus per question; None where another program answered, or no question
     made one."""
-    if _unobserved(row.run):
+    if _was_answered_elsewhere(row.run):
         return None
     columns = row.run.columns
-    counts = columns.cost("search", "searches", "requests")
-    counts = counts + columns.cost("answer", "searches", "requests")
-    if not counts.any():
+    searches_by_record = columns.cost("search", "searches", "requests")
+    searches_by_record = searches_by_record + columns.cost("answer", "searches", "requests")
+    if not searches_by_record.any():
         return None
-    return float(counts.mean())
+    return float(searches_by_record.mean())
 
 
 def _ratio(row: TableRow) -> float | None:
@@ -177,8 +185,8 @@ def _ratio_search(row: TableRow) -> float | None:
     return row.ratio_search.value
 
 
-_BEFORE_SETTINGS = "hash8"
-_BEFORE_SCORES = "tokens.index"
+_COLUMN_BEFORE_SETTINGS = "hash8"
+_COLUMN_AFTER_SCORES = "tokens.index"
 
 COLUMNS = (
     # The run.
@@ -192,37 +200,37 @@ COLUMNS = (
     Column("unfinished", lambda row: row.is_unfinished, shown=Shown.NEVER),
     Column("asked_otherwise", lambda row: row.asked_otherwise, shown=Shown.NEVER),
     # Counts of questions.
-    Column("n", lambda row: row.n_questions, whole, Shown.ALWAYS),
-    Column("documents", lambda row: row.n_documents, whole, Shown.ALWAYS),
-    Column("failed", lambda row: row.n_failed, whole, Shown.ALWAYS),
-    Column("truncated", _truncated, whole, Shown.ALWAYS),
+    Column("n", lambda row: row.n_questions, without_decimals, Shown.ALWAYS),
+    Column("documents", lambda row: row.n_documents, without_decimals, Shown.ALWAYS),
+    Column("failed", lambda row: row.n_failed, without_decimals, Shown.ALWAYS),
+    Column("truncated", _count_truncated, without_decimals, Shown.ALWAYS),
     Column(
         "not_parsed",
-        _not_parsed,
-        whole,
+        _count_not_parsed,
+        without_decimals,
         Shown.WHEN_NOT_ZERO,
         legend="not_parsed: replies that do not follow the answer schema; they score 0",
     ),
     Column(
         "left_out",
-        lambda row: facts.left_out(row.run),
-        whole,
+        lambda row: facts.count_left_out(row.run),
+        without_decimals,
         Shown.WHEN_NOT_ZERO,
-        first=True,
+        comes_first=True,
     ),
-    Column("texts_cut", _texts_cut, whole, Shown.WHEN_NOT_ZERO),
-    Column("declined", _declined, whole, Shown.WHEN_NOT_ZERO),
+    Column("texts_cut", _count_cut_texts, without_decimals, Shown.WHEN_NOT_ZERO),
+    Column("declined", _count_declined, without_decimals, Shown.WHEN_NOT_ZERO),
     Column(
         "searches",
-        _searches,
+        _mean_searches,
         "{:.1f}".format,
         Shown.WHEN_NOT_ZERO,
         legend="searches: in the corpus, per question",
     ),
     # Tokens and TFLOPs by phase: per document for the index, else per question.
-    Column("tokens.index", lambda row: known_mean(row.numbers.index.tokens), whole),
-    Column("tokens.search", _search_tokens, whole),
-    Column("tokens.answer", lambda row: known_mean(row.numbers.answer.tokens), whole),
+    Column("tokens.index", lambda row: known_mean(row.numbers.index.tokens), without_decimals),
+    Column("tokens.search", _search_tokens, without_decimals),
+    Column("tokens.answer", lambda row: known_mean(row.numbers.answer.tokens), without_decimals),
     Column(
         "tflops.index",
         lambda row: known_mean(row.numbers.index.tflops),
@@ -241,43 +249,51 @@ COLUMNS = (
         three_digits,
         Shown.WITH_FLOPS,
     ),
-    Column("tokens.probes", lambda row: known_mean(row.numbers.probes.tokens), whole),
+    Column("tokens.probes", lambda row: known_mean(row.numbers.probes.tokens), without_decimals),
     Column("tflops.probes", lambda row: known_mean(row.numbers.probes.tflops), three_digits),
     Column(
         "tokens.thinking",
         lambda row: known_mean(row.numbers.thinking.tokens),
-        whole,
+        without_decimals,
         Shown.WHEN_NOT_ZERO,
-        first=True,
+        comes_first=True,
     ),
     Column("tflops.thinking", lambda row: known_mean(row.numbers.thinking.tflops), three_digits),
     # Search and answer together, per question.
-    Column("tokens", lambda row: row.tokens, whole, Shown.WITH_FLOPS, first=True),
-    Column("tokens.in", lambda row: known_mean(row.numbers.tokens_in), whole, Shown.WITHOUT_FLOPS),
+    Column("tokens", lambda row: row.tokens, without_decimals, Shown.WITH_FLOPS, comes_first=True),
     Column(
-        "tokens.out", lambda row: known_mean(row.numbers.tokens_out), whole, Shown.WITHOUT_FLOPS
+        "tokens.in",
+        lambda row: known_mean(row.numbers.tokens_in),
+        without_decimals,
+        Shown.WITHOUT_FLOPS,
+    ),
+    Column(
+        "tokens.out",
+        lambda row: known_mean(row.numbers.tokens_out),
+        without_decimals,
+        Shown.WITHOUT_FLOPS,
     ),
     Column(
         "money",
         lambda row: row.money,
-        money,
+        money_text,
         Shown.WITHOUT_FLOPS,
         legend="money by model.price or as an application says, per question with its share of the "
         "index; money.run: of the whole run",
     ),
-    Column("money.index", lambda row: known_mean(costs.index_money(row.run)), money),
-    Column("money.run", lambda row: costs.run_money(row.run), money, Shown.WITHOUT_FLOPS),
+    Column("money.index", lambda row: known_mean(costs.index_money(row.run)), money_text),
+    Column("money.run", lambda row: costs.run_money(row.run), money_text, Shown.WITHOUT_FLOPS),
     Column("tflops", lambda row: row.numbers.tflops, three_digits),
     Column("tflops.total", lambda row: row.numbers.tflops_total, three_digits),
     Column(
         "ratio",
         _ratio,
-        times,
+        as_factor,
         Shown.WITH_FLOPS,
         legend="ratio: cost against full-context (or --reference), an index shared by the "
         "questions of its document; ratio.search: without the index, as the papers print it",
     ),
-    Column("ratio.search", _ratio_search, times, Shown.WITH_FLOPS),
+    Column("ratio.search", _ratio_search, as_factor, Shown.WITH_FLOPS),
     Column("seconds", lambda row: known_mean(row.numbers.seconds), three_digits),
     Column("seconds.p50", lambda row: row.numbers.latency(50), three_digits, Shown.WITHOUT_FLOPS),
     Column(
@@ -291,7 +307,7 @@ COLUMNS = (
     Column("seconds.index", lambda row: known_mean(row.numbers.index.seconds), three_digits),
     # What explains the row.
     Column("convention", lambda row: row.numbers.convention, shown=Shown.NEVER),
-    Column("scorers", lambda row: (facts.versions(row.run),), shown=Shown.NEVER),
+    Column("scorers", lambda row: (facts.scorer_versions(row.run),), shown=Shown.NEVER),
     Column("notes", lambda row: tuple(row.notes), shown=Shown.NEVER),
     Column("run", lambda row: row.run.name, shown=Shown.NEVER),
 )
@@ -347,21 +363,23 @@ def _three_decimals(value: float) -> str:
 
 
 _OTHER_FORMATS: dict[str, Callable[[float], str]] = {
-    **dict.fromkeys(("t_n", "lowest", "highest", "covered", "break even", "trials"), whole),
+    **dict.fromkeys(
+        ("t_n", "lowest", "highest", "covered", "break even", "trials"), without_decimals
+    ),
     **dict.fromkeys(("nodes", "retries", "requests"), _one_decimal),
     **dict.fromkeys(("mu", "sigma"), _two_decimals),
     "ks": _three_decimals,
     "questions per document": "{:.3g}".format,
     "ours": three_digits,
-    **dict.fromkeys(("p", "p_holm"), probability),
+    **dict.fromkeys(("p", "p_holm"), p_value_text),
     "printed": "{:g}".format,
-    "ours minus printed": signed,
-    **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), percent),
+    "ours minus printed": with_sign,
+    **dict.fromkeys(("mean", "reference mean", "difference", "detectable"), points_of_100),
 }
 """Of columns of figures, comparisons and printed values."""
 
 
-def format_of(name: str) -> Callable[[float], str] | None:
+def number_format(name: str) -> Callable[[float], str] | None:
     """The function that writes the numbers of a column as text.
 
     It is looked up by the column's name, else by the part before the first dot ("tokens.min" as

@@ -23,7 +23,7 @@ from reports import costs, facts
 from reports.judge_notes import judge_notes
 from reports.search_notes import search_notes
 
-_MANY = 20
+_MIN_QUESTIONS_FOR_SIZE = 20
 """Fewer questions are not worth a word about the size of their clusters."""
 
 
@@ -40,11 +40,11 @@ def run_notes(run: StoredRun, clusters: NDArray[np.int32] | None = None) -> tupl
         *_source_notes(run),
         *_state_notes(run),
         *_answer_notes(run),
-        *costs.probes(run),
+        *costs.probe_notes(run),
         *search_notes(run.columns),
         *_model_notes(run),
         *_folder_notes(run),
-        *cluster_notes(run.columns.documents.by_record(), clusters, _cluster(run)),
+        *cluster_notes(run.columns.documents.by_record(), clusters, _cluster_noun(run)),
         *_flag_notes(run),
         *judge_notes(run),
         *_change_notes(run),
@@ -86,83 +86,91 @@ def _state_notes(run: StoredRun) -> list[str]:
     """Sentences on a run that is not finished, or that a duel stopped early."""
     notes = []
     if facts.is_unfinished(run):
-        notes.append(f"the run is {run.summary.state}, not finished: {_progress(run)}")
-    early = run.summary.stopped_early
-    if early is not None:
+        notes.append(f"the run is {run.summary.state}, not finished: {_missing_questions(run)}")
+    early_stop = run.summary.stopped_early
+    if early_stop is not None:
         notes.append(
-            f"a duel stopped the run early, after {early.questions} of {early.of} questions "
-            f"in random order of documents (seed {early.seed}): {'; '.join(early.verdicts)}; "
+            f"a duel stopped the run early, after {early_stop.questions} of {early_stop.of} "
+            "questions "
+            f"in random order of documents (seed {early_stop.seed}): "
+            f"{'; '.join(early_stop.verdicts)}; "
             "tests that take n as fixed (harness compare) do not hold for it"
         )
     return notes
 
 
-def _progress(run: StoredRun) -> str:
+def _missing_questions(run: StoredRun) -> str:
     """How far an unfinished run is: "12 of 20 questions have no record yet", or "8 questions so
     far" where it is not recorded how many it was to ask."""
     n_asked = run.summary.n_asked
     if not n_asked:
         return f"{len(run.records)} questions so far"
-    whole = run.whole_run or run
-    n_missing = n_asked - len(whole.records) - facts.left_out(whole)
+    whole_run = run.whole_run or run
+    n_missing = n_asked - len(whole_run.records) - facts.count_left_out(whole_run)
     return f"{n_missing} of {n_asked} questions have no record yet"
 
 
 def _answer_notes(run: StoredRun) -> list[str]:
     """Sentences on questions that failed, were answered from a cut context, or in another form."""
-    total = len(run.records)
+    n_records = len(run.records)
     notes = []
     columns = run.columns
-    failed = int(columns.failed.sum())
-    if failed:
+    n_failed = int(columns.failed.sum())
+    if n_failed:
         treatment = "scored 0"
         if run.config.skips_failed:
             treatment = "left out of the scores"
-        notes.append(f"{failed} of {total} questions failed ({treatment})")
-    cut = int(columns.truncated.sum())
-    if cut:
-        notes.append(f"{cut} of {total} questions were answered from a truncated context")
-    no_prefix = columns.notes.count(lambda notes: notes.get(ANSWER_PREFIX) == PREFIX_MISSING)
-    if no_prefix:
+        notes.append(f"{n_failed} of {n_records} questions failed ({treatment})")
+    n_truncated = int(columns.truncated.sum())
+    if n_truncated:
+        notes.append(
+            f"{n_truncated} of {n_records} questions were answered from a truncated context"
+        )
+    n_without_prefix = columns.notes.count(lambda notes: notes.get(ANSWER_PREFIX) == PREFIX_MISSING)
+    if n_without_prefix:
         prefix = run.config.dataset.answer_prefix
         notes.append(
-            f"{no_prefix} of {total} replies lacked the answer prefix '{prefix}' and were scored "
+            f"{n_without_prefix} of {n_records} replies lacked the answer prefix '{prefix}' and "
+            "were scored "
             "whole"
         )
-    unread = columns.notes.count(lambda notes: SCHEMA_NOT_FOLLOWED in notes)
-    if unread:
+    n_not_parsed = columns.notes.count(lambda notes: SCHEMA_NOT_FOLLOWED in notes)
+    if n_not_parsed:
         schema = None
         if run.config.dataset.answer_schema is not None:
             schema = run.config.dataset.answer_schema.name
         notes.append(
-            f"{unread} of {total} replies do not follow the answer schema '{schema}' and scored 0"
+            f"{n_not_parsed} of {n_records} replies do not follow the answer schema '{schema}' and "
+            "scored 0"
         )
     return notes
 
 
 def _model_notes(run: StoredRun) -> list[str]:
     """Sentences on what the run's models and servers did that its scores and costs do not show."""
-    spent = costs.whole_usage(run)
-    lacking = Counter(count_problem_replies(spent))
-    total = sum_phases([spent])
-    notes = [*reply_sentences(lacking, run.config)]
-    unclosed = total.get("thinking", {}).get("unclosed", 0) - lacking["thought"]
-    if unclosed > 0:
+    usage = costs.usage_of_run(run)
+    lacking_by_kind = Counter(count_problem_replies(usage))
+    usage_of_all_phases = sum_phases([usage])
+    notes = [*reply_sentences(lacking_by_kind, run.config)]
+    n_unclosed = (
+        usage_of_all_phases.get("thinking", {}).get("unclosed", 0) - lacking_by_kind["thought"]
+    )
+    if n_unclosed > 0:
         notes.append(
-            f"the thinking of {unclosed} replies reached its limit (model.thinking.tokens)"
+            f"the thinking of {n_unclosed} replies reached its limit (model.thinking.tokens)"
         )
-    notes += _caveats(run)
+    notes += _caveats_on_models(run)
     notes += _cut_text_notes(run)
-    notes += _usage_notes(run, total)
+    notes += _usage_notes(run, usage_of_all_phases)
     return notes
 
 
-def _caveats(run: StoredRun) -> list[str]:
+def _caveats_on_models(run: StoredRun) -> list[str]:
     """Sentences on embedded and small models of the run, whose scores say little of others."""
-    used = run.manifest.models
+    used_roles = run.manifest.models
     models = [run.config.model]
     for role, model in run.config.roles.items():
-        if role in used:
+        if role in used_roles:
             models.append(model)
     dataset = run.config.dataset
     notes = [embedded.embedded_caveat(model, dataset) for model in models if model.embedded]
@@ -172,40 +180,43 @@ def _caveats(run: StoredRun) -> list[str]:
 
 def _cut_text_notes(run: StoredRun) -> list[str]:
     """One sentence on the texts that encoders and rerankers cut; [] where they cut none."""
-    texts = facts.texts_cut(run)
-    if not texts.cut:
+    counts = facts.count_cut_texts(run)
+    if not counts.cut:
         return []
-    part = "texts"
-    if texts.given:
-        part = f"of {texts.given} texts ({100 * texts.cut / texts.given:.0f} %)"
-    return [f"{texts.cut} {part} were longer than the encoder reads, and cut"]
+    texts_in_words = "texts"
+    if counts.given:
+        texts_in_words = f"of {counts.given} texts ({100 * counts.cut / counts.given:.0f} %)"
+    return [f"{counts.cut} {texts_in_words} were longer than the encoder reads, and cut"]
 
 
-def _usage_notes(run: StoredRun, total: PhaseUsage) -> list[str]:
+def _usage_notes(run: StoredRun, usage: PhaseUsage) -> list[str]:
     """Sentences on what is odd or unknown in the costs of a run.
 
     Args:
         run: The run.
-        total: Its usage, all phases and indexes together.
+        usage: Its usage, all phases and indexes together.
     """
     notes = []
-    recounted = total.get("recounted")
-    if recounted:
+    n_recounted = usage.get("recounted")
+    if n_recounted:
         notes.append(
-            f"{recounted} token counts of the servers (of model, encoder or reranker) are missing "
+            f"{n_recounted} token counts of the servers (of model, encoder or reranker) are "
+            "missing "
             "or cannot be true; those made here are used"
         )
-    recalled = total.get("recalled")
-    if recalled:
+    n_recalled = usage.get("recalled")
+    if n_recalled:
         notes.append(
-            f"{recalled} replies came from earlier runs (--cache replies); costs are those of "
+            f"{n_recalled} replies came from earlier runs (--cache replies); costs are those of "
             "sending them"
         )
-    if total.get("uncounted"):
+    if usage.get("uncounted"):
         notes.append("FLOPs unknown: a model of this run has no known sizes")
-    gap = costs.price_gap(run, total)
-    if gap:
-        notes.append(f"money unknown: {gap} is not set; set it and run the same command again")
+    missing_price = costs.first_missing_price(run, usage)
+    if missing_price:
+        notes.append(
+            f"money unknown: {missing_price} is not set; set it and run the same command again"
+        )
     return notes
 
 
@@ -215,26 +226,27 @@ def _flag_notes(run: StoredRun) -> list[str]:
     A score that was left out, as evidence recall where nothing is marked, counts as missing and not
     as 0, so it is not named.
     """
-    flagged: Counter[str] = Counter()
+    n_by_score: Counter[str] = Counter()
     columns = run.columns
-    for place in np.flatnonzero(columns.notes.where(flags_of)).tolist():
-        for name in flags_of(columns.notes.of_record(place)):
-            if name in columns.scores and not np.isnan(columns.scores[name][place]):
-                flagged[name] += 1
-    return [
-        f"{n} of {len(columns)} values of {name} could not be scored as they are and count 0"
-        for name, n in flagged.items()
-    ]
+    for position in np.flatnonzero(columns.notes.where(flags_of)).tolist():
+        for name in flags_of(columns.notes.of_record(position)):
+            if name in columns.scores and not np.isnan(columns.scores[name][position]):
+                n_by_score[name] += 1
+    notes = []
+    for name, n_flagged in n_by_score.items():
+        values = f"{n_flagged} of {len(columns)} values of {name}"
+        notes.append(f"{values} could not be scored as they are and count 0")
+    return notes
 
 
 def _change_notes(run: StoredRun) -> list[str]:
     """Sentences on settings that were changed between two starts of the run; [] for none."""
-    changed = run.manifest.changed_keys
-    if not changed:
+    changed_keys = run.manifest.changed_keys
+    if not changed_keys:
         return []
-    keys = ", ".join(sorted(changed))
+    keys = ", ".join(sorted(changed_keys))
     notes = [f"a part of the run was made after a change of {keys} (manifest.json)"]
-    if "shapes" in changed:
+    if "shapes" in changed_keys:
         notes.append(
             "model.shape was changed on the way: FLOPs of earlier questions are counted by the old "
             "sizes"
@@ -242,7 +254,7 @@ def _change_notes(run: StoredRun) -> list[str]:
     return notes
 
 
-def _cluster(run: StoredRun) -> str:
+def _cluster_noun(run: StoredRun) -> str:
     """What intervals take as one observation: "question" where questions are about all pages of a
     folder, else "document"."""
     if facts.asks_whole_folder(run):
@@ -255,12 +267,14 @@ def _folder_notes(run: StoredRun) -> list[str]:
     are over."""
     if not facts.asks_whole_folder(run):
         return []
-    counted = "documents: those in the folder, each of which every question may be about"
-    return [f"{counted}; intervals and tests are over questions"]
+    documents = "documents: those in the folder, each of which every question may be about"
+    return [f"{documents}; intervals and tests are over questions"]
 
 
 def cluster_notes(
-    document_ids: Iterable[Sequence[str]], labels: Labels, cluster: str = "document"
+    document_ids: Iterable[Sequence[str]],
+    cluster_of_question: Labels,
+    cluster_noun: str = "document",
 ) -> list[str]:
     """Sentences on what few or unequal clusters do to intervals and tests; [] where they do no
     harm.
@@ -269,39 +283,42 @@ def cluster_notes(
 
     Args:
         document_ids: The documents of each question.
-        labels: The cluster of each question.
-        cluster: What a cluster is called: "document" or "question".
+        cluster_of_question: The cluster of each question.
+        cluster_noun: What a cluster is called: "document" or "question".
     """
-    sizes = np.unique(labels, return_counts=True)[1]
-    largest = max(sizes, default=0)
-    total = len(labels)
+    cluster_sizes = np.unique(cluster_of_question, return_counts=True)[1]
+    largest = max(cluster_sizes, default=0)
+    n_questions = len(cluster_of_question)
     notes = []
-    if len(sizes) > 0 and 2 / 2 ** len(sizes) > facts.ALPHA:
+    n_clusters = len(cluster_sizes)
+    if n_clusters > 0 and 2 / 2**n_clusters > facts.ALPHA:
         notes.append(
-            f"{cluster}s: {len(sizes)}; this test cannot find a difference with fewer than 6"
+            f"{cluster_noun}s: {n_clusters}; this test cannot find a difference with fewer than 6"
         )
-    if len(sizes) == 1:
-        return [f"{_link(document_ids, total)}: no interval", *notes]
-    linked = f"{largest} of {total} questions are linked through documents that they share"
-    one_of = f"{linked}, one of {len(sizes)} clusters"
-    if not notes and one_outweighs(sizes):
-        return [f"{one_of}: too many for a test or an interval of a difference"]
-    if total < _MANY or 2 * largest <= total:
+    if n_clusters == 1:
+        return [f"{_what_links_all(document_ids, n_questions)}: no interval", *notes]
+    linked_questions = (
+        f"{largest} of {n_questions} questions are linked through documents that they share"
+    )
+    largest_cluster = f"{linked_questions}, one of {len(cluster_sizes)} clusters"
+    if not notes and one_outweighs(cluster_sizes):
+        return [f"{largest_cluster}: too many for a test or an interval of a difference"]
+    if n_questions < _MIN_QUESTIONS_FOR_SIZE or 2 * largest <= n_questions:
         return notes
-    return [f"{one_of}: intervals are wide", *notes]
+    return [f"{largest_cluster}: intervals are wide", *notes]
 
 
-def _link(document_ids: Iterable[Sequence[str]], total: int) -> str:
+def _what_links_all(document_ids: Iterable[Sequence[str]], n_questions: int) -> str:
     """What joins all questions in one cluster, as the start of a sentence.
 
     Args:
         document_ids: The documents of each question.
-        total: The number of questions.
+        n_questions: The number of questions.
     """
-    first, *others = document_ids
-    shared = set(first)
-    for ids in others:
-        shared.intersection_update(ids)
-    if shared:
+    first_documents, *other_questions = document_ids
+    shared_documents = set(first_documents)
+    for documents in other_questions:
+        shared_documents.intersection_update(documents)
+    if shared_documents:
         return "all questions share one document"
-    return f"all {total} questions are linked through documents that they share"
+    return f"all {n_questions} questions are linked through documents that they share"

@@ -1,22 +1,31 @@
 """Which runs are compared with which, and what speaks against comparing them.
 
 pairs_with_reference(runs, None)     -> [RunPair(bm25, "bm25", full_context, "full-context")]
-objections(pair, "f1", checks)       -> ["musique: bm25 and full-context have different seeds (0 and 1)"]
+comparison_problems(pair, "f1", checks)
+    -> ["musique: bm25 and full-context have different seeds (0 and 1)"]
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
-from reports.comparability import answer_reasons, shared_questions, text_reasons
+from reports.comparability import answer_differences, different_texts, shared_questions
 from reports.main_table import REFERENCE
 from reports.run_records import question_ids
 
-_LEAST_SHARED = 0.9
+_MIN_SHARED_QUESTIONS = 0.9
 """The share of the larger run's questions that a run made elsewhere must have in common with it."""
+
+
+class LabelledRun(NamedTuple):
+    """A run with its name in tables."""
+
+    run: StoredRun
+    label: str
 
 
 @dataclass(frozen=True)
@@ -46,9 +55,9 @@ class RunPair:
         return f"{self.label} and {self.base_label}"
 
     @property
-    def labelled(self) -> tuple[tuple[StoredRun, str], tuple[StoredRun, str]]:
+    def labelled(self) -> tuple[LabelledRun, LabelledRun]:
         """Both runs with their names, the reference last."""
-        return (self.run, self.label), (self.base, self.base_label)
+        return LabelledRun(self.run, self.label), LabelledRun(self.base, self.base_label)
 
     @property
     def has_imported_run(self) -> bool:
@@ -70,33 +79,29 @@ def pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> li
     """
     if reference is not None:
         facts.check_reference(runs, reference)
-    by_dataset: dict[str, list[_Labelled]] = {}
-    for run, label in zip(runs, facts.labels(runs), strict=True):
-        by_dataset.setdefault(run.config.dataset.name, []).append(_Labelled(run, label))
+    runs_by_dataset: dict[str, list[LabelledRun]] = {}
+    for run, label in zip(runs, facts.run_labels(runs), strict=True):
+        runs_by_dataset.setdefault(run.config.dataset.name, []).append(LabelledRun(run, label))
     pairs: list[RunPair] = []
-    for dataset, group in by_dataset.items():
-        base = _reference_of(dataset, group, reference)
-        others = [one for one in group if one is not base]
-        pairs += [RunPair(one.run, one.label, base.run, base.label) for one in others]
+    for dataset, runs_of_dataset in runs_by_dataset.items():
+        base = _find_reference(dataset, runs_of_dataset, reference)
+        others = [labelled for labelled in runs_of_dataset if labelled is not base]
+        pairs += [
+            RunPair(labelled.run, labelled.label, base.run, base.label) for labelled in others
+        ]
     if not pairs:
         raise UserError("nothing to compare: give at least two runs of one data set")
     return pairs
 
 
-@dataclass(frozen=True, eq=False)
-class _Labelled:
-    """A run with its name in tables."""
-
-    run: StoredRun
-    label: str
-
-
-def _reference_of(dataset: str, group: Sequence[_Labelled], reference: str | None) -> _Labelled:
+def _find_reference(
+    dataset: str, candidates: Sequence[LabelledRun], reference: str | None
+) -> LabelledRun:
     """The reference among the runs of a data set.
 
     Args:
         dataset: Its name.
-        group: Its runs.
+        candidates: Its runs.
         reference: What the user named: a label, a preset's name, or a run folder's name or hash;
             None for full-context, or the first run where that was not run.
 
@@ -105,31 +110,36 @@ def _reference_of(dataset: str, group: Sequence[_Labelled], reference: str | Non
     """
     name = reference or REFERENCE
     # Of "bm25" and "bm25 k=3" the first is meant.
-    matching = [one for one in group if one.label == reference]
-    if len(matching) != 1:
-        matching = [one for one in group if name in facts.reference_names(one.run)]
-    if len(matching) > 1:
-        options = ", ".join(f"'{one.label}' ({one.run.name})" for one in matching)
-        raise UserError(
-            f"{dataset} has {len(matching)} runs of '{name}'; choose one with --reference: {options}"
+    matching_runs = [candidate for candidate in candidates if candidate.label == reference]
+    if len(matching_runs) != 1:
+        matching_runs = [
+            candidate for candidate in candidates if name in facts.reference_names(candidate.run)
+        ]
+    if len(matching_runs) > 1:
+        options = ", ".join(
+            f"'{candidate.label}' ({candidate.run.name})" for candidate in matching_runs
         )
-    if matching:
-        return matching[0]
+        raise UserError(
+            f"{dataset} has {len(matching_runs)} runs of '{name}'; choose one with --reference: "
+            f"{options}"
+        )
+    if matching_runs:
+        return matching_runs[0]
     if reference is not None:
         raise UserError(
             f"data set {dataset} has no run of the reference '{reference}'; run it, or leave "
             f"{dataset} out"
         )
-    return group[0]
+    return candidates[0]
 
 
-def compared_score(pair: RunPair, score: str | None) -> str:
+def choose_score(pair: RunPair, score: str | None) -> str:
     """The score that is compared: `score`, by default the headline that both runs share.
 
     Raises:
         UnknownName: One of the two runs lacks it.
     """
-    name = score or facts.common_headline([pair.base, pair.run])
+    name = score or facts.common_headline_score([pair.base, pair.run])
     for run in (pair.run, pair.base):
         score_names = facts.score_names(run)
         if name not in score_names:
@@ -137,7 +147,7 @@ def compared_score(pair: RunPair, score: str | None) -> str:
     return name
 
 
-def objections(pair: RunPair, score: str, checks: Checks) -> list[str]:
+def comparison_problems(pair: RunPair, score: str, checks: Checks) -> list[str]:
     """Why the difference of a pair would not be the method's alone.
 
     Args:
@@ -148,48 +158,52 @@ def objections(pair: RunPair, score: str, checks: Checks) -> list[str]:
     Returns:
         A sentence each; [] where the difference is the method's.
     """
-    sentences = _other_questions(pair, checks)
-    sentences += _scored_differently(pair, score)
-    copied = checks.copied(pair.run, pair.base)
+    sentences = _question_differences(pair, checks)
+    sentences += _scoring_differences(pair, score)
+    copied = checks.count_copied_answers(pair.run, pair.base)
     if copied:
         sentences.append(
             f"{pair.dataset}: {pair.names} have {copied} answers of one cost, seconds included: "
             "copies"
         )
     for run, label in pair.labelled:
-        sentences += _headed(f"{pair.dataset}: {label}:", _flaws(run, score, checks))
+        sentences += _with_prefix(
+            f"{pair.dataset}: {label}:", _inconsistencies_of_run(run, score, checks)
+        )
     return sentences
 
 
-def _headed(head: str, texts: Sequence[str]) -> list[str]:
+def _with_prefix(prefix: str, texts: Sequence[str]) -> list[str]:
     """Each text behind the same words: ("bm25", ["is new"]) -> ["bm25 is new"]."""
-    return [f"{head} {text}" for text in texts]
+    return [f"{prefix} {text}" for text in texts]
 
 
-def _too_little_shared(pair: RunPair) -> list[str]:
+def _too_few_shared_questions(pair: RunPair) -> list[str]:
     """One sentence where the two runs share less than 90 % of the larger one's questions; else
     []."""
     shared = shared_questions(pair.run, pair.base)
-    if shared.number >= _LEAST_SHARED * shared.of_larger:
+    if shared.number >= _MIN_SHARED_QUESTIONS * shared.of_larger:
         return []
-    return [f"{shared.sentence}, less than {_LEAST_SHARED:.0%}"]
+    return [f"{shared.sentence}, less than {_MIN_SHARED_QUESTIONS:.0%}"]
 
 
-def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
+def _question_differences(pair: RunPair, checks: Checks) -> list[str]:
     """Sentences on other rows, questions or texts, and on answers that were requested otherwise.
 
     For a run made elsewhere, only whether enough questions are shared.
     """
     if pair.has_imported_run:
-        return _too_little_shared(pair)
+        return _too_few_shared_questions(pair)
     names = f"{pair.dataset}: {pair.names}"
     sentences = []
-    fingerprint = facts.fingerprint(pair.run)
-    base_fingerprint = facts.fingerprint(pair.base)
+    fingerprint = facts.rows_fingerprint(pair.run)
+    base_fingerprint = facts.rows_fingerprint(pair.base)
     if fingerprint != base_fingerprint:
-        ours = fingerprint or "not recorded"
-        theirs = base_fingerprint or "not recorded"
-        sentences.append(f"{names} used different data (fingerprints {ours:.12} and {theirs:.12})")
+        own_hash = fingerprint or "not recorded"
+        base_hash = base_fingerprint or "not recorded"
+        sentences.append(
+            f"{names} used different data (fingerprints {own_hash:.12} and {base_hash:.12})"
+        )
     ids = question_ids(pair.run)
     base_ids = question_ids(pair.base)
     if ids != base_ids:
@@ -198,12 +212,12 @@ def _other_questions(pair: RunPair, checks: Checks) -> list[str]:
         if ids & base_ids:
             remedy = "; --common compares those"
         sentences.append(f"{names} answered different questions ({counts}{remedy})")
-    sentences += _headed(f"{names} have", text_reasons(pair.run, pair.base, checks))
-    sentences += _headed(names, answer_reasons(pair.run, pair.base))
+    sentences += _with_prefix(f"{names} have", different_texts(pair.run, pair.base, checks))
+    sentences += _with_prefix(names, answer_differences(pair.run, pair.base))
     return sentences
 
 
-def _scored_differently(pair: RunPair, score: str) -> list[str]:
+def _scoring_differences(pair: RunPair, score: str) -> list[str]:
     """Sentences on different versions of the scorer, and on another treatment of failed
     questions."""
     names = f"{pair.dataset}: {pair.names}"
@@ -212,7 +226,7 @@ def _scored_differently(pair: RunPair, score: str) -> list[str]:
     base_version = facts.scorer_version(pair.base, score) or "not recorded"
     if version != base_version:
         remedy = "score them again: harness score RUN"
-        if score in facts.judges(pair.run):
+        if score in facts.judge_names(pair.run):
             remedy = "judge them again alike: harness judge"
         sentences.append(
             f"{names} were scored by different versions of {score} ({version} and {base_version}); "
@@ -227,7 +241,7 @@ def _scored_differently(pair: RunPair, score: str) -> list[str]:
     return sentences
 
 
-def _flaws(run: StoredRun, score: str, checks: Checks) -> list[str]:
+def _inconsistencies_of_run(run: StoredRun, score: str, checks: Checks) -> list[str]:
     """What does not fit in a run, a sentence each, and one more where the score is not that of its
     stored answers.
 
@@ -236,7 +250,7 @@ def _flaws(run: StoredRun, score: str, checks: Checks) -> list[str]:
         score: The name of the score.
         checks: What was found in its records.
     """
-    sentences = checks.misfit_notes(run)
+    sentences = checks.inconsistency_notes(run)
     problem = checks.rescored(run, score).problem
     if problem is not None:
         sentences.append(problem)

@@ -1,8 +1,8 @@
 """What does not fit between a run and the presets that its method and data set are called by.
 
-    mark_misfits(run)
+    preset_inconsistencies(run)
         -> ["method.mark is empty, and the settings differ from the preset's (pocket)"]
-    preset_gaps(run)
+    unchecked_by_preset(run)
         -> ["evidence_recall, a score of its data set"]
 
 Tables show "bm25 [pocket]" by the mark that the plan wrote. A mark in other words may be of another
@@ -21,29 +21,29 @@ from harness.config.yaml_tree import value_text
 from harness.errors import UserError
 from harness.method import Method
 from harness.storage.run_folder import StoredRun
-from reports.declared import shipped_method
+from reports.declared import configured_shipped_method
 
-_PARAMS = "method.params."
-_OF_PRESET = ("configs/", "$")
-_PAPER = "paper"  # the profile that is a preset's own
-_SETTING = re.compile(r"(?:^|, )(\w+)=([^,\[]+)(?=, |$)")
+_PARAMS_PREFIX = "method.params."
+_PRESET_ORIGINS = ("configs/", "$")
+_DEFAULT_PROFILE = "paper"  # the profile that is a preset's own
+_SETTING_IN_MARK = re.compile(r"(?:^|, )(\w+)=([^,\[]+)(?=, |$)")
 
 
-def mark_misfits(run: StoredRun) -> Iterator[str]:
+def preset_inconsistencies(run: StoredRun) -> Iterator[str]:
     """Yield what does not fit between a whole run's mark and its settings, a sentence each.
 
     A mark says in the name of a method how it differs from its preset: "k=3" of "bm25 [k=3]".
     """
     method = run.config.method
     mark = method.mark or ""
-    if _has_name_of_another(run):
+    if _has_name_of_other_method(run):
         yield f"it is called {method.name}, whose preset is another method"
         return
-    changes = _changes(run)
+    changes = _changes_from_preset(run)
     if changes and not mark:
         yield f"method.mark is empty, and the settings differ from the preset's ({changes})"
     params = method.params
-    for name, value in _SETTING.findall(mark):
+    for name, value in _SETTING_IN_MARK.findall(mark):
         if not value.endswith("...") and name in params and value_text(params[name]) != value:
             yield f"method.mark says {name}={value}, method.params has {value_text(params[name])}"
     corpus = run.manifest.corpus
@@ -51,25 +51,25 @@ def mark_misfits(run: StoredRun) -> Iterator[str]:
         yield "method.mark does not name the corpus that was searched"
 
 
-def _has_name_of_another(run: StoredRun) -> bool:
+def _has_name_of_other_method(run: StoredRun) -> bool:
     """Whether the run's method has the name of a preset whose implementation is another one."""
-    preset = _preset(run, _PAPER)
+    preset = _preset(run, _DEFAULT_PROFILE)
     if preset is None or run.manifest.hashed is None:
         return False
     implementation = str(run.config.method.implementation)
     return short_name(preset.implementation) != short_name(implementation)
 
 
-def preset_gaps(run: StoredRun) -> Iterator[str]:
+def unchecked_by_preset(run: StoredRun) -> Iterator[str]:
     """Yield a phrase for each thing of a whole run that cannot be checked, as the run lacks it or
     has it otherwise than this version."""
     if run.manifest.hashed is None:
         return
-    method = shipped_method(run)
+    method = configured_shipped_method(run)
     if method is not None and method.prompts() != run.manifest.prompts:
         yield "what was asked, as its prompts are not those of the method in this version"
     if method is not None:
-        yield from _values_of_no_preset(run, method)
+        yield from _values_unlike_preset(run, method)
     dataset = run.config.dataset
     try:
         preset: DatasetConfig = resolve_dataset(Choices(dataset=dataset.name)).value
@@ -80,7 +80,7 @@ def preset_gaps(run: StoredRun) -> Iterator[str]:
             yield f"{name}, a score of its data set"
 
 
-def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
+def _values_unlike_preset(run: StoredRun, method: Method) -> Iterator[str]:
     """Yield a phrase for each parameter that has not the value which its origin would give it.
 
     The origin says preset, profile or the method's defaults; in this version these have another
@@ -90,44 +90,44 @@ def _values_of_no_preset(run: StoredRun, method: Method) -> Iterator[str]:
         run: The run.
         method: Its method, with its settings.
     """
-    preset = _preset_params(run, run.config.profile)
+    preset_params = _preset_params(run, run.config.profile)
     for name, value in run.config.method.params.items():
-        origin = run.origins.get(f"{_PARAMS}{name}", "")
-        said = origin == DEFAULT_ORIGIN or origin.startswith(("configs/", "profile "))
-        form = type(method.config).model_fields.get(name)
-        if not said or form is None or name in run.manifest.amounts:
+        origin = run.origins.get(f"{_PARAMS_PREFIX}{name}", "")
+        is_by_preset = origin == DEFAULT_ORIGIN or origin.startswith(("configs/", "profile "))
+        field = type(method.config).model_fields.get(name)
+        if not is_by_preset or field is None or name in run.manifest.amounts:
             continue
-        usual = preset.get(name, form.get_default(call_default_factory=True))
-        if usual != value and canonical_json(usual) != canonical_json(value):
+        preset_value = preset_params.get(name, field.get_default(call_default_factory=True))
+        if preset_value != value and canonical_json(preset_value) != canonical_json(value):
             yield (
                 f"whether {name}={value_text(value)} is its preset's, which has "
-                f"{name}={value_text(usual)} in this version"
+                f"{name}={value_text(preset_value)} in this version"
             )
 
 
-def _changes(run: StoredRun) -> str:
+def _changes_from_preset(run: StoredRun) -> str:
     """How the settings differ from their preset, as a mark says it: "k=3"; "" if they do not."""
-    method = shipped_method(run)
-    set_by = {**_set_by_profile(run), **_set_by_user(run)}
-    if method is None or not set_by:
+    method = configured_shipped_method(run)
+    origins = {**_origins_of_profile_params(run), **_origins_of_user_params(run)}
+    if method is None or not origins:
         return ""
     choice = MethodChoice.model_validate({**run.config.method.to_json(), "mark": ""})
-    return changes_from_preset(method, choice, run.config.dataset.name, set_by)
+    return changes_from_preset(method, choice, run.config.dataset.name, origins)
 
 
-def _set_by_user(run: StoredRun) -> dict[str, str]:
+def _origins_of_user_params(run: StoredRun) -> dict[str, str]:
     """Parameter -> its origin, of those that neither a preset nor another run's number set."""
     amounts = run.manifest.amounts
-    found = {}
+    origins = {}
     for path, origin in run.origins.items():
-        name = path.removeprefix(_PARAMS)
-        of_preset = origin == DEFAULT_ORIGIN or origin.startswith(_OF_PRESET)
-        if path.startswith(_PARAMS) and not of_preset and name not in amounts:
-            found[name] = origin
-    return found
+        name = path.removeprefix(_PARAMS_PREFIX)
+        is_by_preset = origin == DEFAULT_ORIGIN or origin.startswith(_PRESET_ORIGINS)
+        if path.startswith(_PARAMS_PREFIX) and not is_by_preset and name not in amounts:
+            origins[name] = origin
+    return origins
 
 
-def _set_by_profile(run: StoredRun) -> dict[str, str]:
+def _origins_of_profile_params(run: StoredRun) -> dict[str, str]:
     """Parameter -> "profile NAME", of those whose value is that of the run's profile and not that
     of the preset.
 
@@ -135,15 +135,15 @@ def _set_by_profile(run: StoredRun) -> dict[str, str]:
     """
     profile = run.config.profile
     params = run.config.method.params
-    if profile in (None, _PAPER):
+    if profile in (None, _DEFAULT_PROFILE):
         return {}
-    preset = _preset_params(run, _PAPER)
-    changed = _preset_params(run, str(profile))
-    found = {}
-    for name, value in changed.items():
-        if params.get(name) == value and preset.get(name) != value:
-            found[name] = f"profile {profile}"
-    return found
+    default_params = _preset_params(run, _DEFAULT_PROFILE)
+    profile_params = _preset_params(run, str(profile))
+    origins = {}
+    for name, value in profile_params.items():
+        if params.get(name) == value and default_params.get(name) != value:
+            origins[name] = f"profile {profile}"
+    return origins
 
 
 def _preset_params(run: StoredRun, profile: str | None) -> Mapping[str, object]:

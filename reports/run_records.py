@@ -1,7 +1,7 @@
 """What many tables need of a run's records.
 
 question_ids(run)                         -> {"2hop__1", "2hop__2"}
-values_of({"a": 1, "b": 2}, ["b"])        -> [2]
+values_in_order({"a": 1, "b": 2}, ["b"])        -> [2]
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,6 +35,6 @@ def index_usages(run: StoredRun) -> list[Usage]:
     return [line.usage for line in run.index_lines if not line.failed]
 
 
-def values_of(table: Mapping[_Key, _Value], keys: Iterable[_Key]) -> list[_Value]:
+def values_in_order(values_by_key: Mapping[_Key, _Value], keys: Iterable[_Key]) -> list[_Value]:
     """The values of these keys in a mapping, in the order of the keys."""
-    return [table[key] for key in keys]
+    return [values_by_key[key] for key in keys]

@@ -7,6 +7,7 @@ An index is only read: one that is damaged stays where it is, and `problem` says
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,23 @@ from harness.storage.records import IndexLine, StoredRecord, StoredStep
 from harness.storage.run_folder import StoredRun
 from harness.storage.serialize import load
 
-_KEYS = ("text", "level", "higher", "lower", "weight")
+_GRAPH_KEYS = ("text", "level", "higher", "lower", "weight")
 
-Edge = tuple[int, int, float]
-"""Higher node, lower node, and a weight that is a finite number."""
+
+class Edge(NamedTuple):
+    """An edge between two nodes of neighbouring levels.
+
+    Attributes:
+        higher: The node of the higher level.
+        lower: The node of the lower level.
+        weight: A finite number.
+    """
+
+    higher: int
+    lower: int
+    weight: float
+
+
 Span = tuple[int, int]
 """Start and end in the indexed text."""
 
@@ -30,50 +44,52 @@ class Graph:
     """A graph whose nodes are numbered from 0.
 
     Args:
-        text: The text of each node.
-        level: The level of each node, 1 for the lowest.
-        edges: (higher node, lower node, weight) of each edge.
-        span: The place of each node's text in the indexed text, None for a text that was written;
+        texts: The text of each node.
+        levels: The level of each node, 1 for the lowest.
+        edges: All edges.
+        spans: Where each node's text stands in the indexed text, None for a text that was written;
             () where no node has one.
     """
 
-    text: tuple[str, ...]
-    level: tuple[int, ...]
+    texts: tuple[str, ...]
+    levels: tuple[int, ...]
     edges: tuple[Edge, ...]
-    span: tuple[Span | None, ...] = ()
+    spans: tuple[Span | None, ...] = ()
 
-    def rows(self) -> dict[int, list[int]]:
-        """Level -> its nodes, the highest level first.
+    def nodes_by_level(self) -> dict[int, list[int]]:
+        """Level -> its nodes, the highest level first: {2: [2], 1: [0, 1]}.
 
-        The nodes of a level stand in document order where all of them have a place, else by number.
+        The nodes of a level stand in document order where all of them have a span, else by number.
         """
-        rows: dict[int, list[int]] = {level: [] for level in sorted(set(self.level), reverse=True)}
-        for node, level in enumerate(self.level):
-            rows[level].append(node)
-        for nodes in rows.values():
-            places: dict[int, Span] = {}
+        levels = sorted(set(self.levels), reverse=True)
+        nodes_by_level: dict[int, list[int]] = {level: [] for level in levels}
+        for node, level in enumerate(self.levels):
+            nodes_by_level[level].append(node)
+        for nodes in nodes_by_level.values():
+            spans: dict[int, Span] = {}
             for node in nodes:
-                span = self.place(node)
+                span = self.span_of(node)
                 if span is not None:
-                    places[node] = span
-            if len(places) == len(nodes):
-                nodes.sort(key=places.__getitem__)
-        return rows
+                    spans[node] = span
+            if len(spans) == len(nodes):
+                nodes.sort(key=spans.__getitem__)
+        return nodes_by_level
 
     def level_name(self, level: int) -> str:
         """A level's name on the page: "level 2", but "chunks" for the lowest if all of its nodes
         are parts of the text."""
-        nodes = [node for node, node_level in enumerate(self.level) if node_level == level]
-        if level == min(self.level) and all(self.place(node) is not None for node in nodes):
+        nodes = [node for node, node_level in enumerate(self.levels) if node_level == level]
+        are_parts_of_text = all(self.span_of(node) is not None for node in nodes)
+        if level == min(self.levels) and are_parts_of_text:
             return "chunks"
         return f"level {level}"
 
-    def place(self, node: int) -> Span | None:
+    def span_of(self, node: int) -> Span | None:
         """The start and end of a node's text in the indexed text; None for a text that was
         written."""
-        if not self.span:
+        if not self.spans:
             return None
-        return self.span[node]
+        return self.spans[node]
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ class CachedGraph:
     problem: str | None = None
 
 
-KnownGraphs = dict[str, CachedGraph]
+GraphsByIndexKey = dict[str, CachedGraph]
 """What was read before, by the key of its index."""
 
 
@@ -115,14 +131,14 @@ def parse_graph(index: object) -> Graph | None:
     and, where the index has "span", the place span[j] in the document.
 
         {"text": ["A b.", "A"], "level": [1, 2], "higher": [1], "lower": [0], "weight": [0.5]}
-            -> Graph(text=("A b.", "A"), level=(1, 2), edges=((1, 0, 0.5),))
+            -> Graph(texts=("A b.", "A"), levels=(1, 2), edges=(Edge(1, 0, 0.5),))
     """
-    if not isinstance(index, Mapping) or not all(name in index for name in _KEYS):
+    if not isinstance(index, Mapping) or not all(name in index for name in _GRAPH_KEYS):
         return None
     higher = np.asarray(index["higher"]).tolist()
     lower = np.asarray(index["lower"]).tolist()
     weights = np.asarray(index["weight"]).tolist()
-    edges = tuple(zip(higher, lower, weights, strict=True))
+    edges = tuple(map(Edge._make, zip(higher, lower, weights, strict=True)))
     spans: list[Span | None] = []
     for span in index.get("span") or ():
         if span is None:
@@ -132,25 +148,27 @@ def parse_graph(index: object) -> Graph | None:
     return Graph(tuple(index["text"]), tuple(index["level"]), edges, tuple(spans))
 
 
-def index_lines(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
-    """The lines of documents.jsonl whose indexes served a record: of each document the newest that
-    was built.
+def indexes_of_record(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
+    """The indexes that served a record, as lines of documents.jsonl: of each document the newest
+    one that was built.
 
-    Where the method read several documents joined into one, the line of that one is among them.
+    Where the method read several documents joined into one, the index of that one is among them.
     """
-    ids = list(record.document_ids)
+    document_ids = list(record.document_ids)
     if is_joined(record.notes):
-        ids.append(joined_id(ids))
+        document_ids.append(joined_id(document_ids))
     lines: dict[str, IndexLine] = {}
     for line in run.index_lines:
-        serves = line.question_id in (None, record.question_id)
-        if line.document_id in ids and serves and not line.failed:
+        serves_question = line.question_id in (None, record.question_id)
+        if line.document_id in document_ids and serves_question and not line.failed:
             lines[line.document_id] = line
     return list(lines.values())
 
 
-def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> GraphResult:
-    """The graph of a record's one index; also adds what was read from the cache to `known`.
+def read_graph(
+    run: StoredRun, record: StoredRecord, graphs_by_key: GraphsByIndexKey
+) -> GraphResult:
+    """The graph of a record's one index; also adds what it reads from the cache to `graphs_by_key`.
 
     A graph that the steps do not fit is a problem. There is neither a graph nor a problem where no
     step has a node, or several indexes served the record.
@@ -158,34 +176,35 @@ def read_graph(run: StoredRun, record: StoredRecord, known: KnownGraphs) -> Grap
     Args:
         run: The run.
         record: The record.
-        known: Key of an index -> its graph, of indexes that were read before.
+        graphs_by_key: Key of an index -> its graph, of indexes that were read before.
     """
-    nodes = [step for step in record.steps if step["node"] is not None]
-    if not nodes:
+    steps_with_node = [step for step in record.steps if step["node"] is not None]
+    if not steps_with_node:
         return GraphResult()
-    lines = index_lines(run, record)
-    if not lines and run.index_lines:
+    indexes = indexes_of_record(run, record)
+    if not indexes and run.index_lines:
         return GraphResult(problem="documents.jsonl names no index of this question.")
-    if len(lines) != 1:
+    if len(indexes) != 1:
         return GraphResult()
-    key = str(lines[0].key)
-    name = lines[0].document_id
-    if key not in known:
-        known[key] = _cached_graph(key)
-    graph = known[key].graph
-    problem = known[key].problem
+    key = str(indexes[0].key)
+    name = indexes[0].document_id
+    if key not in graphs_by_key:
+        graphs_by_key[key] = _read_cached_graph(key)
+    graph = graphs_by_key[key].graph
+    problem = graphs_by_key[key].problem
     if graph is not None:
-        other = mismatch(graph, nodes)
-        if other:
+        mismatch = why_steps_do_not_fit(graph, steps_with_node)
+        if mismatch:
             return GraphResult(
-                problem=f"The index of {name} is not the one that was searched ({other}).", key=key
+                problem=f"The index of {name} is not the one that was searched ({mismatch}).",
+                key=key,
             )
     if problem:
         return GraphResult(problem=f"The index of {name} {problem}.", key=key)
     return GraphResult(graph, key=key)
 
 
-def mismatch(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
+def why_steps_do_not_fit(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
     """Why steps cannot be of this graph, as a part of a sentence: "it has no node 7"; None where
     nothing speaks against it."""
     for step in steps:
@@ -193,19 +212,21 @@ def mismatch(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
         level = step["level"]
         if node is None:
             continue
-        if not 0 <= node < len(graph.text):
+        if not 0 <= node < len(graph.texts):
             return f"it has no node {node}"
-        if level is not None and level != graph.level[node]:
-            return (
-                f"its node {node} is of level {graph.level[node]}, and the search saw level {level}"
-            )
+        if level is not None and level != graph.levels[node]:
+            return f"its node {node} is of level {graph.levels[node]}, and the search saw level {level}"
         shown = step.get("shown") or {}
-        if shown.get("kind") == "generated" and shown["text"] and shown["text"] != graph.text[node]:
+        if (
+            shown.get("kind") == "generated"
+            and shown["text"]
+            and shown["text"] != graph.texts[node]
+        ):
             return f"its node {node} has another text"
     return None
 
 
-def _cached_graph(key: str) -> CachedGraph:
+def _read_cached_graph(key: str) -> CachedGraph:
     """Read the graph of the index with this key from the cache; what goes wrong becomes `problem`.
 
     The key is unique, so all folders of the cache are looked through for it.

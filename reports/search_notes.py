@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.storage.record_columns import RecordColumns, SearchSummary
 from harness.storage.run_folder import StoredRun
 
-_CUT = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
+_CUT_SUMMARIES_NOTE = re.compile(r"(\d+) of \d+ summaries were cut at (\d+) tokens")
 """In the note of a search's start, as graph construction writes it (methods/pecan/build.py)."""
 
 
@@ -20,13 +21,28 @@ def search_notes(columns: RecordColumns) -> list[str]:
     summaries; [] where there are none of these.
     """
     counts = _SearchCounts()
-    cuts_by_documents: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for place in np.flatnonzero(columns.answered).tolist():
-        search = columns.searches.of_record(place)
+    cuts_by_documents: dict[tuple[str, ...], list[_CutSummaries]] = {}
+    for position in np.flatnonzero(columns.answered).tolist():
+        search = columns.searches.of_record(position)
         if search is not None:
             counts.add(search)
-            cuts_by_documents[columns.documents.of_record(place)] = _CUT.findall(search.notes)
-    return [*counts.sentences(), *_cut_summaries(cuts_by_documents)]
+            documents = columns.documents.of_record(position)
+            cuts_by_documents[documents] = _parse_cut_summaries(search.notes)
+    return [*counts.sentences(), *_cut_summaries_note(cuts_by_documents)]
+
+
+class _CutSummaries(NamedTuple):
+    """Summaries of an index that graph construction cut at one number of tokens."""
+
+    number: int
+    tokens: int
+
+
+def _parse_cut_summaries(notes: str) -> list[_CutSummaries]:
+    """The cut summaries that the notes of a search tell of: "3 of 40 summaries were cut at 512
+    tokens" -> [_CutSummaries(3, 512)]."""
+    matches = _CUT_SUMMARIES_NOTE.findall(notes)
+    return [_CutSummaries(int(number), int(tokens)) for number, tokens in matches]
 
 
 @dataclass
@@ -61,19 +77,23 @@ class _SearchCounts:
     def sentences(self) -> list[str]:
         """A sentence for each of these that happened: every node visited, ties, questions
         routed."""
-        found = []
+        sentences = []
         if self.exhausted:
-            part = _share(self.exhausted, self.searches, "searches")
-            found.append(f"{part} visited every node")
+            searches = _part_in_words(self.exhausted, self.searches, "searches")
+            sentences.append(f"{searches} visited every node")
         if self.ties:
-            found.append(f"{_share(self.ties, self.probes, 'probes')} are ties: P(Yes) is 0.5")
+            sentences.append(
+                f"{_part_in_words(self.ties, self.probes, 'probes')} are ties: P(Yes) is 0.5"
+            )
         if self.routed:
-            part = _share(self.declined, self.routed, "questions")
-            found.append(f"{part} were declined at first and answered from the whole document")
-        return found
+            searches = _part_in_words(self.declined, self.routed, "questions")
+            sentences.append(
+                f"{searches} were declined at first and answered from the whole document"
+            )
+        return sentences
 
 
-def _share(count: int, total: int, noun: str) -> str:
+def _part_in_words(count: int, total: int, noun: str) -> str:
     """A part of a whole in a sentence: "3 of 12 searches (25 %)".
 
     Args:
@@ -84,38 +104,39 @@ def _share(count: int, total: int, noun: str) -> str:
     return f"{count} of {total} {noun} ({100 * count / total:.0f} %)"
 
 
-def _cut_summaries(
-    cuts_by_documents: Mapping[tuple[str, ...], Sequence[tuple[str, str]]],
+def _cut_summaries_note(
+    cuts_by_documents: Mapping[tuple[str, ...], Sequence[_CutSummaries]],
 ) -> list[str]:
     """One sentence on the summaries that graph construction cut; [] where it cut none.
 
     Args:
-        cuts_by_documents: Documents of an index -> what was cut in it, as pairs (number of cut
-            summaries, tokens they were cut at), both in digits.
+        cuts_by_documents: Documents of an index -> its summaries that were cut.
     """
-    summaries = 0
+    n_summaries = 0
     n_indexes = 0
     limits = set()
     for cuts in cuts_by_documents.values():
         n_indexes += bool(cuts)
-        for count, limit in cuts:
-            summaries += int(count)
-            limits.add(limit)
-    if not summaries:
+        for cut in cuts:
+            n_summaries += cut.number
+            limits.add(str(cut.tokens))
+    if not n_summaries:
         return []
-    place = f"in {n_indexes} of {len(cuts_by_documents)} indexes"
-    cut = f"{summaries} summaries, {place}, were cut at {', '.join(sorted(limits))} tokens"
-    return [f"{cut}; an unfinished last point is dropped where there are others"]
+    indexes = f"in {n_indexes} of {len(cuts_by_documents)} indexes"
+    summaries = (
+        f"{n_summaries} summaries, {indexes}, were cut at {', '.join(sorted(limits))} tokens"
+    )
+    return [f"{summaries}; an unfinished last point is dropped where there are others"]
 
 
-def declined(columns: RecordColumns) -> int:
+def count_declined(columns: RecordColumns) -> int:
     """Number of questions whose first request was declined, so that a second one read the whole
     document."""
     return columns.searches.count(lambda search: search is not None and search.is_declined)
 
 
 @dataclass(frozen=True)
-class _Visited:
+class _VisitedNodes:
     """The nodes that the searches of a run visited; equal for runs that visited the same.
 
     Attributes:
@@ -139,27 +160,32 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
     Returns:
         [sentence] for each run; [] where no other run visited the same nodes.
     """
-    visited = list(map(_visited, runs))
+    nodes_by_run = list(map(_visited_nodes, runs))
     notes: list[list[str]] = []
-    for own in visited:
-        alike = []
-        for label, other in zip(labels, visited, strict=True):
-            if own is not None and other == own:
-                alike.append(label)
-        if len(alike) > 1:
-            notes.append([f"{', '.join(alike)} visited the same nodes in every question"])
+    for visited in nodes_by_run:
+        labels_with_same_nodes = []
+        for label, other_visited in zip(labels, nodes_by_run, strict=True):
+            if visited is not None and other_visited == visited:
+                labels_with_same_nodes.append(label)
+        if len(labels_with_same_nodes) > 1:
+            notes.append(
+                [f"{', '.join(labels_with_same_nodes)} visited the same nodes in every question"]
+            )
         else:
             notes.append([])
     return notes
 
 
-def _visited(run: StoredRun) -> _Visited | None:
+def _visited_nodes(run: StoredRun) -> _VisitedNodes | None:
     """The nodes that the searches of a run visited; None where they visited no node at all."""
     columns = run.columns
-    if not columns.searches.count(lambda search: search is not None and search.nodes):
+    n_searches_with_nodes = columns.searches.count(
+        lambda search: search is not None and search.nodes
+    )
+    if not n_searches_with_nodes:
         return None
     nodes: dict[str, str] = {}
     for question_id, search in zip(columns.ids, columns.searches.by_record(), strict=True):
         if search is not None:
             nodes[question_id] = search.nodes
-    return _Visited(run.config.dataset.name, len(columns), nodes)
+    return _VisitedNodes(run.config.dataset.name, len(columns), nodes)

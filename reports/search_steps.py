@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from harness.storage.records import StoredPiece, StoredStep
 from reports.costs import TERA, step_flops
-from reports.search_graph import Graph
+from reports.search_graph import Edge, Graph
 
-STUDY = "study"
+STUDY_ACTION = "study"
 """The action of a step that only a recording took, after the stop of the search."""
-LATER = "what a later stop would have seen"
+LATER_STEPS_HEADING = "what a later stop would have seen"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class SearchStep:
     def is_later(self) -> bool:
         """Whether the step was taken after the stop of the search, to record what a later stop
         would see."""
-        return self.action == STUDY
+        return self.action == STUDY_ACTION
 
     def tflops(self, convention: str) -> float | None:
         """TFLOPs (1e12 FLOPs) of the question up to this step; None where that is not known."""
@@ -106,19 +106,19 @@ def search_steps(stored: Sequence[StoredStep], graph: Graph | None = None) -> li
         stored: The steps as the record holds them.
         graph: The graph that was searched; None where there is none at hand.
     """
-    predecessors = _predecessors(graph)
+    edges_from_above = _edges_from_above(graph)
     first_shown: dict[int, int] = {}
     steps = []
     for number, step in enumerate(stored):
         node = step["node"]
         arrival = None
         if node is not None:
-            arrival = _arrival(predecessors.get(node, ()), first_shown)
+            arrival = _arrival_at_node(edges_from_above.get(node, ()), first_shown)
             first_shown.setdefault(node, number)
         if arrival is None:
             steps.append(SearchStep(number, step))
         else:
-            steps.append(SearchStep(number, step, arrival.parent, arrival.edge))
+            steps.append(SearchStep(number, step, arrival.step, arrival.weight))
     return steps
 
 
@@ -126,45 +126,44 @@ def search_steps(stored: Sequence[StoredStep], graph: Graph | None = None) -> li
 class _Arrival:
     """How a search came to a node: from which step, over an edge of which weight."""
 
-    parent: int
-    edge: float
+    step: int
+    weight: float
 
 
-def _predecessors(graph: Graph | None) -> dict[int, list[tuple[int, float]]]:
-    """Node -> (predecessor, weight of the edge) of each of its edges from a higher node, with
-    weights above 0; {} without a graph."""
-    found: dict[int, list[tuple[int, float]]] = {}
+def _edges_from_above(graph: Graph | None) -> dict[int, list[Edge]]:
+    """Node -> its edges from higher nodes with a weight above 0; {} without a graph."""
+    edges_by_lower_node: dict[int, list[Edge]] = {}
     if graph is None:
-        return found
-    for higher, lower, weight in graph.edges:
-        if weight > 0:
-            found.setdefault(lower, []).append((higher, weight))
-    return found
+        return edges_by_lower_node
+    for edge in graph.edges:
+        if edge.weight > 0:
+            edges_by_lower_node.setdefault(edge.lower, []).append(edge)
+    return edges_by_lower_node
 
 
-def _arrival(
-    predecessors: Sequence[tuple[int, float]], first_shown: Mapping[int, int]
+def _arrival_at_node(
+    edges_from_above: Sequence[Edge], first_shown: Mapping[int, int]
 ) -> _Arrival | None:
     """Find how a search came to a node: over the heaviest edge from a node that it had shown.
 
     Of edges with equal weights, the one from the earliest step is taken.
 
     Args:
-        predecessors: (node, weight of its edge to the node in question).
+        edges_from_above: The edges to the node from higher ones.
         first_shown: Node -> number of the step that showed it first.
 
     Returns:
-        The step and the weight; None where no predecessor was shown.
+        The step and the weight; None where none of the higher nodes was shown.
     """
     best: _Arrival | None = None
-    for node, weight in predecessors:
-        if node not in first_shown:
+    for edge in edges_from_above:
+        if edge.higher not in first_shown:
             continue
-        step = first_shown[node]
-        is_heavier = best is None or weight > best.edge
-        is_earlier = best is not None and weight == best.edge and step < best.parent
+        step = first_shown[edge.higher]
+        is_heavier = best is None or edge.weight > best.weight
+        is_earlier = best is not None and edge.weight == best.weight and step < best.step
         if is_heavier or is_earlier:
-            best = _Arrival(step, weight)
+            best = _Arrival(step, edge.weight)
     return best
 
 
@@ -186,16 +185,16 @@ def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:
             roots.append(step)
     # No recursion: a chain may have 1,000 nodes.
     ordered: list[tuple[str, SearchStep]] = []
-    # (branch of the step, start of its children's branches, step); the next one stands last.
-    waiting = [("", "", step) for step in reversed(roots)]
-    while waiting:
-        branch, indent, step = waiting.pop()
+    # (branch of the step, indent of its children's branches, step); the next step stands last.
+    stack = [("", "", step) for step in reversed(roots)]
+    while stack:
+        branch, indent, step = stack.pop()
         ordered.append((branch, step))
         own_children = children.get(step.number, [])
         for child in reversed(own_children):
             is_last_child = child is own_children[-1]
             if is_last_child:
-                waiting.append((f"{indent}└─ ", f"{indent}   ", child))
+                stack.append((f"{indent}└─ ", f"{indent}   ", child))
             else:
-                waiting.append((f"{indent}├─ ", f"{indent}│  ", child))
+                stack.append((f"{indent}├─ ", f"{indent}│  ", child))
     return ordered

@@ -17,7 +17,7 @@ class Section:
         title: What all rows share: "musique · llama-8b".
         frame: The rows.
         gaps: Scores that are shown even without any value; other columns without one are left out.
-        names: Heads that are names, of data sets: they are written as they are.
+        unchanged_headings: Heads that are names, of data sets: they are written as they are.
         named_columns: The columns that the user named; None where that is not known. A table for a
             paper leaves counts of failures and notes out unless they were named.
     """
@@ -25,5 +25,5 @@ class Section:
     title: str
     frame: pd.DataFrame
     gaps: Collection[str] = ()
-    names: Collection[str] = ()
+    unchanged_headings: Collection[str] = ()
     named_columns: Collection[str] | None = None

@@ -1,7 +1,7 @@
 """In which settings runs of one method differ: their labels in tables, and the columns of a sweep.
 
     name_runs(runs)   -> [RunNames("bm25 k=3", "bm25", {"method.k": 3}), ...]
-    labels(runs)      -> ["bm25 k=3", "bm25 k=1", "full-context"]
+    run_labels(runs)      -> ["bm25 k=3", "bm25 k=1", "full-context"]
 
 Runs of one method, profile and model are compared. A label names the values that the user set and
 in which two of them differ. Where that is not enough, it names every value in which they differ,
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_PARTS = ("method", "dataset", "model", "roles", "encoder", "reranker", "seed")
+_CONFIG_PARTS = ("method", "dataset", "model", "roles", "encoder", "reranker", "seed")
 """Parts of a configuration that may change an answer."""
 # Keys of them that change no answer, or are columns of their own.
-_LEFT_OUT = re.compile(
+_IGNORED_KEYS = re.compile(
     r"(method|dataset|model)\.name|method\.(implementation|mark|encoder|reranker)"
     r"|dataset\.(scorers|data|licence|citation|keep_texts)"
     r"|(.+\.)?(batch_size|device|device_map|prefill_chunk|memory_fraction|embedded|small"
     r"|offers\..*|timeout|retries|price|price\..*)"
 )
-_BY_A_PRESET = ("configs/", "$", "profile ")
+_PRESET_ORIGINS = ("configs/", "$", "profile ")
 """How the origins of values start that no user set."""
-_COUNTED = re.compile(r"(\d+) settings")
+_COUNT_OF_SETTINGS = re.compile(r"(\d+) settings")
 """The part of a mark that stands for settings which are too many to name: "7 settings"."""
-_LONGEST_VALUE = 24
+_MAX_VALUE_CHARACTERS = 24
 NOT_RECORDED = "not recorded"
 
 
@@ -69,10 +69,12 @@ class RunNames:
 
     def with_date(self, run: StoredRun) -> RunNames:
         """The names with the start and hash of a run in brackets at the end of label and base."""
-        return replace(self, label=with_date(self.label, run), base=with_date(self.base, run))
+        return replace(
+            self, label=label_with_date(self.label, run), base=label_with_date(self.base, run)
+        )
 
 
-def labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
+def run_labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
     """The label of each run: the name of its method in tables, with what tells it from others.
 
     Args:
@@ -90,30 +92,31 @@ def name_runs(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[
         ignored: Settings that need not tell runs apart, "method.t_n"; runs that differ in no other
             setting then have one label.
     """
-    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, run in enumerate(runs):
+    positions_by_group: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for position, run in enumerate(runs):
         method = run.config.method.name
         model = run.config.model.name
-        groups[method, *_profile(run), model].append(place)
+        positions_by_group[method, *_profile_parts(run), model].append(position)
     names: dict[int, RunNames] = {}
-    for places in groups.values():
-        named = _GroupNames([runs[place] for place in places], ignored).names()
-        names.update(zip(places, named, strict=True))  # place in `runs` -> names
-    return [names[place] for place in range(len(runs))]
+    for positions in positions_by_group.values():
+        names_of_group = _GroupNaming([runs[position] for position in positions], ignored).names()
+        names.update(zip(positions, names_of_group, strict=True))  # place in `runs` -> names
+    return [names[position] for position in range(len(runs))]
 
 
-def _profile(run: StoredRun) -> list[str]:
+def _profile_parts(run: StoredRun) -> list[str]:
     """The parts of a method's mark that name no settings or prompts: ["pocket"] of "pocket,
     k=3"."""
-    found = []
+    profile_parts = []
     for part in _mark_parts(run):
-        if _COUNTED.fullmatch(part) or "=" in part or part.startswith("prompt "):
-            continue
-        found.append(part)
-    return found
+        names_settings = "=" in part or _COUNT_OF_SETTINGS.fullmatch(part) is not None
+        names_prompt = part.startswith("prompt ")
+        if not names_settings and not names_prompt:
+            profile_parts.append(part)
+    return profile_parts
 
 
-def with_date(label: str, run: StoredRun) -> str:
+def label_with_date(label: str, run: StoredRun) -> str:
     """The label with start and hash of the run: "bm25 (2025-01-31 12:30, 0a1b2c3d)".
 
     The results folder is named too where two folders have a run of this name.
@@ -122,27 +125,28 @@ def with_date(label: str, run: StoredRun) -> str:
     words = [started, run.path.name.rpartition("--")[2]]
     if run.name != run.path.name:
         words.append(str(run.path.parent.parent))
-    return f"{label} ({', '.join(filter(None, words))})"
+    known_words = [word for word in words if word]
+    return f"{label} ({', '.join(known_words)})"
 
 
 def distinct_labels(
-    labels: Sequence[str], runs: Sequence[StoredRun], places: Sequence[Hashable]
+    labels: Sequence[str], runs: Sequence[StoredRun], positions: Sequence[Hashable]
 ) -> list[str]:
     """The labels, with start and hash where another run has the same label at the same place.
 
     Args:
         labels: One a run.
         runs: The runs.
-        places: Where each run stands: the name of a table, a point of a line.
+        positions: Where each run stands: the name of a table, a point of a line.
     """
-    keys = list(zip(labels, places, strict=True))
-    found = []
-    for key, run in zip(keys, runs, strict=True):
-        label = key[0]
-        if keys.count(key) > 1:
-            label = with_date(label, run)
-        found.append(label)
-    return found
+    labels_and_positions = list(zip(labels, positions, strict=True))
+    distinct = []
+    for label_and_position, run in zip(labels_and_positions, runs, strict=True):
+        label = label_and_position[0]
+        if labels_and_positions.count(label_and_position) > 1:
+            label = label_with_date(label, run)
+        distinct.append(label)
+    return distinct
 
 
 def setting_values(run: StoredRun) -> dict[str, object]:
@@ -153,38 +157,38 @@ def setting_values(run: StoredRun) -> dict[str, object]:
     Those that change no answer, such as prices, are left out.
     """
     values: dict[str, object] = {"model": run.config.model.name}
-    for path, value in _flat_config(run).items():
-        if not _LEFT_OUT.fullmatch(path):
+    for path, value in _flat_settings(run).items():
+        if not _IGNORED_KEYS.fullmatch(path):
             values[_set_key(path)] = value
     return values
 
 
-def _flat_config(run: StoredRun) -> dict[str, object]:
+def _flat_settings(run: StoredRun) -> dict[str, object]:
     """The settings in the parts of a run's configuration that may change an answer.
 
     -> {"method.name": "bm25", "method.params.k": 5, "seed": 0, ...}
     """
     config = run.config.to_json()
     parts = {}
-    for part in _PARTS:
+    for part in _CONFIG_PARTS:
         if config.get(part) is not None:
             parts[part] = config[part]
     return flatten(parts)
 
 
-def settings(frame: pd.DataFrame) -> list[str]:
+def setting_columns(frame: pd.DataFrame) -> list[str]:
     """The names of the columns that hold settings, in their order: ["method.k", "seed"]."""
     return list(filter(is_setting, map(str, frame.columns)))
 
 
-def as_printed(name: str, known: Collection[str]) -> str:
+def full_column_name(name: str, known_columns: Collection[str]) -> str:
     """The column that a head of a table means: "k" is "method.k" where no column is called k.
 
     Args:
         name: The head, or a column's full name.
-        known: The full names of all columns.
+        known_columns: The full names of all columns.
     """
-    if name not in known and f"method.{name}" in known:
+    if name not in known_columns and f"method.{name}" in known_columns:
         return f"method.{name}"
     return name
 
@@ -195,7 +199,7 @@ def is_setting(column: str) -> bool:
     if column == "seed":
         return True
     head, dot, _ = column.partition(".")
-    return bool(dot) and ":" not in column and head in _PARTS
+    return bool(dot) and ":" not in column and head in _CONFIG_PARTS
 
 
 def is_number(value: object) -> TypeIs[float]:
@@ -204,17 +208,17 @@ def is_number(value: object) -> TypeIs[float]:
 
 
 @dataclass(eq=False)
-class _Member:
+class _NamedRun:
     """A run of a group that is being named.
 
     Args:
-        place: Its place in the group.
+        position: Its place in the group.
         run: The run.
         values: Setting ("method.params.k") -> value, of all that may change an answer.
         names: Its names so far.
     """
 
-    place: int
+    position: int
     run: StoredRun
     values: Mapping[str, object]
     names: RunNames = RunNames("", "")
@@ -225,7 +229,7 @@ class _Member:
         return self.run.config.dataset.name
 
 
-class _GroupNames:
+class _GroupNaming:
     """Names the runs of one method, profile and model, in their order.
 
     Each step tells runs apart that the steps before it left alike.
@@ -239,17 +243,17 @@ class _GroupNames:
             ignored: Settings that need not tell runs apart.
         """
         self._ignored = ignored
-        self._members: list[_Member] = []
-        for place, run in enumerate(runs):
-            self._members.append(_Member(place, run, _answer_settings(run, ignored)))
+        self._named_runs: list[_NamedRun] = []
+        for position, run in enumerate(runs):
+            self._named_runs.append(_NamedRun(position, run, _settings_for_answers(run, ignored)))
 
     def names(self) -> list[RunNames]:
         """The names of all runs, in their order."""
         self._name_by_settings()
-        self._add_own_code()
+        self._add_hashes_of_own_code()
         self._add_versions()
         self._add_dates()
-        return [member.names for member in self._members]
+        return [named_run.names for named_run in self._named_runs]
 
     def _name_by_settings(self) -> None:
         """Set the names of all runs by settings.
@@ -257,63 +261,69 @@ class _GroupNames:
         A label names the settings that the user set and that vary; where two runs would have one
         label, all that vary.
         """
-        varying = self._varying_settings()
-        by_user: set[str] = set()
-        for member in self._members:
-            by_user |= user_settings(member.run)
-        swept = [key for key in varying if key in by_user]
-        for member in self._members:
-            in_label = user_settings(member.run).intersection(varying)
-            member.names = _name_run(member, in_label, swept, self._ignored)
-        for member in _same_labels(self._members):
-            member.names = _name_run(member, set(varying), varying, self._ignored)
+        varying_keys = self._varying_settings()
+        user_keys: set[str] = set()
+        for named_run in self._named_runs:
+            user_keys |= user_settings(named_run.run)
+        varying_user_keys = [key for key in varying_keys if key in user_keys]
+        for named_run in self._named_runs:
+            label_keys = user_settings(named_run.run).intersection(varying_keys)
+            named_run.names = _names_of_run(named_run, label_keys, varying_user_keys, self._ignored)
+        for named_run in _runs_with_shared_label(self._named_runs):
+            named_run.names = _names_of_run(
+                named_run, set(varying_keys), varying_keys, self._ignored
+            )
 
     def _varying_settings(self) -> list[str]:
         """The settings in which two runs of one data set differ: ["method.params.k"]."""
         all_keys: dict[str, None] = {}
         datasets = set()
-        for member in self._members:
-            all_keys.update(dict.fromkeys(member.values))
-            datasets.add(member.dataset)
+        for named_run in self._named_runs:
+            all_keys.update(dict.fromkeys(named_run.values))
+            datasets.add(named_run.dataset)
         varying = []
         for key in all_keys:
-            found = set()
-            for member in self._members:
-                found.add((member.dataset, canonical_json(member.values.get(key))))
-            if len(found) > len(datasets):
+            values_by_dataset = set()
+            for named_run in self._named_runs:
+                values_by_dataset.add(
+                    (named_run.dataset, canonical_json(named_run.values.get(key)))
+                )
+            if len(values_by_dataset) > len(datasets):
                 varying.append(key)
         return varying
 
-    def _add_own_code(self) -> None:
+    def _add_hashes_of_own_code(self) -> None:
         """Add the hash of the user's own code and a date to the names, in data sets whose runs
         differ in this code."""
-        by_dataset: dict[str, list[_Member]] = defaultdict(list)
-        for member in self._members:
-            by_dataset[member.dataset].append(member)
+        by_dataset: dict[str, list[_NamedRun]] = defaultdict(list)
+        for named_run in self._named_runs:
+            by_dataset[named_run.dataset].append(named_run)
         for group in by_dataset.values():
-            if len({code_hash(member.run) for member in group}) == 1:
+            if len({own_code_hash(named_run.run) for named_run in group}) == 1:
                 continue
-            for member in group:
-                words = [f"code {code_hash(member.run)}"]
-                started = str(member.run.manifest.started or "")[:10]
+            for named_run in group:
+                words = [f"code {own_code_hash(named_run.run)}"]
+                started = str(named_run.run.manifest.started or "")[:10]
                 if started:
                     words.append(started)
-                member.names = member.names.with_words(", ".join(words))
+                named_run.names = named_run.names.with_words(", ".join(words))
 
     def _add_versions(self) -> None:
         """Add to the names of runs that look alike the versions in which they differ: of rows,
         weights, checkout and packages."""
-        for alike in _alike(self._members):
-            versions_of_runs = [self._versions_of(member.run) for member in alike]
+        for look_alikes in _groups_that_look_alike(self._named_runs):
+            versions_of_runs = [
+                self._versions_outside_ignored(named_run.run) for named_run in look_alikes
+            ]
             differing = _differing_keys(versions_of_runs)
             if not differing:
                 continue
-            for member, versions in zip(alike, versions_of_runs, strict=True):
+            for named_run, versions in zip(look_alikes, versions_of_runs, strict=True):
                 words = [f"{key} {versions.get(key, NOT_RECORDED)}" for key in differing]
-                member.names = member.names.with_words(", ".join(words))
+                named_run.names = named_run.names.with_words(", ".join(words))
 
-    def _versions_of(self, run: StoredRun) -> dict[str, str]:
-        """What made a run, as in `made_with`, without what the ignored settings change.
+    def _versions_outside_ignored(self, run: StoredRun) -> dict[str, str]:
+        """What made a run, as in `run_versions`, without what the ignored settings change.
 
         An ignored setting of the data set changes the rows, one of a model the weights.
         """
@@ -323,12 +333,12 @@ class _GroupNames:
                 changed_by_ignored.add("rows")
             elif not key.startswith("method."):
                 changed_by_ignored.add("weights")
-        kept = {}
-        for key, version in made_with(run).items():
+        unaffected_versions = {}
+        for key, version in run_versions(run).items():
             kind = key.split()[0]  # "weights" of "weights of llama-8b"
             if kind not in changed_by_ignored:
-                kept[key] = version
-        return kept
+                unaffected_versions[key] = version
+        return unaffected_versions
 
     def _add_dates(self) -> None:
         """Add start and hash to the names of runs that still look alike.
@@ -336,54 +346,55 @@ class _GroupNames:
         Runs that may be one line of a figure get those of the first of them; nothing is added where
         all runs may be one line.
         """
-        for alike in _alike(self._members):
-            lines: dict[str, list[_Member]] = defaultdict(list)
-            for member in alike:
-                lines[self._line_key(member)].append(member)
-            if len(lines) == 1:
+        for look_alikes in _groups_that_look_alike(self._named_runs):
+            runs_by_line: dict[str, list[_NamedRun]] = defaultdict(list)
+            for named_run in look_alikes:
+                runs_by_line[self._line_key(named_run)].append(named_run)
+            if len(runs_by_line) == 1:
                 continue
-            for line in lines.values():
-                for member in line:
-                    member.names = member.names.with_date(line[0].run)
+            for runs_of_line in runs_by_line.values():
+                for named_run in runs_of_line:
+                    named_run.names = named_run.names.with_date(runs_of_line[0].run)
 
-    def _line_key(self, member: _Member) -> str:
+    def _line_key(self, named_run: _NamedRun) -> str:
         """A key that is equal for runs which may be one line of a figure.
 
         These have the same settings and models, and the same questions unless settings of the data
         set are ignored; without ignored settings each run has a key of its own.
         """
         if not self._ignored:
-            return str(member.place)
-        run = member.run
-        ids: list[str] = []
-        if not any(key.startswith("dataset.") for key in self._ignored):
-            ids = sorted(question_ids(run))
-        made_of = [member.values, run.config.failed, run.manifest.models, ids]
-        return json_sha256(made_of)
+            return str(named_run.position)
+        run = named_run.run
+        question_ids_of_run: list[str] = []
+        ignores_the_dataset = any(key.startswith("dataset.") for key in self._ignored)
+        if not ignores_the_dataset:
+            question_ids_of_run = sorted(question_ids(run))
+        key_values = [named_run.values, run.config.failed, run.manifest.models, question_ids_of_run]
+        return json_sha256(key_values)
 
 
-def _differing_keys(tables: Sequence[Mapping[str, str]]) -> list[str]:
+def _differing_keys(versions_of_runs: Sequence[Mapping[str, str]]) -> list[str]:
     """The keys whose values are not the same in all tables, or that some table lacks."""
-    found: dict[str, set[str | None]] = {}
-    for table in tables:
-        for key in table:
-            found.setdefault(key, set())
-    for key, values in found.items():
-        values.update(table.get(key) for table in tables)
-    return [key for key, values in found.items() if len(values) > 1]
+    values_by_key: dict[str, set[str | None]] = {}
+    for versions in versions_of_runs:
+        for key in versions:
+            values_by_key.setdefault(key, set())
+    for key, values in values_by_key.items():
+        values.update(versions.get(key) for versions in versions_of_runs)
+    return [key for key, values in values_by_key.items() if len(values) > 1]
 
 
 def user_settings(run: StoredRun) -> set[str]:
     """The settings that the user set, by themselves or in a file of their own:
     {"method.params.k"}."""
-    found = set()
+    keys = set()
     for key, origin in run.origins.items():
-        if origin != "default" and not origin.startswith(_BY_A_PRESET):
-            found.add(key)
-    return found
+        if origin != "default" and not origin.startswith(_PRESET_ORIGINS):
+            keys.add(key)
+    return keys
 
 
-def code_hash(run: StoredRun) -> str:
+def own_code_hash(run: StoredRun) -> str:
     """Seven digits of the hash of the user's own code; "not recorded" where the run used none, or
     is an older one."""
     code = run.manifest.code
@@ -392,30 +403,32 @@ def code_hash(run: StoredRun) -> str:
     return json_sha256(code)[:7]
 
 
-def made_with(run: StoredRun) -> dict[str, str]:
+def run_versions(run: StoredRun) -> dict[str, str]:
     """What made the run, as far as it is recorded.
 
     -> {"rows": "0a1b2c3", "commit": "4d5e6f7, changed", "weights of llama-8b": "8a9b0c1",
         "numpy": "2.1.0"}
     """
     manifest = run.manifest
-    made = {}
-    rows = manifest.dataset.fingerprint
-    if rows:
-        made["rows"] = str(rows)[:7]
+    versions = {}
+    rows_hash = manifest.dataset.fingerprint
+    if rows_hash:
+        versions["rows"] = str(rows_hash)[:7]
     git = manifest.git or GitState()
     if git.commit:
-        made["commit"] = git.commit[:7]
+        versions["commit"] = git.commit[:7]
         if git.dirty:
-            made["commit"] += ", changed"
+            versions["commit"] += ", changed"
     for role, identity in manifest.models.items():
         weights = identity.get("weights")
         if weights:
-            parts = [weights, identity.get("query_weights"), identity.get("quantised")]
-            made[f"weights of {_model_of_role(run, role).name}"] = json_sha256(parts)[:7]
+            weight_hashes = [weights, identity.get("query_weights"), identity.get("quantised")]
+            versions[f"weights of {_model_of_role(run, role).name}"] = json_sha256(weight_hashes)[
+                :7
+            ]
     for name, version in manifest.packages.items():
-        made[str(name)] = str(version)
-    return made
+        versions[str(name)] = str(version)
+    return versions
 
 
 def _model_of_role(run: StoredRun, role: str) -> StoredModel | StoredEncoder:
@@ -424,89 +437,95 @@ def _model_of_role(run: StoredRun, role: str) -> StoredModel | StoredEncoder:
     return run.config.encoder_of(role) or run.config.model_of(role)
 
 
-def only_in_seed(runs: Sequence[StoredRun]) -> list[str | None]:
+def notes_on_seeds(runs: Sequence[StoredRun]) -> list[str | None]:
     """For each run, a sentence where other runs differ from it in the seed alone; None elsewhere.
 
     The sentence says that the best of these runs is no fair measure.
     """
-    seeds: dict[str, set[int]] = defaultdict(set)
-    keys = []
+    seeds_by_settings: dict[str, set[int]] = defaultdict(set)
+    settings_keys = []
     for run in runs:
-        values = _answer_settings(run, ())
+        values = _settings_for_answers(run, ())
         key = canonical_json({**values, "dataset": run.config.dataset.name, "seed": 0})
-        keys.append(key)
-        seeds[key].add(run.config.seed)
+        settings_keys.append(key)
+        seeds_by_settings[key].add(run.config.seed)
     sentences: dict[str, str] = {}
-    for key, own in seeds.items():
-        if len(own) > 1:
-            listed = ", ".join(map(str, sorted(own)))
+    for key, seeds in seeds_by_settings.items():
+        if len(seeds) > 1:
+            seeds_in_words = ", ".join(map(str, sorted(seeds)))
             sentences[key] = (
-                f"one of {len(own)} runs that differ only in the seed ({listed}): report all of "
-                "them, not the best"
+                f"one of {len(seeds)} runs that differ only in the seed ({seeds_in_words}): "
+                "report all of them, not the best"
             )
-    return [sentences.get(key) for key in keys]
+    return [sentences.get(key) for key in settings_keys]
 
 
-def _alike(members: Sequence[_Member]) -> list[list[_Member]]:
+def _groups_that_look_alike(named_runs: Sequence[_NamedRun]) -> list[list[_NamedRun]]:
     """Groups of runs that look alike in a table of one data set.
 
     They have one base and equal settings; the last group is of all others whose label is not their
     own.
     """
-    by_look: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
-    for member in members:
-        names = member.names
-        by_look[member.dataset, names.base, canonical_json(names.values)].append(member)
-    groups = [group for group in by_look.values() if len(group) > 1]
-    grouped = set(chain.from_iterable(groups))
-    ungrouped = [member for member in _same_labels(members) if member not in grouped]
+    runs_by_look: dict[tuple[str, ...], list[_NamedRun]] = defaultdict(list)
+    for named_run in named_runs:
+        names = named_run.names
+        runs_by_look[named_run.dataset, names.base, canonical_json(names.values)].append(named_run)
+    groups = [group for group in runs_by_look.values() if len(group) > 1]
+    already_grouped = set(chain.from_iterable(groups))
+    ungrouped = [
+        named_run
+        for named_run in _runs_with_shared_label(named_runs)
+        if named_run not in already_grouped
+    ]
     if ungrouped:
         groups.append(ungrouped)
     return groups
 
 
-def _name_run(
-    member: _Member, in_label: set[str], swept: Sequence[str], ignored: Collection[str]
+def _names_of_run(
+    named_run: _NamedRun, label_keys: set[str], value_keys: Sequence[str], ignored: Collection[str]
 ) -> RunNames:
     """The names of one run among those of its method, profile and model.
 
     Args:
-        member: The run.
-        in_label: The settings that its label names, out of `swept`.
-        swept: The settings that vary, which become `RunNames.values`.
+        named_run: The run.
+        label_keys: The settings that its label names, out of `value_keys`.
+        value_keys: The settings that vary, which become `RunNames.values`.
         ignored: Settings that need not tell runs apart; its mark does not name them either.
     """
-    varying = set(map(_short_key, [*swept, *ignored]))
-    marks = _marks_without(member.run, varying, len(in_label))
-    method = member.run.config.method.name
+    keys_outside_mark = set(map(_key_in_label, [*value_keys, *ignored]))
+    marks = _mark_without_varying_settings(named_run.run, keys_outside_mark, len(label_keys))
+    method = named_run.run.config.method.name
     base = table_label({"name": method, "mark": ", ".join(marks)})
-    words = [base]
-    own_values = {}
-    for key in swept:
-        if key not in member.values:
+    label_parts = [base]
+    values = {}
+    for key in value_keys:
+        if key not in named_run.values:
             continue
-        value = member.values[key]
-        own_values[_set_key(key)] = value
-        if key in in_label:
-            words.append(f"{_short_key(key)}={_short_value(value)}")
-    return RunNames(label=" ".join(words), base=base, values=own_values)
+        value = named_run.values[key]
+        values[_set_key(key)] = value
+        if key in label_keys:
+            label_parts.append(f"{_key_in_label(key)}={_value_in_label(value)}")
+    return RunNames(label=" ".join(label_parts), base=base, values=values)
 
 
-def _same_labels(members: Sequence[_Member]) -> list[_Member]:
+def _runs_with_shared_label(named_runs: Sequence[_NamedRun]) -> list[_NamedRun]:
     """The runs whose label another run of the same data set has too."""
-    by_label: dict[tuple[str, str], list[_Member]] = defaultdict(list)
-    for member in members:
-        by_label[member.dataset, member.names.label].append(member)
-    found = []
-    for member in members:
-        same_label = by_label[member.dataset, member.names.label]
+    runs_by_label: dict[tuple[str, str], list[_NamedRun]] = defaultdict(list)
+    for named_run in named_runs:
+        runs_by_label[named_run.dataset, named_run.names.label].append(named_run)
+    sharing = []
+    for named_run in named_runs:
+        same_label = runs_by_label[named_run.dataset, named_run.names.label]
         if len(same_label) > 1:
-            found.append(member)
-    return found
+            sharing.append(named_run)
+    return sharing
 
 
-def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) -> list[str]:
-    """The parts of a method's mark that its label does not say anyway.
+def _mark_without_varying_settings(
+    run: StoredRun, varying: Collection[str], n_label_settings: int
+) -> list[str]:
+    """The parts of a method's mark that stay in the name of a run.
 
     A mark says how a run's method differs from its preset: "k=3", or "7 settings" where these are
     too many. Settings that vary between the runs have a place of their own in the label, so they
@@ -514,30 +533,30 @@ def _marks_without(run: StoredRun, varying: Collection[str], n_in_label: int) ->
 
     Args:
         run: The run.
-        varying: The settings that vary, as a mark names them: "k".
-        n_in_label: How many settings the label names.
+        varying: The settings that vary, as a mark names them: {"k"}.
+        n_label_settings: The number of settings that the label names.
     """
-    marks = []
-    for mark in _mark_parts(run):
-        setting = mark.partition("=")[0]
+    parts = []
+    for part in _mark_parts(run):
+        setting = part.partition("=")[0]
         if setting in varying:
             continue
-        counted = _COUNTED.fullmatch(mark)
-        if counted and int(counted[1]) <= n_in_label:
+        count_match = _COUNT_OF_SETTINGS.fullmatch(part)
+        if count_match and int(count_match[1]) <= n_label_settings:
             continue
-        marks.append(mark)
-    return marks
+        parts.append(part)
+    return parts
 
 
-def _short_value(value: object) -> str:
+def _value_in_label(value: object) -> str:
     """A value as text of at most 24 characters, cut with "..." where it is longer."""
     text = value_text(value)
-    if len(text) <= _LONGEST_VALUE:
+    if len(text) <= _MAX_VALUE_CHARACTERS:
         return text
-    return f"{text[: _LONGEST_VALUE - 3]}..."
+    return f"{text[: _MAX_VALUE_CHARACTERS - 3]}..."
 
 
-def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, object]:
+def _settings_for_answers(run: StoredRun, ignored: Collection[str]) -> dict[str, object]:
     """The settings of a run that may change an answer, by path: {"method.params.k": 5}.
 
     Left out are numbers that were taken from other runs, and ignored settings.
@@ -546,13 +565,13 @@ def _answer_settings(run: StoredRun, ignored: Collection[str]) -> dict[str, obje
         run: The run.
         ignored: Settings as `--set` names them, "method.k".
     """
-    from_runs = {f"method.params.{name}" for name in run.manifest.amounts}
-    found = {}
-    for key, value in _flat_config(run).items():
-        if _LEFT_OUT.fullmatch(key) or key in from_runs or _set_key(key) in ignored:
-            continue
-        found[key] = value
-    return found
+    keys_from_runs = {f"method.params.{name}" for name in run.manifest.amounts}
+    settings = {}
+    for key, value in _flat_settings(run).items():
+        is_left_out = _set_key(key) in ignored or key in keys_from_runs
+        if not is_left_out and not _IGNORED_KEYS.fullmatch(key):
+            settings[key] = value
+    return settings
 
 
 def _mark_parts(run: StoredRun) -> list[str]:
@@ -570,7 +589,7 @@ def _set_key(path: str) -> str:
     return re.sub(r"^(roles\.\w+|encoder|reranker)\.name$", r"\1", path)
 
 
-def _short_key(path: str) -> str:
+def _key_in_label(path: str) -> str:
     """A setting as labels name it: "method.params.k" -> "k", "dataset.options.tokens" ->
     "dataset.tokens"."""
     return _set_key(path).removeprefix("method.")

@@ -11,14 +11,14 @@ Row = Mapping[str, Cell]
 """Column -> cell, in the order of the columns."""
 
 
-def number_in(cell: Cell) -> float | None:
+def number_or_none(cell: Cell) -> float | None:
     """The number in a cell, which may be NaN; None for texts and for what is not known."""
     if isinstance(cell, int | float):
         return cell
     return None
 
 
-def known_number(cell: Cell) -> float:
+def number_or_raise(cell: Cell) -> float:
     """The number in a cell of a column without gaps.
 
     Raises:

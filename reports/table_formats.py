@@ -34,40 +34,44 @@ from reports import latex
 from reports.cells import Cells, is_missing
 from reports.section import Section
 from reports.table_cell import Cell
-from reports.terminal_text import one_line, terminal_width
+from reports.terminal_text import on_one_line, terminal_width
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 
-_LINE_WIDTH = 150
+_MAX_NOTE_CHARACTERS = 150
 """Characters of a line below a text table."""
-_NOTES = "notes"
-_PAPERS_LEAVE_OUT = ("failed", "texts_cut")
-_FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_NOTES_COLUMN = "notes"
+_COLUMNS_NOT_IN_PAPERS = ("failed", "texts_cut")
+_FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """First characters of cells that a spreadsheet would run as a formula."""
 
 
-def render(frame: pd.DataFrame, form: str = "text", width: int | None = None) -> str:
+def render(
+    frame: pd.DataFrame, table_format: str = "text", terminal_columns: int | None = None
+) -> str:
     """A frame as text, with a newline at the end.
 
     Args:
         frame: The table.
-        form: One of FORMATS.
-        width: Columns of the terminal that text is for; what does not fit stands below, the first
+        table_format: One of FORMATS.
+        terminal_columns: Characters of a line of text; what does not fit stands below, the first
             column beside it.
     """
-    if form == "csv":
+    if table_format == "csv":
         return _as_csv(frame)
-    if form == "json":
+    if table_format == "json":
         return _as_json(frame)
     table = Section("", frame)
-    if form == "latex":
+    if table_format == "latex":
         return _as_latex(table)
-    if form == "markdown":
+    if table_format == "markdown":
         return _as_markdown(table)
-    return _as_text(table, width or math.inf)
+    return _as_text(table, terminal_columns or math.inf)
 
 
-def render_sections(tables: Sequence[Section], form: str = "text", width: int | None = None) -> str:
+def render_sections(
+    tables: Sequence[Section], table_format: str = "text", terminal_columns: int | None = None
+) -> str:
     """Titled tables as text, one below the other.
 
     Notes that hold for every row of every table stand once, below the last one; a table in LaTeX
@@ -75,74 +79,78 @@ def render_sections(tables: Sequence[Section], form: str = "text", width: int | 
 
     Args:
         tables: The tables.
-        form: "text", "markdown" or "latex".
-        width: Columns of the terminal that text is for; None for any number.
+        table_format: "text", "markdown" or "latex".
+        terminal_columns: Characters of a line of text; None for any number.
     """
-    if form == "latex":
+    if table_format == "latex":
         return "\n".join(map(_as_latex, tables))
-    longest = width or math.inf
-    shared = _shared_notes(tables)
-    parts = []
+    max_line = terminal_columns or math.inf
+    shared_notes = _shared_notes(tables)
+    table_texts = []
     for table in tables:
-        if form == "markdown":
+        if table_format == "markdown":
             title = f"### {_markdown_escape(table.title)}\n\n"
-            parts.append(title + _as_markdown(table, shared))
+            table_texts.append(title + _as_markdown(table, shared_notes))
         else:
-            parts.append(one_line(table.title) + "\n" + _as_text(table, longest, shared))
-    if shared:
-        parts.append("\n".join(_shared_lines(shared, form, longest)) + "\n")
-    return "\n".join(parts)
+            table_texts.append(
+                on_one_line(table.title) + "\n" + _as_text(table, max_line, shared_notes)
+            )
+    if shared_notes:
+        table_texts.append(
+            "\n".join(_shared_note_lines(shared_notes, table_format, max_line)) + "\n"
+        )
+    return "\n".join(table_texts)
 
 
 def _shared_notes(tables: Sequence[Section]) -> list[str]:
     """The notes that every row of all tables has; [] for fewer than two tables."""
     if len(tables) < 2:
         return []
-    notes = [Cells(table.frame, table.gaps).common for table in tables]
-    shared = set(notes[0]).intersection(*notes)
-    return [note for note in notes[0] if note in shared]
+    notes_by_table = [Cells(table.frame, table.gaps).common_notes for table in tables]
+    common = set(notes_by_table[0]).intersection(*notes_by_table)
+    return [note for note in notes_by_table[0] if note in common]
 
 
-def _shared_lines(notes: Sequence[str], form: str, longest: float) -> list[str]:
+def _shared_note_lines(notes: Sequence[str], table_format: str, max_line: float) -> list[str]:
     """The notes that all tables share as lines.
 
     Args:
         notes: The notes.
-        form: "text" or "markdown".
-        longest: Most characters of a line of text.
+        table_format: "text" or "markdown".
+        max_line: Most characters of a line of text; infinite for any number.
     """
-    if form == "markdown":
-        return _markdown_notes(map(_markdown_escape, notes))
-    return _text_notes(map(one_line, notes), longest)
+    if table_format == "markdown":
+        return _markdown_note_lines(map(_markdown_escape, notes))
+    return _wrap_notes(map(on_one_line, notes), max_line)
 
 
-def _with_lines_below(lines: Sequence[str], below: Sequence[str]) -> str:
+def _with_notes_below(lines: Sequence[str], notes: Sequence[str]) -> str:
     """The lines of a table, an empty line and those below it as one text; without the empty line
     where none stands below."""
-    if not below:
+    if not notes:
         return "\n".join(lines) + "\n"
-    return "\n".join([*lines, "", *below]) + "\n"
+    return "\n".join([*lines, "", *notes]) + "\n"
 
 
-def _as_text(table: Section, longest_line: float, left_out: Collection[str] = ()) -> str:
+def _as_text(table: Section, max_line: float, shared_notes: Collection[str] = ()) -> str:
     """A plain table with its notes below.
 
     Args:
         table: The table.
-        longest_line: Characters of a line; columns that do not fit stand in a block below, the
+        max_line: Characters of a line; columns that do not fit stand in a block below, the
             first column beside them again.
-        left_out: Notes that are not written below this table.
+        shared_notes: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
     columns = _text_columns(cells)
-    widths = [terminal_width(column[0]) for column in columns]
+    column_widths = [terminal_width(column[0]) for column in columns]
     blocks = []
-    for places in _column_blocks(widths, longest_line):
-        block = [columns[place] for place in places]
+    for column_numbers in _split_into_blocks(column_widths, max_line):
+        block = [columns[column_number] for column_number in column_numbers]
         lines = ["  ".join(cells_of_line).rstrip() for cells_of_line in zip(*block, strict=True)]
         blocks.append("\n".join(lines))
-    below = _text_notes(cells.below(one_line, left_out), longest_line)
-    return _with_lines_below(["\n\n".join(blocks)], below)
+    notes = _wrap_notes(cells.lines_below(on_one_line, shared_notes), max_line)
+    return _with_notes_below(["\n\n".join(blocks)], notes)
 
 
 def _text_columns(cells: Cells) -> list[list[str]]:
@@ -150,19 +158,19 @@ def _text_columns(cells: Cells) -> list[list[str]]:
 
     Numbers stand at the right, texts and numbers with an interval at the left.
     """
-    rows = map(_one_lines, [cells.heads, *cells.rows])
+    rows = map(_cells_on_one_line, [cells.headings, *cells.rows])
     columns = zip(*rows, strict=True)
-    padded = []
-    for column, numeric in zip(columns, cells.numeric, strict=True):
+    padded_columns = []
+    for column, is_numeric in zip(columns, cells.is_numeric, strict=True):
         values = column[1:]
-        to_right = numeric and not _has_interval(values)
-        padded.append(_padded(column, to_right=to_right))
-    return padded
+        align_right = is_numeric and not _has_interval(values)
+        padded_columns.append(_pad_to_one_width(column, align_right=align_right))
+    return padded_columns
 
 
-def _one_lines(cells: Iterable[str]) -> list[str]:
+def _cells_on_one_line(cells: Iterable[str]) -> list[str]:
     """The cells, each on one line."""
-    return list(map(one_line, cells))
+    return list(map(on_one_line, cells))
 
 
 def _has_interval(column: Sequence[str]) -> bool:
@@ -170,47 +178,47 @@ def _has_interval(column: Sequence[str]) -> bool:
     return any("[" in cell for cell in column)
 
 
-def _padded(column: Sequence[str], *, to_right: bool) -> list[str]:
+def _pad_to_one_width(column: Sequence[str], *, align_right: bool) -> list[str]:
     """The cells of a column filled with spaces to one width.
 
     Args:
         column: The cells.
-        to_right: Whether the spaces stand before a cell, so that it ends at the right.
+        align_right: Whether the spaces stand before a cell, so that it ends at the right.
     """
     width = max(map(terminal_width, column))
     padded = []
     for cell in column:
         space = " " * (width - terminal_width(cell))
-        if to_right:
+        if align_right:
             padded.append(space + cell)
         else:
             padded.append(cell + space)
     return padded
 
 
-def _column_blocks(widths: Sequence[int], longest_line: float) -> list[list[int]]:
+def _split_into_blocks(widths: Sequence[int], max_line: float) -> list[list[int]]:
     """The places of the columns in each block that fits a line; every block has column 0.
 
         [8, 10, 10, 10], 32     -> [[0, 1, 2], [0, 3]]
 
     Args:
         widths: The width of each column; two spaces stand between two of them.
-        longest_line: Characters of a line.
+        max_line: Characters of a line.
     """
     blocks = [[0]]
     for column, width in enumerate(widths[1:], 1):
-        used = sum(widths[place] + 2 for place in blocks[-1])
-        if len(blocks[-1]) > 1 and used + width > longest_line:
+        used_characters = sum(widths[number] + 2 for number in blocks[-1])
+        if len(blocks[-1]) > 1 and used_characters + width > max_line:
             blocks.append([0])
         blocks[-1].append(column)
     return blocks
 
 
-def _text_notes(notes: Iterable[str], longest_line: float) -> list[str]:
-    """Notes as lines of at most `longest_line` and at most 150 characters; the second and later
+def _wrap_notes(notes: Iterable[str], max_line: float) -> list[str]:
+    """Notes as lines of at most `max_line` and at most 150 characters; the second and later
     lines of a note are indented."""
     wrapper = textwrap.TextWrapper(
-        int(min(_LINE_WIDTH, longest_line)),
+        int(min(_MAX_NOTE_CHARACTERS, max_line)),
         subsequent_indent="    ",
         break_long_words=False,
         break_on_hyphens=False,
@@ -224,36 +232,40 @@ def _text_notes(notes: Iterable[str], longest_line: float) -> list[str]:
 def _markdown_escape(text: str) -> str:
     """A text of data on one line, escaped so that its characters mean nothing to Markdown or
     HTML."""
-    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = on_one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*|\[\]~$])", r"\\\1", text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
 
 
-def _markdown_notes(notes: Iterable[str]) -> list[str]:
+def _markdown_note_lines(notes: Iterable[str]) -> list[str]:
     """Notes as lines of Markdown; the two spaces at the end of each break the line."""
     return [f"{note}  " for note in notes]  # two spaces break the line
 
 
-def _as_markdown(table: Section, left_out: Collection[str] = ()) -> str:
+def _as_markdown(table: Section, shared_notes: Collection[str] = ()) -> str:
     """A Markdown table with text from data escaped, and its notes below.
 
     Args:
         table: The table.
-        left_out: Notes that are not written below this table.
+        shared_notes: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
-    heads = map(_markdown_escape, cells.heads)
-    lines = [_markdown_row(heads), _markdown_row(map(_markdown_rule, cells.numeric))]
+    column_names = map(_markdown_escape, cells.headings)
+    lines = [_markdown_row(column_names), _markdown_row(map(_markdown_alignment, cells.is_numeric))]
     for row in cells.rows:
         escaped = []
-        for cell, head, numeric in zip(row, cells.heads, cells.numeric, strict=True):
+        for cell, column_name, is_numeric in zip(
+            row, cells.headings, cells.is_numeric, strict=True
+        ):
             # Intervals and marks are written here, not taken from data: their brackets stay
             # readable.
-            if not numeric and head != _NOTES:
+            if not is_numeric and column_name != _NOTES_COLUMN:
                 cell = _markdown_escape(cell)
             escaped.append(cell)
         lines.append(_markdown_row(escaped))
-    return _with_lines_below(lines, _markdown_notes(cells.below(_markdown_escape, left_out)))
+    return _with_notes_below(
+        lines, _markdown_note_lines(cells.lines_below(_markdown_escape, shared_notes))
+    )
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -261,10 +273,10 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _markdown_rule(numeric: bool) -> str:
+def _markdown_alignment(is_numeric: bool) -> str:
     """The cell of the line below the heads: "---:" aligns a column of numbers to the right, "---"
     any other to the left."""
-    if numeric:
+    if is_numeric:
         return "---:"
     return "---"
 
@@ -275,47 +287,51 @@ def _as_latex(table: Section) -> str:
 
     Columns of failed questions, cut texts and notes are left out unless the user named them.
     """
-    named = table.named_columns
-    if named is None:
-        named = (*_PAPERS_LEAVE_OUT, _NOTES)
-    left_out = [name for name in _PAPERS_LEAVE_OUT if name in table.frame and name not in named]
+    named_columns = table.named_columns
+    if named_columns is None:
+        named_columns = (*_COLUMNS_NOT_IN_PAPERS, _NOTES_COLUMN)
+    left_out = [
+        name for name in _COLUMNS_NOT_IN_PAPERS if name in table.frame and name not in named_columns
+    ]
     cells = Cells(table.frame.drop(columns=left_out), table.gaps)
-    notes = _one_lines(cells.footnotes)
+    notes = _cells_on_one_line(cells.footnotes)
     footnotes: list[str] = []
     comments: list[str] = []
-    if _NOTES in named:
+    if _NOTES_COLUMN in named_columns:
         footnotes = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
     else:
         cells.without_footnotes()
         comments = notes
     ranks = cells.ranks()
-    common = list(cells.common)
+    common_notes = list(cells.common_notes)
     if ranks:
-        common += _unranked_notes(table.frame)
-    return latex.table(
+        common_notes += _notes_on_unranked_methods(table.frame)
+    return latex.latex_table(
         latex.PaperTable(
-            title=one_line(table.title),
-            heads=_one_lines(cells.heads),
-            rows=list(map(_one_lines, cells.rows)),
-            numeric=cells.numeric,
+            title=on_one_line(table.title),
+            headings=_cells_on_one_line(cells.headings),
+            rows=list(map(_cells_on_one_line, cells.rows)),
+            is_numeric=cells.is_numeric,
             ranks=ranks,
-            common_notes=_one_lines(common),
+            common_notes=_cells_on_one_line(common_notes),
             footnotes=footnotes,
-            names=table.names,
+            unchanged_headings=table.unchanged_headings,
             comments=comments,
         )
     )
 
 
-def _unranked_notes(frame: pd.DataFrame) -> list[str]:
+def _notes_on_unranked_methods(frame: pd.DataFrame) -> list[str]:
     """Sentences that name the methods that are never marked as best."""
-    marks = [name for name in frame.columns if str(name).split(".")[-1] == "asked_otherwise"]
+    asked_otherwise_columns = [
+        name for name in frame.columns if str(name).split(".")[-1] == "asked_otherwise"
+    ]
     upper_bounds: dict[str, None] = {}
     asked_otherwise: dict[str, None] = {}
     for row in frame.to_dict("records"):
         if row.get("upper_bound"):
             upper_bounds[str(row["method"])] = None
-        if any(map(row.get, marks)):
+        if any(map(row.get, asked_otherwise_columns)):
             asked_otherwise[str(row["method"])] = None
     notes = []
     if upper_bounds:
@@ -339,8 +355,8 @@ def _csv_cell(value: Cell) -> Cell:
         value = "; ".join(map(str, value))
     if not isinstance(value, str):
         return value
-    text = one_line(value)
-    if text.lstrip().startswith(_FORMULAS):
+    text = on_one_line(value)
+    if text.lstrip().startswith(_FORMULA_STARTS):
         return f"'{text}"
     return text
 
@@ -348,8 +364,8 @@ def _csv_cell(value: Cell) -> Cell:
 def _as_csv(frame: pd.DataFrame) -> str:
     """The frame as CSV with all columns, numbers as computed, and texts that a spreadsheet would
     run as formulas disarmed."""
-    heads = map(_csv_cell, map(str, frame.columns))
-    cells = frame.astype(object).map(_csv_cell).set_axis(list(heads), axis=1)
+    headings = map(_csv_cell, map(str, frame.columns))
+    cells = frame.astype(object).map(_csv_cell).set_axis(list(headings), axis=1)
     return str(cells.to_csv(index=False, lineterminator="\n"))
 
 
@@ -366,9 +382,9 @@ def _as_json(frame: pd.DataFrame) -> str:
     text = json.dumps(rows, ensure_ascii=False, indent=1, allow_nan=False)
     # "<" so that it can stand inside an HTML page; half a surrogate pair, which JSON data may hold,
     # is no UTF-8.
-    return re.sub("[<\ud800-\udfff]", _json_escape, text) + "\n"
+    return re.sub("[<\ud800-\udfff]", _escape_json_character, text) + "\n"
 
 
-def _json_escape(found: re.Match[str]) -> str:
+def _escape_json_character(match: re.Match[str]) -> str:
     r"""The matched character as an escape of JSON, "<" -> "\u003c"."""
-    return f"\\u{ord(found[0]):04x}"
+    return f"\\u{ord(match[0]):04x}"

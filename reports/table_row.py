@@ -10,6 +10,7 @@ reports/run_columns.py makes columns of it.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.storage.record_columns import Floats
 from harness.storage.run_folder import StoredRun
 from reports import costs, facts
-from reports.costs import Costs
+from reports.costs import PhaseCosts
 from reports.missing_scores import MissingScores, Shortfall
 from reports.table_cell import Row
 
@@ -30,15 +31,22 @@ def known_mean(values: Sequence[float] | None) -> float | None:
     return sum(values) / len(values)
 
 
+class _TflopsKey(NamedTuple):
+    """What TFLOPs by question depend on: a run, by its id(), and how FLOPs are counted."""
+
+    run_id: int
+    convention: str
+    with_index: bool
+
+
 class TflopsCache:
     """TFLOPs by question of the runs of a table, each computed once."""
 
     def __init__(self) -> None:
-        """Start with nothing computed; the keys of `_known` are (id(run), convention,
-        with_index)."""
-        self._known: dict[tuple[int, str, bool], Floats | None] = {}
+        """Start with nothing computed."""
+        self._tflops_by_key: dict[_TflopsKey, Floats | None] = {}
 
-    def of(self, run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
+    def tflops(self, run: StoredRun, convention: str, *, with_index: bool) -> Floats | None:
         """TFLOPs of each question of the run, nan for a failed one; None where they are unknown.
 
         Computed on the first call with these arguments, and kept.
@@ -48,10 +56,10 @@ class TflopsCache:
             convention: How FLOPs are counted.
             with_index: Whether a question pays its share of the index.
         """
-        key = id(run), convention, with_index
-        if key not in self._known:
-            self._known[key] = costs.tflops_column(run, convention, with_index=with_index)
-        return self._known[key]
+        key = _TflopsKey(id(run), convention, with_index)
+        if key not in self._tflops_by_key:
+            self._tflops_by_key[key] = costs.tflops_column(run, convention, with_index=with_index)
+        return self._tflops_by_key[key]
 
 
 @dataclass(frozen=True)
@@ -87,22 +95,22 @@ def cost_ratio(
     """
     if reference is None:
         return None
-    flops = cache.of(run, convention, with_index=with_index)
-    reference_flops = cache.of(reference, convention, with_index=with_index)
-    if flops is None or reference_flops is None:
+    run_tflops = cache.tflops(run, convention, with_index=with_index)
+    reference_tflops = cache.tflops(reference, convention, with_index=with_index)
+    if run_tflops is None or reference_tflops is None:
         return None
-    places = reference.columns.positions_of(run.columns.ids)
-    theirs = np.where(places < 0, np.nan, reference_flops[places])
-    shared = ~np.isnan(flops) & ~np.isnan(theirs)
-    base = sum(theirs[shared].tolist())
-    if base <= 0:
+    positions = reference.columns.positions_of(run.columns.ids)
+    shared_reference_tflops = np.where(positions < 0, np.nan, reference_tflops[positions])
+    is_shared = ~np.isnan(run_tflops) & ~np.isnan(shared_reference_tflops)
+    reference_sum = sum(shared_reference_tflops[is_shared].tolist())
+    if reference_sum <= 0:
         return None
-    return CostRatio(sum(flops[shared].tolist()) / base, int(shared.sum()))
+    return CostRatio(sum(run_tflops[is_shared].tolist()) / reference_sum, int(is_shared.sum()))
 
 
 @dataclass(frozen=True)
 class RunNumbers:
-    """What the columns of a run are computed from; each part is computed once."""
+    """What the columns of a run are computed from; each part is computed once, when it is read."""
 
     run: StoredRun
     convention: str
@@ -115,27 +123,27 @@ class RunNumbers:
         return facts.question_clusters(self.run)
 
     @cached_property
-    def index(self) -> Costs:
+    def index(self) -> PhaseCosts:
         """What the indexes cost, an entry for each document."""
         return costs.phase_costs(self.run, "index", self.convention)
 
     @cached_property
-    def search(self) -> Costs:
+    def search(self) -> PhaseCosts:
         """What the search cost, an entry for each answered question."""
         return costs.phase_costs(self.run, "search", self.convention)
 
     @cached_property
-    def answer(self) -> Costs:
+    def answer(self) -> PhaseCosts:
         """What the answer cost, an entry for each answered question."""
         return costs.phase_costs(self.run, "answer", self.convention)
 
     @cached_property
-    def probes(self) -> Costs:
+    def probes(self) -> PhaseCosts:
         """The part of `search` that probes took, an entry for each answered question."""
         return costs.part_costs(self.run, "probes", ("search",), self.convention)
 
     @cached_property
-    def thinking(self) -> Costs:
+    def thinking(self) -> PhaseCosts:
         """The part of search and answer that a reasoning model thought, for each answered
         question."""
         return costs.part_costs(self.run, "thinking", ("search", "answer"), self.convention)
@@ -143,28 +151,28 @@ class RunNumbers:
     @cached_property
     def tokens(self) -> Sequence[float]:
         """Tokens read and written in search and answer, for each answered question."""
-        return costs.search_and_answer(self.search.tokens, self.answer.tokens)
+        return costs.sum_search_and_answer(self.search.tokens, self.answer.tokens)
 
     @cached_property
     def tokens_in(self) -> Sequence[float]:
         """Tokens read in search and answer, for each answered question."""
-        return costs.search_and_answer(self.search.tokens_in, self.answer.tokens_in)
+        return costs.sum_search_and_answer(self.search.tokens_in, self.answer.tokens_in)
 
     @cached_property
     def tokens_out(self) -> Sequence[float]:
         """Tokens written in search and answer, for each answered question."""
-        return costs.search_and_answer(self.search.tokens_out, self.answer.tokens_out)
+        return costs.sum_search_and_answer(self.search.tokens_out, self.answer.tokens_out)
 
     @cached_property
     def seconds(self) -> Sequence[float]:
         """Seconds that the calls of search and answer ran, for each answered question."""
-        return costs.search_and_answer(self.search.seconds, self.answer.seconds)
+        return costs.sum_search_and_answer(self.search.seconds, self.answer.seconds)
 
     @cached_property
     def queued(self) -> Sequence[float]:
         """Seconds that these calls waited for others or before a retry, for each answered
         question."""
-        return costs.search_and_answer(self.search.queued, self.answer.queued)
+        return costs.sum_search_and_answer(self.search.queued, self.answer.queued)
 
     @cached_property
     def question_money(self) -> Sequence[float]:
@@ -184,7 +192,7 @@ class RunNumbers:
     def _mean_tflops(self, *, with_index: bool) -> Interval:
         """Mean TFLOPs of the answered questions with their interval; NOTHING where they are
         unknown."""
-        column = self.cache.of(self.run, self.convention, with_index=with_index)
+        column = self.cache.tflops(self.run, self.convention, with_index=with_index)
         if column is None:
             return NOTHING
         answered = self.run.columns.answered
@@ -226,8 +234,8 @@ class TableRow:
     """Whether it has other questions than most runs, or another task; it is not ranked then."""
     notes: list[str] = field(default_factory=list)
     """Sentences to print below the table."""
-    marks: list[str] = field(default_factory=list)
-    """Those of them that say why its numbers may be wrong, or not comparable with the others'."""
+    warnings: list[str] = field(default_factory=list)
+    """Those notes that say why its numbers may be wrong, or not comparable with the others'."""
 
     @property
     def model(self) -> str:
@@ -244,7 +252,7 @@ class TableRow:
 
     @property
     def is_floor(self) -> bool:
-        """Whether the method only marks what others must beat."""
+        """Whether the method is a floor, which only marks what others must beat."""
         return facts.is_floor(self.run)
 
     @property
@@ -270,8 +278,8 @@ class TableRow:
 
     @cached_property
     def n_documents(self) -> int | None:
-        """The number of documents of the run's questions; of a folder that is asked as a whole, of all
-        in it. None where an older version did not count those."""
+        """The number of documents of the run's questions; of a folder that is asked as a whole, the
+        number of all in it. None where an older version did not count those."""
         return facts.count_documents(self.run, self.n_clusters)
 
     @property
@@ -311,27 +319,27 @@ class TableRow:
         Args:
             names: Scores of any run of the table; one that this run lacks becomes NOTHING.
         """
-        own = facts.score_names(self.run)
-        of_corpus = facts.corpus_scores(self.run)
-        lacking: dict[Shortfall, list[str]] = {}
+        own_scores = facts.score_names(self.run)
+        corpus_scores = facts.corpus_score_sources(self.run)
+        names_by_shortfall: dict[Shortfall, list[str]] = {}
         for name in names:
             self.scores[name] = NOTHING
-            if name in own:
-                scored = facts.scored(self.run, name, self.numbers.clusters)
-                self.scores[name] = self._mean_score(scored)
-                if scored.missing:
-                    short = Shortfall(scored.missing, len(scored.ids), self.n_questions)
-                    lacking.setdefault(short, []).append(name)
-            elif name in of_corpus:
-                self.scores[name] = facts.corpus(self.run, name)
-        for short, missing in lacking.items():
-            self.notes.append(MissingScores.of(missing, short))
+            if name in own_scores:
+                values = facts.score_values(self.run, name, self.numbers.clusters)
+                self.scores[name] = self._mean_score(values)
+                if values.missing:
+                    shortfall = Shortfall(values.missing, len(values.ids), self.n_questions)
+                    names_by_shortfall.setdefault(shortfall, []).append(name)
+            elif name in corpus_scores:
+                self.scores[name] = facts.corpus_score_interval(self.run, name)
+        for shortfall, missing_names in names_by_shortfall.items():
+            self.notes.append(MissingScores.from_names(missing_names, shortfall))
 
-    def _mean_score(self, scored: facts.Scored) -> Interval:
+    def _mean_score(self, values: facts.ScoreValues) -> Interval:
         """The mean of a score with its interval, which treats questions of one cluster as one
         observation."""
         seed = self.run.config.seed
-        return interval(scored.values, scored.clusters, seed=seed, bounds=(0.0, 1.0))
+        return interval(values.values, values.clusters, seed=seed, bounds=(0.0, 1.0))
 
     def note_unknown_index(self) -> None:
         """Add a note where the FLOPs of questions are known and those of an index are not, so that

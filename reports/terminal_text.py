@@ -1,20 +1,24 @@
 """Text for a terminal: one line, and how wide it is there.
 
-one_line("two\\nlines")     -> "two lines"
+on_one_line("two\\nlines")     -> "two lines"
 terminal_width("長い")      -> 4
 """
 
 import re
 import unicodedata
 
-_HIDDEN = ("Cc", "Cf", "Cs", "Co")
+_HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co")
 """Categories of control and direction characters, which move a terminal's cursor or hide text."""
 
 
-def one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
     """The text on one line, without characters that move a terminal's cursor or hide text."""
     spaced = re.sub(r"\s+", " ", text)
-    return "".join(c for c in spaced if unicodedata.category(c) not in _HIDDEN)
+    return "".join(
+        character
+        for character in spaced
+        if unicodedata.category(character) not in _HIDDEN_CATEGORIES
+    )
 
 
 def terminal_width(text: str) -> int:

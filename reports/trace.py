@@ -22,18 +22,18 @@ from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports.costs import check_convention, notes_on_steps_without_convention, probe_share
-from reports.evidence import UNKNOWN, evidence
-from reports.facts import headline
-from reports.gold_rows import Rows, read_rows
-from reports.search_graph import Graph, KnownGraphs, read_graph
-from reports.search_steps import LATER, SearchStep, as_tree, search_steps
+from reports.evidence import UNKNOWN_EVIDENCE, Evidence, evidence_of_piece
+from reports.facts import headline_score
+from reports.gold_rows import QuestionRows, read_rows
+from reports.search_graph import Graph, GraphsByIndexKey, read_graph
+from reports.search_steps import LATER_STEPS_HEADING, SearchStep, as_tree, search_steps
 
-_STEP_WIDTH = 60
+_MAX_STEP_CHARACTERS = 60
 """Characters of a step's text; JSON has all of it."""
-_PIECE_WIDTH = 140
+_MAX_PIECE_CHARACTERS = 140
 """Characters of the line of a shown text, with its place."""
-_ANSWER_WIDTH = 24
-_HEAD_WIDTH = 10
+_MAX_ANSWER_CHARACTERS = 24
+_HEADING_CHARACTERS = 10
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Search:
 
     stored: StoredRun
     record: StoredRecord
-    rows: Rows
+    rows: QuestionRows
     graph: Graph | None
     steps: list[SearchStep]
-    evidence: list[str]
+    evidence: list[Evidence]
     problem: str | None
     notes: list[str]
     convention: str = DEFAULT_CONVENTION
@@ -88,20 +88,20 @@ class Search:
         if step.shown:
             text = self.rows.text(step.shown) or ""
         if not text and self.graph is not None and step.node is not None:
-            text = self.graph.text[step.node]
+            text = self.graph.texts[step.node]
         if text or step.note:
             return text
         if step.shown is not None and step.shown.get("document_id"):
-            return _place(step.shown)
+            return _span_text(step.shown)
         return ""
 
 
-def _place(piece: StoredPiece) -> str:
+def _span_text(piece: StoredPiece) -> str:
     """The place of a piece in its document: "d1 [20:80]"."""
     return f"{piece['document_id']} [{piece['start']}:{piece['end']}]"
 
 
-def search_of(stored: StoredRun, question: str, data: str | None = None) -> Search:
+def read_search(stored: StoredRun, question: str, data: str | None = None) -> Search:
     """Read the search of one question from a run: its steps, their graph and their evidence.
 
     What cannot be read (a damaged graph, rows that are not there) is said in `notes`.
@@ -115,38 +115,38 @@ def search_of(stored: StoredRun, question: str, data: str | None = None) -> Sear
         UnknownName: The run has no such question.
         UserError: The rows cannot be read.
     """
-    by_id = {record.question_id: record for record in stored.records}
-    if question not in by_id:
-        raise UnknownName("question", question, by_id, f"harness trace {stored.path}")
-    record = by_id[question]
-    no_graphs_yet: KnownGraphs = {}
-    found = read_graph(stored, record, no_graphs_yet)
+    records_by_id = {record.question_id: record for record in stored.records}
+    if question not in records_by_id:
+        raise UnknownName("question", question, records_by_id, f"harness trace {stored.path}")
+    record = records_by_id[question]
+    no_graphs_yet: GraphsByIndexKey = {}
+    graph_result = read_graph(stored, record, no_graphs_yet)
     run_of_one_question = replace(stored, records=[record])
     rows = read_rows(run_of_one_question, data=data)
     rows = replace(rows, texts=stored.texts([record]))
     if data is not None and rows.problem:
         raise UserError(rows.problem)
     example = rows.examples.get(question)
-    marks = [evidence(step["shown"], example) for step in record.steps]
+    evidence_of_steps = [evidence_of_piece(step["shown"], example) for step in record.steps]
     notes = []
-    if found.problem:
-        notes.append(f"{found.problem} So the steps stand in their order only.")
-    if found.graph is not None and UNKNOWN in marks:
-        why = _why_unknown(rows, example)
+    if graph_result.problem:
+        notes.append(f"{graph_result.problem} So the steps stand in their order only.")
+    if graph_result.graph is not None and UNKNOWN_EVIDENCE in evidence_of_steps:
+        why = _why_evidence_is_unknown(rows, example)
         notes.append(f"It is unknown which steps showed evidence: {why}.")
     return Search(
         stored=stored,
         record=record,
         rows=rows,
-        graph=found.graph,
-        steps=search_steps(record.steps, found.graph),
-        evidence=marks,
-        problem=found.problem,
+        graph=graph_result.graph,
+        steps=search_steps(record.steps, graph_result.graph),
+        evidence=evidence_of_steps,
+        problem=graph_result.problem,
         notes=notes,
     )
 
 
-def _why_unknown(rows: Rows, example: Example | None) -> str:
+def _why_evidence_is_unknown(rows: QuestionRows, example: Example | None) -> str:
     """Why it is unknown which steps showed evidence, as the end of a sentence.
 
     Args:
@@ -163,32 +163,38 @@ def _why_unknown(rows: Rows, example: Example | None) -> str:
 def question_list(stored: StoredRun) -> list[str]:
     """What `harness trace RUN` prints: a head, then a line a question, failed ones first, then by
     the headline score from the lowest."""
-    name = headline(stored)
-    ranked = sorted(stored.records, key=partial(_failed_then_score, score=name))
-    head = (
-        f"{len(ranked)} questions, failed ones first, then by {name}; harness trace RUN QUESTION_ID"
+    score_name = headline_score(stored)
+    records = sorted(stored.records, key=partial(_failed_first, score_name=score_name))
+    heading = (
+        f"{len(records)} questions, failed ones first, then by {score_name}; "
+        "harness trace RUN QUESTION_ID"
     )
-    return [head, *(_question_line(record, name) for record in ranked)]
+    return [heading, *(_question_line(record, score_name) for record in records)]
 
 
-def _failed_then_score(record: StoredRecord, score: str) -> tuple[bool, float]:
+def _failed_first(record: StoredRecord, score_name: str) -> tuple[bool, float]:
     """A sort key of a record: failed questions come first, then low scores; no score counts 0."""
-    return record.error is None, record.scores.get(score) or 0.0
+    return record.error is None, record.scores.get(score_name) or 0.0
 
 
-def _question_line(record: StoredRecord, score: str) -> str:
+def _question_line(record: StoredRecord, score_name: str) -> str:
     """A question on one line: its score or error, its id, its text and its answer."""
-    question = _shortened(record.question or "", _STEP_WIDTH)
-    answer = _shortened(record.prediction, _STEP_WIDTH)
-    words = [f"{printable(_outcome(record, score)):>6}", printable(record.question_id)]
-    return "  ".join([*words, *filter(None, (question, answer))])
+    question = _cut_line(record.question or "", _MAX_STEP_CHARACTERS)
+    answer = _cut_line(record.prediction, _MAX_STEP_CHARACTERS)
+    outcome = printable(_score_or_error(record, score_name))
+    columns = [f"{outcome:>6}", printable(record.question_id)]
+    if question:
+        columns.append(question)
+    if answer:
+        columns.append(answer)
+    return "  ".join(columns)
 
 
-def _outcome(record: StoredRecord, score: str) -> str:
+def _score_or_error(record: StoredRecord, score_name: str) -> str:
     """The score in percent, "-" without one, or the type of the error."""
     if record.error:
         return str(record.error["type"])
-    value = record.scores.get(score)
+    value = record.scores.get(score_name)
     if value is None:
         return "-"
     return f"{100 * value:.1f}"
@@ -208,19 +214,18 @@ def trace_lines(search: Search) -> list[str]:
     return lines
 
 
-def _headed(head: str, line: str) -> str:
-    """A line behind a head of ten characters that says what it is: "gold       Rome"."""
-    return f"{head:<{_HEAD_WIDTH}} {line}"
+def _with_heading(heading: str, line: str) -> str:
+    """A line behind a heading of ten characters that says what it is: "gold       Rome"."""
+    return f"{heading:<{_HEADING_CHARACTERS}} {line}"
 
 
-def _headed_lines(head: str, lines: Sequence[str]) -> list[str]:
-    """The lines, the first behind a head, the others behind as much space."""
-    headed = []
+def _with_headings(heading: str, lines: Sequence[str]) -> list[str]:
+    """The lines, the first behind a heading, the others behind as much space."""
+    lines_with_heading = []
     for number, line in enumerate(lines):
-        if number:
-            head = ""
-        headed.append(_headed(head, line))
-    return headed
+        is_first = number == 0
+        lines_with_heading.append(_with_heading(heading if is_first else "", line))
+    return lines_with_heading
 
 
 def _question_lines(search: Search) -> list[str]:
@@ -228,17 +233,17 @@ def _question_lines(search: Search) -> list[str]:
     record = search.record
     example = search.example
     documents = printable(", ".join(record.document_ids))
-    lines = [_headed("question", f"{printable(record.question_id)} on {documents}")]
+    lines = [_with_heading("question", f"{printable(record.question_id)} on {documents}")]
     if example is not None:
-        lines.append(_headed("", _one_line(example.question.text)))
+        lines.append(_with_heading("", _one_line(example.question.text)))
         options = []
         for number, option in enumerate(example.question.options or ()):
             options.append(f"({chr(65 + number)}) {_one_line(option)}")
-        lines += _headed_lines("options", options)
-        lines.append(_headed("gold", _one_line(" | ".join(example.gold.answers))))
-    lines.append(_headed("answer", printable(record.prediction)))
+        lines += _with_headings("options", options)
+        lines.append(_with_heading("gold", _one_line(" | ".join(example.gold.answers))))
+    lines.append(_with_heading("answer", printable(record.prediction)))
     if "scored" in record.notes:
-        lines.append(_headed("scored", printable(record.scored_text)))
+        lines.append(_with_heading("scored", printable(record.scored_text)))
     return lines
 
 
@@ -246,20 +251,20 @@ def _shown_lines(search: Search) -> list[str]:
     """A line for each text that the reader saw, behind its place; "nothing" where it saw none."""
     shown = search.record.shown
     if not shown:
-        return [_headed("shown", "nothing")]
-    places = list(map(_place_or_kind, shown))
-    width = max(map(len, places))
+        return [_with_heading("shown", "nothing")]
+    sources = list(map(_span_or_kind, shown))
+    width = max(map(len, sources))
     lines = []
-    for place, piece in zip(places, shown, strict=True):
-        text = _shortened(search.rows.text(piece) or "", _PIECE_WIDTH - width)
-        lines.append(f"{printable(place).ljust(width)}  {text}")
-    return _headed_lines("shown", lines)
+    for source, piece in zip(sources, shown, strict=True):
+        text = _cut_line(search.rows.text(piece) or "", _MAX_PIECE_CHARACTERS - width)
+        lines.append(f"{printable(source).ljust(width)}  {text}")
+    return _with_headings("shown", lines)
 
 
-def _place_or_kind(piece: StoredPiece) -> str:
+def _span_or_kind(piece: StoredPiece) -> str:
     """The place of a piece in its document, "d1 [20:80]"; its kind where it is of no document."""
     if piece["document_id"]:
-        return _place(piece)
+        return _span_text(piece)
     return str(piece["kind"])
 
 
@@ -271,10 +276,10 @@ def _cost_lines(search: Search) -> list[str]:
     lines = []
     share = probe_share(record.usage.get("search", {}), convention)
     if share:
-        lines.append(_headed("probes", f"{share} of the search"))
+        lines.append(_with_heading("probes", f"{share} of the search"))
     if search.steps:
         check_convention(convention)
-        lines.append(_headed("TFLOPs", f"under the convention {convention}"))
+        lines.append(_with_heading("TFLOPs", f"under the convention {convention}"))
         lines += notes_on_steps_without_convention([record], convention)
     return lines
 
@@ -283,14 +288,14 @@ def _outcome_lines(record: StoredRecord) -> list[str]:
     """The lines on why the search stopped, why the question failed, and its scores."""
     lines = []
     if record.stop_reason:
-        lines.append(_headed("stopped", printable(record.stop_reason)))
+        lines.append(_with_heading("stopped", printable(record.stop_reason)))
     error = record.error
     if error:
         lines.append(
-            _headed("failed", f"{printable(error['type'])}: {printable(error['message'])}")
+            _with_heading("failed", f"{printable(error['type'])}: {printable(error['message'])}")
         )
     scores = [f"{name} {100 * value:.1f}" for name, value in record.scores.items()]
-    return lines + _headed_lines("scores", scores)
+    return lines + _with_headings("scores", scores)
 
 
 def _one_line(text: str) -> str:
@@ -317,7 +322,7 @@ class _TextColumn:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _StepLine:
     """A step in the table, with the part of the tree that is drawn before its number: "│  └─ "."""
 
     branch: str
@@ -330,14 +335,14 @@ def step_lines(search: Search) -> list[str]:
     Over a graph each stands under the one it came from, those after the stop last; else they stand
     in their order.
     """
-    lines = _ordered(search)
+    lines = _lines_in_order(search)
     steps = [line.step for line in lines]
     branches = {line.step.number: line.branch for line in lines}
     columns = [column.padded(steps) for column in _step_columns(search, branches)]
     table = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-    for place, step in enumerate(steps, 1):  # the first line names the columns
+    for line_number, step in enumerate(steps, 1):  # the first line names the columns
         if step.is_later:
-            return [*table[:place], LATER, *table[place:]]
+            return [*table[:line_number], LATER_STEPS_HEADING, *table[line_number:]]
     return table
 
 
@@ -360,11 +365,11 @@ def _step_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColu
     ]
 
 
-def _ordered(search: Search) -> list[_Line]:
+def _lines_in_order(search: Search) -> list[_StepLine]:
     """The steps in the order of the table: over a graph as a tree, those after the stop as another
     tree behind it; else as the record has them."""
     if search.graph is None:
-        return [_Line("", step) for step in search.steps]
+        return [_StepLine("", step) for step in search.steps]
     until_stop = []
     later = []
     for step in search.steps:
@@ -373,7 +378,7 @@ def _ordered(search: Search) -> list[_Line]:
         else:
             until_stop.append(step)
     ordered = [*as_tree(until_stop), *as_tree(later)]
-    return [_Line(branch, step) for branch, step in ordered]
+    return [_StepLine(branch, step) for branch, step in ordered]
 
 
 def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
@@ -415,14 +420,15 @@ def _score_columns(steps: Sequence[SearchStep]) -> list[_TextColumn]:
     for step in steps:
         for name, value in step.scores.items():
             formats.setdefault(name, ".0f")
-            if value != value // 1:
+            is_whole = value == value // 1
+            if not is_whole:
                 formats[name] = ".4f"
-    return [_score_column(name, form) for name, form in formats.items()]
+    return [_score_column(name, number_format) for name, number_format in formats.items()]
 
 
-def _score_column(name: str, form: str) -> _TextColumn:
+def _score_column(name: str, number_format: str) -> _TextColumn:
     """The column of one part of a score, its numbers in a format such as ".4f"."""
-    return _TextColumn(name, lambda step: _formatted(step.scores.get(name), form))
+    return _TextColumn(name, lambda step: _formatted(step.scores.get(name), number_format))
 
 
 def _last_columns(search: Search) -> list[_TextColumn]:
@@ -437,28 +443,32 @@ def _last_columns(search: Search) -> list[_TextColumn]:
     if any(step.answer is not None for step in search.steps):
         columns.append(
             _TextColumn(
-                "answer", lambda step: _shortened(step.answer or "", _ANSWER_WIDTH), is_text=True
+                "answer",
+                lambda step: _cut_line(step.answer or "", _MAX_ANSWER_CHARACTERS),
+                is_text=True,
             )
         )
     columns.append(
-        _TextColumn("text", lambda step: _shortened(search.text(step), _STEP_WIDTH), is_text=True)
+        _TextColumn(
+            "text", lambda step: _cut_line(search.text(step), _MAX_STEP_CHARACTERS), is_text=True
+        )
     )
     return columns
 
 
-def _formatted(value: float | None, form: str) -> str:
+def _formatted(value: float | None, number_format: str) -> str:
     """A number in a format such as ".3f"; "" for None."""
     if value is None:
         return ""
-    return format(value, form)
+    return format(value, number_format)
 
 
-def _shortened(text: str, longest: int) -> str:
-    """A text on one line, cut to `longest` characters with "..." at its end."""
+def _cut_line(text: str, max_characters: int) -> str:
+    """A text on one line, cut to `max_characters` characters with "..." at its end."""
     text = _one_line(text)
-    if len(text) <= longest:
+    if len(text) <= max_characters:
         return text
-    return text[: longest - 3] + "..."
+    return text[: max_characters - 3] + "..."
 
 
 def search_json(search: Search) -> dict[str, object]:
@@ -472,36 +482,37 @@ def search_json(search: Search) -> dict[str, object]:
     "question", "options" and "gold" are missing where the rows are not at hand.
     """
     record = search.record
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "run": str(search.stored.path),
         "question_id": record.question_id,
         "document_ids": record.document_ids,
     }
     example = search.example
     if example is not None:
-        found["question"] = example.question.text
-        found["options"] = example.question.options
-        found["gold"] = list(example.gold.answers)
-    found["graph"] = search.graph is not None
-    found["notes"] = [*search.notes, *search.stored.notes]
-    found["steps"] = [
-        _step_json(step, seen) for step, seen in zip(search.steps, search.evidence, strict=True)
+        values["question"] = example.question.text
+        values["options"] = example.question.options
+        values["gold"] = list(example.gold.answers)
+    values["graph"] = search.graph is not None
+    values["notes"] = [*search.notes, *search.stored.notes]
+    values["steps"] = [
+        _step_json(step, evidence_of_step)
+        for step, evidence_of_step in zip(search.steps, search.evidence, strict=True)
     ]
-    found["stop_reason"] = record.stop_reason
-    found["error"] = record.error
-    found["prediction"] = record.prediction
-    found["scores"] = record.scores
-    return found
+    values["stop_reason"] = record.stop_reason
+    values["error"] = record.error
+    values["prediction"] = record.prediction
+    values["scores"] = record.scores
+    return values
 
 
 def _step_json(step: SearchStep, evidence: str) -> Mapping[str, object]:
     """A step as JSON: number, parent, edge, whether it came after the stop, and evidence, then all
     that the record holds of it."""
-    place = {
+    values_beside_record = {
         "step": step.number,
         "parent": step.parent,
         "edge": step.edge,
         "later": step.is_later,
         "evidence": evidence,
     }
-    return {**place, **step.stored}
+    return {**values_beside_record, **step.stored}

@@ -1,7 +1,7 @@
 """The tables of a page as one .xlsx file: numbers are numbers, the ends of an interval are columns
 of their own, and text that looks like a formula stays text.
 
-    workbook(rows)      -> bytes of a file with the sheets "summary", "all columns" and "notes"
+    workbook_bytes(rows)      -> bytes of a file with the sheets "summary", "all columns" and "notes"
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from openpyxl.worksheet.worksheet import Worksheet
 from reports import facts
 from reports.cells import is_missing
 from reports.main_table import as_frame
-from reports.opening import PER_QUESTIONS, currency_of, money_of_many
+from reports.opening import MONEY_QUESTIONS, common_currency, money_of_1000_questions
 from reports.table_cell import Cell
 from reports.table_row import TableRow
 
-_WIDEST = 60  # characters of a column
-_NOT_COLUMNS = ("notes", "scorers")
-_SHARE = "0.0%"
+_MAX_COLUMN_CHARACTERS = 60  # characters of a column
+_COLUMNS_OF_TEXTS = ("notes", "scorers")
+_PERCENT_FORMAT = "0.0%"
 
-Line = Sequence[Cell]
+SheetRow = Sequence[Cell]
 
 
-def workbook(rows: Sequence[TableRow]) -> bytes:
+def workbook_bytes(rows: Sequence[TableRow]) -> bytes:
     """The bytes of an .xlsx file with the sheets "summary", "all columns" and "notes".
 
     Args:
@@ -36,28 +36,28 @@ def workbook(rows: Sequence[TableRow]) -> bytes:
     book = Workbook()
     summary = book.active
     summary.title = "summary"
-    _write(summary, _summary_heads(rows), list(map(_summary_line, rows)))
+    _fill_sheet(summary, _summary_headings(rows), list(map(_summary_row, rows)))
     for column in ("D", "E", "F"):
         for cell in summary[column][1:]:
-            cell.number_format = _SHARE
-    frame = as_frame(rows).drop(columns=list(_NOT_COLUMNS))
-    heads = list(map(str, frame.columns))
-    _write(book.create_sheet("all columns"), heads, frame.values.tolist())
-    notes: list[Line] = []
+            cell.number_format = _PERCENT_FORMAT
+    frame = as_frame(rows).drop(columns=list(_COLUMNS_OF_TEXTS))
+    headings = list(map(str, frame.columns))
+    _fill_sheet(book.create_sheet("all columns"), headings, frame.values.tolist())
+    notes: list[SheetRow] = []
     for row in rows:
         notes += [(row.dataset, row.label, note) for note in row.notes]
-    _write(book.create_sheet("notes"), ("data set", "method", "note"), notes)
+    _fill_sheet(book.create_sheet("notes"), ("data set", "method", "note"), notes)
     content = BytesIO()
     book.save(content)
     return content.getvalue()
 
 
-def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
+def _summary_headings(rows: Sequence[TableRow]) -> list[str]:
     """The heads of the first sheet; that of money names the currency where all rows have one."""
-    unit = currency_of(rows)
-    money = f"money per {PER_QUESTIONS:,} questions"
-    if unit:
-        money = f"{money} ({unit})"
+    currency = common_currency(rows)
+    money = f"money per {MONEY_QUESTIONS:,} questions"
+    if currency:
+        money = f"{money} ({currency})"
     return [
         "data set",
         "method",
@@ -75,8 +75,8 @@ def _summary_heads(rows: Sequence[TableRow]) -> list[str]:
     ]
 
 
-def _summary_line(row: TableRow) -> Line:
-    """A row of the first sheet, a cell for each of `_summary_heads`; None for what is unknown."""
+def _summary_row(row: TableRow) -> SheetRow:
+    """A row of the first sheet, a cell for each of `_summary_headings`; None for what is unknown."""
     quality = row.score(row.headline)
     return (
         row.dataset,
@@ -86,57 +86,59 @@ def _summary_line(row: TableRow) -> Line:
         quality.low,
         quality.high,
         row.headline,
-        money_of_many(row),
+        money_of_1000_questions(row),
         row.numbers.latency(50),
         row.numbers.latency(95),
         row.n_questions,
         row.n_failed,
-        facts.left_out(row.run),
+        facts.count_left_out(row.run),
     )
 
 
-def _write(sheet: Worksheet, heads: Sequence[str], lines: Sequence[Line]) -> None:
+def _fill_sheet(sheet: Worksheet, headings: Sequence[str], rows: Sequence[SheetRow]) -> None:
     """Fill a sheet with bold heads that stay in sight, and rows; set the widths of its columns.
 
     Args:
         sheet: The sheet, which is changed.
-        heads: The heads of its columns.
-        lines: The rows, a cell a head.
+        headings: The heads of its columns.
+        rows: The rows, a cell a head.
     """
     widths = []
-    for place, head in enumerate(heads, 1):
-        sheet.cell(1, place, head).font = Font(bold=True)
-        widths.append(len(head))
-    for number, line in enumerate(lines, 2):
-        for place, value in enumerate(line, 1):
-            _set(sheet, number, place, value)
-            widths[place - 1] = max(widths[place - 1], len(_shown(value)))
+    for column, heading in enumerate(headings, 1):
+        sheet.cell(1, column, heading).font = Font(bold=True)
+        widths.append(len(heading))
+    for row_number, row in enumerate(rows, 2):
+        for column, value in enumerate(row, 1):
+            _set_cell(sheet, row_number, column, value)
+            widths[column - 1] = max(widths[column - 1], len(_measured_text(value)))
     sheet.freeze_panes = "A2"
-    for place, width in enumerate(widths, 1):
-        sheet.column_dimensions[get_column_letter(place)].width = min(_WIDEST, width + 2)
+    for column, width in enumerate(widths, 1):
+        sheet.column_dimensions[get_column_letter(column)].width = min(
+            _MAX_COLUMN_CHARACTERS, width + 2
+        )
 
 
-def _shown(value: Cell) -> str:
+def _measured_text(value: Cell) -> str:
     """About the text that a spreadsheet shows for a value, to measure its width."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
 
 
-def _set(sheet: Worksheet, number: int, place: int, value: Cell) -> None:
+def _set_cell(sheet: Worksheet, row: int, column: int, value: Cell) -> None:
     """Set a cell: a text stays a text, whatever its first character; what is unknown leaves it
     empty.
 
     Args:
         sheet: The sheet, which is changed.
-        number: The row, from 1.
-        place: The column, from 1.
+        row: The row, from 1.
+        column: The column, from 1.
         value: What the cell gets.
     """
     if is_missing(value):
         return
     if not isinstance(value, str):
-        sheet.cell(number, place, value)
+        sheet.cell(row, column, value)
         return
-    cell = sheet.cell(number, place, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
+    cell = sheet.cell(row, column, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
     cell.data_type = "s"

@@ -20,7 +20,7 @@ from harness.storage.named_runs import run_folders
 from harness.storage.run_folder import read_run
 from reports.judge_work import runs_to_judge
 from reports.judges import judge_agreements
-from reports.labels import LABELS, HandLabels, label_agreements
+from reports.labels import ONLY_RATER, HandLabels, label_agreements
 
 
 def compare(
@@ -137,7 +137,7 @@ def judge(
     request = JudgeRequest(sets=given.pop("set", None) or {}, **given)
     by_hand = HandLabels({})
     if labels:
-        by_hand = HandLabels({LABELS: labels})
+        by_hand = HandLabels({ONLY_RATER: labels})
     rows = []
     for one in runs_to_judge(make_judge(request), folders, None, request):
         progress = default_progress()

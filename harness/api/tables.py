@@ -19,7 +19,7 @@ from reports.compare import side_by_side
 from reports.figures import front
 from reports.figures.plot import FORMS
 from reports.repeats import average_over_seeds
-from reports.trace import search_of, trace_lines
+from reports.trace import read_search, trace_lines
 
 PathLike = str | os.PathLike[str]
 
@@ -59,15 +59,15 @@ class Tables:
 
     def records(self) -> pd.DataFrame:
         """A table of the first run with a row for each question."""
-        return frames.records(self.runs[0])
+        return frames.records_frame(self.runs[0])
 
     def documents(self) -> pd.DataFrame:
         """A table of the first run with a row for each index."""
-        return frames.documents(self.runs[0])
+        return frames.indexes_frame(self.runs[0])
 
     def trace(self, question_id: str) -> str:
         """The search of one question of the first run, as text. Raises UnknownName."""
-        return "\n".join(trace_lines(search_of(self.runs[0], question_id)))
+        return "\n".join(trace_lines(read_search(self.runs[0], question_id)))
 
     def averaged(self) -> pd.DataFrame:
         """A table with a row for each run; runs that differ in their
@@ -81,7 +81,7 @@ class Tables:
 
     def html(self) -> str:
         """The table of the runs as the HTML that a notebook shows."""
-        return frames.html(sections(self.table()))
+        return frames.sections_html(sections(self.table()))
 
     def plot(self, out: PathLike | None, score: str | None) -> bytes:
         """Draw score against cost and return the figure's content; also write it to `out`.

@@ -32,7 +32,7 @@ from harness.storage.paths import without_home
 from harness.storage.run_files import read_manifest
 from harness.storage.run_folder import read_run
 from reports.judge_work import JudgeWork, runs_to_judge
-from reports.label_sheet import sheet
+from reports.label_sheet import make_sheet
 from reports.labels import HandLabels, read_labels
 
 
@@ -237,7 +237,7 @@ def _write_sheet(folders: Sequence[Path], data: str | None, path: Path) -> int:
         raise UserError(f"--sheet {path}: should end in .xlsx")
     if path.exists():
         raise UserError(f"--sheet {path}: is there already, perhaps with labels; name another file")
-    made = sheet([read_run(folder) for folder in folders], data)
+    made = make_sheet([read_run(folder) for folder in folders], data)
     write(made.content, str(path))
     print(f"{path}: {made.n_answers} answers; two people fill 'person 1' and 'person 2'")
     return 0

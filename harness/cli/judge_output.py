@@ -22,9 +22,15 @@ from harness.judging.pairwise import BOTH_FAILED
 from harness.stats.bootstrap import Interval, with_interval
 from harness.storage.run_folder import read_run
 from harness.storage.summary_file import ScoreMean
-from reports.judges import RIGHT, PairwiseResult, Raters, judge_agreements, pairwise_result
+from reports.judges import (
+    MIN_RIGHT_SCORE,
+    PairwiseResult,
+    Raters,
+    judge_agreements,
+    pairwise_result,
+)
 from reports.label_sheet import PEOPLE
-from reports.labels import LABELS, HandLabels, PeopleMean, label_agreements, people_means
+from reports.labels import ONLY_RATER, HandLabels, MeanByLabels, label_agreements, means_by_labels
 
 _COUNTS = {
     "asked": "asked",
@@ -232,7 +238,7 @@ class _AgreementOfRun:
     """
 
     raters: list[Raters]
-    people: list[PeopleMean]
+    people: list[MeanByLabels]
 
     def columns(self) -> dict[str, object]:
         """The agreement as JSON: {"agreement": [...], "people":
@@ -283,7 +289,7 @@ def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
     """Read a run and compare its judges with each other and with people's labels."""
     run = read_run(folder)
     raters = [*judge_agreements(run), *label_agreements(run, labels)]
-    return _AgreementOfRun(raters, people_means(run, labels))
+    return _AgreementOfRun(raters, means_by_labels(run, labels))
 
 
 def agreement_table(pairs: list[Raters]) -> str:
@@ -306,8 +312,8 @@ def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
     """
     found = pair.agreement
     second = pair.second
-    if second not in (*judges, *PEOPLE, LABELS):
-        second = f"{second} (right from {RIGHT:g})"
+    if second not in (*judges, *PEOPLE, ONLY_RATER):
+        second = f"{second} (right from {MIN_RIGHT_SCORE:g})"
     share = "-"
     kappa = "-"
     if found.share is not None:
@@ -317,7 +323,7 @@ def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
     return f"  {pair.first} and {second}", str(found.n), share, kappa
 
 
-def _people_table(means: list[PeopleMean]) -> str:
+def _people_table(means: list[MeanByLabels]) -> str:
     """A text table with the share of right answers by each judge, by
     the labels, and by both together.
     """

@@ -26,7 +26,7 @@ from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_files import locked_folder
 from harness.storage.run_folder import StoredRun
 from reports.facts import is_unfinished
-from reports.superseded import newest_code
+from reports.superseded import split_by_newest_code
 
 UNFINISHED = "unfinished"
 FAILED = "failed"
@@ -89,7 +89,7 @@ def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
     given order, each with its state.
     """
     finished = [run for run in runs if not is_unfinished(run)]
-    superseded = {run.path for run in newest_code(finished)[1]}
+    superseded = {run.path for run in split_by_newest_code(finished)[1]}
     found = []
     for run in runs:
         answered = sum(record.error is None for record in run.records)

@@ -38,15 +38,15 @@ from reports.by_kind import split_by_kind
 from reports.columns import pick_columns, sections
 from reports.comparability import on_common_questions
 from reports.compare import paired_rows
-from reports.details import Limits
+from reports.details import PageLimits
 from reports.facts import check_reference
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.methods_by_dataset import wide_table
 from reports.page import Comparison, PageOptions, page
 from reports.paper import MARGIN
-from reports.provenance import Written
+from reports.provenance import PageOrigin
 from reports.table_formats import render, render_sections
-from reports.workbook import workbook
+from reports.workbook import workbook_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -276,8 +276,8 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     if options.paper:
         margin = options.margin or MARGIN
     how = Comparison(table.reference, options.force, table.convention, margin)
-    written = Written(datetime.now(UTC), command)
-    limits = Limits(options.questions)
+    written = PageOrigin(datetime.now(UTC), command)
+    limits = PageLimits(options.questions)
     page_options = PageOptions(
         title=title,
         description=options.description,
@@ -301,7 +301,7 @@ def _workbook_link(options: Page) -> str | None:
 
 def _workbook(runs: list[StoredRun], table: TableOutput) -> bytes:
     """The main tables of the runs as the bytes of an .xlsx file."""
-    return workbook(best_rows(runs, table))
+    return workbook_bytes(best_rows(runs, table))
 
 
 def _text(

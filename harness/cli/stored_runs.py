@@ -8,10 +8,10 @@ from pathlib import Path
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders, with_distinct_names
 from harness.storage.run_folder import Hold, StoredRun
-from reports.cached_checks import read_numbers
+from reports.cached_checks import read_run_with_numbers
 from reports.copies import is_copy
 from reports.repeats import average_over_seeds
-from reports.superseded import newest_code
+from reports.superseded import split_by_newest_code
 
 FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
@@ -79,7 +79,7 @@ def _read_one(path: Path, hold: Hold) -> StoredRun:
     UserError.
     """
     if hold == "numbers":
-        return read_numbers(path)
+        return read_run_with_numbers(path)
     (run,) = read_runs([path], hold=hold)
     return run
 
@@ -116,7 +116,7 @@ def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
     """
     if all_code:
         return list(runs)
-    newest_runs, _ = newest_code(runs)
+    newest_runs, _ = split_by_newest_code(runs)
     return newest_runs
 
 

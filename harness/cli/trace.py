@@ -19,10 +19,10 @@ from harness.errors import UserError, printable
 from harness.storage.kept_requests import StoredRequest
 from harness.storage.named_runs import run_folder
 from harness.storage.run_folder import read_question, read_run
-from reports.details import Limits
-from reports.gold_rows import with_data_at
+from reports.details import PageLimits
+from reports.gold_rows import with_data_path
 from reports.page import PageOptions, page
-from reports.trace import Search, question_list, search_json, search_of, trace_lines
+from reports.trace import Search, question_list, read_search, search_json, trace_lines
 
 _LARGEST = 100_000_000  # bytes of a drawn graph
 
@@ -67,7 +67,7 @@ def trace(
             )
         _print_questions(run)
         return 0
-    search = search_of(read_question(run_folder(run), question), question, data)
+    search = read_search(read_question(run_folder(run), question), question, data)
     search = replace(search, convention=convention or DEFAULT_CONVENTION)
     requests: list[StoredRequest] = []
     if prompts:
@@ -140,6 +140,6 @@ def _page(search: Search, data: str | None) -> str:
         problem = search.problem or "this search went over no graph."
         raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")
     return page(
-        [with_data_at(search.stored, data)],
-        PageOptions(title=search.record.question_id, limits=Limits(graphs=_LARGEST)),
+        [with_data_path(search.stored, data)],
+        PageOptions(title=search.record.question_id, limits=PageLimits(max_graph_bytes=_LARGEST)),
     )

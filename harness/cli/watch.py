@@ -28,7 +28,7 @@ from harness.cli.output import say
 from harness.cli.stored_runs import newest, without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
-from reports.live_progress import Live
+from reports.live_progress import LiveRuns
 from reports.page import PageOptions, page
 
 _HOST = "127.0.0.1"
@@ -93,7 +93,7 @@ class _Server(ThreadingHTTPServer):
             port: The port; 0 for any that is free.
             folders: Run folders, or folders that hold runs.
         """
-        self._live = Live(folders)
+        self._live = LiveRuns(folders)
         names = [Path(folder).resolve().name for folder in folders]
         self._title = " · ".join(dict.fromkeys(names))
         self._lock = threading.Lock()
@@ -111,13 +111,13 @@ class _Server(ThreadingHTTPServer):
         """
         with self._lock:
             if path == f"/{self.token}/state":
-                return "application/json", json.dumps(asdict(self._live.state()))
+                return "application/json", json.dumps(asdict(self._live.read_state()))
             if path != f"/{self.token}/":
                 return None
             begun = time.monotonic()
             # The time to make a page is known only once it is made, so that of the last one counts.
             pause = max(_PAUSE, self._took / _SHARE)
-            runs = newest(without_copies(self._live.readable()), all_code=False)
+            runs = newest(without_copies(self._live.read_runs_with_answers()), all_code=False)
             html = page(runs, PageOptions(title=self._title, live=pause))
             self._took = time.monotonic() - begun
             return "text/html", html

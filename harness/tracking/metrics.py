@@ -31,8 +31,8 @@ from harness.storage.manifest_file import GitState
 from harness.storage.run_folder import StoredRun
 from harness.storage.stored_config import StoredConfig
 from reports.costs import question_tflops
-from reports.facts import corpus_scores, score_names
-from reports.settings import code_hash, made_with, user_settings
+from reports.facts import corpus_score_sources, score_names
+from reports.settings import own_code_hash, run_versions, user_settings
 
 
 class Point(NamedTuple):
@@ -155,7 +155,7 @@ def _all_score_names(run: StoredRun) -> list[str]:
     """The names of the run's scores of single questions, headline
     first, then those of the whole run.
     """
-    return [*score_names(run), *corpus_scores(run)]
+    return [*score_names(run), *corpus_score_sources(run)]
 
 
 def _number(value: object) -> float | None:
@@ -318,9 +318,9 @@ def _made_with(run: StoredRun) -> str:
     weights, packages.
     """
     packages = run.manifest.packages
-    parts = [f"{key} {value}" for key, value in made_with(run).items() if key not in packages]
+    parts = [f"{key} {value}" for key, value in run_versions(run).items() if key not in packages]
     if run.manifest.code:
-        parts.append(f"code {code_hash(run)}")
+        parts.append(f"code {own_code_hash(run)}")
     parts.append(f"packages {json_sha256(packages)[:7]}")
     return ", ".join(parts)
 

@@ -50,7 +50,7 @@ from harness.tracking.tracing_time import TracingTime
 from reports import columns as views
 from reports import main_table
 from reports import page as page_of_runs
-from reports.facts import suite as suite_of
+from reports.facts import suite_name as suite_of
 from reports.table_formats import render
 
 _RUN = "harness.run"
@@ -179,7 +179,7 @@ class MlflowRun:
         """
         table = main_table.frame([self.run])
         self._log_final_metrics(final_metrics(self.run, table))
-        text = render(views.legended(table), "markdown")
+        text = render(views.with_legend(table), "markdown")
         if len(text) <= _LONGEST_NOTE:
             self.client.set_tag(self.id, _NOTE, text)
         (folder / "table.md").write_text(text, encoding="utf-8")

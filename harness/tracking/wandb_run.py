@@ -17,7 +17,7 @@ from typing import Literal
 from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import final_metrics, params, run_state, run_tags, running_points
 from harness.tracking.wandb_address import PROJECT, SCHEME
-from reports.facts import suite as suite_of
+from reports.facts import suite_name as suite_of
 from reports.main_table import frame
 
 _TAGS = ("method", "model", "dataset", "profile")

@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.storage.records import StoredStep
 from harness.storage.run_folder import StoredRun
 from reports.costs import TERA, step_flops
-from reports.facts import mean_columns, records
+from reports.facts import frame_rows, mean_columns
 from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
@@ -319,9 +319,9 @@ def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel
     """
     score = str(rows["score"].iloc[0])
     convention = rows["convention"].iloc[0]
-    lines = [Line(score, [Point.of(row, column, "mean", 100) for row in records(rows)])]
+    lines = [Line(score, [Point.of(row, column, "mean", 100) for row in frame_rows(rows)])]
     if rows["tflops"].notna().any():
-        points = [Point.of(row, column, "tflops") for row in records(rows)]
+        points = [Point.of(row, column, "tflops") for row in frame_rows(rows)]
         lines.append(Line("TFLOPs a question", points, right=True))
     x = Axis(axis_name, ticks=tuple(map(float, rows[column])))
     right = Axis(f"TFLOPs a question ({convention})", zero=True)

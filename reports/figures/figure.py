@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.errors import UserError
-from reports.columns import legended, sections
+from reports.columns import sections, with_legend
 from reports.figures.plot import FORMS, Panel, draw, inline_svg
-from reports.html_tables import page
+from reports.html_tables import tables_page
 from reports.markup import Html
 from reports.section import Section
 from reports.table_formats import render, render_sections
@@ -57,7 +57,7 @@ class Figure:
         tables = self._tables()
         if form == "html":
             titled = [(table.title, table.frame) for table in tables]
-            return page(self.title, self._inline_drawing(), titled)
+            return tables_page(self.title, self._inline_drawing(), titled)
         return render_sections(tables, form)
 
     def _tables(self) -> list[Section]:
@@ -132,4 +132,4 @@ def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **nam
     """
     score = rows["score"].iloc[0]
     renamed = {"mean": score, "mean.low": f"{score}.low", "mean.high": f"{score}.high", **names}
-    return title, legended(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))
+    return title, with_legend(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))

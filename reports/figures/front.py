@@ -37,7 +37,7 @@ from reports.figures.plot import (
     wrapped,
 )
 from reports.main_table import table_rows
-from reports.markup import Html, el, joined
+from reports.markup import Html, element, join_html
 from reports.number_formats import three_digits
 from reports.table_cell import Cell, Row
 from reports.table_row import TableRow
@@ -253,7 +253,7 @@ def figure(
     """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
-    by_dataset = facts.by_dataset(runs)
+    by_dataset = facts.runs_by_dataset(runs)
     name = _chosen_dataset(list(by_dataset), dataset)
     rows = table_rows(by_dataset[name], convention=convention)
     marks = points(rows, score, cost)
@@ -312,7 +312,7 @@ def _check_score(runs: Sequence[StoredRun], score: str) -> None:
     known: set[str] = set()
     for run in runs:
         known.update(facts.score_names(run))
-        known.update(facts.corpus_scores(run))
+        known.update(facts.corpus_score_sources(run))
     if score not in known:
         hint = "harness score RUN --scorers NAME adds a score"
         raise UnknownName("score", score, sorted(known), hint)
@@ -467,13 +467,13 @@ def to_html(rows: Sequence[MethodPoint], score: str) -> tuple[Html, dict[str, by
     """
     if not rows:
         sentence = "No run of this data set has both a score and a known cost."
-        return el("p", sentence, class_="none"), {}
+        return element("p", sentence, class_="none"), {}
     titles = {f"point-{number}": _tooltip(point) for number, point in enumerate(rows)}
     files = {"svg": draw(rows, score, "svg"), "pdf": draw(rows, score, "pdf")}
-    wide = el("div", inline_svg(files["svg"], titles), class_="on-wide")
+    wide = element("div", inline_svg(files["svg"], titles), class_="on-wide")
     narrow_file = draw(rows, score, size=_NARROW)
-    narrow = el("div", inline_svg(narrow_file, titles), class_="on-narrow")
-    return joined(wide, narrow), files
+    narrow = element("div", inline_svg(narrow_file, titles), class_="on-narrow")
+    return join_html(wide, narrow), files
 
 
 def place_labels(
@@ -700,7 +700,7 @@ def _draw_joining_line(ax: Axes, start: np.ndarray, end: np.ndarray) -> None:
 def _tooltip(point: MethodPoint) -> str:
     """What a pointer over a mark reads: "bm25 (llama-8b): 41.3 at 0.512 TFLOPs; beaten by
     pecan"."""
-    spent = f"{three_digits(point.spent.value, least=1e-9)} {COSTS[point.cost].unit}"
+    spent = f"{three_digits(point.spent.value, min_without_exponent=1e-9)} {COSTS[point.cost].unit}"
     value = f"{point.method} ({point.model}): {100 * point.score.value:.1f} at {spent}"
     if point.mark == BEATEN:
         return f"{value}; beaten by {', '.join(point.beaten_by)}"

@@ -149,9 +149,9 @@ def figure(runs: Sequence[StoredRun], *, resamples: int = RESAMPLES) -> Figure:
         raise UserError("no run here retrieved nodes step by step: their records name none")
     rows = []
     panels = []
-    for run, label in zip(searches, facts.labels(searches), strict=True):
+    for run, label in zip(searches, facts.run_labels(searches), strict=True):
         values = node_counts(run)
-        head = facts.head_columns(run, label)
+        head = facts.first_cells(run, label)
         fitted = fit(values, run.config.seed, resamples)
         rows.append(_run_row(run, head, values, fitted))
         panels.append(histogram(" · ".join(map(str, head.values())), values, fitted))

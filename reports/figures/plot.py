@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from reports.facts import records
-from reports.markup import Html, printable, text
-from reports.table_cell import Cell, Row, known_number, number_in
+from reports.facts import frame_rows
+from reports.markup import Html, escaped_text, printable
+from reports.table_cell import Cell, Row, number_or_none, number_or_raise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +100,7 @@ class Point:
             scale: The factor of the value and its interval: 100 for a score in [0, 1].
         """
         return cls(
-            x=float(known_number(row[x])),
+            x=float(number_or_raise(row[x])),
             y=_scaled(row[y], scale),
             low=_scaled(row[f"{y}.low"], scale),
             high=_scaled(row[f"{y}.high"], scale),
@@ -114,7 +114,7 @@ class Point:
 
 def _scaled(cell: Cell, scale: float) -> float | None:
     """The number in a cell of a table times `scale`; None for an empty cell."""
-    number = number_in(cell)
+    number = number_or_none(cell)
     if number is None or math.isnan(number):
         return None
     return scale * float(number)
@@ -159,7 +159,7 @@ def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
     """
     drawn = []
     for method, method_rows in rows.groupby("method", sort=False):
-        points = [Point.of(row, x, y, scale) for row in records(method_rows)]
+        points = [Point.of(row, x, y, scale) for row in frame_rows(method_rows)]
         drawn.append(Line(str(method), points))
     return drawn
 
@@ -268,7 +268,7 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     assert view is not None  # `figure_file` makes no other file
     body = source[source.index('<g id="figure_1">') :]
     for gid, title in (titles or {}).items():
-        body = body.replace(f'<g id="{gid}">', f"<g><title>{text(title)}</title>", 1)
+        body = body.replace(f'<g id="{gid}">', f"<g><title>{escaped_text(title)}</title>", 1)
     body = re.sub("<[^>]*>", _tag_for_page, body)  # text between tags is not touched
     return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
 

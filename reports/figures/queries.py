@@ -23,13 +23,13 @@ from harness.storage.record_notes import is_joined
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
 from reports import facts, main_table
-from reports.columns import sections, shortened
+from reports.columns import sections, with_short_texts
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.paper import frame as beside_printed
 from reports.paper.printed import load
-from reports.table_cell import Cell, Row, number_in
+from reports.table_cell import Cell, Row, number_or_none
 from reports.table_row import TableRow, known_mean
 
 PER_DOCUMENT = (1, 2, 4, 8)
@@ -67,7 +67,7 @@ def figure(
     if paper:
         whole = _flops_with_printed_ones(runs, convention)
         # So long that the number of queries stays.
-        compared = sections(shortened(whole, "row", 52), ())
+        compared = sections(with_short_texts(whole, "row", 52), ())
         parts += [(f"printed and measured: {part.title}", part.frame) for part in compared]
     return Figure("TFLOPs per query", whole, parts, panels(table, counts))
 
@@ -341,7 +341,7 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     drawn = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
-        for row in facts.records(group):
+        for row in facts.frame_rows(group):
             points = _cost_points(row, per_document)
             if points:
                 lines.append(Line(str(row["method"]), points))
@@ -361,7 +361,7 @@ def _cost_points(row: Row, per_document: Sequence[int]) -> list[Point]:
     """
     points = []
     for k in per_document:
-        cost = number_in(row[cost_column(k)])
+        cost = number_or_none(row[cost_column(k)])
         if cost is not None and cost > 0:  # NaN, an empty cell, is not above 0
             points.append(Point(k, cost))
     return points

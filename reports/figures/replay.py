@@ -31,9 +31,9 @@ from harness.method.abilities import ReplaysSearches
 from harness.storage.records import StoredPiece, StoredRecord, StoredStep, parse_shown
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.costs import spent_flops, stop_flops
+from reports.costs import question_flops, stop_flops
 from reports.gold_rows import read_rows
-from reports.search_steps import STUDY
+from reports.search_steps import STUDY_ACTION
 from reports.table_cell import Row
 
 Key = tuple[str, int]
@@ -235,7 +235,7 @@ class Recorded(Generic[R]):
             return None
         if index == own_index:
             return Stop(
-                index, own=True, answer=record.prediction, flops=spent_flops(record, convention)
+                index, own=True, answer=record.prediction, flops=question_flops(record, convention)
             )
         step = record.steps[index]
         if step.get("answer") is None:
@@ -258,7 +258,7 @@ def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> in
     """
     last = -1
     for place, step in enumerate(record.steps):
-        if rule.may_stop_after(step) and step["action"] != STUDY:
+        if rule.may_stop_after(step) and step["action"] != STUDY_ACTION:
             last = place
     return last
 
@@ -386,8 +386,8 @@ def score_stops(
         UserError: The gold answers or the scorer's version are not the run's.
         UnknownName: The run does not have the score.
     """
-    name = score or facts.headline(run)
-    facts.scored(run, name)
+    name = score or facts.headline_score(run)
+    facts.score_values(run, name)
     records = {record.question_id: record for record in run.records}
     answers = {}
     for key, stop in stops_to_score(run, recorded_rules, rules).items():

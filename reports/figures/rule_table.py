@@ -28,7 +28,7 @@ from reports.costs import check_convention, notes_on_steps_without_convention
 from reports.figures.replay import R, Scored, Stop
 from reports.run_notes import run_notes
 from reports.run_records import count_failed
-from reports.search_steps import STUDY
+from reports.search_steps import STUDY_ACTION
 from reports.table_cell import Row
 
 STOP_SETTINGS = tuple(
@@ -70,9 +70,9 @@ def frame(
     """
     check_convention(convention)
     rows: list[Row] = []
-    labels = facts.labels([part.run for part in parts], STOP_SETTINGS)
+    labels = facts.run_labels([part.run for part in parts], STOP_SETTINGS)
     for part, label in zip(parts, labels, strict=True):
-        table = _RunRules(part, label, score or facts.headline(part.run), convention, costs)
+        table = _RunRules(part, label, score or facts.headline_score(part.run), convention, costs)
         rows += table.rows()
     return facts.as_floats(pd.DataFrame(rows))
 
@@ -146,7 +146,7 @@ class _RunRules(Generic[R]):
         if not own:
             notes += _rounding_note(run)
         return {
-            **facts.head_columns(run, self.label),
+            **facts.first_cells(run, self.label),
             **rule.columns(),
             "score": self.score,
             **facts.mean_columns("mean", outcome.scores, outcome.clusters, seed=seed),
@@ -211,7 +211,7 @@ def _ended_at_error(record: StoredRecord) -> bool:
     if not record.steps:
         return False
     last = record.steps[-1]
-    return last.get("action") == STUDY and last.get("p_yes") is None
+    return last.get("action") == STUDY_ACTION and last.get("p_yes") is None
 
 
 def _rounding_note(run: StoredRun) -> list[str]:

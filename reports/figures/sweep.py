@@ -26,9 +26,9 @@ from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.main_table import table_rows
-from reports.run_columns import cells
-from reports.settings import as_printed, distinct_labels, is_number, name_runs, setting_values
-from reports.table_cell import Cell, Row, known_number
+from reports.run_columns import row_cells
+from reports.settings import distinct_labels, full_column_name, is_number, name_runs, setting_values
+from reports.table_cell import Cell, Row, number_or_raise
 from reports.table_row import TableRow
 
 _COST = (
@@ -71,7 +71,7 @@ def figure(
     keys = set[str]()
     for run in runs:
         keys.update(setting_values(run))
-    key = as_printed(x or only_varying_setting(runs), keys)
+    key = full_column_name(x or only_varying_setting(runs), keys)
     table = frame(runs, key, score, convention)
     if table[key].nunique() < 2:
         warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")
@@ -154,7 +154,7 @@ class SweptRun:
             "score": score,
             **facts.interval_columns("mean", self.table_row.score(score)),
         }
-        columns = cells(self.table_row)
+        columns = row_cells(self.table_row)
         for name in _COST:
             row[name] = columns[name]
         return row
@@ -184,7 +184,7 @@ def frame(
     swept = [SweptRun(row, setting_values(row.run)) for row in table]
     _check_setting(x, swept)
     # A line with two runs at one value is two lines.
-    labels = distinct_labels(facts.labels(runs, [x]), runs, [part.point(x) for part in swept])
+    labels = distinct_labels(facts.run_labels(runs, [x]), runs, [part.point(x) for part in swept])
     rows = []
     for part, label in zip(swept, labels, strict=True):
         rows.append(part.row(x, label, _score_of(part.run, score)))
@@ -208,8 +208,8 @@ def _score_of(run: StoredRun, score: str | None) -> str:
     Raises:
         UnknownName: The run does not have the score.
     """
-    name = score or facts.headline(run)
-    if name not in {*facts.score_names(run), *facts.corpus_scores(run)}:
+    name = score or facts.headline_score(run)
+    if name not in {*facts.score_names(run), *facts.corpus_score_sources(run)}:
         raise UnknownName("score", name, facts.score_names(run), f"scores of {run.path.name}")
     return name
 
@@ -323,7 +323,7 @@ def _lines(
     lines = []
     known = rows[rows[measured.column].notna()]
     for method, part in known.groupby("method", sort=False):
-        lines.append(_method_line(str(method), facts.records(part), x, measured, places))
+        lines.append(_method_line(str(method), facts.frame_rows(part), x, measured, places))
     return lines
 
 
@@ -348,7 +348,7 @@ def _method_line(
     points = []
     for row in rows:
         if row[x] is None:
-            height = scale * known_number(row[column])
+            height = scale * number_or_raise(row[column])
             level = [Point(place, height) for place in sorted(set(places.values()))]
             return Line(method, level, marks=False)
         drawn: Row = {

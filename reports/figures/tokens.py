@@ -25,7 +25,7 @@ from harness.llm.tokenizer_files import tokenizer_folder
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import Rows, offline, read_rows, with_data_at
+from reports.gold_rows import QuestionRows, offline, read_rows, with_data_path
 from reports.table_cell import Row
 
 
@@ -52,7 +52,7 @@ def figure(runs: Sequence[StoredRun], *, data: str | None, warn: Callable[[str],
         )
     # Data set names, with a hash where two data sets of one name have other rows.
     names: dict[TextGroup, str] = {}
-    for run, name in zip(runs, facts.datasets(runs), strict=True):
+    for run, name in zip(runs, facts.dataset_names_with_rows(runs), strict=True):
         names[text_group(run)] = name
     rows: list[Row] = []
     problems: list[UserError] = []
@@ -82,7 +82,7 @@ class TextGroup:
 def text_group(run: StoredRun) -> TextGroup:
     """What the run has in common with others of the same texts and tokens."""
     model = facts.model_name(run)
-    return TextGroup(run.config.dataset.name, facts.fingerprint(run), model)
+    return TextGroup(run.config.dataset.name, facts.rows_fingerprint(run), model)
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts
     Raises:
         UserError: The rows or the tokenizer cannot be loaded, or a question is not in the rows.
     """
-    first = with_data_at(runs[0], data)
-    read = read_rows(first, whole=True)
+    first = with_data_path(runs[0], data)
+    read = read_rows(first, with_documents=True)
     if read.problem is not None:
         raise UserError(f"{read.problem}; name the file of the rows with --data")
     question_ids = _question_ids(runs)
@@ -163,7 +163,7 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     return list(found)
 
 
-def _texts_by_kind(read: Rows, question_ids: Sequence[str]) -> dict[str, list[str]]:
+def _texts_by_kind(read: QuestionRows, question_ids: Sequence[str]) -> dict[str, list[str]]:
     """Kind -> texts: {"document": [...], "question": [...], "answer": [...]}.
 
     A document that several questions are about is there once.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.html_tables import page
+from reports.html_tables import tables_page
 from reports.paper.matching import incomplete
 from reports.paper.printed import Value, load
 from reports.paper.tables_and_figures import (
@@ -200,7 +200,7 @@ def text(
     if runs:
         below = [*incomplete(runs), *below]
     if form == "html":
-        return page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
+        return tables_page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
     sections = [Section(title, table) for title, table in named]
     return with_lines(render_sections(sections, form), below, form)
 

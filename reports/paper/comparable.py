@@ -270,7 +270,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     score_names = facts.score_names(run)
     if metric.score is not None and score_of(metric, run) not in score_names:
         return [_lacking_score(metric.score, metric.score, score_names)]
-    if metric.corpus is not None and metric.corpus not in facts.corpus_scores(run):
+    if metric.corpus is not None and metric.corpus not in facts.corpus_score_sources(run):
         noun = f"counts for {metric.corpus}"
         return [_lacking_score(noun, scorer_of(metric.corpus), score_names)]
     skips = run.config.skips_failed
@@ -312,7 +312,7 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
         return []
     sentences = []
     n = len(run.records)
-    missing = n - len(facts.scored(run, name).values)
+    missing = n - len(facts.score_values(run, name).values)
     if missing:
         sentences.append(f"metric: {missing} of {n} questions have no {name}")
     known_scorers = scorers.names()

@@ -148,7 +148,7 @@ def _settings_key(run: StoredRun) -> str:
     """
     config = run.config
     manifest = run.manifest
-    task = facts.task(run)
+    task = facts.task_settings(run)
     del task["instruction"]
     if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
         del task["max_answer_tokens"]

@@ -51,9 +51,9 @@ def measure(value: Value, run: StoredRun) -> Measured:
 def _corpus_score(name: str, run: StoredRun) -> Measured:
     """A score of all answers together with its intervals, times 100; empty where the run lacks
     it."""
-    if name not in facts.corpus_scores(run):
+    if name not in facts.corpus_score_sources(run):
         return Measured()
-    return _with_intervals(partial(facts.corpus, run, name), 100.0)
+    return _with_intervals(partial(facts.corpus_score_interval, run, name), 100.0)
 
 
 def _mean_score(metric: Metric, run: StoredRun) -> Measured:
@@ -62,7 +62,7 @@ def _mean_score(metric: Metric, run: StoredRun) -> Measured:
     name = score_of(metric, run)
     if name is None or name not in facts.score_names(run):
         return Measured()
-    column = facts.scored(run, name)
+    column = facts.score_values(run, name)
     return _mean_value(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
 
 

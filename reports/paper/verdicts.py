@@ -34,9 +34,9 @@ from harness.stats.paired_tests import equivalence
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.checks import Checks
-from reports.columns import sections, shortened
-from reports.comparability import other_versions, reasons_not_to_rank
-from reports.gold_rows import data_misfits
+from reports.columns import sections, with_short_texts
+from reports.comparability import notes_on_versions, reasons_not_to_rank
+from reports.gold_rows import dataset_inconsistencies
 from reports.paper.comparable import differences
 from reports.paper.mapping import Metric
 from reports.paper.matching import Pair, incomplete, matches
@@ -52,9 +52,9 @@ from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.paper.public_releases import Findings
 from reports.paper.setting_sentences import listed
-from reports.rescored import rescored
+from reports.rescored import rescore
 from reports.run_notes import run_notes
-from reports.settings import only_in_seed
+from reports.settings import notes_on_seeds
 from reports.table_cell import Row
 from reports.table_formats import render, render_sections
 
@@ -200,7 +200,7 @@ def text(
     if whole.empty:
         nothing = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
         return with_lines(nothing, incomplete(runs), form)
-    tables = render_sections(sections(shortened(whole, "row"), ()), form)
+    tables = render_sections(sections(with_short_texts(whole, "row"), ()), form)
     return with_lines(tables, [*incomplete(runs), *legend(margin)], form)
 
 
@@ -356,7 +356,7 @@ class _Comparison:
         self._runs = runs
         self._margin = margin
         keys = list(map(facts.run_key, runs))
-        self._labels = dict(zip(keys, facts.labels(runs), strict=True))
+        self._labels = dict(zip(keys, facts.run_labels(runs), strict=True))
         self._ambiguous = _ambiguous_places(values)
         self._remarks = _remarks(runs)
         # Filled by `_measure` and `_rescored_once`, as rows ask for them.
@@ -490,7 +490,7 @@ def _rescored_findings(run: StoredRun, score: str) -> Findings:
         run: A stored run.
         score: The name of the score.
     """
-    again = rescored(run, score)
+    again = rescore(run, score)
     if again.problem is not None:
         findings = Findings([f"metric: {again.problem}"])
         if not again.all_checked:
@@ -498,10 +498,10 @@ def _rescored_findings(run: StoredRun, score: str) -> Findings:
         return findings
     if not again.all_checked:
         return Findings(unchecked=["scores"])
-    misfits = data_misfits(run)
-    if misfits is None:
+    inconsistencies = dataset_inconsistencies(run)
+    if inconsistencies is None:
         return Findings(unchecked=["gold answers"])
-    return Findings([f"metric: {sentence}" for sentence in misfits])
+    return Findings([f"metric: {sentence}" for sentence in inconsistencies])
 
 
 def _ambiguous_places(values: Sequence[Value]) -> set[tuple[str, str]]:
@@ -520,11 +520,11 @@ def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
     checks = Checks()
     remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
     reasons = reasons_not_to_rank(runs, checks)
-    versions = other_versions(runs, checks)
-    seeds = only_in_seed(runs)
+    versions = notes_on_versions(runs, checks)
+    seeds = notes_on_seeds(runs)
     for place, run in enumerate(runs):
         found = remarks[facts.run_key(run)]
-        found += checks.misfit_notes(run)
+        found += checks.inconsistency_notes(run)
         found += filter(None, (reasons[place], versions[place], seeds[place]))
     return remarks
 

@@ -15,7 +15,7 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.summary_file import RunSummary
 from reports import facts
 from reports.config_difference import config_difference
-from reports.facts import labels
+from reports.facts import run_labels
 from reports.figures.rule_table import STOP_SETTINGS
 
 
@@ -117,15 +117,15 @@ def run(plan: PlannedRun, name: str = "a"):
 
 def test_reports_print_the_label_and_tell_two_rows_apart_by_it() -> None:
     own, pocket = run(planned("bm25")), run(planned("bm25", profile="pocket"))
-    assert facts.labels([own, pocket]) == ["bm25", "bm25 [pocket]"]
+    assert facts.run_labels([own, pocket]) == ["bm25", "bm25 [pocket]"]
     # A run from before there were marks.
     method = own.config.method.without("mark")
     old = replace(own, path=Path("b--0"), config=own.config.with_values(method=method))
-    assert facts.labels([old, pocket]) == ["bm25", "bm25 [pocket]"]
+    assert facts.run_labels([old, pocket]) == ["bm25", "bm25 [pocket]"]
     assert facts.reference_names(pocket)[0] == "bm25"  # a reference is still named by its preset
     assert not any("mark" in line for line in config_difference(own, pocket))
 
 
 def test_a_curve_is_not_named_by_the_rule_it_is_drawn_over() -> None:
     plans = [planned("pecan", profile="pocket"), planned("pecan", "method.t_n=2", profile="pocket")]
-    assert labels([run(plan) for plan in plans], STOP_SETTINGS) == ["pecan [pocket]"] * 2
+    assert run_labels([run(plan) for plan in plans], STOP_SETTINGS) == ["pecan [pocket]"] * 2

@@ -118,7 +118,7 @@ def test_a_stop_is_scored_as_the_run_scores_the_same_reply(name, value, result, 
     if value is not None:
         sheet = ScoreSheet({name: value})
         monkeypatch.setattr("harness.scorers.score_answer", lambda *_: sheet)
-    found = rows.Rows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
+    found = rows.QuestionRows({"q0": Example(Question("q0", "?", ("d0",)), gold)}, {})
     monkeypatch.setattr("reports.figures.replay.read_rows", lambda _, **_more: found)
     replies = [reply for reply, _ in REPLIES]
     answers = {("q0", n): ReplayedAnswer(reply, []) for n, reply in enumerate(replies)}

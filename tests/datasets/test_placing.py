@@ -19,7 +19,7 @@ from harness.datasets.place_options import PLACED, Placement, PlaceOptions, plac
 from harness.datasets.placing import split_options, with_support_moved
 from harness.datasets.rows import Row
 from harness.errors import ConfigError
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 from tests.datasets.support import check_refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,7 +147,7 @@ def test_the_same_questions_stand_at_every_place(kind):
                 plain.documents[name].text.split("\n\n")
             )
             assert marked(example, document) == marked(other, plain.documents[name])
-            found = support_position(example, Rows(documents=data.documents))
+            found = support_position(example, QuestionRows(documents=data.documents))
             assert found is not None
             assert found.where() == number
             assert (found.distance() or 0) < 0.1
@@ -160,7 +160,7 @@ def marked(example, document):
 @pytest.mark.parametrize("distance", [0.25, 0.5, 0.75])
 def test_the_distance_is_the_one_asked_for(distance):
     def distances(data):
-        found = [support_position(e, Rows(documents=data.documents)) for e in data.examples]
+        found = [support_position(e, QuestionRows(documents=data.documents)) for e in data.examples]
         return [p.distance() for p in found if p is not None and p.distance() is not None]
 
     measured = distances(load(config("hotpotqa", distance=distance)))

@@ -23,7 +23,7 @@ from harness.storage.run_folder import read_run
 from harness.types import Example, Gold, Question
 from reports.facts import scorer_version
 from reports.judges import judge_agreements
-from reports.labels import LABELS, HandLabels, label_agreements
+from reports.labels import ONLY_RATER, HandLabels, label_agreements
 from reports.main_table import frame
 from tests.engine.fakes import SCORER, Plain, World, go, make_plan
 
@@ -387,7 +387,7 @@ def test_what_was_shown_is_judged_long_texts_too_and_not_compared_with_right_ans
         run.records[1].question_id: "yes",
         "gone": "no",
     }
-    (pair,) = label_agreements(run, HandLabels({LABELS: labels}))
+    (pair,) = label_agreements(run, HandLabels({ONLY_RATER: labels}))
     assert pair.columns() == {
         "a": "judge.f",
         "b": "labels",

@@ -48,4 +48,4 @@ def records_fit(request, monkeypatch):
     """Runs of paper_runs.py have settings and scores alone, whose records fit no method;
     tests/reports/test_edited_folders.py has whole ones."""
     if request.module.__name__.rpartition(".")[2].startswith("test_paper"):
-        monkeypatch.setattr(checks.Checks, "misfits", lambda self, run: [])
+        monkeypatch.setattr(checks.Checks, "inconsistencies", lambda self, run: [])

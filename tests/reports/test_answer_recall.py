@@ -4,15 +4,20 @@ import pytest
 
 from harness import scorers
 from harness.types import Document, Example, Gold, Question
-from reports.answer_recall import answer_shown, answer_shown_as_substring, has_answer, shown_text
-from reports.gold_rows import Rows
+from reports.answer_recall import (
+    contains_answer,
+    join_shown_texts,
+    was_answer_shown,
+    was_answer_shown_as_substring,
+)
+from reports.gold_rows import QuestionRows
 from tests.reports.build import parsed, record, span
 
 DOCUMENTS = {
     "a": Document("a", "Mira Tal lives in Orb."),
     "b": Document("b", "The party was in Paris-Sud."),
 }
-ROWS = Rows(documents=DOCUMENTS)
+ROWS = QuestionRows(documents=DOCUMENTS)
 
 
 def written(text):
@@ -48,16 +53,22 @@ def written(text):
     ],
 )
 def test_by_hand(text, answers, found):
-    assert has_answer(text, answers) is found
+    assert contains_answer(text, answers) is found
 
 
 def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
     example = Example(Question("q0", "?", ("a", "b")), Gold(("Orb",)))
     whole = parsed(record(0, 1.0, shown=[span("a", 0, 22)]))
-    assert answer_shown(whole, example, ROWS) is True
-    assert answer_shown(parsed(record(0, 1.0, shown=[span("a", 0, 17)])), example, ROWS) is False
-    assert answer_shown(parsed(record(0, 1.0, shown=[written("in Orb")])), example, ROWS) is True
-    assert answer_shown(parsed(record(0, None, shown=[span("a", 0, 22)])), example, ROWS) is False
+    assert was_answer_shown(whole, example, ROWS) is True
+    assert (
+        was_answer_shown(parsed(record(0, 1.0, shown=[span("a", 0, 17)])), example, ROWS) is False
+    )
+    assert (
+        was_answer_shown(parsed(record(0, 1.0, shown=[written("in Orb")])), example, ROWS) is True
+    )
+    assert (
+        was_answer_shown(parsed(record(0, None, shown=[span("a", 0, 22)])), example, ROWS) is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,12 +92,12 @@ def test_only_what_was_shown_counts_and_a_failed_question_was_shown_nothing():
 def test_whole_words_and_flashrags_substring_side_by_side(answers, shown, words, substring):
     example = Example(Question("q0", "?", ("a", "b")), Gold(answers))
     one = parsed(record(0, 1.0, shown=shown))
-    assert answer_shown(one, example, ROWS) is words
-    assert answer_shown_as_substring(one, example, ROWS) is substring
-    texts = [shown_text([piece], ROWS) for piece in shown]
+    assert was_answer_shown(one, example, ROWS) is words
+    assert was_answer_shown_as_substring(one, example, ROWS) is substring
+    texts = [join_shown_texts([piece], ROWS) for piece in shown]
     for k in {1, 2, 3, 5, 10} if len(texts) == 1 else ():
         assert scorers.score(f"flashrag.retrieval_recall_top{k}", [texts], [answers]) == float(
             substring
         )
     failed = parsed(record(0, None, shown=shown))
-    assert answer_shown_as_substring(failed, example, ROWS) is False
+    assert was_answer_shown_as_substring(failed, example, ROWS) is False

@@ -81,8 +81,8 @@ def test_a_kind_that_no_question_has_is_refused_with_those_that_they_have(tmp_pa
 
 def test_frames_and_the_page_have_them(tmp_path):
     stored = run(tmp_path, "pecan")
-    assert list(frames.records(stored)["hops"])[:5] == ["2", "2", "2", "3", "3"]
-    assert "level" not in frames.records(stored)
+    assert list(frames.records_frame(stored)["hops"])[:5] == ["2", "2", "2", "3", "3"]
+    assert "level" not in frames.records_frame(stored)
     made = page([stored])
     assert f"{SCORE} by hops" in made
     assert "mean.low" not in made  # kinds are no data sets: no mean over them

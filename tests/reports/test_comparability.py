@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from harness.storage.run_folder import read_run
-from reports.columns import legended, sections
-from reports.comparability import most_common, reasons_not_to_rank
+from reports.columns import sections, with_legend
+from reports.comparability import QuestionSet, most_common_question_set, reasons_not_to_rank
 from reports.figures.front import points
 from reports.main_table import as_frame, best_first, frame, table_rows
 from reports.methods_by_dataset import wide_table
@@ -65,10 +65,11 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, 
 
 
 def test_of_two_the_longer_is_the_usual():
-    few, many = ("f", frozenset("a")), ("f", frozenset("ab"))
-    assert most_common([few, many]) == many
-    assert most_common([few, many, few]) == few
-    assert most_common([(None, frozenset("a")), ("g", frozenset("b"))]) == (None, frozenset("a"))
+    few, many = QuestionSet("f", frozenset("a")), QuestionSet("f", frozenset("ab"))
+    assert most_common_question_set([few, many]) == many
+    assert most_common_question_set([few, many, few]) == few
+    without_rows, others = QuestionSet(None, frozenset("a")), QuestionSet("g", frozenset("b"))
+    assert most_common_question_set([without_rows, others]) == without_rows
 
 
 def bold(text):
@@ -196,8 +197,8 @@ def test_a_line_below_the_table_says_what_costs_are_measured_by(form, tmp_path):
 
 
 def test_the_line_says_no_word_of_columns_without_a_value(tmp_path):
-    (row,) = legended(frame([stored(tmp_path / "a", SCORES)]))["notes"]
+    (row,) = with_legend(frame([stored(tmp_path / "a", SCORES)]))["notes"]
     assert not any("ratio" in note or "per document" in note for note in row)
-    (row,) = legended(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
+    (row,) = with_legend(frame([stored(tmp_path / "b", SCORES, documents=INDEX)]))["notes"]
     line = "costs are per question, tokens.index and tflops.index per document; FLOPs under the convention all-params"
     assert row[0] == f"{line}; seconds: the time of a question's own requests, without the queue"

@@ -277,7 +277,7 @@ def test_a_copy_is_one_run_and_a_changed_copy_is_none(honest, command):
 def keeps(monkeypatch, tmp_path):
     """Checks of small runs are kept, too; the folder they are kept in."""
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path))
-    monkeypatch.setattr("reports.cached_checks._SMALLEST", 1)
+    monkeypatch.setattr("reports.cached_checks._MIN_CACHED_BYTES", 1)
     return tmp_path / "checks"
 
 

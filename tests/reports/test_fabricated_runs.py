@@ -22,13 +22,13 @@ from harness.storage.added_texts import with_dataset_texts
 from harness.storage.record_texts import gold_of
 from harness.storage.records import IndexLine, StoredRecord
 from harness.storage.run_folder import read_run
-from reports.gold_rows import data_misfits
+from reports.gold_rows import dataset_inconsistencies
 from reports.paper.comparable import differences
 from reports.paper.printed import load
 from reports.paper.verdicts import frame
-from reports.rescored import rescored
+from reports.rescored import rescore
 from reports.run_notes import run_notes
-from reports.settings import only_in_seed
+from reports.settings import notes_on_seeds
 from tests.llm.conftest import SIZES, WORDS
 from tests.random_model import save
 from tests.reports.build import record, write_run
@@ -192,12 +192,12 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
         "manifest": {"dataset": {"fingerprint": plan.dataset.fingerprint}},
     }
     run = read_run(write_run(tmp_path, rows, dataset="pocket/musique", **parts))
-    assert data_misfits(run) == []
+    assert dataset_inconsistencies(run) == []
     rows[0] = replace(rows[0], gold={**rows[0].gold, "answers": ["Tom"]})
     rows[1] = replace(rows[1], question="Is it Tom?")
-    (sentence,) = data_misfits(replace(run, records=rows))
+    (sentence,) = dataset_inconsistencies(replace(run, records=rows))
     assert sentence.startswith("2 of ")
-    assert data_misfits(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
+    assert dataset_inconsistencies(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
 
 
 def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path):
@@ -278,7 +278,7 @@ def test_scores_are_computed_again_from_the_stored_answers(honest, first, senten
         replace(row, gold=GOLD, prediction="Mira", scores={NAME: 1.0})
         for row in honest["bm25"].records[:2]
     ]
-    problem, checked = rescored(
+    problem, checked = rescore(
         replace(honest["bm25"], records=[replace(rows[0], **first), rows[1]]), NAME
     )
     assert (problem is None, checked) == (sentence is None, whole)
@@ -294,7 +294,7 @@ def test_counts_of_a_score_of_the_corpus_are_computed_again(honest, counts, edit
     row = score_record(row, config, gold_of(row))
     if counts:
         row = replace(row, notes={**row.notes, "counts": {name: counts}})
-    assert (rescored(replace(honest["bm25"], records=[row]), name)[0] is not None) == edited
+    assert (rescore(replace(honest["bm25"], records=[row]), name)[0] is not None) == edited
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ def test_runs_that_differ_in_the_seed_alone_are_told(few, honest):
     runs = [replace(fabricated(few, {"seed": n}), path=Path(f"r--{n}")) for n in range(3)]
     note = "one of 3 runs that differ only in the seed (0, 1, 2): report all of them, not the best"
     assert frame(runs, [value()])["notes"].map(lambda notes: note in notes).tolist() == [True] * 3
-    assert only_in_seed([runs[0], honest["sbert"]]) == [None, None]
+    assert notes_on_seeds([runs[0], honest["sbert"]]) == [None, None]
 
 
 @pytest.mark.parametrize(

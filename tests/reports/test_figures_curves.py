@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from reports import main_table
-from reports.facts import labels
+from reports.facts import run_labels
 from reports.figures import plot
 from reports.figures.curves import frame, rows_to_draw, rules_to_show
 from reports.figures.replay import Rule, Scored, recorded_rule, stops_to_score
@@ -172,11 +172,11 @@ def test_plain_runs_that_differ_in_their_rule_alone_are_one_curve(tmp_path):
         )
 
     runs = [plain(1), plain(2), recording(tmp_path, hash8="0000000a")]
-    assert labels(runs, STOP_SETTINGS) == ["pecan"] * 3
+    assert run_labels(runs, STOP_SETTINGS) == ["pecan"] * 3
     other = searched_run(
         tmp_path, runs[0].records, settings=settings(chunk_tokens=9), hash8="0000000b"
     )
-    assert labels([*runs, other], STOP_SETTINGS) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
+    assert run_labels([*runs, other], STOP_SETTINGS) == ["pecan"] * 3 + ["pecan chunk_tokens=9"]
     (curve,) = rows_to_draw(frame([judged(run, 3) for run in runs]))
     assert list(curve.over_n["t_n"]) == [1, 2, 3]
     assert list(curve.over_n["own"]) == [

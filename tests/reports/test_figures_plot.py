@@ -25,7 +25,7 @@ from reports.figures.plot import (
     panels,
     paper_style,
 )
-from reports.html_tables import page
+from reports.html_tables import tables_page
 from tests.reports.figure_searches import searched, searched_run, settings
 
 EVIL = "</svg></title><script>alert(1)</script>&\"'\x00"
@@ -106,7 +106,9 @@ def test_a_drawing_is_valid_and_escaped_alone_and_in_a_page():
         "two panels in a row, in points"
     )
     assert not [e for e in root.iter() if e.tag.endswith("script")]
-    html = page(EVIL, inline_svg(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))])
+    html = tables_page(
+        EVIL, inline_svg(source), [(EVIL, pd.DataFrame({"method": [EVIL], "n": [3]}))]
+    )
     assert "<script" not in html
     drawing = inline_svg(source)
     assert 'style="' not in drawing, "a page's policy forbids style attributes"

@@ -4,7 +4,7 @@ import pytest
 
 from harness.errors import UserError
 from reports.judges import Agreement, agreement
-from reports.labels import LABELS, read_labels
+from reports.labels import ONLY_RATER, read_labels
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_kappa_of_several_ratings_by_hand():
 def test_labels_are_read_as_verdicts(name, text, tmp_path):
     (tmp_path / name).write_text(text)
     found = read_labels(tmp_path / name, pytest.fail)
-    assert found.raters[LABELS] == {"q1": "yes", "q2": "no", "q3": "4"}
+    assert found.labels_by_rater[ONLY_RATER] == {"q1": "yes", "q2": "no", "q3": "4"}
 
 
 def test_a_row_without_a_label_is_named(tmp_path):

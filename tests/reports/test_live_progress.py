@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from reports import live_progress as module
 from reports.cells import Cells
-from reports.live_progress import Live
+from reports.live_progress import LiveRuns
 from reports.main_table import frame
 from tests.reports.build import SCORE, built, record, write_run
 
@@ -26,8 +26,8 @@ def append(folder, *rows, name="records.jsonl"):
 
 def test_rows_and_questions_follow_what_is_written(tmp_path):
     folder = running(tmp_path)
-    live = Live([str(tmp_path)])
-    (row,) = live.state().rows
+    live = LiveRuns([str(tmp_path)])
+    (row,) = live.read_state().rows
     assert (row["state"], row["answered"], row["score"], row["time left"]) == (
         "running",
         "0 of 8",
@@ -35,7 +35,7 @@ def test_rows_and_questions_follow_what_is_written(tmp_path):
         "–",
     )
     append(folder, record(0, 1.0), record(1, 0.0), record(2, None))
-    state = live.state()
+    state = live.read_state()
     (row,) = state.rows
     assert (row["answered"], row["failed"], row["tokens"]) == ("3 of 8", "1", "210")
     assert row["time left"] == "1.7 min"  # 20 s a question, five are left
@@ -48,9 +48,13 @@ def test_rows_and_questions_follow_what_is_written(tmp_path):
 def test_numbers_are_those_of_the_table(tmp_path):
     rows = [record(i, s) for i, s in enumerate((1.0, 0.25, None, 0.5, 0.75))]
     write_run(tmp_path, rows, documents=[built("d0", 4.0)])
-    live = Live([str(tmp_path)])
-    (row,) = live.state().rows
-    cells = Cells(frame(live.readable())[[SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.total"]])
+    live = LiveRuns([str(tmp_path)])
+    (row,) = live.read_state().rows
+    cells = Cells(
+        frame(live.read_runs_with_answers())[
+            [SCORE, f"{SCORE}.low", f"{SCORE}.high", "tflops.total"]
+        ]
+    )
     assert [row["score"], row["tflops"]] == [
         cells.rows[0][0],
         f"{float(cells.rows[0][1].split()[0]):.3g}",
@@ -59,31 +63,31 @@ def test_numbers_are_those_of_the_table(tmp_path):
 
 def test_a_line_that_is_being_written_waits_for_its_end(tmp_path):
     folder = running(tmp_path)
-    live = Live([str(tmp_path)])
+    live = LiveRuns([str(tmp_path)])
     line = json.dumps(record(0, 1.0))
     with open(folder / "records.jsonl", "a") as file:
         file.write(line[:40])
         file.flush()
-        assert live.state().answered == 0
+        assert live.read_state().answered == 0
         file.write(line[40:] + "\n")
-    assert live.state().answered == 1
+    assert live.read_state().answered == 1
 
 
 def test_sorted_records_are_no_new_answers_and_a_second_try_is(tmp_path):
     folder = running(tmp_path)
     rows = [record(1, 1.0), record(0, None)]
     append(folder, *rows)
-    live = Live([str(tmp_path)])
-    before = live.state()
+    live = LiveRuns([str(tmp_path)])
+    before = live.read_state()
     other = folder / "other"
     other.write_text("".join(json.dumps(row) + "\n" for row in rows[::-1]))
     os.replace(other, folder / "records.jsonl")
-    after = live.state()
+    after = live.read_state()
     assert after.answered == before.answered
     assert after.newest == before.newest
     assert after.failed == before.failed
     append(folder, record(0, 0.5))
-    state = live.state()
+    state = live.read_state()
     assert (state.failed, [one["id"] for one in state.newest]) == ([], ["q0", "q1"])
 
 
@@ -93,28 +97,28 @@ def test_shards_count_together_and_nothing_is_written(tmp_path):
         (folder / f"parts/{part}-of-2").mkdir(parents=True)
         append(folder, record(part, 1.0), name=f"parts/{part}-of-2/records.jsonl")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert Live([str(tmp_path)]).state().answered == 2
+    assert LiveRuns([str(tmp_path)]).read_state().answered == 2
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_a_run_that_goes_on_is_timed_from_when_it_was_first_seen(tmp_path, monkeypatch):
     folder = running(tmp_path, begun=90_000, starts=2)
     append(folder, *(record(i, 1.0) for i in range(4)))
-    live = Live([str(tmp_path)])
-    assert live.state().rows[0]["time left"] == "–"
+    live = LiveRuns([str(tmp_path)])
+    assert live.read_state().rows[0]["time left"] == "–"
     append(folder, record(4, 1.0))
     now = module.time.time()
     monkeypatch.setattr(module.time, "time", lambda: now + 10)
-    assert live.state().rows[0]["time left"] == "30 s"
+    assert live.read_state().rows[0]["time left"] == "30 s"
 
 
 def test_a_new_run_is_found_and_a_damaged_one_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_SEARCH_SECONDS", -1.0)
-    live = Live([str(tmp_path)])
-    assert live.state().note == "No run here yet."
+    monkeypatch.setattr(module, "_FOLDER_SEARCH_SECONDS", -1.0)
+    live = LiveRuns([str(tmp_path)])
+    assert live.read_state().note == "No run here yet."
     append(running(tmp_path), record(0, 1.0))
     broken = running(tmp_path, method="bm25")
     (broken / "records.jsonl").write_text("{}\n{}\n")
-    state = live.state()
-    assert len(live.readable()) == 1
+    state = live.read_state()
+    assert len(live.read_runs_with_answers()) == 1
     assert "bm25--tiny--0123abcd" in state.note

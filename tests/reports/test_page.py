@@ -19,12 +19,12 @@ from harness.config.schema import DatasetConfig
 from harness.datasets import load
 from harness.storage.run_folder import read_run
 from reports import details, markup
-from reports.details import Limits
+from reports.details import PageLimits
 from reports.figures import front
 from reports.figures.front import points
 from reports.gold_rows import read_rows
 from reports.main_table import table_rows
-from reports.markup import el
+from reports.markup import element
 from reports.page import PageOptions, page
 from tests.reports.build import SCORE, flops, record, span, stored, usage, write_run
 from tests.reports.build import step as plain_step
@@ -187,7 +187,7 @@ class TestEscapes:
     @settings(max_examples=100)
     @given(st.text(), st.text())
     def test_any_text_is_one_element_and_one_json_value(self, name, value):
-        source = el("p", value, data_name=name)
+        source = element("p", value, data_name=name)
         found = Page(source)
         assert [tag for tag, _ in found.tags] == ["p"]
         code = markup._templates().from_string("{{ value | tojson }}").render(value=[name, value])
@@ -306,13 +306,13 @@ class TestSize:
         ]
         assert counts == [14, 12, 90, 90]
         assert "So that the page stays small" not in Page(whole).text
-        source = page([run], PageOptions(limits=Limits(size=75_000)))
+        source = page([run], PageOptions(limits=PageLimits(max_bytes=75_000)))
         assert len(source) < len(whole) - 60_000
         fewer = Page(source)
         assert "texts are cut at 300 characters, and at most 8 pieces and 40 steps" in fewer.text
         assert len(fewer.data[0]["questions"]) == 24
-        monkeypatch.setattr(details, "_PART_BYTES", 10_000)
-        least = Page(page([run], PageOptions(limits=Limits(size=20_000))))
+        monkeypatch.setattr(details, "_MAX_PART_BYTES", 10_000)
+        least = Page(page([run], PageOptions(limits=PageLimits(max_bytes=20_000))))
         (data,) = least.data
         kept = len(data["questions"])
         assert 5 < kept < 24
@@ -330,7 +330,7 @@ class TestSize:
         begins = [q["answers"][0]["prediction"][:10] for q in data["questions"]]
         assert begins == [f"answer {i} x"[:10] for i in range(300)]
         (data,) = Page(
-            page([read_run(write_run(tmp_path / "b", rows))], PageOptions(limits=Limits(3)))
+            page([read_run(write_run(tmp_path / "b", rows))], PageOptions(limits=PageLimits(3)))
         ).data
         assert len(data["ids"]) == 300
         assert len(data["questions"]) == 3
@@ -466,10 +466,10 @@ class TestReplay:
     def test_graphs_are_bounded_and_what_is_left_out_is_said(self, tmp_path, monkeypatch):
         run = playable(tmp_path, monkeypatch)
         whole = len(page([run]))
-        found = Page(page([run], PageOptions(limits=Limits(graphs=100))))
+        found = Page(page([run], PageOptions(limits=PageLimits(max_graph_bytes=100))))
         assert (
             found.data[0]["graphs"]
-            == Page(page([run], PageOptions(limits=Limits(0)))).data[0]["graphs"]
+            == Page(page([run], PageOptions(limits=PageLimits(0)))).data[0]["graphs"]
             == []
         )
         assert "1 search cannot be played here, so that the page stays small" in found.text

@@ -79,7 +79,7 @@ class TestRecords:
             0,
             1,
         ]  # no token written, one asked for: "fine" is the shortest answer
-        found = facts.corpus(run, "hf_bleu.corpus_bleu1").mean
+        found = facts.corpus_score_interval(run, "hf_bleu.corpus_bleu1").mean
         assert found == pytest.approx(
             corpus_bleu([r.prediction for r in run.records], golds, max_order=1)
         )
@@ -88,7 +88,7 @@ class TestRecords:
         for line in lines:
             del line["notes"]["counts"]
         (run.path / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert facts.corpus_scores(read_run(run.path)) == {}
+        assert facts.corpus_score_sources(read_run(run.path)) == {}
         monkeypatch.setattr("harness.datasets.load", lambda *_: data)
         rescore(run.path)
         assert [r.notes["counts"]["hf_bleu.bleu1"] for r in read_run(run.path).records] == kept
@@ -98,25 +98,25 @@ class TestRecords:
     def test_a_part_of_the_answers_is_not_all(self, tmp_path):
         run = stored(tmp_path, [0.5] * 4)
         whole = replace(run, records=rows(texts(4)))
-        assert facts.corpus_scores(whole) == {ALL: ONE}
+        assert facts.corpus_score_sources(whole) == {ALL: ONE}
         part = replace(run, records=[*rows(texts(3)), parsed(record(3, 0.5, scores={ONE: 0.5}))])
-        assert facts.corpus_scores(part) == {}
+        assert facts.corpus_score_sources(part) == {}
         for row in (short := rows(texts(4))):
             row.notes["counts"][ONE].pop()
-        assert facts.corpus_scores(replace(run, records=short)) == {}
+        assert facts.corpus_score_sources(replace(run, records=short)) == {}
 
     def test_failed_questions_are_left_out_where_the_run_says_so(self, tmp_path):
         right, *others = rows([GOLD, "no", "no", ""])
         failure = {"type": "T", "message": "m"}
         answers = [right, *(replace(row, error=failure) for row in others)]
         run = replace(stored(tmp_path, [0.5] * 4), records=answers)
-        assert facts.corpus(run, ALL).mean == pytest.approx(
+        assert facts.corpus_score_interval(run, ALL).mean == pytest.approx(
             corpus_bleu([GOLD, "no", "no", ""], [[GOLD]] * 4)
         )
         skipped = replace(run, config=run.config.with_values(failed="skip"))
-        assert facts.corpus(skipped, ALL).mean == pytest.approx(1.0)
+        assert facts.corpus_score_interval(skipped, ALL).mean == pytest.approx(1.0)
         empty = replace(run, records=rows(["", ""]))
-        assert facts.corpus(empty, ALL).mean == 0.0
+        assert facts.corpus_score_interval(empty, ALL).mean == 0.0
 
     def test_a_scorer_without_counts(self):
         with pytest.raises(scorers.UserError, match="has no counts that add up"):
@@ -197,7 +197,7 @@ class TestReports:
         table = frame([run], [printed])
         (row,) = table.to_dict("records")
         assert row["metric"] == "BLEU-4"
-        assert row["ours"] == pytest.approx(100 * facts.corpus(run, ALL).mean)
+        assert row["ours"] == pytest.approx(100 * facts.corpus_score_interval(run, ALL).mean)
         assert row["ours.low"] < row["ours"] < row["ours.high"]
         assert row["verdict"].split(" (")[0] in ("equivalent", "differs", "undecided")
         names = {v.rules[0].dataset for v in load() if v.metric.corpus}

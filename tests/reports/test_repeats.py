@@ -8,7 +8,7 @@ import pytest
 from harness.storage.run_folder import read_run
 from reports import facts
 from reports.main_table import frame
-from reports.repeats import average_over_seeds, best_of
+from reports.repeats import average_over_seeds, expected_best_of_k
 from tests.reports.build import SCORE, config, record, write_run
 
 MODEL = {"name": "tiny", "backend": "hf", "embedded": False}
@@ -18,7 +18,7 @@ MODEL = {"name": "tiny", "backend": "hf", "embedded": False}
 def test_best_of_is_the_mean_over_all_draws(scores):
     for k in range(1, len(scores) + 1):
         drawn = [max(some) for some in itertools.combinations(scores, k)]
-        assert best_of(scores, k) == pytest.approx(statistics.fmean(drawn))
+        assert expected_best_of_k(scores, k) == pytest.approx(statistics.fmean(drawn))
 
 
 def table(root, temperature, draws):
@@ -56,7 +56,7 @@ def test_the_vote_and_the_best_of_drawn_answers_have_intervals(tmp_path):
     assert "(seeds 0, 1, 2)" in str(row["notes"])
     (run,) = average_over_seeds([read_run(path) for path in tmp_path.glob("*/*")])
     assert f"{SCORE}.vote" in run.records[0].scores
-    assert "vote" not in facts.versions(run), "it has no version of its own"
+    assert "vote" not in facts.scorer_versions(run), "it has no version of its own"
 
 
 def test_evidence_recall_is_no_answer_to_vote_on(tmp_path):

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.search_graph import Graph, _cached_graph, parse_graph, read_graph
-from reports.search_player import draw_graph, label_lines
+from reports.search_graph import Graph, _read_cached_graph, parse_graph, read_graph
+from reports.search_player import draw_graph_json, label_lines
 from tests.reports.searches import folder_of, index, keep, made, searched, step
 
 
 class TestGraphOf:
     def test_rows_are_levels_from_the_highest_and_chunks_stand_in_document_order(self):
-        assert made().rows() == {3: [6], 2: [4, 5], 1: [0, 1, 2, 3]}
+        assert made().nodes_by_level() == {3: [6], 2: [4, 5], 1: [0, 1, 2, 3]}
         assert [made().level_name(level) for level in (3, 2, 1)] == ["level 3", "level 2", "chunks"]
-        assert parse_graph(index(span=[[13, 19], [9, 13], [5, 9], [0, 5], *[None] * 3])).rows()[
-            1
-        ] == [3, 2, 1, 0]
+        assert parse_graph(
+            index(span=[[13, 19], [9, 13], [5, 9], [0, 5], *[None] * 3])
+        ).nodes_by_level()[1] == [3, 2, 1, 0]
         spanless = {name: value for name, value in index().items() if name != "span"}
         assert parse_graph(spanless).level_name(1) == "level 1"
 
@@ -31,7 +31,7 @@ class TestGraphOf:
         assert parse_graph({"text": ["a"], "level": [1], **none}) == Graph(("a",), (1,), ())
         empty = parse_graph({"text": [], "level": [], **none})
         assert empty == Graph((), (), ())
-        assert draw_graph(empty)["spots"] == []
+        assert draw_graph_json(empty)["spots"] == []
 
 
 class TestReadGraph:
@@ -51,7 +51,7 @@ class TestReadGraph:
 
     @pytest.mark.parametrize("key", ["", "../../etc", "0" * 63, "*" * 64])
     def test_a_key_is_never_a_path(self, key):
-        found = _cached_graph(key)
+        found = _read_cached_graph(key)
         assert found.problem == "has no key that could be looked up (documents.jsonl)"
 
     @pytest.mark.parametrize("name", ["data.json", "arrays.npz", "key.json"])
@@ -63,7 +63,7 @@ class TestReadGraph:
             file.unlink()
         else:
             file.write_text(harm)
-        found = _cached_graph(digest)
+        found = _read_cached_graph(digest)
         assert found.graph is None
         assert found.problem.startswith("cannot be read from the cache: ")
         assert folder_of(tmp_path / "c", digest).is_dir()
@@ -115,7 +115,7 @@ class TestReadGraph:
 
 class TestLayout:
     def test_places_worked_by_hand(self):
-        drawing = draw_graph(made())
+        drawing = draw_graph_json(made())
         assert (drawing["width"], drawing["height"], drawing["left_out"]) == (848, 432, 1)
         assert [(x, y) for x, y, *_ in drawing["spots"]] == [
             (167, 388), (357, 388), (547, 388), (737, 388), (262, 236), (642, 236), (452, 84),
@@ -130,7 +130,7 @@ class TestLayout:
     @settings(max_examples=25, deadline=None)
     @given(st.integers(1, 1500))
     def test_nodes_of_a_row_never_touch_and_keep_their_order(self, n):
-        drawing = draw_graph(Graph(("x",) * n, (1,) * n, ()))
+        drawing = draw_graph_json(Graph(("x",) * n, (1,) * n, ()))
         spots = drawing["spots"]
         assert all(a[0] < b[0] for a, b in itertools.pairwise(spots))
         assert spots[0][0] - spots[0][2] / 2 > 0

@@ -8,7 +8,7 @@ from harness.storage.records import StoredRecord
 from methods.graph import Graph
 from methods.pecan.build import Batch, Level, log_level
 from methods.pecan.config import PecanConfig
-from reports.search_notes import declined, same_nodes_notes, search_notes
+from reports.search_notes import count_declined, same_nodes_notes, search_notes
 from tests.reports.build import stored_config
 
 
@@ -52,7 +52,7 @@ def test_questions_that_were_declined_at_first_are_counted_among_those_that_coul
     assert notes_of(rows) == [
         "1 of 3 questions (33 %) were declined at first and answered from the whole document"
     ]
-    assert declined(columns_of(rows, "")) == 1
+    assert count_declined(columns_of(rows, "")) == 1
 
 
 def test_a_method_without_a_search_visits_no_node():

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.search_graph import Graph
+from reports.search_graph import Edge, Graph
 from reports.search_steps import as_tree, search_steps
 from tests.reports.searches import made, steps
 
@@ -21,7 +21,7 @@ class TestSteps:
         assert [f"{mark}{m.number}" for mark, m in as_tree(found[:6])][2] == "│  └─ 2"
 
     def test_of_equal_edges_the_earliest_step_is_taken(self):
-        graph = Graph(("a", "b", "c"), (2, 2, 1), ((0, 2, 0.5), (1, 2, 0.5)))
+        graph = Graph(("a", "b", "c"), (2, 2, 1), (Edge(0, 2, 0.5), Edge(1, 2, 0.5)))
         found = search_steps([{"action": "v", "node": n} for n in (1, 0, 2)], graph)
         assert found[2].parent == 0
 
@@ -31,7 +31,7 @@ class TestSteps:
     def test_a_chain_of_twelve_hundred_nodes(self):
         n = 1200
         graph = Graph(
-            ("x",) * n, tuple(range(n, 0, -1)), tuple((i, i + 1, 1.0) for i in range(n - 1))
+            ("x",) * n, tuple(range(n, 0, -1)), tuple(Edge(i, i + 1, 1.0) for i in range(n - 1))
         )
         lines = as_tree(search_steps([{"action": "v", "node": i} for i in range(n)], graph))
         assert [m.number for _, m in lines] == list(range(n))
@@ -44,7 +44,8 @@ class TestSteps:
     )
     def test_a_parent_was_seen_before_and_no_heavier_one_was(self, edges, nodes):
         found = search_steps(
-            [{"action": "v", "node": n} for n in nodes], Graph(("x",) * 8, (1,) * 8, tuple(edges))
+            [{"action": "v", "node": n} for n in nodes],
+            Graph(("x",) * 8, (1,) * 8, tuple(Edge(*edge) for edge in edges)),
         )
         for step in found:
             before = set(nodes[: step.number]) - {None}

@@ -7,7 +7,7 @@ import pytest
 from reports.columns import sections
 from reports.compare import compare
 from reports.main_table import frame
-from reports.settings import code_hash, name_runs, settings
+from reports.settings import name_runs, own_code_hash, setting_columns
 from reports.table_formats import render, render_sections
 from tests.reports.build import SCORE, answered, config, mistake, stored, write_run
 
@@ -61,13 +61,13 @@ def test_what_changes_no_answer_tells_no_runs_apart(tmp_path):
 
 def test_a_table_has_a_column_a_setting_and_the_plain_name(tmp_path):
     table = frame([run(tmp_path, 1, k=1), run(tmp_path, 2, k=10), stored(tmp_path, (1.0, 0.0))])
-    assert settings(table) == ["method.k"]
+    assert setting_columns(table) == ["method.k"]
     (section,) = sections(table)
     rows = [line.split()[:2] for line in render_sections([section], "text").splitlines()[1:5]]
     assert rows == [["method", "k"], ["bm25", "1"], ["bm25", "10"], ["pecan", "–"]]
     assert render_sections([section], "markdown").count("| bm25 | 10 |") == 1
     assert "method.k" in render(table, "csv").splitlines()[0]
-    assert settings(frame([run(tmp_path / "alone", 1, k=1)])) == []
+    assert setting_columns(frame([run(tmp_path / "alone", 1, k=1)])) == []
 
 
 def edited(root, number, value, code, **manifest):
@@ -88,7 +88,7 @@ def test_every_run_of_a_method_says_its_code_where_that_was_edited(tmp_path):
     runs = [
         edited(tmp_path, i, n, code) for i, (n, code) in enumerate([(1, "a"), (3, "a"), (3, "b")])
     ]
-    codes = [code_hash(run) for run in runs]
+    codes = [own_code_hash(run) for run in runs]
     assert [one.label for one in name_runs(runs)] == [
         f"overlap n={n} (code {code}, 2026-01-02)" for n, code in zip((1, 3, 3), codes, strict=True)
     ]
@@ -156,7 +156,10 @@ def test_a_note_says_which_run_other_packages_made(tmp_path):
 def test_compare_names_edited_code(tmp_path):
     runs = [edited(tmp_path, i, 3, code) for i, code in enumerate("ab")]
     (row,) = compare(runs, reference="00000000").to_dict("records")
-    assert f"code: '{code_hash(runs[1])}', reference '{code_hash(runs[0])}'" in row["changed"][0]
+    assert (
+        f"code: '{own_code_hash(runs[1])}', reference '{own_code_hash(runs[0])}'"
+        in row["changed"][0]
+    )
 
 
 def swept(root):

@@ -207,7 +207,7 @@ def test_differences_have_no_best():
 def test_scores_and_names_of_data_sets_stay_as_they_are_in_heads():
     scores = ["longbench.qa_f1_score", "musique.answer_em"]
     costs = ["tflops.search", "money.run", "evidence_recall"]
-    assert latex.short_heads(["method", *scores, *costs, "law_qa"], ["law_qa"]) == [
+    assert latex.short_headings(["method", *scores, *costs, "law_qa"], ["law_qa"]) == [
         "Method",
         *scores,
         "TFLOPs search",

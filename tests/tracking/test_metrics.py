@@ -2,7 +2,7 @@ import pytest
 
 from harness.storage.run_folder import read_run
 from harness.tracking.metrics import final_metrics, params, run_tags, running_points
-from reports.facts import suite
+from reports.facts import suite_name
 from reports.main_table import frame
 from tests.reports.build import SCORE, built, record, stored, stored_config, usage, write_run
 
@@ -57,7 +57,7 @@ def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out():
 )
 def test_the_suite_of_a_run(tmp_path, commands, expected):
     run = stored(tmp_path, [1.0], manifest={"starts": [{"command": c} for c in commands]})
-    assert suite(run) == (expected or "")
+    assert suite_name(run) == (expected or "")
 
 
 def test_tags_leave_out_what_is_not_known(tmp_path):

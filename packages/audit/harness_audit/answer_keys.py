@@ -35,8 +35,8 @@ from harness.scorers.squad import normalize_answer, spaced_words, token_f1
 from harness.storage.run_folder import StoredRun
 from harness.types import Example, Gold
 from reports import facts
-from reports.answer_recall import has_answer
-from reports.gold_rows import Rows
+from reports.answer_recall import contains_answer
+from reports.gold_rows import QuestionRows
 
 _STRONG = 0.5  # mean of the headline
 _WRONG = 0.5  # token F1 below which two answers are different ones
@@ -61,11 +61,11 @@ class Audit:
     headline: str
     examples: Mapping[str, Example]
     suspects: Mapping[str, Mapping[str, str]]
-    scored: Mapping[str, facts.Scored]
+    scored: Mapping[str, facts.ScoreValues]
     n_strong: int
 
 
-def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
+def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Audit]:
     """Look for gold answers that are probably wrong: an Audit for each data set, in the order of
     the runs.
 
@@ -74,15 +74,15 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Audit]:
     Args:
         pairs: Each run with its rows of the data set.
     """
-    groups: dict[tuple[str, str | None], list[tuple[StoredRun, Rows]]] = {}
+    groups: dict[tuple[str, str | None], list[tuple[StoredRun, QuestionRows]]] = {}
     for run, rows in pairs:
         dataset = run.config.dataset.name
-        same_rows = groups.setdefault((dataset, facts.fingerprint(run)), [])
+        same_rows = groups.setdefault((dataset, facts.rows_fingerprint(run)), [])
         same_rows.append((run, rows))
     return [_audit(dataset, group) for (dataset, _), group in groups.items()]
 
 
-def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
+def _audit(name: str, group: Sequence[tuple[StoredRun, QuestionRows]]) -> Audit:
     """The Audit of one data set: for each suspect question the reasons why its gold answer looks
     wrong, with their evidence.
 
@@ -92,11 +92,11 @@ def _audit(name: str, group: Sequence[tuple[StoredRun, Rows]]) -> Audit:
     """
     runs = [run for run, _ in group]
     examples = _asked_examples(group)
-    headline = facts.headline(runs[0])
-    scored: dict[str, facts.Scored] = {}
+    headline = facts.headline_score(runs[0])
+    scored: dict[str, facts.ScoreValues] = {}
     strong: list[StoredRun] = []
-    for label, run in zip(facts.labels(runs), runs, strict=True):
-        scored[label] = facts.scored(run, headline)
+    for label, run in zip(facts.run_labels(runs), runs, strict=True):
+        scored[label] = facts.score_values(run, headline)
         values = scored[label].values
         if values and sum(values) / len(values) >= _STRONG:
             strong.append(run)
@@ -170,14 +170,14 @@ def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example
     absent: set[str] = set()
     for question, example in examples.items():
         text = evidence[question]
-        if text and has_answer(text, example.gold.answers) is False:
+        if text and contains_answer(text, example.gold.answers) is False:
             absent.add(question)
     if 2 * len(absent) > len(examples):
         return set()
     return absent
 
 
-def _asked_examples(group: Sequence[tuple[StoredRun, Rows]]) -> dict[str, Example]:
+def _asked_examples(group: Sequence[tuple[StoredRun, QuestionRows]]) -> dict[str, Example]:
     """Question id -> question and gold answers, for the questions that any of the runs asked.
 
     Args:
@@ -193,7 +193,7 @@ def _asked_examples(group: Sequence[tuple[StoredRun, Rows]]) -> dict[str, Exampl
     return {question: example for question, example in examples.items() if question in asked}
 
 
-def _first_evidence(group: Sequence[tuple[StoredRun, Rows]], example: Example) -> str:
+def _first_evidence(group: Sequence[tuple[StoredRun, QuestionRows]], example: Example) -> str:
     """The text of a question's evidence, from the first run whose rows have it; "" if none has.
 
     Args:
@@ -217,7 +217,7 @@ def _answers_of(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     return answers
 
 
-def evidence_of(rows: Rows, example: Example) -> str:
+def evidence_of(rows: QuestionRows, example: Example) -> str:
     """The text that the answer to a question should stand in: its supporting parts, or its whole
     documents where no part is marked; "" where they are not at hand.
 
@@ -252,7 +252,9 @@ def differ(a: Sequence[str], b: Sequence[str]) -> bool:
 
 def _alike(x: str, y: str) -> bool:
     """Whether one answer has half of the other's words, or contains it."""
-    return token_f1(x, y) >= _WRONG or bool(has_answer(x, [y])) or bool(has_answer(y, [x]))
+    return (
+        token_f1(x, y) >= _WRONG or bool(contains_answer(x, [y])) or bool(contains_answer(y, [x]))
+    )
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
@@ -271,7 +273,7 @@ def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> 
     is_majority = count >= 2 and 2 * count > len(answers)
     if not is_majority:
         return ""
-    if not has_answer(text, [best]) or not differ([best], gold):
+    if not contains_answer(text, [best]) or not differ([best], gold):
         return ""
     around = _opening(text)
     words = map(re.escape, best.split())

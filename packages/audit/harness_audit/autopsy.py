@@ -26,11 +26,11 @@ from harness.storage.records import StoredRecord, parse_shown
 from harness.storage.run_folder import StoredRun
 from harness.types import Example
 from reports import facts
-from reports.answer_recall import has_answer
+from reports.answer_recall import contains_answer
 from reports.comparability import question_set
 from reports.figures.replay import Rule, own_stop_index
-from reports.gold_rows import Rows
-from reports.search_steps import STUDY
+from reports.gold_rows import QuestionRows
+from reports.search_steps import STUDY_ACTION
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ def _is_comparable(run: StoredRun, other: StoredRun) -> bool:
     return (
         other_rows == rows
         and other_questions >= questions
-        and facts.task(other) == facts.task(run)
-        and facts.reader(other) == facts.reader(run)
-        and facts.headline(run) in facts.score_names(other)
+        and facts.task_settings(other) == facts.task_settings(run)
+        and facts.reader_identity(other) == facts.reader_identity(run)
+        and facts.headline_score(run) in facts.score_names(other)
     )
 
 
@@ -156,7 +156,7 @@ def _sibling_scores(
         runs: The runs to look among.
         is_sibling: Whether a run is of the kind that is looked for.
     """
-    name = facts.headline(run)
+    name = facts.headline_score(run)
     for other in runs:
         if is_sibling(other) and _is_comparable(run, other):
             return {r.question_id: float(r.scores.get(name) or 0.0) for r in other.records}
@@ -164,7 +164,7 @@ def _sibling_scores(
 
 
 def cases_by_run(
-    pairs: Sequence[tuple[StoredRun, Rows]], lost_below: float = LOST_BELOW
+    pairs: Sequence[tuple[StoredRun, QuestionRows]], lost_below: float = LOST_BELOW
 ) -> dict[tuple[str, str, str], list[Case]]:
     """(data set, label, model) -> the cases of that run, one a question. Runs that others are
     compared with are left out.
@@ -175,7 +175,7 @@ def cases_by_run(
     """
     runs = [run for run, _ in pairs]
     cases = {}
-    for (run, rows), label in zip(pairs, facts.labels(runs), strict=True):
+    for (run, rows), label in zip(pairs, facts.run_labels(runs), strict=True):
         if not (facts.is_oracle(run) or is_closed_book(run)):
             key = run.config.dataset.name, label, run.config.model.name
             cases[key] = cases_of(run, rows, siblings_of(run, runs), lost_below)
@@ -183,7 +183,7 @@ def cases_by_run(
 
 
 def cases_of(
-    run: StoredRun, rows: Rows, siblings: Siblings, lost_below: float = LOST_BELOW
+    run: StoredRun, rows: QuestionRows, siblings: Siblings, lost_below: float = LOST_BELOW
 ) -> list[Case]:
     """A case for each question of a run, in the order of its records: whether it was lost, and why.
 
@@ -193,7 +193,7 @@ def cases_of(
         siblings: The runs to compare with.
         lost_below: Questions with a lower headline score are lost.
     """
-    name = facts.headline(run)
+    name = facts.headline_score(run)
     dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
@@ -221,7 +221,7 @@ _CLASS_OF_RIGHT: dict[bool | None, str] = {None: "right", True: "known", False: 
 
 def _loss_class(
     record: StoredRecord,
-    rows: Rows,
+    rows: QuestionRows,
     dataset: DatasetConfig,
     oracle: bool | None,
     lost_below: float,
@@ -274,7 +274,7 @@ def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_belo
     # The letter of an option stands in any text.
     if example is None or example.question.options:
         return False
-    return bool(has_answer(record.prediction, example.gold.answers))
+    return bool(contains_answer(record.prediction, example.gold.answers))
 
 
 def _wrong_stop_class(
@@ -300,7 +300,7 @@ def _wrong_stop_class(
             continue
         if (scores.get(dataset.scorers[0]) or 0.0) < lost_below:
             continue
-        if place > stop_index or step["action"] == STUDY:
+        if place > stop_index or step["action"] == STUDY_ACTION:
             return "stopped too early"
         return "stopped too late"
     return None

@@ -14,8 +14,8 @@ from harness.storage.run_folder import StoredRun
 from harness_audit import autopsy
 from reports import facts
 from reports.figures.plot import Axis, figure_file, inline_svg, legend_below, paper_style, set_axis
-from reports.gold_rows import Rows
-from reports.markup import Html, el, joined
+from reports.gold_rows import QuestionRows
+from reports.markup import Html, element, join_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,10 +65,10 @@ def to_html(table: pd.DataFrame) -> Html:
         table: The rows of autopsy.frame.
     """
     lists = map(_links_to_questions, table.to_dict("records"))
-    wide = el("div", inline_svg(draw(table)), class_="on-wide")
-    narrow = el("div", inline_svg(draw(table, width=_NARROW)), class_="on-narrow")
-    details = el("details", el("summary", "questions of each class"), *lists)
-    return joined(wide, narrow, details)
+    wide = element("div", inline_svg(draw(table)), class_="on-wide")
+    narrow = element("div", inline_svg(draw(table, width=_NARROW)), class_="on-narrow")
+    details = element("details", element("summary", "questions of each class"), *lists)
+    return join_html(wide, narrow, details)
 
 
 def _links_to_questions(row: Mapping[Hashable, Any]) -> Html:
@@ -78,15 +78,15 @@ def _links_to_questions(row: Mapping[Hashable, Any]) -> Html:
     questions = list(row["examples"])
     parts: list[Html | str] = [f"{row['method']} · {row['class']} ({row['count']}): "]
     for name in questions[:_EXAMPLES]:
-        parts.append(el("a", name, href=f"#d={dataset}&q={quote(name, safe='')}"))
+        parts.append(element("a", name, href=f"#d={dataset}&q={quote(name, safe='')}"))
         parts.append(" ")
     more = len(questions) - _EXAMPLES
     if more > 0:
         parts.append(f" and {more} more")
-    return el("p", *parts)
+    return element("p", *parts)
 
 
-def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
+def page_section(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Html | None:
     """The section of the page that says why questions were lost. None where no run on the evidence
     alone is there to compare with, or no run to explain.
 
@@ -102,8 +102,8 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
         "A question is lost where its score is below 0.5; each stands in one class (harness "
         "autopsy)."
     )
-    heading = el("h3", "Why questions were lost")
-    return joined(heading, el("p", legend, class_="legend"), to_html(autopsy.frame(cases)))
+    heading = element("h3", "Why questions were lost")
+    return join_html(heading, element("p", legend, class_="legend"), to_html(autopsy.frame(cases)))
 
 
 def _draw_bars(ax: Axes, group: pd.DataFrame, handles: dict[str, BarContainer]) -> None:

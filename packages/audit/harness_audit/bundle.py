@@ -49,7 +49,7 @@ from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY, TEXTS
 from harness.storage.run_folder import StoredRun, read_run
 from harness.types import VERSION
-from reports.consistency import misfits_outside_bundles
+from reports.consistency import inconsistencies_outside_bundles
 from reports.main_table import frame
 
 _MOST_BYTES = 2**30
@@ -450,7 +450,7 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
         licence=dataset.licence,
         scorers=run.manifest.scorers,
         changed=changed_files(run.path, run.manifest, run.summary),
-        misfits=list(misfits_outside_bundles(run)),
+        misfits=list(inconsistencies_outside_bundles(run)),
         answers=answers,
         questions=questions,
     )

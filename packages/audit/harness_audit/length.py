@@ -35,12 +35,12 @@ from harness.errors import UserError
 from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.answer_recall import answer_shown, answer_shown_as_substring
+from reports.answer_recall import was_answer_shown, was_answer_shown_as_substring
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.figures.tokens import TextGroup, text_group, token_counter
-from reports.gold_rows import Rows, with_rows
+from reports.gold_rows import QuestionRows, runs_with_rows
 from reports.run_notes import run_notes
 
 ALL = "all"
@@ -121,7 +121,7 @@ class Measured:
     """
 
     run: StoredRun
-    rows: Rows
+    rows: QuestionRows
     tokens: Callable[[str], int]
 
     def lengths(self) -> dict[str, int]:
@@ -155,7 +155,7 @@ def figure(
     counts: dict[TextGroup, Callable[[str], int]] = {}  # each counts a document once
     measured: list[Measured] = []
     problems: list[UserError] = []
-    for run, rows in with_rows(runs, data, warn, whole=True):
+    for run, rows in runs_with_rows(runs, data, warn, with_documents=True):
         try:
             key = text_group(run)
             if key not in counts:
@@ -176,7 +176,7 @@ def figure(
     return Figure("Length of the documents", table, named, panels(table))
 
 
-def _document_tokens(rows: Rows, count: Callable[[str], int], document_id: str) -> int:
+def _document_tokens(rows: QuestionRows, count: Callable[[str], int], document_id: str) -> int:
     """The number of tokens of a document.
 
     Args:
@@ -245,10 +245,10 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     hidden: list[str] = []
     if made:
         hidden.append(f"dataset.{_MADE}")
-    labels = facts.labels(stored, hidden)
+    labels = facts.run_labels(stored, hidden)
     rows: list[LengthRow] = []
     for measured, label in zip(runs, labels, strict=True):
-        buckets = _Buckets(measured, label, score or facts.headline(measured.run))
+        buckets = _Buckets(measured, label, score or facts.headline_score(measured.run))
         tokens = made.get(str(measured.run.path))
         if tokens:
             rows += buckets.rows(names={ALL: f"{tokens:,}"})
@@ -316,8 +316,8 @@ class _Buckets:
         """
         self.run = measured.run
         self.score = score
-        self.head = facts.head_columns(measured.run, label)
-        self.scored = facts.scored(measured.run, score)
+        self.head = facts.first_cells(measured.run, label)
+        self.scored = facts.score_values(measured.run, score)
         self.lengths = measured.lengths()
         self.failed: set[str] = set()
         self.recalled: dict[str, float | None] = {}  # None: the answers of the question say nothing
@@ -328,8 +328,8 @@ class _Buckets:
                 self.failed.add(question)
             example = measured.rows.examples.get(question)
             if example is not None:
-                self.recalled[question] = answer_shown(record, example, measured.rows)
-                contained = answer_shown_as_substring(record, example, measured.rows)
+                self.recalled[question] = was_answer_shown(record, example, measured.rows)
+                contained = was_answer_shown_as_substring(record, example, measured.rows)
                 self.contained[question] = float(contained)
         # Indices into the ids of `scored`, of the questions whose length is known.
         self.with_length = [i for i, q in enumerate(self.scored.ids) if q in self.lengths]

@@ -67,7 +67,7 @@ def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
     originals: dict[str, StoredRun] = {}
     for run in runs:
         if copy_of(run) is None:
-            originals[_pair_key(run, facts.fingerprint(run))] = run
+            originals[_pair_key(run, facts.rows_fingerprint(run))] = run
     for run in runs:
         made = copy_of(run)
         if made is None:
@@ -109,7 +109,7 @@ def _evidence_key(run: StoredRun, fingerprint: Any) -> str:
         run: The run.
         fingerprint: The fingerprint of the original rows, also where the run is over a copy.
     """
-    return canonical_json([facts.task(run), facts.reader(run), fingerprint])
+    return canonical_json([facts.task_settings(run), facts.reader_identity(run), fingerprint])
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def memory_rows(pairs: Sequence[Pair], score: str | None, margin: float) -> list
             oracles[_copy_key(pair)] = pair
     rows: list[MemoryRow] = []
     for pair in pairs:
-        name = score or facts.headline(pair.original)
+        name = score or facts.headline_score(pair.original)
         check = _copy_check(oracles.get(_copy_key(pair)), name, margin)
         rows.append(_pair_row(pair, name, check))
     return rows
@@ -240,8 +240,8 @@ _LEGEND = (
 def _copy_key(pair: Pair) -> str:
     """A text that is equal for all pairs over the same questions and the same copy with the same
     reader, whatever their methods."""
-    evidence = _evidence_key(pair.original, facts.fingerprint(pair.original))
-    return canonical_json([evidence, facts.fingerprint(pair.copy)])
+    evidence = _evidence_key(pair.original, facts.rows_fingerprint(pair.original))
+    return canonical_json([evidence, facts.rows_fingerprint(pair.copy)])
 
 
 def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:
@@ -421,8 +421,8 @@ class PairedScores:
 def _paired_scores(pair: Pair, score: str) -> PairedScores:
     """The scores of both runs of a pair on the questions that both have, in the order of the
     original's records."""
-    original = facts.scored(pair.original, score)
-    copy = facts.scored(pair.copy, score)
+    original = facts.score_values(pair.original, score)
+    copy = facts.score_values(pair.copy, score)
     copy_scores = dict(zip(copy.ids, copy.values, strict=True))
     paired = PairedScores()
     for question, value, cluster in zip(
@@ -462,7 +462,7 @@ def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
     copied = copy_of(pair.copy)
     assert copied is not None  # copy_pairs makes no other pair
     return MemoryRow(
-        head=facts.head_columns(pair.original, pair.label),
+        head=facts.first_cells(pair.original, pair.label),
         copied=copied,
         score=score,
         n=len(before),

@@ -34,7 +34,7 @@ from reports import facts
 from reports.figures import plot
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Panel
-from reports.gold_rows import Rows, with_rows
+from reports.gold_rows import QuestionRows, runs_with_rows
 from reports.run_notes import run_notes
 from reports.settings import distinct_labels
 
@@ -139,7 +139,7 @@ class SupportPosition:
         return self.centres[-1] - self.centres[0]
 
 
-def support_position(example: Example, rows: Rows) -> SupportPosition | None:
+def support_position(example: Example, rows: QuestionRows) -> SupportPosition | None:
     """Where the supporting parts of a question stand in its documents, taken as one text in their
     order.
 
@@ -151,7 +151,7 @@ def support_position(example: Example, rows: Rows) -> SupportPosition | None:
         The centres of the parts; None where no part is marked, a length is not known, or the text
         is empty.
     """
-    sizes = rows.sizes(example.question.document_ids)
+    sizes = rows.document_lengths(example.question.document_ids)
     if sizes is None:
         return None
     starts: dict[str, int] = {}  # of the documents in the text
@@ -186,11 +186,11 @@ def figure(
         UserError: No rows can be loaded, or no question has a supporting part that is marked.
         UnknownName: A run does not have the score.
     """
-    table = frame(with_rows(runs, data, warn), score)
+    table = frame(runs_with_rows(runs, data, warn), score)
     return Figure("Place of the supporting parts", table, sections(table), panels(table))
 
 
-def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> pd.DataFrame:
+def frame(runs: Sequence[tuple[StoredRun, QuestionRows]], score: str | None = None) -> pd.DataFrame:
     """The score by place and by distance of the supporting parts: a row for each part of the text,
     or of the distances, that has a question. Columns: dataset, placed, method, model, study, part,
     from, to, score, mean, mean.low, mean.high, n, failed, notes, run.
@@ -206,7 +206,7 @@ def frame(runs: Sequence[tuple[StoredRun, Rows]], score: str | None = None) -> p
     rows: list[PositionRow] = []
     lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
-    names = facts.labels(first, [f"dataset.{name}" for name in _PLACES])
+    names = facts.run_labels(first, [f"dataset.{name}" for name in _PLACES])
     tables = [line.table() for line in lines]
     for line, label in zip(lines, distinct_labels(names, first, tables), strict=True):
         rows += _part_rows(line, label)
@@ -273,14 +273,14 @@ class _PlacedRuns:
         config = self.first.config
         return _Table(config.dataset.name, self.placed, config.model.name)
 
-    def add(self, run: StoredRun, rows: Rows) -> None:
+    def add(self, run: StoredRun, rows: QuestionRows) -> None:
         """Add the scored questions of a run whose position is known, and count the others.
 
         Args:
             run: The run.
             rows: The rows of its data set.
         """
-        scored = facts.scored(run, self.score)
+        scored = facts.score_values(run, self.score)
         failed = {record.question_id for record in run.records if record.error is not None}
         scored_questions = zip(scored.ids, scored.values, scored.clusters, strict=True)
         for question, value, cluster in scored_questions:
@@ -319,7 +319,7 @@ def _is_placed(run: StoredRun) -> bool:
 
 
 def _grouped_into_lines(
-    runs: Sequence[tuple[StoredRun, Rows]], score: str | None
+    runs: Sequence[tuple[StoredRun, QuestionRows]], score: str | None
 ) -> list[_PlacedRuns]:
     """Group the runs into the lines of the figure: placed runs that differ in nothing but the place
     of the supporting parts are one line, any other run is a line of its own.
@@ -333,7 +333,7 @@ def _grouped_into_lines(
         key = str(run.path)
         if _is_placed(run):
             key = _settings_but_place(run)
-        line = lines.setdefault(key, _PlacedRuns(run, score or facts.headline(run)))
+        line = lines.setdefault(key, _PlacedRuns(run, score or facts.headline_score(run)))
         line.add(run, rows)
     return list(lines.values())
 

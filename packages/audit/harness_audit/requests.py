@@ -25,7 +25,7 @@ from harness.stats.bootstrap import NOTHING, Interval, interval
 from harness.storage.records import IndexOwner
 from harness.storage.run_folder import StoredRun
 from reports import facts
-from reports.costs import request_counts, requests_of
+from reports.costs import count_requests, request_counts
 from reports.figures import plot
 from reports.figures.figure import SAME, Figure, by_score
 from reports.figures.plot import Axis, Panel
@@ -134,8 +134,8 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
     """
     facts.check_runs(runs)
     rows: list[dict[str, object]] = []
-    for run, label in zip(runs, facts.labels(runs), strict=True):
-        row = _run_row(run, label, score or facts.headline(run))
+    for run, label in zip(runs, facts.run_labels(runs), strict=True):
+        row = _run_row(run, label, score or facts.headline_score(run))
         rows.append(row.columns())
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
     return facts.as_floats(table)
@@ -151,7 +151,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
         score: The name of the score.
     """
     seed = run.config.seed
-    scored = facts.scored(run, score)
+    scored = facts.score_values(run, score)
     clusters = facts.answered_clusters(run)
     answered = [record.usage for record in run.records if record.error is None]
     index = _index_requests(run, len(answered))
@@ -164,7 +164,7 @@ def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
         answer = None
         index = replace(index, per_question=None)
     return RequestRow(
-        head=facts.head_columns(run, label),
+        head=facts.first_cells(run, label),
         score=score,
         mean=interval(scored.values, scored.clusters, seed=seed),
         requests=requests,
@@ -191,7 +191,7 @@ def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
         return None
     requests = 0
     for usage in answered:
-        requests += requests_of(usage, phase)
+        requests += count_requests(usage, phase)
     return requests / len(answered)
 
 
@@ -209,7 +209,7 @@ def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
     built = 0
     retries = 0
     for usage in indexes.values():
-        built += requests_of(usage, "index")
+        built += count_requests(usage, "index")
         retries += _retries(usage)
     each: float | None = None
     index_of = ""

@@ -32,7 +32,7 @@ from harness.storage.run_folder import StoredRun
 from harness.storage.yaml_text import parse_yaml
 from harness.types import Example, Gold
 from reports import facts
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 
 _FAMILIES = parse_yaml(Path(__file__).with_name("score_families.yaml").read_bytes())
 _OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}
@@ -112,7 +112,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     families: dict[str, str] = {}
     for family, names in _FAMILIES[language].items():
         families.update(dict.fromkeys(names, family))
-    judges = set(facts.judges(run))
+    judges = set(facts.judge_names(run))
     chosen: dict[str, str] = {}
     for name in run_scores:
         prefix = name.partition(".")[0]
@@ -195,7 +195,7 @@ class _Entry:
     dataset: str
     label: str
     run: StoredRun
-    rows: Rows
+    rows: QuestionRows
 
     @property
     def model(self) -> str:
@@ -203,7 +203,7 @@ class _Entry:
         return facts.model_name(self.run)
 
 
-def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
+def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Band]:
     """A Band for each data set and model, in the order of the runs: the methods under every scorer.
 
     Args:
@@ -215,8 +215,8 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Band]:
     """
     groups: dict[tuple[str, str], list[_Entry]] = {}
     runs = [run for run, _ in pairs]
-    labels = facts.labels(runs)
-    datasets = facts.datasets(runs)
+    labels = facts.run_labels(runs)
+    datasets = facts.dataset_names_with_rows(runs)
     for dataset, label, (run, rows) in zip(datasets, labels, pairs, strict=True):
         entry = _Entry(dataset, label, run, rows)
         groups.setdefault((dataset, entry.model), []).append(entry)
@@ -251,7 +251,7 @@ def _band(group: Sequence[_Entry]) -> Band:
             f"the methods on {dataset} answered no question in common; name runs over the same "
             "questions"
         )
-    headline = facts.headline(first.run)
+    headline = facts.headline_score(first.run)
     if headline not in columns:  # then the first scorer stands in for it
         headline = next(iter(columns))
     return Band(

@@ -29,8 +29,8 @@ from harness.storage.manifest_file import JudgeEntry
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands
 from harness_audit.score_bands import CLOSE, JUDGES, Band, rank_range
-from reports.gold_rows import Rows
-from reports.markup import Html, el, joined
+from reports.gold_rows import QuestionRows
+from reports.markup import Html, element, join_html
 
 KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
@@ -123,7 +123,7 @@ class Stability:
         return f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) change it, by {named}"
 
 
-def analyse_runs(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[Stability]:
+def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Stability]:
     """A Stability for each data set and model, in the order of the runs.
 
     Args:
@@ -363,7 +363,7 @@ def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
     return pd.concat(tables)
 
 
-def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
+def page_section(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Html | None:
     """The section of the page that says whether the ranking holds: a sentence for each model with
     several methods; None where there is none.
 
@@ -383,10 +383,12 @@ def page_section(pairs: Sequence[tuple[StoredRun, Rows]]) -> Html | None:
         texts = _sentences([(run, rows) for run, rows in pairs if rows.problem is None])
     if not texts:
         return None
-    return joined(el("h3", "Does the ranking hold?"), *(el("p", text) for text in texts))
+    return join_html(
+        element("h3", "Does the ranking hold?"), *(element("p", text) for text in texts)
+    )
 
 
-def _sentences(pairs: Sequence[tuple[StoredRun, Rows]]) -> list[str]:
+def _sentences(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[str]:
     """ "llama-8b: 6 of 10 pairs ...": a sentence for each data set and model with several methods;
     [] where runs have no question in common."""
     try:

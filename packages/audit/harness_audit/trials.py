@@ -16,8 +16,8 @@ from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
-from reports.costs import TERA, requests_of
-from reports.facts import mean_columns, records
+from reports.costs import TERA, count_requests
+from reports.facts import frame_rows, mean_columns
 from reports.figures import rule_table
 from reports.figures.figure import Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
@@ -90,7 +90,7 @@ def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
         stop: The stop.
     """
     if stop.own:
-        return requests_of(record.usage, "search", "answer")
+        return count_requests(record.usage, "search", "answer")
     steps = stop.steps(record)
     replies = 0
     for step in steps:
@@ -151,7 +151,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         score = str(measured["score"].iloc[0])
         means: list[Point] = []
         requests: list[Point] = []
-        for row in records(measured):
+        for row in frame_rows(measured):
             means.append(Point.of(row, "trials", "mean", 100))
             requests.append(Point.of(row, "trials", "requests"))
         lines = [Line(score, means), Line("requests a question", requests, right=True)]

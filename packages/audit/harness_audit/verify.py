@@ -54,11 +54,11 @@ from harness_audit.bundle import (
     table,
     texts_digest,
 )
-from reports.consistency import misfits, unchecked
-from reports.copies import reproductions
+from reports.consistency import inconsistencies, unchecked_parts
+from reports.copies import reproduction_notes
 from reports.differences import size_differences
 from reports.examined import examine
-from reports.gold_rows import data_misfits, known_golds
+from reports.gold_rows import dataset_inconsistencies, load_golds
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
@@ -256,7 +256,7 @@ def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> Non
         report: Gets the differences.
     """
     sentences = []
-    copied = check.examined.copied(other.examined)
+    copied = check.examined.count_copied_answers(other.examined)
     if copied:
         sentences.append(
             f"{copied} of its answers have the costs of those of {other.place}, seconds included"
@@ -272,7 +272,7 @@ def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> Non
 def _note_reproductions(bundle: Bundle, report: Report) -> None:
     """Add a note to `report` for each run of the bundle that is an earlier one made again: how many
     answers are alike."""
-    sentences = reproductions(list(bundle.runs.values()), list(bundle.runs))
+    sentences = reproduction_notes(list(bundle.runs.values()), list(bundle.runs))
     for sentence in sentences:
         if sentence is not None:
             report.notes.append(sentence)
@@ -361,7 +361,7 @@ class _RunCheck:
         )
         run = replace(self.run, summary=summary)
         self.examined = found = examine(self.run)
-        sentences = misfits(run, found)
+        sentences = inconsistencies(run, found)
         sentences += self._entry_misfits()
         sentences += self.entry.misfits or ()
         changed = self.entry.changed
@@ -370,7 +370,7 @@ class _RunCheck:
         for sentence in sentences:
             self._run_differs("does not fit", sentence)
         # A bundle's index tells of files, and gold answers are compared with rows: not here.
-        for phrase in unchecked(run, found):
+        for phrase in unchecked_parts(run, found):
             if "files" not in phrase and "gold" not in phrase:
                 self._add_unchecked_phrase(phrase)
         if changed is None and run.manifest.imported is None:
@@ -396,7 +396,7 @@ class _RunCheck:
         self._compare_with_known_rows()
         if any(self.questions.values()):
             return {}
-        return known_golds(self.run) or {}
+        return load_golds(self.run) or {}
 
     def _golds_of_file(self, data: str) -> dict[str, Gold]:
         """Read the data set's rows from the file `data`, and return question id -> gold answers for
@@ -428,7 +428,7 @@ class _RunCheck:
         if these are at hand without --data; if they are not, note how to compare them."""
         sentences: list[str] | None = []
         if any(self.questions.values()):
-            sentences = data_misfits(self.run)
+            sentences = dataset_inconsistencies(self.run)
         if sentences is None:
             self._add_unchecked_phrase("gold answers")
             self._note(

@@ -8,7 +8,7 @@ from harness_audit.answer_keys import analyse_runs, sections
 
 from harness.storage.run_folder import read_run
 from harness.types import Document, Example, Gold, Question, Support
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 from tests.reports.build import SCORE, answered, record, write_run
 
 TEXT = "Mira Toren was born in Kelford in 1907. She moved to Ardun."
@@ -26,7 +26,7 @@ def audit(root, examples, answers):
     easy = [example(100 + k, ["Kelford"]) for k in range(RIGHT)]
     asked = [*examples, *easy]
     documents = {d: Document(d, TEXT) for e in asked for d in e.question.document_ids}
-    rows = Rows({e.question.id: e for e in asked}, documents)
+    rows = QuestionRows({e.question.id: e for e in asked}, documents)
     found = []
     for number, own in enumerate(answers):
         records = [
@@ -94,7 +94,9 @@ def test_gold_answers_of_which_nothing_is_left_are_named_with_what_scorers_make_
     records = [record(0, 1.0, scores=dict.fromkeys(names, 1.0))]
     settings = {"dataset": {"name": "musique", "format": "musique", "scorers": [*names]}}
     run = read_run(write_run(tmp_path, records, settings=settings))
-    (found,) = analyse_runs([(run, Rows({"q0": example(0, gold)}, {"d0": Document("d0", TEXT)}))])
+    (found,) = analyse_runs(
+        [(run, QuestionRows({"q0": example(0, gold)}, {"d0": Document("d0", TEXT)}))]
+    )
     assert found.suspects.get("q0", {}).get("nothing to compare") == message
 
 

@@ -15,7 +15,7 @@ from harness.errors import CannotRun
 from harness.storage.run_folder import read_run
 from harness.types import Document, Example, Gold, Question
 from reports import gold_rows as rows_module
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 from tests.reports.build import SCORE, mistake, record, span, write_run
 
 WORDS = (2, 2, 3, 3, 5, 5, 9, 9)  # of the document of each question; q<n> is asked about d<n>
@@ -26,7 +26,7 @@ DOCUMENTS = {
 EXAMPLES = {
     f"q{n}": Example(Question(f"q{n}", "?", (f"d{n}",)), Gold((f"w{n}",))) for n in range(8)
 }
-ROWS = Rows(EXAMPLES, DOCUMENTS)
+ROWS = QuestionRows(EXAMPLES, DOCUMENTS)
 SCORES: tuple[float | None, ...] = (1.0, 0.0, 0.5, 0.5, 1.0, None, 0.0, 0.0)
 
 
@@ -80,7 +80,7 @@ def test_every_bucket_holds_a_question_and_every_question_is_in_the_one_of_its_n
 
 def test_means_by_hand_with_what_failed_and_what_cannot_be_recalled(tmp_path):
     examples = {**EXAMPLES, "q7": Example(Question("q7", "?", ("d7",)), Gold(("yes",)))}
-    table = frame([measured(run_of(tmp_path), Rows(examples, DOCUMENTS))])
+    table = frame([measured(run_of(tmp_path), QuestionRows(examples, DOCUMENTS))])
     columns = ["tokens.from", "tokens.mean", "tokens.to", "mean", "answer_recall", "n"]
     found = {
         row["length"]: tuple(row[name] for name in columns) for row in table.to_dict("records")
@@ -125,7 +125,7 @@ def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_
 
 def test_a_document_that_comes_twice_counts_once(tmp_path):
     both = {"q0": Example(Question("q0", "?", ("d0", "d7", "d0")), Gold(("w0",)))}
-    one = measured(write_run(tmp_path, [record(0, 1.0)]), Rows(both, DOCUMENTS))
+    one = measured(write_run(tmp_path, [record(0, 1.0)]), QuestionRows(both, DOCUMENTS))
     assert list(frame([one])["tokens.mean"]) == [11.0]  # 2 + 9
 
 
@@ -193,7 +193,9 @@ def call(tmp_path, monkeypatch, command):
 
 
 def _rows(run):
-    return ROWS if run.config.dataset.name == "musique" else Rows(problem="the rows are gone")
+    return (
+        ROWS if run.config.dataset.name == "musique" else QuestionRows(problem="the rows are gone")
+    )
 
 
 def _tokens(run):

@@ -10,7 +10,7 @@ from harness_audit.position import APART, SupportPosition, frame, panels, sectio
 from harness.errors import UnknownName, UserError
 from harness.types import Document, Example, Gold, Question, Support
 from reports import gold_rows as rows_module
-from reports.gold_rows import Rows
+from reports.gold_rows import QuestionRows
 from tests.reports.build import SCORE, mistake, record, stored, write_run
 
 
@@ -37,7 +37,7 @@ def texts(**lengths):
     ],
 )
 def test_places_by_hand(spans, centres, where, distance):
-    found = support_position(example(0, *spans), Rows(documents=texts(d0=100)))
+    found = support_position(example(0, *spans), QuestionRows(documents=texts(d0=100)))
     if centres is None:
         assert found is None
         return
@@ -48,13 +48,13 @@ def test_places_by_hand(spans, centres, where, distance):
 
 def test_several_documents_are_one_text_in_order_with_a_blank_line_between():
     asked = example(0, ("b", 0, 10), documents=("a", "b"))
-    found = support_position(asked, Rows(documents=texts(a=48, b=50)))
+    found = support_position(asked, QuestionRows(documents=texts(a=48, b=50)))
     assert found.centres == (0.55,)  # (48 + 2 + 5) / 100
     turned = support_position(
-        example(0, ("b", 0, 10), documents=("b", "a")), Rows(documents=texts(a=48, b=50))
+        example(0, ("b", 0, 10), documents=("b", "a")), QuestionRows(documents=texts(a=48, b=50))
     )
     assert turned == SupportPosition((0.05,))
-    assert support_position(example(0, ("d0", 0, 0)), Rows(documents=texts(d0=0))) is None
+    assert support_position(example(0, ("d0", 0, 0)), QuestionRows(documents=texts(d0=0))) is None
 
 
 def rows_of(spans):
@@ -62,7 +62,7 @@ def rows_of(spans):
         f"q{n}": example(n, *((f"d{n // 2}", a, b) for a, b in places))
         for n, places in spans.items()
     }
-    return Rows(examples, texts(d0=90, d1=90, d2=90, d3=90))
+    return QuestionRows(examples, texts(d0=90, d1=90, d2=90, d3=90))
 
 
 _AT = [
@@ -189,7 +189,7 @@ def call(tmp_path, monkeypatch, command):
 
 
 def known(found):
-    gone = Rows(problem="the rows are gone")
+    gone = QuestionRows(problem="the rows are gone")
     return lambda runs, **_: [
         found if run.config.dataset.name == "musique" else gone for run in runs
     ]

@@ -6,7 +6,7 @@ from harness_audit.requests import figure, frame, panels
 from harness.cost.flops import Event
 from harness.cost.meter import Meter
 from harness.storage.run_folder import read_run
-from reports.costs import request_counts, requests_of
+from reports.costs import count_requests, request_counts
 from reports.facts import answered_clusters
 from tests.reports.build import SCORE, record, usage, write_run
 
@@ -63,7 +63,7 @@ def test_what_an_encoder_reads_is_no_request():
         meter.record(Event("r", "m", "search", kind, 5, requests=1), None)
     spent = meter.usage()
     assert (spent["search"]["requests"], spent["search"]["encoder_requests"]) == (4, 2)
-    assert requests_of(spent, "search", "answer") == 2
+    assert count_requests(spent, "search", "answer") == 2
 
 
 def test_an_index_that_questions_share_and_none_at_all(tmp_path):

@@ -18,7 +18,7 @@ from harness.errors import DataError
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 from harness.storage.run_summary import summarise
 from reports.compare import compare
-from reports.frames import records
+from reports.frames import records_frame
 from reports.main_table import frame
 from reports.paper.matching import matches
 from reports.paper.printed import load
@@ -286,7 +286,7 @@ def test_a_cost_that_the_file_does_not_tell_is_not_zero(tmp_path: Path) -> None:
     ]
     assert table[names].isna().all().all()
     assert table.loc["mock", ["tokens", "seconds"]].isna().all()
-    assert records(unknown)["tokens"].isna().all()
+    assert records_frame(unknown)["tokens"].isna().all()
 
 
 def test_a_cost_of_some_questions_alone_is_left_out(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from harness_audit import score_bands
 
 from harness.errors import UserError
 from harness.storage.run_folder import read_run
-from reports.gold_rows import with_rows
+from reports.gold_rows import runs_with_rows
 from tests.reports.build import answered, record, write_run
 
 F1 = "longbench.qa_f1_score"
@@ -34,7 +34,7 @@ def _f1(answer):
 
 
 def of(*runs):
-    return score_bands.analyse_runs(with_rows(runs, None, print))
+    return score_bands.analyse_runs(runs_with_rows(runs, None, print))
 
 
 def test_means_under_every_scorer_and_their_range_in_each_family(tmp_path):
@@ -79,7 +79,7 @@ def test_which_scorers_apply(tmp_path):
     def names(one):
         return set(
             score_bands.applicable_scorers(
-                one, [e.gold for e in with_rows([one], None, print)[0][1].examples.values()]
+                one, [e.gold for e in runs_with_rows([one], None, print)[0][1].examples.values()]
             )
         )
 

@@ -11,7 +11,7 @@ from harness_audit import stability
 
 from harness.storage.manifest_file import DatasetRows
 from harness.storage.run_folder import read_run
-from reports.gold_rows import with_rows
+from reports.gold_rows import runs_with_rows
 from reports.page import page
 from tests.reports.build import answered, write_run
 from tests.reports.conftest import empty_drawing  # noqa: F401 - a fixture
@@ -49,7 +49,7 @@ def run(root, method, right, more=None, n=60):
 
 
 def of(*runs):
-    (found,) = stability.analyse_runs(with_rows(runs, None, print))
+    (found,) = stability.analyse_runs(runs_with_rows(runs, None, print))
     return found
 
 
@@ -70,7 +70,7 @@ def test_runs_over_other_rows_of_a_data_set_are_told_apart(tmp_path):
     runs = [run(tmp_path, "good", 55), run(tmp_path, "bad", 5)]
     rows = DatasetRows(fingerprint="a" * 64)
     runs[1] = replace(runs[1], manifest=runs[1].manifest.with_values(dataset=rows))
-    found = stability.analyse_runs(with_rows(runs, None, print))
+    found = stability.analyse_runs(runs_with_rows(runs, None, print))
     assert [title for title, _ in stability.sections(found)] == [
         "musique (rows fffffff) · tiny",
         "musique (rows aaaaaaa) · tiny",

@@ -10,7 +10,7 @@ from harness.cli.table_output import format_of
 from harness.storage.run_folder import StoredRun
 from harness_audit import answer_keys
 from harness_audit.cli.report import Answers, write_analysis
-from reports.gold_rows import Rows, read_rows, rows_of
+from reports.gold_rows import QuestionRows, read_rows, read_rows_of_runs
 
 
 def audit_data(answers: Answers) -> int:
@@ -23,8 +23,8 @@ def audit_data(answers: Answers) -> int:
     """
     kind = format_of(answers.form, answers.out)
     runs, damaged = stored_runs(answers.folders or [RESULTS])
-    whole = rows_of(runs, data=answers.data, whole=True)
-    pairs: list[tuple[StoredRun, Rows]] = []
+    whole = read_rows_of_runs(runs, data=answers.data, with_documents=True)
+    pairs: list[tuple[StoredRun, QuestionRows]] = []
     problems: dict[str, None] = {}
     for run, rows in zip(runs, whole, strict=True):
         if rows.problem is None:

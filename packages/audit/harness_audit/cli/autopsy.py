@@ -17,7 +17,7 @@ from harness_audit import autopsy as reports
 from harness_audit.autopsy_figure import draw
 from reports import facts
 from reports.figures.figure import Figure
-from reports.gold_rows import Rows, read_rows
+from reports.gold_rows import QuestionRows, read_rows
 
 
 def autopsy(
@@ -72,7 +72,7 @@ def _is_sibling(run: StoredRun) -> bool:
     return facts.is_oracle(run) or reports.is_closed_book(run)
 
 
-def _note_problems(pairs: Sequence[tuple[StoredRun, Rows]]) -> None:
+def _note_problems(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> None:
     """Print a note for each run whose gold answers are not at hand: replies and other stops of its
     search are then not compared with them.
 

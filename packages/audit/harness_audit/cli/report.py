@@ -28,7 +28,7 @@ from harness.cli.table_output import (
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands, stability
-from reports.gold_rows import Rows, with_rows
+from reports.gold_rows import QuestionRows, runs_with_rows
 from reports.section import Section
 from reports.table_formats import render, render_sections
 
@@ -88,14 +88,14 @@ def _show_analysis(module: Any, answers: Answers) -> int:
         if older == 1:
             counted = "1 run"
         say(f"note: {counted} of older code or prompts left out (harness prune lists them)")
-    write_analysis(module, with_rows(newest_runs, answers.data, say), form, answers.out)
+    write_analysis(module, runs_with_rows(newest_runs, answers.data, say), form, answers.out)
     if damaged:
         return 3
     return 0
 
 
 def write_analysis(
-    module: Any, pairs: Sequence[tuple[StoredRun, Rows]], form: str, out: str | None
+    module: Any, pairs: Sequence[tuple[StoredRun, QuestionRows]], form: str, out: str | None
 ) -> None:
     """Analyse stored answers with a module, and print or write its tables.
 
