@@ -223,20 +223,23 @@ def _import_error(target: str, error: Exception) -> UserError | CannotRun | None
     missing_module = ""
     if isinstance(error, ModuleNotFoundError):
         missing_module = str(error.name or "")
-    if missing_module and f"{module_name}.".startswith(f"{missing_module}."):
+    is_target_missing = missing_module and f"{module_name}.".startswith(f"{missing_module}.")
+    if is_target_missing:
         return UserError(
             f"no module '{module_name}' (named by '{target}'); put {top_package}.py into the "
             f"folder {CONFIGS_VARIABLE}, or install its package"
         )
-    if missing_module and "." not in missing_module:
+    is_other_package_missing = missing_module and "." not in missing_module
+    if is_other_package_missing:
         return CannotRun(
             f"'{target}' needs the package '{missing_module}'; install it with: pip install "
             f"{missing_module}"
         )
-    if top_package in ("harness", "methods"):
+    is_of_this_project = top_package in ("harness", "methods")
+    if is_of_this_project:
         return None
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.name == "<module>":
+        if frame.name == "<module>":  # the innermost line of a module's own code
             where = f"{frame.filename}, line {frame.lineno}: "
     return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")
