@@ -19,66 +19,71 @@ from harness.types import Document, Shown
 Span = tuple[int, int]
 
 
-def tiles(start: int, cuts: Sequence[int], end: int) -> list[Span]:
+def spans_between_cuts(start: int, cuts: Sequence[int], end: int) -> list[Span]:
     """Spans that tile [start, end), cut at each place of `cuts`.
 
         0, [4, 4, 2, 7], 9 -> [(0, 4), (4, 7), (7, 9)]
 
     A cut that is not after the one before it is ignored.
     """
-    kept = [start]
-    for at in cuts:
-        if at > kept[-1]:
-            kept.append(at)
-    return list(pairwise([*kept, end]))
+    boundaries = [start]
+    for cut in cuts:
+        if cut > boundaries[-1]:
+            boundaries.append(cut)
+    return list(pairwise([*boundaries, end]))
 
 
-def fixed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Cut a text every `size` tokens; the last chunk is shorter, and an empty text has none.
+def fixed_chunks(text: str, chunk_tokens: int, model: MeteredModel) -> list[Span]:
+    """Cut a text every `chunk_tokens` tokens; the last chunk is shorter, and an empty text has
+    none.
 
     A cut that would fall inside a character (bytes of one character in two tokens) moves to the
     next boundary.
 
     Args:
         text: The text.
-        size: Tokens of a chunk.
+        chunk_tokens: Tokens of a chunk.
         model: The model whose tokens are counted.
     """
     offsets = model.offsets(text)
     if not offsets:
         return []
     token_starts = [start for start, _ in offsets]
-    chunk_starts = token_starts[size::size]  # of the second chunk and those after it
-    return tiles(0, chunk_starts, len(text))
+    chunk_starts = token_starts[
+        chunk_tokens::chunk_tokens
+    ]  # of the second chunk and those after it
+    return spans_between_cuts(0, chunk_starts, len(text))
 
 
-def overlapping_chunks(text: str, size: int, overlap: int, model: MeteredModel) -> list[Span]:
+def overlapping_chunks(
+    text: str, chunk_tokens: int, overlap_tokens: int, model: MeteredModel
+) -> list[Span]:
     """Cut a text into chunks of tokens, each with the last ones of the chunk before it.
 
     Args:
         text: The text.
-        size: Tokens of a chunk.
-        overlap: Tokens that a chunk shares with the next one, fewer than `size`.
+        chunk_tokens: Tokens of a chunk.
+        overlap_tokens: Tokens that a chunk shares with the next one, fewer than `chunk_tokens`.
         model: The model whose tokens are counted.
     """
     offsets = model.offsets(text)
     spans: list[Span] = []
-    for first in range(0, len(offsets), size - overlap):
-        chunk = offsets[first : first + size]
+    for first_token in range(0, len(offsets), chunk_tokens - overlap_tokens):
+        chunk = offsets[first_token : first_token + chunk_tokens]
         spans.append((chunk[0][0], chunk[-1][1]))
     return spans
 
 
-def word_chunks(text: str, count: int) -> list[Span]:
-    """The spans of chunks of `count` words, the last one with fewer; what stands between white
-    space is a word.
+def word_chunks(text: str, chunk_words: int) -> list[Span]:
+    """The spans of chunks of `chunk_words` words, the last one with fewer; what stands between
+    white space is a word.
 
         "One two three", 2 -> [(0, 7), (8, 13)]
     """
     words = list(re.finditer(r"\S+", text))
     spans: list[Span] = []
-    for first in range(0, len(words), count):
-        chunk = words[first : first + count]
+    for first_word in range(0, len(words), chunk_words):
+        chunk = words[first_word : first_word + chunk_words]
         spans.append((chunk[0].start(), chunk[-1].end()))
     return spans
 
@@ -90,8 +95,8 @@ def trimmed(text: str, start: int, end: int) -> Span:
 
     Of white space alone the span is empty: its start is not before its end.
     """
-    inside = text[start:end]
-    return end - len(inside.lstrip()), start + len(inside.rstrip())
+    part = text[start:end]
+    return end - len(part.lstrip()), start + len(part.rstrip())
 
 
 _REST_OF_SENTENCE = re.compile(r"[.!?,;:)\]}\"'\u2019\u201d\u3002\uff0c]*(?:\s+|\Z)")
@@ -103,29 +108,29 @@ def with_sentence_ends(text: str, spans: Sequence[Span]) -> list[Span]:
 
         "two years" | ".\n\nThe team"  ->  "two years." | "The team"
     """
-    kept: list[Span] = []
+    mended: list[Span] = []
     for start, end in spans:
-        rest = _REST_OF_SENTENCE.match(text, start, end)
-        if rest is not None and kept:
-            first, _ = kept[-1]
-            kept[-1] = trimmed(text, first, rest.end())
-            start = rest.end()
+        rest_of_sentence = _REST_OF_SENTENCE.match(text, start, end)
+        if rest_of_sentence is not None and mended:
+            start_before, _ = mended[-1]
+            mended[-1] = trimmed(text, start_before, rest_of_sentence.end())
+            start = rest_of_sentence.end()
         start, end = trimmed(text, start, end)
         if start < end:
-            kept.append((start, end))
-    return kept
+            mended.append((start, end))
+    return mended
 
 
-def shifted(spans: Iterable[Span], by: int) -> list[Span]:
+def shifted(spans: Iterable[Span], offset: int) -> list[Span]:
     """The spans of a part of a text as spans of the whole text.
 
         [(0, 3), (4, 7)], 100 -> [(100, 103), (104, 107)]
 
     Args:
         spans: Spans that count from the beginning of the part.
-        by: Where the part starts in the whole text.
+        offset: Where the part starts in the whole text.
     """
-    return [(start + by, end + by) for start, end in spans]
+    return [(start + offset, end + offset) for start, end in spans]
 
 
 def texts_at(text: str, spans: Iterable[Span]) -> list[str]:
@@ -133,7 +138,7 @@ def texts_at(text: str, spans: Iterable[Span]) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
-def stored(spans: Iterable[Span]) -> list[list[int]]:
+def spans_as_lists(spans: Iterable[Span]) -> list[list[int]]:
     """Spans as an index holds them, JSON lists: [(0, 3)] -> [[0, 3]]."""
     return list(map(list, spans))
 
@@ -141,4 +146,4 @@ def stored(spans: Iterable[Span]) -> list[list[int]]:
 def shown_spans(document: Document, spans: Sequence[Span]) -> tuple[Shown, ...]:
     """The `spans` of `document` as an Answer says what the reader saw: a Shown of kind "span" for
     each."""
-    return tuple(Shown("span", document.id, a, b) for a, b in spans)
+    return tuple(Shown("span", document.id, start, end) for start, end in spans)

@@ -29,13 +29,13 @@ class Community:
 
 
 def communities(
-    edges: Iterable[tuple[int, int, float]], most: int, largest_component: bool = False
+    edges: Iterable[tuple[int, int, float]], max_nodes: int, largest_component: bool = False
 ) -> list[Community]:
     """Find the communities of a graph, and those within large ones.
 
     Args:
         edges: (node, node, weight), without directions; the last one of two nodes counts.
-        most: Most nodes of a community; a larger one has communities of the next level in it.
+        max_nodes: Most nodes of a community; a larger one has communities of the next level in it.
         largest_component: Whether only the largest connected part of the graph counts.
 
     Returns:
@@ -43,7 +43,7 @@ def communities(
     """
     import networkx
 
-    def parts(graph: Any, level: int) -> list[Community]:
+    def divide(graph: Any, level: int) -> list[Community]:
         """The communities of a graph by Louvain's method, as those of this level."""
         groups = networkx.community.louvain_communities(graph, weight="weight", seed=SEED)
         return [Community(level, tuple(sorted(nodes))) for nodes in groups]
@@ -54,16 +54,16 @@ def communities(
         return []
     if largest_component:
         graph = graph.subgraph(max(networkx.connected_components(graph), key=len))
-    found: list[Community] = []
-    waiting = parts(graph, 0)
-    while waiting:
-        community = waiting.pop()
-        found.append(community)
-        if len(community.nodes) > most:
-            finer = parts(graph.subgraph(community.nodes), community.level + 1)
+    communities_found: list[Community] = []
+    not_divided_yet = divide(graph, 0)
+    while not_divided_yet:
+        community = not_divided_yet.pop()
+        communities_found.append(community)
+        if len(community.nodes) > max_nodes:
+            finer = divide(graph.subgraph(community.nodes), community.level + 1)
             if len(finer) > 1:
-                waiting += finer
-    return sorted(found, key=_level_then_nodes)
+                not_divided_yet += finer
+    return sorted(communities_found, key=_level_then_nodes)
 
 
 def _level_then_nodes(community: Community) -> tuple[int, tuple[int, ...]]:
@@ -71,15 +71,16 @@ def _level_then_nodes(community: Community) -> tuple[int, tuple[int, ...]]:
     return community.level, community.nodes
 
 
-def deepest(found: list[Community], level: int) -> dict[int, int]:
-    """Node -> the place in `found` of the finest community of `level` or coarser that has it.
+def finest_community_of_nodes(all_communities: list[Community], level: int) -> dict[int, int]:
+    """Node -> the place in `all_communities` of the finest community of `level` or coarser that has
+    it.
 
     Args:
-        found: All communities, the coarsest first.
+        all_communities: All communities, the coarsest first.
         level: The finest level that counts.
     """
-    places: dict[int, int] = {}
-    for number, community in enumerate(found):
+    community_of_node: dict[int, int] = {}
+    for number, community in enumerate(all_communities):
         if community.level <= level:
-            places.update(dict.fromkeys(community.nodes, number))
-    return places
+            community_of_node.update(dict.fromkeys(community.nodes, number))
+    return community_of_node

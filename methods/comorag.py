@@ -27,7 +27,7 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, texts_at
-from methods.extraction import ExtractingMethod, keep_each
+from methods.extraction import ExtractingMethod, make_each_and_store
 from methods.hipporag import ENTITIES, FACT, FILTER, TRIPLES, HippoRAG
 from methods.raptor.config import RaptorConfig
 from methods.raptor.tree import build_tree
@@ -56,12 +56,12 @@ PROBES = Prompt(
     "{question}\n\nFound so far:\n{text}\n\nEarlier queries:\n{earlier}\n\nReply with JSON alone: "
     '{"probe_1": "query", "probe_2": "query", "probe_3": "query"}',
 )
-FUSE = Prompt(
+JOIN_NOTES = Prompt(
     "join notes",
     "Join the notes below to one text that says all that helps with a question.\n\nNotes:\n{text}"
     "\n\nThe notes end here.\n\nQuestion: {question}\n\nText:",
 )
-TRY = Prompt(
+ANSWER_OR_NOT_YET = Prompt(
     "answer or not yet",
     "Answer a question from what was found in a text. {instruction}\n\n{text}\n\nQuestion: "
     "{question}\n\nFirst list the key facts in a few short lines. Then write a last line that "
@@ -72,7 +72,7 @@ TRY = Prompt(
 NOT_YET = "*"
 _FINAL = re.compile(r"### Final Answer\W*?[:.]?\s*(.*)", re.DOTALL)
 Kind = Literal["passages", "summaries", "episodes", "finding"]
-HEADS: dict[Kind, str] = {
+HEADING_OF_KIND: dict[Kind, str] = {
     "passages": "### Detail Chunks",
     "summaries": "### Semantic Summary",
     "episodes": "### Timeline Summary",
@@ -80,17 +80,17 @@ HEADS: dict[Kind, str] = {
 }
 
 
-def window_size(passages: int) -> int:
+def passages_per_episode(n_passages: int) -> int:
     """How many passages in a row one summary covers in a document of so many passages; the steps
     and the formula are the released code's."""
-    for most, size in ((5, 2), (20, 3), (50, 5), (100, 8), (200, 10)):
-        if passages <= most:
-            return size
-    return min(20, max(10, int(log2(passages) * 2)))
+    for max_passages, passages_in_a_row in ((5, 2), (20, 3), (50, 5), (100, 8), (200, 10)):
+        if n_passages <= max_passages:
+            return passages_in_a_row
+    return min(20, max(10, int(log2(n_passages) * 2)))
 
 
 @dataclass(frozen=True)
-class Piece:
+class FoundText:
     """A passage, or a summary, and the spans of the document that it stands for."""
 
     kind: Kind
@@ -100,19 +100,19 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Node:
+class MemoryNode:
     """A part of the memory.
 
     Attributes:
         probe: The query that led to it.
         kind: The kind of the pieces.
-        pieces: What was found.
+        found_texts: What was found.
         note: What the model noted of them.
     """
 
     probe: str
     kind: Kind
-    pieces: tuple[Piece, ...]
+    found_texts: tuple[FoundText, ...]
     note: str
 
     @property
@@ -124,7 +124,7 @@ class Node:
         return f"{self.probe} {self.note}"
 
 
-def _is_finding(node: Node) -> bool:
+def _is_finding(node: MemoryNode) -> bool:
     """Whether a node is the finding of a probe, joined from its notes."""
     return node.kind == "finding"
 
@@ -134,33 +134,33 @@ class Memory:
     """What one question has found.
 
     Attributes:
-        kept: Nodes of the rounds before.
-        new: Nodes of this round.
+        earlier_nodes: Nodes of the rounds before.
+        new_nodes: Nodes of this round.
         steps: The steps of the trace so far.
     """
 
-    kept: list[Node] = field(default_factory=list)
-    new: list[Node] = field(default_factory=list)
+    earlier_nodes: list[MemoryNode] = field(default_factory=list)
+    new_nodes: list[MemoryNode] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
-    def used(self, kind: Kind) -> set[int]:
+    def numbers_found_before(self, kind: Kind) -> set[int]:
         """The numbers of all pieces of one kind that the rounds before this one have found."""
         numbers: set[int] = set()
-        for node in self.kept:
+        for node in self.earlier_nodes:
             if node.kind == kind:
-                numbers.update(piece.number for piece in node.pieces)
+                numbers.update(found.number for found in node.found_texts)
         return numbers
 
-    def notes(self, kind: Kind) -> str:
+    def new_notes(self, kind: Kind) -> str:
         """The notes of this round on pieces of one kind, a line each."""
-        return "\n".join(node.note for node in self.new if node.kind == kind)
+        return "\n".join(node.note for node in self.new_nodes if node.kind == kind)
 
-    def texts(self, kind: Kind) -> str:
+    def new_texts(self, kind: Kind) -> str:
         """The texts of this round's pieces of one kind, joined by line breaks."""
         texts: list[str] = []
-        for node in self.new:
+        for node in self.new_nodes:
             if node.kind == kind:
-                texts += [piece.text for piece in node.pieces]
+                texts += [found.text for found in node.found_texts]
         return "\n".join(texts)
 
     def findings(self) -> str:
@@ -168,12 +168,12 @@ class Memory:
 
         "probe : Who is Toren?\nFinding : A writer in Kelford."
         """
-        findings = filter(_is_finding, [*self.new, *self.kept])
+        findings = filter(_is_finding, [*self.new_nodes, *self.earlier_nodes])
         return "\n".join(f"probe : {node.probe}\nFinding : {node.note}" for node in findings)
 
-    def probes(self) -> list[str]:
+    def earlier_probes(self) -> list[str]:
         """The queries of all rounds before this one, each once."""
-        return list(dict.fromkeys(node.probe for node in self.kept))
+        return list(dict.fromkeys(node.probe for node in self.earlier_nodes))
 
 
 def final_answer(reply: str) -> str:
@@ -182,10 +182,10 @@ def final_answer(reply: str) -> str:
 
         "Facts ...\n### Final Answer: Kelford" -> "Kelford"
     """
-    found = _FINAL.search(reply)
+    match = _FINAL.search(reply)
     text = reply
-    if found:
-        text = found.group(1)
+    if match:
+        text = match.group(1)
     return text.strip()
 
 
@@ -195,17 +195,17 @@ def probes_in(reply: str) -> list[str] | None:
     '{"probe_1": "Who is Toren?", "probe_2": ""}' -> ["Who is Toren?"]
     """
     for value in values_in(reply):
-        parts = value
+        queries = value
         if isinstance(value, dict):
-            parts = list(value.values())
-        stripped = [text.strip() for text in strings_in(parts)]
-        probes = [text for text in stripped if text]
+            queries = list(value.values())
+        stripped_texts = [text.strip() for text in strings_in(queries)]
+        probes = [text for text in stripped_texts if text]
         if probes:
             return probes[:3]
     return None
 
 
-class Written(NamedTuple):
+class StoredSummary(NamedTuple):
     """A summary or an episode as the index stores it: its text, and the spans that it is of."""
 
     text: str
@@ -253,8 +253,8 @@ class ComoRAG(ExtractingMethod):
         EPISODE,
         NOTE,
         PROBES,
-        FUSE,
-        TRY,
+        JOIN_NOTES,
+        ANSWER_OR_NOT_YET,
     )
 
     def templates(self) -> Sequence[Prompt]:
@@ -268,11 +268,11 @@ class ComoRAG(ExtractingMethod):
             return "scikit-learn", "umap-learn"
         return ("scikit-learn",)
 
-    def passages(self) -> HippoRAG:
+    def passage_ranker(self) -> HippoRAG:
         """A HippoRAG method with these settings, which ranks the passages."""
         config = self.config
-        search = {"link_k": config.link_k, "passage_weight": config.passage_weight}
-        return HippoRAG(self._index_config().model_copy(update=search))
+        search_settings = {"link_k": config.link_k, "passage_weight": config.passage_weight}
+        return HippoRAG(self._index_config().model_copy(update=search_settings))
 
     def _index_config(self) -> HippoRAG.Config:
         """The settings of HippoRAG that its index depends on, without those of its search, which
@@ -290,7 +290,7 @@ class ComoRAG(ExtractingMethod):
         row.
 
         Returns:
-            HippoRAG's keys; "summaries" and "episodes", a Written (text, spans) each;
+            HippoRAG's keys; "summaries" and "episodes", a StoredSummary (text, spans) each;
             "summary_vectors" and "episode_vectors", the vectors of their texts [texts, width].
         """
         index = HippoRAG(self._index_config()).index(document, tools)
@@ -306,20 +306,24 @@ class ComoRAG(ExtractingMethod):
             ),
             tools,
         )
-        written = [node for node, level in enumerate(tree.level) if level > 1]
-        summaries = [Written(tree.text[node], tree.sources(node, 0.0)) for node in written]
-        episodes = self._episodes(document, index["passages"], tools)
+        summary_nodes = [node for node, level in enumerate(tree.level) if level > 1]
+        summaries = [
+            StoredSummary(tree.text[node], tree.source_spans(node, 0.0)) for node in summary_nodes
+        ]
+        episodes = self._write_episodes(document, index["passages"], tools)
         return {
             **index,
             "summaries": summaries,
-            "summary_vectors": vectors[written],
+            "summary_vectors": vectors[summary_nodes],
             "episodes": episodes,
-            "episode_vectors": tools.encoder().encode([one.text for one in episodes], "passage"),
+            "episode_vectors": tools.encoder().encode(
+                [episode.text for episode in episodes], "passage"
+            ),
         }
 
-    def _episodes(
+    def _write_episodes(
         self, document: Document, passages: Sequence[Span], tools: Tools
-    ) -> list[Written]:
+    ) -> list[StoredSummary]:
         """Summarise each group of neighbouring passages.
 
         Each summary is stored as soon as it is written, so that an interrupted build resumes.
@@ -332,22 +336,24 @@ class ComoRAG(ExtractingMethod):
         Returns:
             A summary for each group; a group of one passage has that passage's text.
         """
-        size = window_size(len(passages))
-        groups = [passages[start : start + size] for start in range(0, len(passages), size)]
+        group_size = passages_per_episode(len(passages))
+        groups = [
+            passages[start : start + group_size] for start in range(0, len(passages), group_size)
+        ]
 
-        def write(number: int) -> Written:
+        def write(number: int) -> StoredSummary:
             """Summarise the group of passages of this number; a single passage is its own
             summary."""
             texts = list(map(str.strip, texts_at(document.text, groups[number])))
             if len(texts) == 1:
-                return Written(texts[0], groups[number])
+                return StoredSummary(texts[0], groups[number])
             prompt = EPISODE.with_replacements(self.config)
             text = summarise(texts, tools.model("builder"), self.config.summary_tokens, prompt)
-            return Written(text, groups[number])
+            return StoredSummary(text, groups[number])
 
-        episodes = keep_each(write, len(groups), "episode", tools)
+        episodes = make_each_and_store(write, len(groups), "episode", tools)
         # What an interrupted build stored comes back as lists [text, spans].
-        return [Written(*stored) for stored in episodes]
+        return [StoredSummary(*stored) for stored in episodes]
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -362,55 +368,55 @@ class ComoRAG(ExtractingMethod):
         """
         (document,) = documents
         (index,) = indexes
-        search = _Search(question, document, _pieces_of(document, index), index, self, tools)
+        search = _Search(question, document, _texts_by_kind(document, index), index, self, tools)
         with tools.phase("search"):
-            search.find(question.text, question.text)
+            search.find_and_note(question.text, question.text)
         material = search.first_material()
         answer = search.try_to_answer(material)
-        done = 0
-        while answer == NOT_YET and done < self.config.rounds:
+        rounds_done = 0
+        while answer == NOT_YET and rounds_done < self.config.rounds:
             with tools.phase("search"):
-                search.next_round(material)
+                search.run_next_round(material)
             material = search.material_of_notes()
             answer = search.try_to_answer(material)
-            done += 1
+            rounds_done += 1
         memory = search.memory
-        nodes = [*memory.kept, *memory.new]
-        reason = f"{done} rounds of probes, {len(nodes)} nodes"
+        nodes = [*memory.earlier_nodes, *memory.new_nodes]
+        reason = f"{rounds_done} rounds of probes, {len(nodes)} nodes"
         if answer == NOT_YET:
             reason += ", not answered"
-        shown = search.shown(done)
+        shown = search.shown(rounds_done)
         return Answer(tools.task.answer_in(answer), shown, reason, tuple(memory.steps))
 
 
-PiecesByKind = dict[Kind, list[Piece]]
+TextsByKind = dict[Kind, list[FoundText]]
 
 
-def _pieces_of(document: Document, index: Index) -> PiecesByKind:
+def _texts_by_kind(document: Document, index: Index) -> TextsByKind:
     """All that a search can find in a document: kind -> its passages, summaries or episodes, in the
     order of the index."""
-    passages: list[Piece] = []
+    passages: list[FoundText] = []
     for number, (start, end) in enumerate(index["passages"]):
         text = document.text[start:end].strip()
-        passages.append(Piece("passages", number, text, ((start, end),)))
+        passages.append(FoundText("passages", number, text, ((start, end),)))
     return {
         "passages": passages,
-        "summaries": _written_pieces("summaries", index),
-        "episodes": _written_pieces("episodes", index),
+        "summaries": _written_texts("summaries", index),
+        "episodes": _written_texts("episodes", index),
     }
 
 
-def _written_pieces(kind: Kind, index: Index) -> list[Piece]:
+def _written_texts(kind: Kind, index: Index) -> list[FoundText]:
     """The pieces of one kind of text that the model wrote, from the index's list of [text, spans].
 
     Args:
         kind: "summaries" or "episodes".
         index: The document's index.
     """
-    pieces: list[Piece] = []
+    pieces: list[FoundText] = []
     for number, (text, spans) in enumerate(index[kind]):
         sources = tuple((int(start), int(end)) for start, end in spans)
-        pieces.append(Piece(kind, number, text, sources))
+        pieces.append(FoundText(kind, number, text, sources))
     return pieces
 
 
@@ -420,29 +426,29 @@ class _Search:
 
     question: Question
     document: Document
-    pieces: PiecesByKind
+    texts_by_kind: TextsByKind
     index: Index
     method: ComoRAG
     tools: Tools
     memory: Memory = field(default_factory=Memory)
 
-    def find(self, query: str, noted_for: str) -> None:
+    def find_and_note(self, query: str, question_of_note: str) -> None:
         """Search for a query, and add a node with a note for each kind of pieces to the memory:
         passages, summaries and episodes. Also adds steps to the trace.
 
         Args:
             query: The query.
-            noted_for: The question that the notes should help with.
+            question_of_note: The question that the notes should help with.
         """
-        ranked = self.method.passages().rank(
+        ranked = self.method.passage_ranker().rank_passages(
             replace(self.question, text=query, options=None), self.index, self.tools
         )
         self.memory.steps.append(ranked.step)
-        self._add("passages", best_first(ranked.scores), query, noted_for)
+        self._add_node("passages", best_first(ranked.scores), query, question_of_note)
         by_summary = self._best_by_vectors(query, self.index["summary_vectors"])
-        self._add("summaries", by_summary, query, noted_for)
+        self._add_node("summaries", by_summary, query, question_of_note)
         by_episode = self._best_by_vectors(query, self.index["episode_vectors"])
-        self._add("episodes", by_episode, query, noted_for)
+        self._add_node("episodes", by_episode, query, question_of_note)
 
     def _best_by_vectors(self, query: str, vectors: np.ndarray) -> list[int]:
         """The numbers of texts, the most similar to a query first; [] where there are none.
@@ -455,56 +461,70 @@ class _Search:
             return []
         return best_first(similarity_to(query, vectors, self.tools))
 
-    def _add(self, kind: Kind, order: Sequence[int], query: str, noted_for: str) -> None:
+    def _add_node(
+        self, kind: Kind, numbers_best_first: Sequence[int], query: str, question_of_note: str
+    ) -> None:
         """Add a node of one kind to the memory: the best pieces that are new, and a note on them.
 
         Also adds a step to the trace. The note is "" where no new piece fits the budget.
 
         Args:
             kind: The kind of the pieces: passages, summaries or episodes.
-            order: The numbers of all pieces of this kind, the best for the query first.
+            numbers_best_first: The numbers of all pieces of this kind, the best for the query
+                first.
             query: What was searched for.
-            noted_for: The question that the note is to help with.
+            question_of_note: The question that the note is to help with.
         """
         config = self.method.config
         model = self.tools.model()
-        used = self.memory.used(kind)
-        found = [self.pieces[kind][number] for number in order[: config.k] if number not in used]
+        found_before = self.memory.numbers_found_before(kind)
+        new_texts = [
+            self.texts_by_kind[kind][number]
+            for number in numbers_best_first[: config.k]
+            if number not in found_before
+        ]
         if kind != "summaries":  # as in the code, by their places in the text
-            found.sort(key=lambda piece: piece.number)
-        texts = [piece.text for piece in found]
-        chosen = found[: reading.how_many_fit(texts, config.budget, model, "")]
+            new_texts.sort(key=lambda text_found: text_found.number)
+        texts = [text_found.text for text_found in new_texts]
+        fitting_texts = new_texts[: reading.how_many_fit(texts, config.budget, model, "")]
         note = ""
-        if chosen:
-            text = "\n".join(texts[: len(chosen)])
-            note = self._write(NOTE, config.note_tokens, text, question=[noted_for])
-        self.memory.new.append(Node(query, kind, tuple(chosen), note))
+        if fitting_texts:
+            text = "\n".join(texts[: len(fitting_texts)])
+            note = self._ask_about_text(NOTE, config.note_tokens, text, question=[question_of_note])
+        self.memory.new_nodes.append(MemoryNode(query, kind, tuple(fitting_texts), note))
         step = Step(f"note on {kind}", flops=self.tools.meter.flops(), note=f"{query} -> {note}")
         self.memory.steps.append(step)
 
-    def _write(self, prompt: Prompt, most: int, text: str, **values: list[str]) -> str:
+    def _ask_about_text(
+        self, prompt: Prompt, max_reply_tokens: int, text: str, **values: list[str]
+    ) -> str:
         """Ask the searcher to write about a text, and return its reply.
 
         Args:
             prompt: What is asked.
-            most: Most tokens of the reply.
+            max_reply_tokens: Most tokens of the reply.
             text: The text; its last lines are left out where it does not fit.
             **values: Pieces for the other placeholders of the prompt.
         """
         model = self.tools.model("searcher")
-        pieces = self._request(prompt, most, text, model, **values)
-        with model.session() as s:
-            feed(s, pieces)
-            return s.write(most).text.strip()
+        request = self._request(prompt, max_reply_tokens, text, model, **values)
+        with model.session() as session:
+            feed(session, request)
+            return session.write(max_reply_tokens).text.strip()
 
     def _request(
-        self, prompt: Prompt, most: int, text: str, model: MeteredModel, **values: str | list[str]
+        self,
+        prompt: Prompt,
+        max_reply_tokens: int,
+        text: str,
+        model: MeteredModel,
+        **values: str | list[str],
     ) -> Pieces:
         """A request about as many lines of a text as fit the window.
 
         Args:
             prompt: The prompt, with a placeholder "text".
-            most: Most tokens of the reply.
+            max_reply_tokens: Most tokens of the reply.
             text: The text; its last lines are left out first.
             model: The model that is asked.
             **values: What stands at the other placeholders.
@@ -512,93 +532,100 @@ class _Search:
         Raises:
             WindowExceeded: The request does not fit without the text.
         """
-        filled = prompt.with_replacements(self.method.config)
+        prompt_in_use = prompt.with_replacements(self.method.config)
         lines = text.split("\n")
-        pieces, _ = fit_lines(
-            lambda count: filled.fill(text=["\n".join(lines[:count])], **values),
+        request, _ = fit_lines(
+            lambda n_lines: prompt_in_use.fill(text=["\n".join(lines[:n_lines])], **values),
             len(lines),
-            model.window - most,
+            model.window - max_reply_tokens,
             model,
         )
-        require_room(prompt_tokens(pieces, model) + most, model, None)
-        return pieces
+        require_room(prompt_tokens(request, model) + max_reply_tokens, model, None)
+        return request
 
     def first_material(self) -> str:
         """The text that the first try to answer is given: the pieces that were found, kind by
         kind."""
-        return self._material(self.memory.texts)
+        return self._material(self.memory.new_texts)
 
     def material_of_notes(self) -> str:
         """The text that a later try is given: the notes of the round, kind by kind, and all
         findings."""
-        findings = f"{HEADS['finding']}\n{self.memory.findings()}"
-        return f"{self._material(self.memory.notes)}\n\n{findings}"
+        findings = f"{HEADING_OF_KIND['finding']}\n{self.memory.findings()}"
+        return f"{self._material(self.memory.new_notes)}\n\n{findings}"
 
-    def _material(self, text_of: Callable[[Kind], str]) -> str:
+    def _material(self, text_of_kind: Callable[[Kind], str]) -> str:
         """The three kinds of pieces, each with its heading.
 
         Args:
-            text_of: Gives the text below the heading of a kind.
+            text_of_kind: Gives the text below the heading of a kind.
         """
         kinds: tuple[Kind, ...] = ("passages", "summaries", "episodes")
-        return "\n\n".join(f"{HEADS[kind]}\n{text_of(kind)}" for kind in kinds)
+        return "\n\n".join(f"{HEADING_OF_KIND[kind]}\n{text_of_kind(kind)}" for kind in kinds)
 
     def try_to_answer(self, material: str) -> str:
         """Ask the question over the material; return the answer, or NOT_YET where the model says
         that the material is not enough. Also adds a step to the trace."""
         tools = self.tools
         model = tools.model()
-        most = self.method.config.answer_tokens
-        pieces = self._request(
-            TRY,
-            most,
+        max_reply_tokens = self.method.config.answer_tokens
+        request = self._request(
+            ANSWER_OR_NOT_YET,
+            max_reply_tokens,
             material,
             model,
             instruction=tools.task.instruction,
             question=[reading.question_text(self.question)],
         )
-        tokens = prompt_tokens(pieces, model)
-        with model.session(chat=tools.task.chat) as s:
-            feed(s, pieces)
-            reply = s.write(most).text
-        step = Step("try", tokens=tokens, flops=tools.meter.flops(), note=reply)
+        request_tokens = prompt_tokens(request, model)
+        with model.session(chat=tools.task.chat) as session:
+            feed(session, request)
+            reply = session.write(max_reply_tokens).text
+        step = Step("try", tokens=request_tokens, flops=tools.meter.flops(), note=reply)
         self.memory.steps.append(step)
         return final_answer(reply)
 
-    def next_round(self, material: str) -> None:
+    def run_next_round(self, material: str) -> None:
         """Let the model write up to three probes from the material, search for each, and join notes
         of the rounds before to one finding. All this is added to the memory and its steps."""
         config = self.method.config
         memory = self.memory
-        memory.kept += memory.new
-        memory.new = []
+        memory.earlier_nodes += memory.new_nodes
+        memory.new_nodes = []
         model = self.tools.model("searcher")
-        pieces = self._request(
+        request = self._request(
             PROBES,
             config.note_tokens,
             material,
             model,
             question=[self.question.text],
-            earlier=["\n".join(memory.probes())],
+            earlier=["\n".join(memory.earlier_probes())],
         )
-        response = ask_parsed(model, pieces, config.note_tokens, probes_in, Retry(retries=0))
-        probes = response.found or []
-        memory.steps.append(Step("probes", tokens=response.tokens, note="; ".join(probes)))
+        response = ask_parsed(model, request, config.note_tokens, probes_in, Retry(retries=0))
+        probes = response.parsed or []
+        memory.steps.append(Step("probes", tokens=response.prompt_tokens, note="; ".join(probes)))
         for probe in probes:
-            self.find(probe, f"{self.question.text} {probe}")
+            self.find_and_note(probe, f"{self.question.text} {probe}")
         notes = "\n\n".join(self._similar_notes())
-        finding = self._write(FUSE, config.finding_tokens, notes, question=[self.question.text])
-        memory.new.append(Node(self.question.text, "finding", (), finding))
+        finding = self._ask_about_text(
+            JOIN_NOTES, config.finding_tokens, notes, question=[self.question.text]
+        )
+        memory.new_nodes.append(MemoryNode(self.question.text, "finding", (), finding))
 
     def _similar_notes(self) -> list[str]:
         r"""The notes of the half of the earlier nodes that is most similar to the question, best
         first, each as "Node 1:\nNote: ..."."""
-        kept = self.memory.kept
-        texts = [node.text_for_vector for node in kept]
+        earlier_nodes = self.memory.earlier_nodes
+        texts = [node.text_for_vector for node in earlier_nodes]
         vectors = self.tools.encoder().encode(texts, "passage")
-        order = best_first(np.asarray(similarity_to(self.question.text, vectors, self.tools)))
-        best = order[: max(1, len(kept) // 2)]
-        return [f"Node {place}:\nNote: {kept[n].note}" for place, n in enumerate(best, 1)]
+        nodes_best_first = best_first(
+            np.asarray(similarity_to(self.question.text, vectors, self.tools))
+        )
+        best_half = nodes_best_first[: max(1, len(earlier_nodes) // 2)]
+        return [
+            f"Node {rank}:\nNote: {earlier_nodes[number].note}"
+            for rank, number in enumerate(best_half, 1)
+        ]
 
     def shown(self, rounds: int) -> tuple[Shown, ...]:
         """What the last try to answer saw, in the form in which an Answer says it.
@@ -607,39 +634,39 @@ class _Search:
             rounds: How many rounds of probes came before it; with 0 it saw the pieces that were
                 found, else notes and findings.
         """
-        seen: list[Shown] = []
-        document = self.document.id
-        for node in self.memory.new:
+        shown: list[Shown] = []
+        document_id = self.document.id
+        for node in self.memory.new_nodes:
             if rounds:
-                seen.append(_generated(document, node.note, self._sources(node)))
+                shown.append(_generated(document_id, node.note, self._sources(node)))
                 continue
-            for piece in node.pieces:
-                if piece.kind == "passages":
-                    seen.append(Shown("span", document, *piece.sources[0]))
+            for found in node.found_texts:
+                if found.kind == "passages":
+                    shown.append(Shown("span", document_id, *found.sources[0]))
                 else:
-                    seen.append(_generated(document, piece.text, piece.sources))
-        return tuple(seen)
+                    shown.append(_generated(document_id, found.text, found.sources))
+        return tuple(shown)
 
-    def _sources(self, node: Node) -> Sequence[Span]:
+    def _sources(self, node: MemoryNode) -> Sequence[Span]:
         """The spans of the document that a node's note is about, each once; a finding is about
         those of all earlier nodes."""
         nodes = [node]
         if node.kind == "finding":
-            nodes = self.memory.kept
+            nodes = self.memory.earlier_nodes
         spans: dict[Span, None] = {}
         for other in nodes:
-            for piece in other.pieces:
-                spans.update(dict.fromkeys(piece.sources))
+            for found in other.found_texts:
+                spans.update(dict.fromkeys(found.sources))
         return list(spans)
 
 
-def _generated(document: str, text: str, sources: Sequence[Span]) -> Shown:
+def _generated(document_id: str, text: str, sources: Sequence[Span]) -> Shown:
     """A text that a model wrote, in the form in which an Answer says what the reader saw.
 
     Args:
-        document: The id of the document.
+        document_id: The id of the document.
         text: The text.
         sources: The spans of the document that it was written from.
     """
-    places = tuple((document, start, end) for start, end in sources)
-    return Shown("generated", document, text=text, sources=places)
+    source_places = tuple((document_id, start, end) for start, end in sources)
+    return Shown("generated", document_id, text=text, sources=source_places)

@@ -40,7 +40,7 @@ DECOMPOSE = Prompt(
 STEP = Prompt("steps", "{question} {answer}", first=False)
 INSTRUCTION = Prompt("sub-answers", "Answer the question as concisely as you can.", first=False)
 
-_PLACE = re.compile(r"#(\d{1,3})(?!\d)")
+_ANSWER_REFERENCE = re.compile(r"#(\d{1,3})(?!\d)")
 
 
 def fill_in_answers(question: str, answers: Sequence[str]) -> str:
@@ -58,23 +58,25 @@ def fill_in_answers(question: str, answers: Sequence[str]) -> str:
             answer = answers[number - 1]
         return answer or match.group()
 
-    return _PLACE.sub(earlier_answer, question)
+    return _ANSWER_REFERENCE.sub(earlier_answer, question)
 
 
-def _pieces_shown(read: Iterable[Shown], solved: str, document: Document) -> tuple[Shown, ...]:
+def _passages_and_answers_shown(
+    passages_read: Iterable[Shown], solved_questions: str, document: Document
+) -> tuple[Shown, ...]:
     """What the reader saw: the pieces that sub-questions were answered from, in document order, and
     the list of these questions with their answers.
 
     Args:
-        read: The pieces, each once.
-        solved: The list.
+        passages_read: The pieces, each once.
+        solved_questions: The list.
         document: The document.
     """
-    pieces = sorted(read, key=_place_in_document)
-    spans = [piece for piece in pieces if piece.kind == "span"]
-    sources = tuple((document.id, piece.start, piece.end) for piece in spans)
-    written = Shown("generated", document.id, text=solved, sources=sources)
-    return (*pieces, written)
+    passages = sorted(passages_read, key=_place_in_document)
+    spans = [passage for passage in passages if passage.kind == "span"]
+    sources = tuple((document.id, passage.start, passage.end) for passage in spans)
+    list_of_answers = Shown("generated", document.id, text=solved_questions, sources=sources)
+    return (*passages, list_of_answers)
 
 
 def _place_in_document(piece: Shown) -> tuple[int, int]:
@@ -83,17 +85,17 @@ def _place_in_document(piece: Shown) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class SubAnswer:
+class _SubAnswer:
     """The answer to a sub-question.
 
     Attributes:
         reply: The reader's reply.
-        texts: Those that were read.
+        passage_texts: Those that were read.
         shown: What the reader saw, as the record has it.
     """
 
     reply: str
-    texts: Sequence[str]
+    passage_texts: Sequence[str]
     shown: Sequence[Shown]
 
 
@@ -142,31 +144,38 @@ class Decompose(reading.ReadingMethod):
         (document,) = documents
         (index,) = indexes
         config = self.config
-        subquestions, step = self._subquestions(question, tools)
+        subquestions, step = self._ask_for_subquestions(question, tools)
         steps = [step]
         answers: list[str] = []
         lines: list[str] = []
-        read: dict[Shown, None] = {}
+        passages_read: dict[Shown, None] = {}
         for number, subquestion in enumerate(subquestions, 1):
-            filled = fill_in_answers(subquestion, answers)
-            one_hop = Question(f"{question.id}#{number}", filled, question.document_ids)
-            found = self._answer_one(one_hop, document, index, tools)
-            read |= dict.fromkeys(found.shown)
-            answers.append(" ".join(found.reply.split()))
-            line = STEP.with_replacements(config).fill(question=filled, answer=answers[-1])
+            filled_question = fill_in_answers(subquestion, answers)
+            question_to_answer = Question(
+                f"{question.id}#{number}", filled_question, question.document_ids
+            )
+            sub_answer = self._answer_subquestion(question_to_answer, document, index, tools)
+            passages_read |= dict.fromkeys(sub_answer.shown)
+            answers.append(" ".join(sub_answer.reply.split()))
+            line = STEP.with_replacements(config).fill(question=filled_question, answer=answers[-1])
             lines.append("".join(line))
-            tokens = sum(map(tools.model().count, found.texts))
-            note = f"{filled} -> {found.reply}"
+            tokens = sum(map(tools.model().count, sub_answer.passage_texts))
+            note = f"{filled_question} -> {sub_answer.reply}"
             steps.append(
                 Step("sub-question", number, tokens=tokens, flops=tools.meter.flops(), note=note)
             )
-        solved = "\n".join(lines)
+        solved_questions = "\n".join(lines)
         request = reading.Reading(tools.task, config.window, config)
-        text = reading.ask(question, [solved], tools, tools.model(), request)
+        text = reading.ask(question, [solved_questions], tools, tools.model(), request)
         reason = f"{len(subquestions)} sub-questions"
-        return Answer(text, _pieces_shown(read, solved, document), reason, tuple(steps))
+        return Answer(
+            text,
+            _passages_and_answers_shown(passages_read, solved_questions, document),
+            reason,
+            tuple(steps),
+        )
 
-    def _subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
+    def _ask_for_subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
         """The sub-questions that the model lists, at most `most`, or the question itself where it
         lists none; and the step "decompose" of the trace, which notes what was cut or missing."""
         config = self.config
@@ -176,20 +185,23 @@ class Decompose(reading.ReadingMethod):
             response = ask_parsed(
                 tools.model("searcher"), pieces, config.question_tokens, parse_list, retry
             )
-        listed = response.found or []
+        listed = response.parsed or []
         notes = list(response.notes)
         if len(listed) > config.most:
             notes.append(f"{config.most} of {len(listed)} sub-questions are asked")
         if not listed:
             notes.append("no sub-questions: the question is asked as it is")
         step = Step(
-            "decompose", tokens=response.tokens, flops=tools.meter.flops(), note="; ".join(notes)
+            "decompose",
+            tokens=response.prompt_tokens,
+            flops=tools.meter.flops(),
+            note="; ".join(notes),
         )
         return listed[: config.most] or [question.text], step
 
-    def _answer_one(
+    def _answer_subquestion(
         self, question: Question, document: Document, index: Index, tools: Tools
-    ) -> SubAnswer:
+    ) -> _SubAnswer:
         """Answer a sub-question from the segments that BM25 ranks best, as many as fit.
 
         Args:
@@ -203,15 +215,17 @@ class Decompose(reading.ReadingMethod):
             return self._answer_from_hits(question, retriever, tools)
         segments: list[Span] = [(start, end) for start, end in index["segments"]]
         texts = texts_at(document.text, segments)
-        best = best_first(bm25(question.text, list(map(str.strip, texts))))[: self.config.k]
-        ranked = [texts[number] for number in best]
-        reply, count = self._read(question, ranked, tools)
-        spans = [segments[number] for number in best[:count]]
-        return SubAnswer(reply, ranked[:count], shown_spans(document, spans))
+        best_segments = best_first(bm25(question.text, list(map(str.strip, texts))))[
+            : self.config.k
+        ]
+        ranked_texts = [texts[number] for number in best_segments]
+        reply, shown_count = self._read(question, ranked_texts, tools)
+        spans = [segments[number] for number in best_segments[:shown_count]]
+        return _SubAnswer(reply, ranked_texts[:shown_count], shown_spans(document, spans))
 
     def _answer_from_hits(
         self, question: Question, retriever: Retriever, tools: Tools
-    ) -> SubAnswer:
+    ) -> _SubAnswer:
         """Answer a sub-question from what a retriever of the user's own finds.
 
         Args:
@@ -222,8 +236,8 @@ class Decompose(reading.ReadingMethod):
         with tools.phase("search"):
             hits = retriever.search(question.text, self.config.k)
         texts = texts_of(hits)
-        reply, count = self._read(question, texts, tools)
-        return SubAnswer(reply, texts[:count], shown_hits(hits[:count]))
+        reply, shown_count = self._read(question, texts, tools)
+        return _SubAnswer(reply, texts[:shown_count], shown_hits(hits[:shown_count]))
 
     def _read(self, question: Question, texts: Sequence[str], tools: Tools) -> tuple[str, int]:
         """Answer a sub-question from texts, as many of the first as fit.

@@ -23,14 +23,14 @@ class ExtractingMethod(ReadingMethod):
     index_roles = ("builder", "encoder")
 
 
-def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
-    """Call write(0) to write(count - 1), in parallel.
+def make_each_and_store(make: Callable[[int], T], count: int, part: str, tools: Tools) -> list[T]:
+    """Call make(0) to make(count - 1), in parallel.
 
     Each result is stored at once, so that an interrupted index build resumes, and the progress is
     reported.
 
     Args:
-        write: Makes the result for a number.
+        make: Makes the result for a number.
         count: How many results there are.
         part: What a result is called in the keys of what is stored and in the progress: "passage".
         tools: The engine's tools, which store and report.
@@ -39,11 +39,11 @@ def keep_each(write: Callable[[int], T], count: int, part: str, tools: Tools) ->
         The results, in order.
     """
 
-    def kept(number: int) -> T:
+    def make_or_load(number: int) -> T:
         """Write the result of this number, or take it from an interrupted build; report the
         progress."""
-        made: T = tools.keep(f"{part} {number}", lambda: write(number))
+        result: T = tools.keep(f"{part} {number}", lambda: make(number))
         tools.progress(number + 1, count, f"{part}s")
-        return made
+        return result
 
-    return tools.map(kept, range(count))
+    return tools.map(make_or_load, range(count))

@@ -22,7 +22,7 @@ from harness.prompts import Pieces, Prompt, feed
 from harness.types import Answer, Document, Question, Step
 from methods.packing import sentences
 from methods.reading import question_text
-from methods.searching import Collected, fitting, separated
+from methods.searching import FoundPassages, how_many_fit_request, with_separators
 
 CONTINUE = Prompt(
     "next sentence",
@@ -42,21 +42,21 @@ class _Sentence:
     Attributes:
         text: The sentence.
         query: Its sure words, to search with.
-        sure: Whether all its tokens are sure.
+        is_sure: Whether all its tokens are sure.
     """
 
     text: str
     query: str
-    sure: bool
+    is_sure: bool
 
 
 @dataclass
 class _Progress:
     """The answer so far, all passages found, and those of the newest search, which are read."""
 
-    written: list[str] = field(default_factory=list)
-    found: Collected = field(default_factory=Collected)
-    read: Collected = field(default_factory=Collected)
+    sentences: list[str] = field(default_factory=list)
+    passages: FoundPassages = field(default_factory=FoundPassages)
+    shown_passages: FoundPassages = field(default_factory=FoundPassages)
 
 
 class Flare(Method):
@@ -101,40 +101,40 @@ class Flare(Method):
                 if not sentence:
                     reason = "an empty sentence"
                     break
-                progress.written.append(sentence)
+                progress.sentences.append(sentence)
                 if _ANSWER.search(sentence):
                     reason = "answered"
                     break
-        text = " ".join(progress.written)
-        said = _ANSWER.search(text)
-        if said:
-            text = said.group(1).strip().removesuffix(".")
-        found = progress.found
-        return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
+        text = " ".join(progress.sentences)
+        named_answer = _ANSWER.search(text)
+        if named_answer:
+            text = named_answer.group(1).strip().removesuffix(".")
+        passages = progress.passages
+        return Answer(tools.task.answer_in(text), passages.shown(), reason, tuple(passages.steps))
 
     def _search(self, query: str, progress: _Progress, tools: Tools) -> None:
         """Search, and let the next requests show what was found instead of what they showed before.
 
         Args:
             query: What is looked for.
-            progress: What is found and read, which is changed: `found` gets the passages in addition,
-                `read` is replaced by them.
+            progress: What is found and read, which is changed: `passages` gets the passages in
+                addition, `shown_passages` is replaced by them.
             tools: The engine's tools.
         """
         hits = tools.search(query, self.config.k)
-        progress.found.add(query, hits, tools)
-        progress.read = Collected(list(hits))
+        progress.passages.add(query, hits, tools)
+        progress.shown_passages = FoundPassages(list(hits))
 
     def _next_sentence(self, question: Question, progress: _Progress, tools: Tools) -> str:
         """Write the next sentence; where the model is unsure of it, search with its sure words and
         write it again. Returns "" where the model writes none."""
-        sentence = self._write(question, progress, tools)
-        if sentence.text and not sentence.sure:
+        sentence = self._write_sentence(question, progress, tools)
+        if sentence.text and not sentence.is_sure:
             self._search(sentence.query or question.text, progress, tools)
-            sentence = self._write(question, progress, tools)
+            sentence = self._write_sentence(question, progress, tools)
         return sentence.text
 
-    def _write(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
+    def _write_sentence(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
         """Write the next sentence, and measure how sure the model is of each of its tokens.
 
         Args:
@@ -148,19 +148,21 @@ class Flare(Method):
         """
         config = self.config
         model = tools.model()
-        texts = progress.read.texts()
-        empty = self._request(question, [], progress, tools)
-        count = fitting(texts, empty, config.sentence_tokens, model)
-        with model.session() as s:
-            feed(s, self._request(question, texts[:count], progress, tools))
-            with s.branch():
-                written = s.write(config.sentence_tokens).text
+        passage_texts = progress.shown_passages.texts()
+        request_without_texts = self._request(question, [], progress, tools)
+        shown_count = how_many_fit_request(
+            passage_texts, request_without_texts, config.sentence_tokens, model
+        )
+        with model.session() as session:
+            feed(session, self._request(question, passage_texts[:shown_count], progress, tools))
+            with session.branch():
+                written = session.write(config.sentence_tokens).text
             text = _first_sentence(written)
-            logarithms: list[float] = []
+            log_probabilities: list[float] = []
             if text:
-                logarithms = s.score(text)
-        probabilities = [math.exp(value) for value in logarithms]
-        sure = all(p >= config.search_below for p in probabilities)
+                log_probabilities = session.score(text)
+        probabilities = [math.exp(value) for value in log_probabilities]
+        is_sure = all(probability >= config.search_below for probability in probabilities)
         query = _likely_text(text, model.offsets(text), probabilities, config.mask_below)
         step = Step(
             "write",
@@ -168,8 +170,8 @@ class Flare(Method):
             flops=tools.meter.flops(),
             note=text,
         )
-        progress.found.steps.append(step)
-        return _Sentence(text, query, sure)
+        progress.passages.steps.append(step)
+        return _Sentence(text, query, is_sure)
 
     def _request(
         self, question: Question, texts: Sequence[str], progress: _Progress, tools: Tools
@@ -184,9 +186,9 @@ class Flare(Method):
         """
         return CONTINUE.with_replacements(self.config).fill(
             instruction=tools.task.instruction,
-            text=separated(texts),
+            text=with_separators(texts),
             question=question_text(question),
-            so_far=" ".join(progress.written) or "(nothing)",
+            so_far=" ".join(progress.sentences) or "(nothing)",
         )
 
 
@@ -200,7 +202,10 @@ def _first_sentence(text: str) -> str:
 
 
 def _likely_text(
-    text: str, offsets: Sequence[tuple[int, int]], probabilities: Sequence[float], least: float
+    text: str,
+    offsets: Sequence[tuple[int, int]],
+    probabilities: Sequence[float],
+    min_probability: float,
 ) -> str:
     """A text without its unlikely tokens, white space as single spaces.
 
@@ -208,11 +213,11 @@ def _likely_text(
         text: The text.
         offsets: (start, end) of each token in characters.
         probabilities: The probability of each token.
-        least: A token of a lower probability is left out.
+        min_probability: A token of a lower probability is left out.
     """
     parts: list[str] = []
     for (start, end), probability in zip(offsets, probabilities, strict=False):
-        if probability >= least:
+        if probability >= min_probability:
             parts.append(text[start:end])
         else:
             parts.append(" ")

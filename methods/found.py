@@ -15,7 +15,7 @@ from dataclasses import replace
 from harness.method import Hit, Tools
 from harness.types import Document, Shown, Step
 
-MOST_HITS = 100
+MAX_HITS = 100
 """Passages that are asked for where a method shows as many as fit, or lets a reranker choose."""
 
 
@@ -43,21 +43,21 @@ def shown_hits(hits: Sequence[Hit]) -> tuple[Shown, ...]:
     return (*quotes, *pages)
 
 
-def steps_of(hits: Sequence[Hit], tools: Tools) -> list[Step]:
+def retrieve_steps_of_hits(hits: Sequence[Hit], tools: Tools) -> list[Step]:
     """A step "retrieve" of the trace for each passage that was found, best first.
 
-    Each has the passage's place (from 0) as its node, the retriever's score, the tokens of its
+    Each has the passage's rank (from 0) as its node, the retriever's score, the tokens of its
     text, what the question has cost so far, its text, and its page as a note.
     """
     model, flops = tools.model(), tools.meter.flops()
     steps: list[Step] = []
-    for place, hit in enumerate(hits):
+    for rank, hit in enumerate(hits):
         text = text_of(hit)
         scores: dict[str, float] = {}
         if hit.score is not None:
             scores["retriever"] = hit.score
         shown = Shown("quote", text=text)
-        step = Step("retrieve", place, scores=scores, tokens=model.count(text), flops=flops)
+        step = Step("retrieve", rank, scores=scores, tokens=model.count(text), flops=flops)
         steps.append(replace(step, shown=shown, note=hit.page))
     return steps
 
@@ -67,12 +67,12 @@ def in_document_order(hits: Sequence[Hit], documents: Sequence[Document]) -> lis
     those whose text is in none come last."""
     whole_text = "\n\n".join(document.text for document in documents)
 
-    def place(hit: Hit) -> int:
+    def first_character(hit: Hit) -> int:
         """The first character of a hit's text in `whole_text`; the length of that where it is not
         found."""
-        found = whole_text.find(text_of(hit).strip())
-        if found < 0:
+        position = whole_text.find(text_of(hit).strip())
+        if position < 0:
             return len(whole_text)
-        return found
+        return position
 
-    return sorted(hits, key=place)
+    return sorted(hits, key=first_character)

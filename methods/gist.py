@@ -38,12 +38,12 @@ from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading, summary
 from methods.chunks import Span
-from methods.extraction import keep_each
+from methods.extraction import make_each_and_store
 from methods.packing import sentences
 from methods.retry import Retry, ask_parsed, numbers_in, window_of
 
-LABEL = "\n<{number}>\n"
-DOTS = "..."
+LABEL_FORM = "\n<{number}>\n"
+ELLIPSIS = "..."
 """Stand for what the request leaves out before and after."""
 PAUSE = Prompt(
     "page break",
@@ -62,12 +62,12 @@ SHORTEN = Prompt(
 )
 """The authors' prompt for a gist (read_agent_demo.ipynb, prompt_shorten_template)."""
 
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
-_PARAGRAPH = re.compile(r"\S.*?(?=\n[^\S\n]*\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
-_BLOCK = re.compile(r"\S.*?(?=\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
+_TEXT_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_TEXT_BETWEEN_TWO_BLANK_LINES = re.compile(r"\S.*?(?=\n[^\S\n]*\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
+_TEXT_BETWEEN_BLANK_LINES = re.compile(r"\S.*?(?=\n[^\S\n]*\n|\s*\Z)", re.DOTALL)
 _WORD = re.compile(r"\S+")
-_CHARACTERS = 8  # of a word, in a text without white space
-_LONGEST_WORD = 24  # characters of a word on average, above which a text has no white space
+_CHARACTERS_PER_WORD = 8  # of a word, in a text without white space
+_MAX_MEAN_WORD_LENGTH = 24  # characters of a word on average, above which a text has no white space
 
 
 def _word_count(text: str) -> int:
@@ -75,13 +75,13 @@ def _word_count(text: str) -> int:
     characters."""
     words = len(text.split())
     characters = len(text.strip())
-    if characters > _LONGEST_WORD * words:
-        return characters // _CHARACTERS
+    if characters > _MAX_MEAN_WORD_LENGTH * words:
+        return characters // _CHARACTERS_PER_WORD
     return words
 
 
 @dataclass(frozen=True)
-class _Around:
+class _TextAround:
     """What a request for a page break shows beside the page.
 
     Attributes:
@@ -94,37 +94,38 @@ class _Around:
 
 
 def break_request(
-    marked: Sequence[str], config: Gist.Config, around: _Around = _Around()
+    labels_and_units: Sequence[str], config: Gist.Config, around: _TextAround = _TextAround()
 ) -> Pieces:
     """The request that asks the model at which label a page should end.
 
     Args:
-        marked: Label numbers ("" for none) and units of text, in turn: ["", "One.", "2", "Two."].
+        labels_and_units: Label numbers ("" for none) and units of text, in turn: ["", "One.", "2",
+            "Two."].
         config: The method's settings.
         around: The text shown before and after the page.
     """
     shown: list[str] = []
     if around.before:
-        shown += [f"{DOTS}\n", around.before, "\n"]
-    for i, piece in enumerate(marked):
-        is_label = i % 2 == 0
+        shown += [f"{ELLIPSIS}\n", around.before, "\n"]
+    for number, piece in enumerate(labels_and_units):
+        is_label = number % 2 == 0
         if not is_label:
             shown.append(piece)
         elif piece:
-            shown.append(LABEL.format(number=piece))
+            shown.append(LABEL_FORM.format(number=piece))
     if around.after:
-        shown += [around.after, f"\n{DOTS}"]
+        shown += [around.after, f"\n{ELLIPSIS}"]
     return PAUSE.with_replacements(config).fill(text=shown)
 
 
-class Pages:
+class PageCutter:
     """Cuts a document into pages.
 
     Attributes:
         text: The document's.
         config: The method's settings.
         units: The spans of the paragraphs, or of pieces of long ones; a page has whole units.
-        words: The words of each unit.
+        unit_words: The words of each unit.
         notes: Sentences about replies that picked no label.
     """
 
@@ -132,11 +133,11 @@ class Pages:
         """Keep the text and the settings, and cut the text into units, with the words of each."""
         self.text = text
         self.config = config
-        self.units = list(self._units())
-        self.words = [_word_count(text[start:end]) for start, end in self.units]
+        self.units = list(self._cut_into_units())
+        self.unit_words = [_word_count(text[start:end]) for start, end in self.units]
         self.notes: list[str] = []
 
-    def spans(self, model: MeteredModel, tools: Tools) -> list[Span]:
+    def cut_pages(self, model: MeteredModel, tools: Tools) -> list[Span]:
         """Cut the document into pages, asking the model for each end.
 
         Adds a sentence to `notes` where replies picked no label.
@@ -149,174 +150,182 @@ class Pages:
             The pages as spans of characters, in order; [] for a text without words.
         """
         spans: list[Span] = []
-        start = 0
-        missed = 0
-        while start < len(self.units):
-            end = self._page_end(start)
-            if sum(self.words[start:]) < self.config.last_words:
-                end = len(self.units)
-            elif end > start + 1:
-                before = ""
+        first_unit = 0
+        pages_without_pick = 0
+        while first_unit < len(self.units):
+            end_unit = self._latest_page_end(first_unit)
+            if sum(self.unit_words[first_unit:]) < self.config.last_words:
+                end_unit = len(self.units)
+            elif end_unit > first_unit + 1:
+                page_before = ""
                 if spans:
-                    before = self.text[slice(*spans[-1])]
-                pick_end = partial(self._pick_end, start, end, before, model)
-                picked = tools.keep(f"page {start}", pick_end)
-                if picked is None:
-                    missed += 1
+                    page_before = self.text[slice(*spans[-1])]
+                ask = partial(self._ask_for_page_end, first_unit, end_unit, page_before, model)
+                picked_end = tools.keep(f"page {first_unit}", ask)
+                if picked_end is None:
+                    pages_without_pick += 1
                 else:
-                    end = int(picked)
-            spans.append((self.units[start][0], self.units[end - 1][1]))
-            start = end
-            tools.progress(start, len(self.units), "page breaks")
-        if missed:
+                    end_unit = int(picked_end)
+            spans.append((self.units[first_unit][0], self.units[end_unit - 1][1]))
+            first_unit = end_unit
+            tools.progress(first_unit, len(self.units), "page breaks")
+        if pages_without_pick:
             self.notes.append(
-                f"{missed} of {len(spans)} pages end at their last label, for want of a reply with one"
+                f"{pages_without_pick} of {len(spans)} pages end at their last label, for want of "
+                "a reply with one"
             )
         return spans
 
-    def _pick_end(self, start: int, end: int, before: str, model: MeteredModel) -> int | None:
+    def _ask_for_page_end(
+        self, first_unit: int, end_unit: int, page_before: str, model: MeteredModel
+    ) -> int | None:
         """Ask the model where a page ends.
 
         Args:
-            start: The first unit of the page.
-            end: The unit after the last one that it may have.
-            before: The text of the page before.
+            first_unit: The first unit of the page.
+            end_unit: The unit after the last one that it may have.
+            page_before: The text of the page before.
             model: The builder.
 
         Returns:
             The unit after the page's last one; None where the model names none of start + 1 to
-            `end`.
+            `end_unit`.
         """
         response = ask_parsed(
             model,
-            self._request_that_fits(start, end, before, model),
+            self._request_that_fits(first_unit, end_unit, page_before, model),
             self.config.reply_tokens,
             lambda reply: numbers_in(reply, "Break"),
             Retry(retries=0),
         )
-        for number in response.found or ():
-            if start < number <= end:
+        for number in response.parsed or ():
+            if first_unit < number <= end_unit:
                 return number
         return None
 
-    def _request_that_fits(self, start: int, end: int, before: str, model: MeteredModel) -> Pieces:
+    def _request_that_fits(
+        self, first_unit: int, end_unit: int, page_before: str, model: MeteredModel
+    ) -> Pieces:
         """The request for the end of a page.
 
         Where it does not fit the window, it goes without the page before, then also without the
         next paragraph.
 
         Args:
-            start: The first unit of the page.
-            end: The unit after the last one that it may have.
-            before: The text of the page before.
+            first_unit: The first unit of the page.
+            end_unit: The unit after the last one that it may have.
+            page_before: The text of the page before.
             model: The builder.
         """
-        marked = self._marked(start, end)
-        after = ""
-        if end < len(self.units):
-            after = self._unit_text(end)
-        room = window_of(self.config.window, model) - self.config.reply_tokens
-        for around in (_Around(before, after), _Around("", after)):
-            request = break_request(marked, self.config, around)
-            if prompt_tokens(request, model) <= room:
+        labels_and_units = self._labels_and_units(first_unit, end_unit)
+        next_paragraph = ""
+        if end_unit < len(self.units):
+            next_paragraph = self._unit_text(end_unit)
+        max_request_tokens = window_of(self.config.window, model) - self.config.reply_tokens
+        for around in (_TextAround(page_before, next_paragraph), _TextAround("", next_paragraph)):
+            request = break_request(labels_and_units, self.config, around)
+            if prompt_tokens(request, model) <= max_request_tokens:
                 return request
-        return break_request(marked, self.config)
+        return break_request(labels_and_units, self.config)
 
-    def _marked(self, start: int, end: int) -> list[str]:
+    def _labels_and_units(self, first_unit: int, end_unit: int) -> list[str]:
         """The units [start, end), each after its label or "", then the label at the end.
 
         ["", "One. ", "", "Two. ", "2", "Three. ", "3", ""]
         """
-        labels = self._offered_labels(start, end)
-        marked: list[str] = []
-        for i in range(start, end):
+        labels = self._offered_labels(first_unit, end_unit)
+        labels_and_units: list[str] = []
+        for unit in range(first_unit, end_unit):
             label = ""
-            if i in labels:
-                label = str(i)
-            marked += [label, self._unit_text(i) + " "]
-        return [*marked, str(end), ""]
+            if unit in labels:
+                label = str(unit)
+            labels_and_units += [label, self._unit_text(unit) + " "]
+        return [*labels_and_units, str(end_unit), ""]
 
     def _unit_text(self, number: int) -> str:
         """The text of the unit of this number."""
         return self.text[slice(*self.units[number])]
 
-    def _page_end(self, start: int) -> int:
-        """The unit after the last one that a page may have which begins with unit `start`: it ends
-        after the unit that brings it to `page_words`."""
-        end = start + 1
-        words = self.words[start]
-        while words < self.config.page_words and end < len(self.units):
-            words += self.words[end]
-            end += 1
-        return end
+    def _latest_page_end(self, first_unit: int) -> int:
+        """The unit after the last one that a page may have which begins with unit `first_unit`: it
+        ends after the unit that brings it to `page_words`."""
+        end_unit = first_unit + 1
+        page_words = self.unit_words[first_unit]
+        while page_words < self.config.page_words and end_unit < len(self.units):
+            page_words += self.unit_words[end_unit]
+            end_unit += 1
+        return end_unit
 
-    def _offered_labels(self, start: int, end: int) -> list[int]:
+    def _offered_labels(self, first_unit: int, end_unit: int) -> list[int]:
         """The units before which a page may end: from the first one that brings it to `least_words`
         on, and the end that it has at the latest.
 
         Args:
-            start: The first unit of the page.
-            end: The unit after the last one that it may have.
+            first_unit: The first unit of the page.
+            end_unit: The unit after the last one that it may have.
         """
         labels = []
-        words = self.words[start]
-        for i in range(start + 1, end):
-            words += self.words[i]
-            if words >= self.config.least_words:
-                labels.append(i)
-        return [*labels, end]
+        page_words = self.unit_words[first_unit]
+        for unit in range(first_unit + 1, end_unit):
+            page_words += self.unit_words[unit]
+            if page_words >= self.config.least_words:
+                labels.append(unit)
+        return [*labels, end_unit]
 
-    def _units(self) -> Iterator[Span]:
+    def _cut_into_units(self) -> Iterator[Span]:
         """Yield the spans of the paragraphs; one of more than twice the words of a page is cut into
         its sentences, and these into runs of words."""
-        page = self.config.page_words
+        page_words = self.config.page_words
         for start, end in self._paragraphs():
-            if _word_count(self.text[start:end]) <= 2 * page:
+            if _word_count(self.text[start:end]) <= 2 * page_words:
                 yield start, end
                 continue
-            for c, d in sentences(self.text[start:end]):
-                yield from self._word_runs(start + c, start + d, page)
+            for sentence_start, sentence_end in sentences(self.text[start:end]):
+                yield from self._word_runs(start + sentence_start, start + sentence_end, page_words)
 
     def _paragraphs(self) -> list[Span]:
         """The spans of the paragraphs: what stands between two blank lines; if that is one piece
         only, between single blank lines; if that is one, too, the lines."""
         spans: list[Span] = []
-        for form in (_PARAGRAPH, _BLOCK, _LINE):
-            spans = [found.span() for found in form.finditer(self.text)]
+        for pattern in (_TEXT_BETWEEN_TWO_BLANK_LINES, _TEXT_BETWEEN_BLANK_LINES, _TEXT_LINE):
+            spans = [match.span() for match in pattern.finditer(self.text)]
             if len(spans) > 1:
                 return spans
         return spans
 
-    def _word_runs(self, start: int, end: int, longest: int) -> Iterator[Span]:
+    def _word_runs(self, start: int, end: int, max_words: int) -> Iterator[Span]:
         """Yield the spans of runs of whole words in text[start:end].
 
         Args:
             start: Where the runs begin.
             end: Where they end.
-            longest: Words of a run at most; a longer word is cut, one for _CHARACTERS characters.
+            max_words: Words of a run at most; a longer word is cut, one for _CHARACTERS_PER_WORD
+                characters.
         """
-        first = -1
-        last = -1
-        words = 0
-        for piece_start, piece_end in self._word_pieces(start, end, longest * _CHARACTERS):
-            words += 1
-            length = (piece_end - first) // _CHARACTERS
-            if first >= 0 and max(words, length) > longest:
-                yield first, last
-                first = -1
-            if first < 0:
-                first = piece_start
-                words = 1
-            last = piece_end
-        if first >= 0:
-            yield first, last
+        run_start = -1
+        run_end = -1
+        words_of_run = 0
+        for piece_start, piece_end in self._word_pieces(
+            start, end, max_words * _CHARACTERS_PER_WORD
+        ):
+            words_of_run += 1
+            words_by_length = (piece_end - run_start) // _CHARACTERS_PER_WORD
+            if run_start >= 0 and max(words_of_run, words_by_length) > max_words:
+                yield run_start, run_end
+                run_start = -1
+            if run_start < 0:
+                run_start = piece_start
+                words_of_run = 1
+            run_end = piece_end
+        if run_start >= 0:
+            yield run_start, run_end
 
-    def _word_pieces(self, start: int, end: int, size: int) -> Iterator[Span]:
+    def _word_pieces(self, start: int, end: int, max_characters: int) -> Iterator[Span]:
         """Yield the spans of the words in text[start:end]; a longer word is cut into pieces of
-        `size` characters."""
+        `max_characters` characters."""
         for word in _WORD.finditer(self.text, start, end):
-            for at in range(word.start(), word.end(), size):
-                yield at, min(at + size, word.end())
+            for piece_start in range(word.start(), word.end(), max_characters):
+                yield piece_start, min(piece_start + max_characters, word.end())
 
 
 LOOKUP = Prompt(
@@ -387,18 +396,22 @@ class Gist(reading.ReadingMethod):
         """
         model = tools.model("builder")
         prompt = SHORTEN.with_replacements(self.config)
-        pages = Pages(document.text, self.config)
-        spans = pages.spans(model, tools)
-        gist_tokens = self._gist_tokens(len(spans), model)
+        cutter = PageCutter(document.text, self.config)
+        spans = cutter.cut_pages(model, tools)
+        gist_tokens = self._max_gist_tokens(len(spans), model)
 
-        def gist(number: int) -> str:
+        def write_gist(number: int) -> str:
             """Summarise the page of this number."""
             text = document.text[slice(*spans[number])].strip()
             return summary.summarise([text], model, gist_tokens, prompt)
 
-        gists = keep_each(gist, len(spans), "gist", tools)
-        on_one_line = [" ".join(text.split()) for text in gists]
-        return {"pages": [list(span) for span in spans], "gists": on_one_line, "notes": pages.notes}
+        gists = make_each_and_store(write_gist, len(spans), "gist", tools)
+        gists_on_one_line = [" ".join(text.split()) for text in gists]
+        return {
+            "pages": [list(span) for span in spans],
+            "gists": gists_on_one_line,
+            "notes": cutter.notes,
+        }
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -410,59 +423,76 @@ class Gist(reading.ReadingMethod):
         (document,) = documents
         (index,) = indexes
         spans = [(int(start), int(end)) for start, end in index["pages"]]
-        pages = [document.text[start:end].strip() for start, end in spans]
+        page_texts = [document.text[start:end].strip() for start, end in spans]
         gists = [str(gist) for gist in index["gists"]]
-        chosen: list[int] = []
+        pages_to_read: list[int] = []
         step = Step("look-up")
         if gists:
-            chosen, step = self._look_up(question, gists, index["notes"], tools)
+            pages_to_read, step = self._ask_for_pages(question, gists, index["notes"], tools)
         model = tools.model()
-        form = reading.Reading(tools.task, self.config.window, self.config)
-        room = reading.room_for_text(question, tools, model, form)
-        read = _pages_that_fit(gists, pages, chosen, room, model)
-        text = reading.ask(question, _gists_and_pages(gists, pages, read), tools, model, form)
+        request_settings = reading.Reading(tools.task, self.config.window, self.config)
+        max_tokens = reading.room_for_text(question, tools, model, request_settings)
+        pages_read = _pages_that_fit(gists, page_texts, pages_to_read, max_tokens, model)
+        text = reading.ask(
+            question,
+            _gists_and_pages(gists, page_texts, pages_read),
+            tools,
+            model,
+            request_settings,
+        )
         shown: list[Shown] = []
         for number, span in enumerate(spans):
-            if number in read:
+            if number in pages_read:
                 shown.append(Shown("span", document.id, *span))
             elif gists[number]:
                 source = (document.id, *span)
                 shown.append(Shown("generated", document.id, text=gists[number], sources=(source,)))
         steps = [step]
-        for number in read:
+        for number in pages_read:
             page = Shown("span", document.id, *spans[number])
-            tokens = model.count(pages[number])
+            tokens = model.count(page_texts[number])
             steps.append(Step("page", number, tokens=tokens, shown=page))
-        reason = f"{len(read)} pages looked up"
-        if len(read) < len(chosen):
-            reason = f"{len(read)} of {len(chosen)} pages fit"
+        reason = f"{len(pages_read)} pages looked up"
+        if len(pages_read) < len(pages_to_read):
+            reason = f"{len(pages_read)} of {len(pages_to_read)} pages fit"
         return Answer(text, tuple(shown), reason, tuple(steps))
 
-    def _gist_tokens(self, pages: int, model: MeteredModel) -> int:
+    def _max_gist_tokens(self, n_pages: int, model: MeteredModel) -> int:
         """The most tokens of a gist: the setting's, or fewer where all gists must share the window
         of the look-up.
 
         Args:
-            pages: How many pages there are, each with a gist.
+            n_pages: How many pages there are, each with a gist.
             model: The model that writes the gists; its window and its tokens count.
 
         Raises:
             QuestionError: No token is left for a gist.
         """
         config = self.config
-        window = window_of(config.window, model)
-        frame = LOOKUP.with_replacements(config).fill(pages=[], question=[""], most="99")
-        room = window - prompt_tokens(frame, model) - config.reply_tokens - window // 8
-        label = PAGE.with_replacements(config).fill(number=str(pages), gist=[])
-        most: int = min(config.gist_tokens, room // max(pages, 1) - sum(map(model.count, label)))
-        if most < 1:
+        window_tokens = window_of(config.window, model)
+        request_without_pages = LOOKUP.with_replacements(config).fill(
+            pages=[], question=[""], most="99"
+        )
+        tokens_for_gists = (
+            window_tokens
+            - prompt_tokens(request_without_pages, model)
+            - config.reply_tokens
+            - window_tokens // 8
+        )
+        page_label = PAGE.with_replacements(config).fill(number=str(n_pages), gist=[])
+        max_tokens: int = min(
+            config.gist_tokens,
+            tokens_for_gists // max(n_pages, 1) - sum(map(model.count, page_label)),
+        )
+        if max_tokens < 1:
             raise QuestionError(
-                f"a window of {window} tokens does not hold the gists of {pages} pages; raise "
+                f"a window of {window_tokens} tokens does not hold the gists of {n_pages} pages; "
+                "raise "
                 "method.page_words, method.window or model.window"
             )
-        return most
+        return max_tokens
 
-    def _look_up(
+    def _ask_for_pages(
         self, question: Question, gists: list[str], notes: list[str], tools: Tools
     ) -> tuple[list[int], Step]:
         """Ask which pages to read again.
@@ -478,26 +508,28 @@ class Gist(reading.ReadingMethod):
             be parsed; and the step "look-up" of the trace.
         """
         config = self.config
-        pieces = lookup_request(question, gists, config)
+        request = lookup_request(question, gists, config)
         retry = Retry(config.retries, config.temperature, window=config.window, seed=tools.seed)
         with tools.phase("search"):
             response = ask_parsed(
                 tools.model("searcher"),
-                pieces,
+                request,
                 config.reply_tokens,
                 lambda reply: numbers_in(reply, "Pages"),
                 retry,
             )
-        named = response.found or []
-        pages = [number for number in named if number < len(gists)][: config.most_pages]
-        listed = ", ".join(map(str, pages)) or "none"
-        messages = [*notes, *response.notes, f"pages {listed}"]
-        if len(pages) < len(named):
-            messages.append(f"{len(named) - len(pages)} of {len(named)} numbers were dropped")
+        numbers_named = response.parsed or []
+        pages = [number for number in numbers_named if number < len(gists)][: config.most_pages]
+        pages_as_text = ", ".join(map(str, pages)) or "none"
+        messages = [*notes, *response.notes, f"pages {pages_as_text}"]
+        if len(pages) < len(numbers_named):
+            messages.append(
+                f"{len(numbers_named) - len(pages)} of {len(numbers_named)} numbers were dropped"
+            )
         step = Step(
             "look-up",
             scores={"pages": float(len(pages)), "replies": float(response.replies)},
-            tokens=response.tokens,
+            tokens=response.prompt_tokens,
             flops=tools.meter.flops(),
             note="; ".join(messages),
         )
@@ -524,9 +556,9 @@ def lookup_request(question: Question, gists: Sequence[str], config: Gist.Config
 
 def _pages_that_fit(
     gists: Sequence[str],
-    pages: Sequence[str],
-    chosen: Sequence[int],
-    room: int,
+    page_texts: Sequence[str],
+    pages_to_read: Sequence[int],
+    max_tokens: int,
     model: MeteredModel,
 ) -> list[int]:
     """The numbers of the chosen pages that are read: all but the last named ones where not all fit
@@ -534,38 +566,38 @@ def _pages_that_fit(
 
     Args:
         gists: The gist of each page.
-        pages: The text of each page.
-        chosen: The numbers of the pages to look up, in the order named.
-        room: Tokens of texts in the request.
+        page_texts: The text of each page.
+        pages_to_read: The numbers of the pages to look up, in the order named.
+        max_tokens: Tokens of texts in the request.
         model: The reader.
 
     Raises:
         QuestionError: Not even the gists fit.
     """
-    read = list(chosen)
-    texts = _gists_and_pages(gists, pages, read)
-    while reading.how_many_fit(texts, room, model) < len(texts):
-        if not read:
+    pages_read = list(pages_to_read)
+    texts = _gists_and_pages(gists, page_texts, pages_read)
+    while reading.how_many_fit(texts, max_tokens, model) < len(texts):
+        if not pages_read:
             raise QuestionError(
-                f"the gists of {len(gists)} pages do not fit the {room} tokens that the "
+                f"the gists of {len(gists)} pages do not fit the {max_tokens} tokens that the "
                 "question leaves; lower method.gist_tokens, or raise method.window or model.window"
             )
-        read.pop()
-        texts = _gists_and_pages(gists, pages, read)
-    return read
+        pages_read.pop()
+        texts = _gists_and_pages(gists, page_texts, pages_read)
+    return pages_read
 
 
 def _gists_and_pages(
-    gists: Sequence[str], pages: Sequence[str], chosen: Sequence[int]
+    gists: Sequence[str], page_texts: Sequence[str], pages_read: Sequence[int]
 ) -> list[str]:
     """For each page in order its gist, or its text if it is chosen; empty ones are left out.
 
     Args:
         gists: The gist of each page.
-        pages: The text of each page.
-        chosen: The numbers of the pages whose texts are shown.
+        page_texts: The text of each page.
+        pages_read: The numbers of the pages whose texts are shown.
     """
     texts = list(gists)
-    for number in chosen:
-        texts[number] = pages[number]
+    for number in pages_read:
+        texts[number] = page_texts[number]
     return list(filter(None, texts))

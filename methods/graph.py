@@ -26,12 +26,12 @@ class NewNodes:
 
     Attributes:
         texts: Their texts.
-        read: The lower nodes that the call read.
+        lower_nodes: The lower nodes that the call read.
         weights: The weights of the edges between the two [texts, read].
     """
 
     texts: Sequence[str]
-    read: Sequence[int]
+    lower_nodes: Sequence[int]
     weights: np.ndarray
 
 
@@ -66,12 +66,14 @@ class Graph:
             zip(self.higher.tolist(), self.lower.tolist(), self.weight.tolist(), strict=True)
         )
 
-    def top(self) -> list[int]:
+    def highest_nodes(self) -> list[int]:
         """Nodes of the highest level that have a text, in order."""
         highest = max(self.level, default=0)
-        return [i for i, level in enumerate(self.level) if level == highest and self.text[i]]
+        return [
+            node for node, level in enumerate(self.level) if level == highest and self.text[node]
+        ]
 
-    def add(self, text: str, level: int, span: tuple[int, int] | None = None) -> int:
+    def add_node(self, text: str, level: int, span: tuple[int, int] | None = None) -> int:
         """Append a node without edges, and return its number.
 
         Args:
@@ -84,41 +86,44 @@ class Graph:
         self.span.append(span)
         return len(self.text) - 1
 
-    def connect(self, blocks: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]) -> None:
+    def add_edges(
+        self, edge_blocks: Sequence[tuple[Sequence[int], Sequence[int], np.ndarray]]
+    ) -> None:
         """Append the edges of several blocks.
 
             ([7, 8], [1, 2], [[0.5, 0.5], [0, 1]])    -> edges 7 to 1, 7 to 2, and 8 to 2
 
         Args:
-            blocks: (higher nodes, lower nodes, weights [higher, lower]); a weight of 0 is no edge.
-                Higher nodes ascend, also from block to block and after those with edges already.
+            edge_blocks: (higher nodes, lower nodes, weights [higher, lower]); a weight of 0 is no
+                edge. Higher nodes ascend, also from block to block and after those with edges
+                already.
         """
         higher = [self.higher]
         lower = [self.lower]
         weight = [self.weight]
-        for above, below, weights in blocks:
-            row, column = np.nonzero(weights)
-            higher.append(np.asarray(above, dtype=np.int32)[row])
-            lower.append(np.asarray(below, dtype=np.int32)[column])
-            weight.append(weights[row, column])
+        for higher_nodes, lower_nodes, weights in edge_blocks:
+            rows, columns = np.nonzero(weights)
+            higher.append(np.asarray(higher_nodes, dtype=np.int32)[rows])
+            lower.append(np.asarray(lower_nodes, dtype=np.int32)[columns])
+            weight.append(weights[rows, columns])
         self.higher = np.concatenate(higher)
         self.lower = np.concatenate(lower)
         self.weight = np.concatenate(weight)
 
-    def add_level(self, level: int, written: Sequence[NewNodes]) -> list[int]:
+    def add_level(self, level: int, nodes_by_call: Sequence[NewNodes]) -> list[int]:
         """Append the nodes of a level with their edges, and return their numbers.
 
         Args:
             level: The number of the level.
-            written: For each call of a model the nodes that it wrote.
+            nodes_by_call: For each call of a model the nodes that it wrote.
         """
         nodes: list[int] = []
-        blocks: list[tuple[list[int], Sequence[int], np.ndarray]] = []
-        for new in written:
-            above = [self.add(text, level) for text in new.texts]
-            blocks.append((above, new.read, new.weights))
-            nodes += above
-        self.connect(blocks)
+        edge_blocks: list[tuple[list[int], Sequence[int], np.ndarray]] = []
+        for written in nodes_by_call:
+            new_nodes = [self.add_node(text, level) for text in written.texts]
+            edge_blocks.append((new_nodes, written.lower_nodes, written.weights))
+            nodes += new_nodes
+        self.add_edges(edge_blocks)
         return nodes
 
     def texts_of(self, nodes: Sequence[int]) -> list[str]:
@@ -134,7 +139,7 @@ class Graph:
         """
         return np.searchsorted(self.higher, np.arange(len(self.text) + 1))
 
-    def below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
+    def edges_below(self, node: int) -> tuple[np.ndarray, np.ndarray]:
         """The lower nodes that a node has edges to, each once, and the weights of these edges.
 
         Returns:
@@ -143,42 +148,44 @@ class Graph:
         edges = slice(self._first_edges[node], self._first_edges[node + 1])
         return self.lower[edges], self.weight[edges]
 
-    def sources(self, node: int, least: float) -> list[tuple[int, int]]:
+    def source_spans(self, node: int, min_weight: float) -> list[tuple[int, int]]:
         """Spans of the chunks that a written node was written from, sorted; all edges downwards are
         followed.
 
         Args:
             node: The number of the written node.
-            least: Edges of a smaller weight are not followed.
+            min_weight: Edges of a smaller weight are not followed.
         """
         spans: set[tuple[int, int]] = set()
-        seen = {node}
-        waiting = [node]
-        while waiting:
-            lower, weight = self.below(waiting.pop())
-            for under in lower[weight >= least].tolist():
-                span = self.span[under]
+        visited = {node}
+        to_follow = [node]
+        while to_follow:
+            lower, weight = self.edges_below(to_follow.pop())
+            for lower_node in lower[weight >= min_weight].tolist():
+                span = self.span[lower_node]
                 if span is not None:
                     spans.add(span)
-                elif under not in seen:
-                    seen.add(under)
-                    waiting.append(under)
+                elif lower_node not in visited:
+                    visited.add(lower_node)
+                    to_follow.append(lower_node)
         return sorted(spans)
 
-    def shown(self, node: int, document: str, least: float = 0.0) -> Shown:
+    def shown(self, node: int, document_id: str, min_weight: float = 0.0) -> Shown:
         """A node as an Answer says what the reader saw: a chunk as a span of the document, a
         written node as text with its sources.
 
         Args:
             node: The number of the node.
-            document: The document's id.
-            least: Edges of a smaller weight do not count for the sources.
+            document_id: The document's id.
+            min_weight: Edges of a smaller weight do not count for the sources.
         """
         span = self.span[node]
         if span is not None:
-            return Shown("span", document, *span)
-        sources = tuple((document, start, end) for start, end in self.sources(node, least))
-        return Shown("generated", document, text=self.text[node], sources=sources)
+            return Shown("span", document_id, *span)
+        sources = tuple(
+            (document_id, start, end) for start, end in self.source_spans(node, min_weight)
+        )
+        return Shown("generated", document_id, text=self.text[node], sources=sources)
 
     def to_index(self) -> Index:
         """The graph as an index: field name -> its value, as JSON values and arrays; spans are
@@ -191,18 +198,18 @@ class Graph:
     def from_index(cls, index: Index) -> Graph:
         """The graph that `to_index` made this index of; other keys of the index are ignored."""
         values = {item.name: index[item.name] for item in fields(cls)}
-        values["span"] = [_as_span(stored) for stored in index["span"]]
+        values["span"] = [_span_from_list(span_as_list) for span_as_list in index["span"]]
         return cls(**values)
 
 
-def _as_span(stored: Sequence[int] | None) -> tuple[int, int] | None:
+def _span_from_list(span_as_list: Sequence[int] | None) -> tuple[int, int] | None:
     """The span of a node as an index stores it: [0, 40] -> (0, 40); None of a written node."""
-    if stored is None:
+    if span_as_list is None:
         return None
-    start, end = stored
+    start, end = span_as_list
     return start, end
 
 
-def equal_weights(group: Sequence[int]) -> np.ndarray:
+def equal_weights(lower_nodes: Sequence[int]) -> np.ndarray:
     """Edge weights [1, group] of one node over a group, all alike; their sum is 1."""
-    return np.full((1, len(group)), 1 / len(group))
+    return np.full((1, len(lower_nodes)), 1 / len(lower_nodes))

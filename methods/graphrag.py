@@ -27,9 +27,16 @@ from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans, texts_at
-from methods.communities import Community, communities, deepest
-from methods.extraction import keep_each
-from methods.lightrag import EXTRACT, JOIN, MORE, DescribedGraphConfig, Item, LightRAG
+from methods.communities import Community, communities, finest_community_of_nodes
+from methods.extraction import make_each_and_store
+from methods.lightrag import (
+    EXTRACT,
+    EXTRACT_REST,
+    JOIN_DESCRIPTIONS,
+    DescribedGraphConfig,
+    Item,
+    LightRAG,
+)
 from methods.retrieval import best_first, similarity_to
 from methods.retry import Retry, ask_parsed, fit_lines
 from methods.self_route import REFUSAL
@@ -56,8 +63,8 @@ CONTEXT = Prompt(
     "Reports:\n{reports}\n\nEntities:\n{entities}\n\nRelations:\n{relations}\n\nSources:",
     first=False,
 )
-SHUFFLE = 86  # the seed by which the released code mixes reports
-JOINT = "\n\n"
+SHUFFLE_SEED = 86  # the seed by which the released code mixes reports
+BETWEEN_TEXTS = "\n\n"
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ class Point:
 
     text: str
     score: int
-    batch: int
+    batch_number: int
 
     @property
     def scored_text(self) -> str:
@@ -144,16 +151,16 @@ def report_in(reply: str) -> WrittenReport | None:
             continue
         title = str(value.get("title") or "").strip()
         findings = value.get("findings")
-        parts = [value.get("summary")]
+        paragraphs = [value.get("summary")]
         if isinstance(findings, list):
-            parts += map(_finding, findings)
-        text = "\n".join(str(part).strip() for part in parts if part)
+            paragraphs += map(_finding_text, findings)
+        text = "\n".join(str(paragraph).strip() for paragraph in paragraphs if paragraph)
         if title and text:
-            return WrittenReport(title, text, _number(value.get("rating")))
+            return WrittenReport(title, text, _as_number(value.get("rating")))
     return None
 
 
-def _finding(finding: object) -> str:
+def _finding_text(finding: object) -> str:
     """The text of a finding; of an object with a summary and an explanation, "summary:
     explanation"."""
     if isinstance(finding, dict):
@@ -161,7 +168,7 @@ def _finding(finding: object) -> str:
     return str(finding)
 
 
-def _number(value: object) -> float:
+def _as_number(value: object) -> float:
     """A value of a reply as a number, also from text: "7" -> 7.0; 0 for anything else."""
     if not isinstance(value, str | int | float):
         return 0.0
@@ -181,14 +188,14 @@ def points_in(reply: str) -> list[WrittenPoint] | None:
         if not isinstance(value, dict) or not isinstance(value.get("points"), list):
             continue
         points: list[WrittenPoint] = []
-        for point in filter(_is_described, value["points"]):
-            score = int(_number(point.get("score")))
+        for point in filter(_has_description, value["points"]):
+            score = int(_as_number(point.get("score")))
             points.append(WrittenPoint(str(point["description"]), score))
         return points
     return None
 
 
-def _is_described(point: object) -> bool:
+def _has_description(point: object) -> bool:
     """Whether a value of a reply's list of points is an object with a "description"."""
     return isinstance(point, dict) and bool(point.get("description"))
 
@@ -225,7 +232,14 @@ class GraphRAG(LightRAG):
 
     summary = "reports on communities of described entities and relations (GraphRAG)"
     traits = Traits(draws=False)
-    own_prompts: ClassVar[Sequence[Prompt]] = (EXTRACT, MORE, JOIN, REPORT, MAP, CONTEXT)
+    own_prompts: ClassVar[Sequence[Prompt]] = (
+        EXTRACT,
+        EXTRACT_REST,
+        JOIN_DESCRIPTIONS,
+        REPORT,
+        MAP,
+        CONTEXT,
+    )
 
     def index(self, document: Document, tools: Tools) -> Index:
         """LightRAG's index, and "reports": a row of each community that has one
@@ -233,13 +247,18 @@ class GraphRAG(LightRAG):
         index = super().index(document, tools)
         graph = DescribedGraph.from_index(index)
         config = self.config
-        found = communities(graph.edges(), config.community_size, config.largest_component)
-        reports = keep_each(
-            lambda number: self._report(found[number], graph, tools), len(found), "report", tools
+        communities_found = communities(
+            graph.edges(), config.community_size, config.largest_component
+        )
+        reports = make_each_and_store(
+            lambda number: self._write_report(communities_found[number], graph, tools),
+            len(communities_found),
+            "report",
+            tools,
         )
         return {**index, "reports": list(filter(None, reports))}
 
-    def _report(
+    def _write_report(
         self, community: Community, graph: DescribedGraph, tools: Tools
     ) -> list[object] | None:
         """Write the report on a community from as many lines about it as fit.
@@ -254,18 +273,23 @@ class GraphRAG(LightRAG):
         """
         config = self.config
         model = tools.model("builder")
-        lines = graph.lines(community)
+        lines = graph.prompt_lines(community)
         prompt = REPORT.with_replacements(config)
-        most = min(config.report_tokens, model.window // 3)
-        frame = prompt_tokens(prompt.fill(lines=[""]), model)
-        room = min(config.report_input + frame, model.window - most)
-        pieces, _ = fit_lines(
-            lambda count: prompt.fill(lines=["\n".join(lines[:count])]), len(lines), room, model
+        max_report_tokens = min(config.report_tokens, model.window // 3)
+        tokens_without_lines = prompt_tokens(prompt.fill(lines=[""]), model)
+        max_request_tokens = min(
+            config.report_input + tokens_without_lines, model.window - max_report_tokens
         )
-        response = ask_parsed(model, pieces, most, report_in, Retry(retries=0))
-        if response.found is None:
+        request, _ = fit_lines(
+            lambda n_lines: prompt.fill(lines=["\n".join(lines[:n_lines])]),
+            len(lines),
+            max_request_tokens,
+            model,
+        )
+        response = ask_parsed(model, request, max_report_tokens, report_in, Retry(retries=0))
+        if response.parsed is None:
             return None
-        written = response.found
+        written = response.parsed
         return Report(community, written.title, written.text, written.rating).to_row()
 
     def answer(
@@ -277,33 +301,33 @@ class GraphRAG(LightRAG):
         (index,) = indexes
         graph = DescribedGraph.from_index(index)
         spans = [(int(start), int(end)) for start, end in index["chunks"]]
-        reports = finest(list(map(Report.from_row, index["reports"])), self.config.level)
+        reports = finest_reports(list(map(Report.from_row, index["reports"])), self.config.level)
         search = _Search(document, spans, graph, reports, self.config, tools)
         if self.config.mode == "global":
             return search.answer_globally(question)
         return search.answer_locally(question, index["vectors"])
 
 
-def _most_matches_first(match: tuple[int, Report]) -> tuple[int, float]:
+def _most_matches_first(matching_report: tuple[int, Report]) -> tuple[int, float]:
     """A sort key for (how many entities match, report): many matches first, then a high rating."""
-    matches, report = match
-    return -matches, -report.rating
+    n_matches, report = matching_report
+    return -n_matches, -report.rating
 
 
-def _texts(reports: Sequence[Report]) -> list[str]:
+def _report_texts(reports: Sequence[Report]) -> list[str]:
     """The whole text of each report, title included."""
     return [report.whole_text for report in reports]
 
 
-def finest(reports: Sequence[Report], level: int) -> list[Report]:
+def finest_reports(reports: Sequence[Report], level: int) -> list[Report]:
     """The reports on the finest communities of `level` or coarser that have one, each once.
 
     Args:
         reports: All reports.
         level: The finest level that counts; 0 is the coarsest.
     """
-    numbers = deepest([report.community for report in reports], level)
-    return [reports[number] for number in sorted(set(numbers.values()))]
+    report_of_node = finest_community_of_nodes([report.community for report in reports], level)
+    return [reports[number] for number in sorted(set(report_of_node.values()))]
 
 
 class DescribedGraph:
@@ -316,13 +340,13 @@ class DescribedGraph:
             items: Entities and relations; an item's number is its place here.
         """
         self.items = items
-        self.numbers: dict[str, int] = {}  # name -> the number of the entity
+        self.number_of_entity: dict[str, int] = {}  # name -> the number of the entity
         self.relations: list[int] = []
         for number, item in enumerate(items):
             if item.is_relation:
                 self.relations.append(number)
             else:
-                self.numbers[item.names[0]] = number
+                self.number_of_entity[item.names[0]] = number
 
     @classmethod
     def from_index(cls, index: Index) -> DescribedGraph:
@@ -332,55 +356,59 @@ class DescribedGraph:
     @property
     def entities(self) -> list[int]:
         """The numbers of all entities, which are their places among the items."""
-        return list(self.numbers.values())
+        return list(self.number_of_entity.values())
 
     @cached_property
-    def degrees(self) -> Counter[int]:
+    def relation_counts(self) -> Counter[int]:
         """Entity -> how many relations it has."""
-        counted: Counter[int] = Counter()
+        relation_counts: Counter[int] = Counter()
         for relation in self.relations:
-            counted.update(self.ends(relation))
-        return counted
+            relation_counts.update(self.entities_of_relation(relation))
+        return relation_counts
 
-    def ends(self, relation: int) -> list[int]:
+    def entities_of_relation(self, relation: int) -> list[int]:
         """The numbers of the two entities of a relation, given the relation's number."""
-        return [self.numbers[name] for name in self.items[relation].names]
+        return [self.number_of_entity[name] for name in self.items[relation].names]
 
-    def rank(self, relation: int) -> int:
+    def relations_of_both_entities(self, relation: int) -> int:
         """How many relations both entities of a relation have together, the larger the more
         central."""
-        return sum(self.degrees[end] for end in self.ends(relation))
+        return sum(self.relation_counts[entity] for entity in self.entities_of_relation(relation))
 
-    def row(self, number: int) -> str:
+    def prompt_line(self, number: int) -> str:
         """The entity or the relation of this number as a line of a prompt: "TOREN | A writer. |
         PERSON | 3".
 
         Its last field is the entity's number of relations, or both entities' of a relation.
         """
         item = self.items[number]
-        rank = self.degrees[number]
+        rank = self.relation_counts[number]
         if item.is_relation:
-            rank = self.rank(number)
+            rank = self.relations_of_both_entities(number)
         return item.shown_row(rank)
 
     def edges(self) -> Iterator[tuple[int, int, float]]:
         """(number of an entity, of another one, weight) of each relation of two entities."""
         for relation in self.relations:
-            first, second = self.ends(relation)
+            first, second = self.entities_of_relation(relation)
             if first != second:
                 yield first, second, self.items[relation].weight
 
-    def lines(self, community: Community) -> list[str]:
+    def prompt_lines(self, community: Community) -> list[str]:
         """The lines of a prompt about a community: each of its relations after its two entities,
         those of well-connected entities first; then its other entities. Nothing stands twice."""
-        inside = set(community.nodes)
-        relations = [n for n in self.relations if inside.issuperset(self.ends(n))]
-        relations.sort(key=self.rank, reverse=True)
+        community_entities = set(community.nodes)
+        relations = [
+            relation
+            for relation in self.relations
+            if community_entities.issuperset(self.entities_of_relation(relation))
+        ]
+        relations.sort(key=self.relations_of_both_entities, reverse=True)
         numbers: dict[int, None] = {}
         for relation in relations:
-            numbers.update(dict.fromkeys([*self.ends(relation), relation]))
+            numbers.update(dict.fromkeys([*self.entities_of_relation(relation), relation]))
         numbers.update(dict.fromkeys(community.nodes))
-        return [self.row(number) for number in numbers]
+        return [self.prompt_line(number) for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -402,27 +430,30 @@ class _Search:
         tools = self.tools
         with tools.phase("search"):
             batches = self._batches(question)
-            found = tools.map(
-                lambda number: self._points(question, batches[number], number), range(len(batches))
+            points_and_steps = tools.map(
+                lambda number: self._ask_for_points(question, batches[number], number),
+                range(len(batches)),
             )
         points: list[Point] = []
         steps: list[Step] = []
-        for of_batch, step in found:
-            points += of_batch
+        for points_of_batch, step in points_and_steps:
+            points += points_of_batch
             steps.append(step)
         points.sort(key=lambda point: -point.score)
         if not points:
             return Answer(REFUSAL, (), "no report helps", tuple(steps))
-        scored = [point.scored_text for point in points]
-        texts = scored[: reading.how_many_fit(scored, self.config.budget, tools.model())]
+        scored_texts = [point.scored_text for point in points]
+        texts = scored_texts[
+            : reading.how_many_fit(scored_texts, self.config.budget, tools.model())
+        ]
         request = reading.Reading(tools.task, config=self.config)
-        text, count = reading.ask_fitting(question, texts, tools, request)
-        used = {point.batch for point in points[:count]}
+        text, shown_count = reading.ask_fitting(question, texts, tools, request)
+        batches_shown = {point.batch_number for point in points[:shown_count]}
         reports: list[Report] = []
-        for number in sorted(used):
+        for number in sorted(batches_shown):
             reports += batches[number]
-        shown = self._shown(JOINT.join(texts[:count]), reports)
-        reason = f"{count} of {len(points)} points of {len(batches)} batches"
+        shown = self._shown(BETWEEN_TEXTS.join(texts[:shown_count]), reports)
+        reason = f"{shown_count} of {len(points)} points of {len(batches)} batches"
         return Answer(text, (shown,), reason, tuple(steps))
 
     def _batches(self, question: Question) -> list[list[Report]]:
@@ -432,39 +463,41 @@ class _Search:
         reply.
         """
         model = self.tools.model("searcher")
-        bare = prompt_tokens(self._map_request(question, []), model) + self.config.point_tokens
-        room = min(self.config.budget, model.window - bare)
-        mixed = list(self.reports)
-        random.Random(SHUFFLE).shuffle(mixed)
+        tokens_without_reports = (
+            prompt_tokens(self._map_request(question, []), model) + self.config.point_tokens
+        )
+        max_report_tokens = min(self.config.budget, model.window - tokens_without_reports)
+        shuffled_reports = list(self.reports)
+        random.Random(SHUFFLE_SEED).shuffle(shuffled_reports)
         batches: list[list[Report]] = []
-        used = room  # as of a full batch, so that the first report begins one
-        for report in mixed:
-            tokens = model.count(report.whole_text + JOINT)
-            if used + tokens > room:
+        batch_tokens = max_report_tokens  # as of a full batch, so that the first report begins one
+        for report in shuffled_reports:
+            tokens = model.count(report.whole_text + BETWEEN_TEXTS)
+            if batch_tokens + tokens > max_report_tokens:
                 batches.append([])
-                used = 0
+                batch_tokens = 0
             batches[-1].append(report)
-            used += tokens
+            batch_tokens += tokens
         return batches
 
     def _map_request(self, question: Question, reports: Sequence[Report]) -> Pieces:
         """The request for the points that some reports make on a question."""
         texts: list[str] = []
         for report in reports:
-            texts += [report.whole_text, JOINT]
+            texts += [report.whole_text, BETWEEN_TEXTS]
         return MAP.with_replacements(self.config).fill(
             reports=texts, question=[reading.question_text(question)]
         )
 
-    def _points(
-        self, question: Question, batch: Sequence[Report], number: int
+    def _ask_for_points(
+        self, question: Question, batch: Sequence[Report], batch_number: int
     ) -> tuple[list[Point], Step]:
         """Ask for the points that a batch of reports makes on the question.
 
         Args:
             question: The question.
             batch: Reports that fit one request.
-            number: The number of the batch.
+            batch_number: The number of the batch.
 
         Returns:
             The points that the model scores above 0, and the step "points" of the request.
@@ -477,11 +510,13 @@ class _Search:
             Retry(retries=0),
         )
         points: list[Point] = []
-        for text, score in response.found or ():
+        for text, score in response.parsed or ():
             if score > 0:
-                points.append(Point(text, score, number))
-        shown = self._shown(JOINT.join(_texts(batch)), batch)
-        step = Step("points", number, tokens=response.tokens, note=response.text, shown=shown)
+                points.append(Point(text, score, batch_number))
+        shown = self._shown(BETWEEN_TEXTS.join(_report_texts(batch)), batch)
+        step = Step(
+            "points", batch_number, tokens=response.prompt_tokens, note=response.text, shown=shown
+        )
         return points, step
 
     def answer_locally(self, question: Question, vectors: np.ndarray) -> Answer:
@@ -495,28 +530,33 @@ class _Search:
         tools = self.tools
         config = self.config
         with tools.phase("search"):
-            found = self._nearest(question, vectors)
-        step = Step("entities", flops=tools.meter.flops(), note=self._names(found))
+            nearest_entities = self._nearest_entities(question, vectors)
+        step = Step(
+            "entities", flops=tools.meter.flops(), note=self._entity_names(nearest_entities)
+        )
         budget = config.budget
-        rest = 1 - config.chunk_share - config.report_share
-        reports = self._reports_of(found, int(budget * config.report_share))
-        entities, relations = self._rows_of(found, int(budget * rest))
-        chunks = self._chunks_of(found, int(budget * config.chunk_share))
+        share_of_lists = 1 - config.chunk_share - config.report_share
+        reports = self._reports_that_fit(nearest_entities, int(budget * config.report_share))
+        entities, relations = self._entities_and_relations_that_fit(
+            nearest_entities, int(budget * share_of_lists)
+        )
+        chunks = self._chunks_that_fit(nearest_entities, int(budget * config.chunk_share))
         context = self._context(reports, entities, relations)
         request = reading.Reading(tools.task, config=config)
-        texts = list(map(str.strip, texts_at(self.document.text, self._spans_of(chunks))))
-        text, count = reading.ask_fitting(question, [context, *texts], tools, request)
-        read = chunks[: max(0, count - 1)]  # the first text that is shown is the context
-        places = shown_spans(self.document, self._spans_of(read))
+        chunk_texts = list(map(str.strip, texts_at(self.document.text, self._spans_of(chunks))))
+        text, shown_count = reading.ask_fitting(question, [context, *chunk_texts], tools, request)
+        n_shown_chunks = max(0, shown_count - 1)  # the first text that is shown is the context
+        shown_chunks = chunks[:n_shown_chunks]
+        spans = shown_spans(self.document, self._spans_of(shown_chunks))
         steps = [step]
-        for chunk, place in zip(read, places, strict=True):
-            steps.append(Step("read", chunk, flops=tools.meter.flops(), shown=place))
+        for chunk, span in zip(shown_chunks, spans, strict=True):
+            steps.append(Step("read", chunk, flops=tools.meter.flops(), shown=span))
         shown: tuple[Shown, ...] = ()
-        if count:
-            shown = (self._shown(context, reports, [*entities, *relations]), *places)
+        if shown_count:
+            shown = (self._shown(context, reports, [*entities, *relations]), *spans)
         reason = (
             f"{len(entities)} entities, {len(relations)} relations, {len(reports)} reports, "
-            f"{len(read)} of {len(chunks)} chunks"
+            f"{len(shown_chunks)} of {len(chunks)} chunks"
         )
         return Answer(text, shown, reason, tuple(steps))
 
@@ -531,13 +571,13 @@ class _Search:
             relations: The numbers of the relations.
         """
         pieces = CONTEXT.with_replacements(self.config).fill(
-            reports=JOINT.join(_texts(reports)),
-            entities="\n".join(map(self.graph.row, entities)),
-            relations="\n".join(map(self.graph.row, relations)),
+            reports=BETWEEN_TEXTS.join(_report_texts(reports)),
+            entities="\n".join(map(self.graph.prompt_line, entities)),
+            relations="\n".join(map(self.graph.prompt_line, relations)),
         )
         return "".join(pieces)
 
-    def _names(self, entities: Sequence[int]) -> str:
+    def _entity_names(self, entities: Sequence[int]) -> str:
         """The names of entities, given by their numbers, with commas between them."""
         return ", ".join(self.graph.items[entity].names[0] for entity in entities)
 
@@ -545,7 +585,7 @@ class _Search:
         """The spans of chunks, given by their numbers."""
         return [self.spans[chunk] for chunk in chunks]
 
-    def _nearest(self, question: Question, vectors: np.ndarray) -> list[int]:
+    def _nearest_entities(self, question: Question, vectors: np.ndarray) -> list[int]:
         """The numbers of the `k` entities most similar to the question, the best first.
 
         Args:
@@ -553,31 +593,33 @@ class _Search:
             vectors: Row i is the vector of entity or relation i, [items, width]. Entities with
                 higher numbers have none: only relations name them.
         """
-        candidates = np.array(self.graph.entities, dtype=int)
-        candidates = candidates[candidates < len(vectors)]
-        if not len(candidates):
+        entities_with_vector = np.array(self.graph.entities, dtype=int)
+        entities_with_vector = entities_with_vector[entities_with_vector < len(vectors)]
+        if not len(entities_with_vector):
             return []
-        scores = similarity_to(question.text, np.asarray(vectors)[candidates], self.tools)
-        best: list[int] = candidates[best_first(scores)][: self.config.k].tolist()
-        return best
+        scores = similarity_to(question.text, np.asarray(vectors)[entities_with_vector], self.tools)
+        nearest: list[int] = entities_with_vector[best_first(scores)][: self.config.k].tolist()
+        return nearest
 
-    def _reports_of(self, entities: Sequence[int], budget: int) -> list[Report]:
+    def _reports_that_fit(self, entities: Sequence[int], max_tokens: int) -> list[Report]:
         """The reports on communities of some entities that fit a budget of tokens.
 
         Those on communities with the most of these entities come first, of these the best rated.
         """
-        inside = set(entities)
+        entity_set = set(entities)
         matching: list[tuple[int, Report]] = []
         for report in self.reports:
-            matches = len(inside.intersection(report.community.nodes))
-            if matches:
-                matching.append((matches, report))
+            n_matches = len(entity_set.intersection(report.community.nodes))
+            if n_matches:
+                matching.append((n_matches, report))
         matching.sort(key=_most_matches_first)
         reports = [report for _, report in matching]
-        count = reading.how_many_fit(_texts(reports), budget, self.tools.model())
-        return reports[:count]
+        n_fitting = reading.how_many_fit(_report_texts(reports), max_tokens, self.tools.model())
+        return reports[:n_fitting]
 
-    def _rows_of(self, entities: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
+    def _entities_and_relations_that_fit(
+        self, entities: Sequence[int], max_tokens: int
+    ) -> tuple[list[int], list[int]]:
         """The numbers of entities and of their relations, as many of each as a budget of tokens
         holds.
 
@@ -585,27 +627,29 @@ class _Search:
         well-connected entities come first.
         """
         model = self.tools.model()
-        rows = list(map(self.graph.row, entities))
-        n_shown = reading.how_many_fit(rows, budget, model, "\n")
-        shown = list(entities[:n_shown])
-        used = model.count("\n".join(rows[:n_shown]))
-        inside = set(shown)
-        between: list[int] = []
-        outward: list[int] = []
+        entity_lines = list(map(self.graph.prompt_line, entities))
+        n_shown = reading.how_many_fit(entity_lines, max_tokens, model, "\n")
+        shown_entities = list(entities[:n_shown])
+        used_tokens = model.count("\n".join(entity_lines[:n_shown]))
+        shown_set = set(shown_entities)
+        relations_between: list[int] = []
+        relations_to_others: list[int] = []
         for relation in self.graph.relations:
-            ends = inside.intersection(self.graph.ends(relation))
-            if len(ends) == len(set(self.graph.ends(relation))):
-                between.append(relation)
-            elif ends:
-                outward.append(relation)
-        between.sort(key=self.graph.rank, reverse=True)
-        outward.sort(key=self.graph.rank, reverse=True)
-        ordered = between + outward[: self.config.relations_each * n_shown]
-        texts = list(map(self.graph.row, ordered))
-        n_relations = reading.how_many_fit(texts, budget - used, model, "\n")
-        return shown, ordered[:n_relations]
+            shown_ends = shown_set.intersection(self.graph.entities_of_relation(relation))
+            if len(shown_ends) == len(set(self.graph.entities_of_relation(relation))):
+                relations_between.append(relation)
+            elif shown_ends:
+                relations_to_others.append(relation)
+        relations_between.sort(key=self.graph.relations_of_both_entities, reverse=True)
+        relations_to_others.sort(key=self.graph.relations_of_both_entities, reverse=True)
+        relations_in_order = (
+            relations_between + relations_to_others[: self.config.relations_each * n_shown]
+        )
+        relation_lines = list(map(self.graph.prompt_line, relations_in_order))
+        n_relations = reading.how_many_fit(relation_lines, max_tokens - used_tokens, model, "\n")
+        return shown_entities, relations_in_order[:n_relations]
 
-    def _chunks_of(self, entities: Sequence[int], budget: int) -> list[int]:
+    def _chunks_that_fit(self, entities: Sequence[int], max_tokens: int) -> list[int]:
         """The numbers of the chunks that name some entities, as many as a budget of tokens holds.
 
         They stand in the order of the entities; of one entity, those in which more of its relations
@@ -613,29 +657,33 @@ class _Search:
         """
         chunks: dict[int, None] = {}
         for entity in entities:
-            counted: Counter[int] = Counter()
+            relations_in_chunk: Counter[int] = Counter()
             for relation in self.graph.relations:
-                if entity in self.graph.ends(relation):
-                    counted.update(self.graph.items[relation].chunks)
-            own = sorted(self.graph.items[entity].chunks, key=lambda chunk: -counted[chunk])
-            chunks.update(dict.fromkeys(own))
-        ordered = list(chunks)
-        texts = texts_at(self.document.text, self._spans_of(ordered))
-        return ordered[: reading.how_many_fit(texts, budget, self.tools.model())]
+                if entity in self.graph.entities_of_relation(relation):
+                    relations_in_chunk.update(self.graph.items[relation].chunks)
+            chunks_of_entity = sorted(
+                self.graph.items[entity].chunks, key=lambda chunk: -relations_in_chunk[chunk]
+            )
+            chunks.update(dict.fromkeys(chunks_of_entity))
+        chunks_in_order = list(chunks)
+        texts = texts_at(self.document.text, self._spans_of(chunks_in_order))
+        return chunks_in_order[: reading.how_many_fit(texts, max_tokens, self.tools.model())]
 
-    def _shown(self, text: str, reports: Sequence[Report], items: Sequence[int] = ()) -> Shown:
+    def _shown(
+        self, text: str, reports: Sequence[Report], item_numbers: Sequence[int] = ()
+    ) -> Shown:
         """A text made of reports and items, in the form in which an Answer says what the reader
         saw.
 
         Args:
             text: The text.
             reports: The reports in it.
-            items: The numbers of entities and relations in it.
+            item_numbers: The numbers of entities and relations in it.
 
         Returns:
             The text, with the chunks that the reports and items come from as its sources.
         """
-        numbers = set(items)
+        numbers = set(item_numbers)
         for report in reports:
             numbers.update(report.community.nodes)
         sources: set[tuple[str, int, int]] = set()

@@ -21,10 +21,10 @@ from harness.errors import CannotRun
 from harness.storage.yaml_text import parse_yaml
 
 ALL, PUBLISHED = "all", "published"
-_SETS = ("LME", "NQ")
+_DATASETS_OF_LISTS = ("LME", "NQ")
 _FOLDER = Path(__file__).parent / "heads"
-_FILES = sorted(_FOLDER.glob("*.yaml"))
-_HEAD = re.compile(r"(\d{1,5})-(\d{1,5})")
+_PUBLISHED_FILES = sorted(_FOLDER.glob("*.yaml"))
+_LAYER_AND_HEAD = re.compile(r"(\d{1,5})-(\d{1,5})")
 Heads = list[tuple[int, int]] | None
 """(layer, head) pairs; None: all heads."""
 
@@ -55,12 +55,12 @@ class HeadList(BaseModel):
     scores: list[float] = []
 
 
-def heads_for(name: str, sizes: Mapping[str, object]) -> Heads:
+def heads_for(name: str, model_sizes: Mapping[str, object]) -> Heads:
     """Find the heads that a name means for a model.
 
     Args:
         name: "all", "published", "LME", "NQ" or the path of a file.
-        sizes: The sizes of the model by their names in config.json, {} if unknown.
+        model_sizes: The sizes of the model by their names in config.json, {} if unknown.
 
     Returns:
         (layer, head) pairs, best first; None for all heads.
@@ -70,29 +70,29 @@ def heads_for(name: str, sizes: Mapping[str, object]) -> Heads:
     """
     if name == ALL:
         return None
-    if name not in (PUBLISHED, *_SETS):
-        return _heads_of_list(name, _read(Path(name).expanduser()), sizes)
-    every = [_read(path) for path in _FILES]
-    fitting: list[HeadList] = []
-    for head_list in every:
+    if name not in (PUBLISHED, *_DATASETS_OF_LISTS):
+        return _heads_of_list(name, _read(Path(name).expanduser()), model_sizes)
+    published_lists = [_read(path) for path in _PUBLISHED_FILES]
+    fitting_lists: list[HeadList] = []
+    for head_list in published_lists:
         is_named = name in (PUBLISHED, head_list.found_on)
-        if sizes and is_named and not _why_other_model(head_list, sizes):
-            fitting.append(head_list)
-    if not fitting:
-        names = {f"{head_list.model.name} ({head_list.found_on})" for head_list in every}
+        if model_sizes and is_named and not _model_difference(head_list, model_sizes):
+            fitting_lists.append(head_list)
+    if not fitting_lists:
+        names = {f"{head_list.model.name} ({head_list.found_on})" for head_list in published_lists}
         raise CannotRun(
             f"there is no head list '{name}' for this model (there are: "
             f"{', '.join(sorted(names))}); find one with: python -m bench.heads METHOD "
             "--model MODEL --dataset NAME --out FILE, then set method.heads=FILE"
         )
-    fitting.sort(key=lambda head_list: head_list.found_on != _SETS[0])
-    return _heads_of_list(name, fitting[0], sizes)
+    fitting_lists.sort(key=lambda head_list: head_list.found_on != _DATASETS_OF_LISTS[0])
+    return _heads_of_list(name, fitting_lists[0], model_sizes)
 
 
 def file_digest(name: str) -> str | None:
     """The sha256 of the file that `name` is; None for a name of a list, or where no file can be
     read."""
-    if name in (ALL, PUBLISHED, *_SETS):
+    if name in (ALL, PUBLISHED, *_DATASETS_OF_LISTS):
         return None
     try:
         return hashlib.sha256(Path(name).expanduser().read_bytes()).hexdigest()
@@ -112,21 +112,21 @@ def _read(path: Path) -> HeadList:
         ) from error
 
 
-def _why_other_model(head_list: HeadList, sizes: Mapping[str, object]) -> str:
+def _model_difference(head_list: HeadList, model_sizes: Mapping[str, object]) -> str:
     """A phrase that says in what the model of a list differs from the one that runs, "" where it
     does not.
 
     Args:
         head_list: The list.
-        sizes: The sizes of the model that runs, by their names in config.json.
+        model_sizes: The sizes of the model that runs, by their names in config.json.
     """
     for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
-        if key not in sizes or value is None or sizes[key] == value:
+        if key not in model_sizes or value is None or model_sizes[key] == value:
             continue
         if key == "weights":
             return "its weights are others"
-        return f"{key} is {value} there and {sizes[key]} here"
-    weights = sizes.get("weights")
+        return f"{key} is {value} there and {model_sizes[key]} here"
+    weights = model_sizes.get("weights")
     if not isinstance(weights, dict):
         return ""
     hub = weights.get("hub")
@@ -136,28 +136,29 @@ def _why_other_model(head_list: HeadList, sizes: Mapping[str, object]) -> str:
 
 
 def _heads_of_list(
-    name: str, head_list: HeadList, sizes: Mapping[str, object]
+    name: str, head_list: HeadList, model_sizes: Mapping[str, object]
 ) -> list[tuple[int, int]]:
     """The (layer, head) pairs of a list, best first: "13-18" -> (13, 18).
 
     Args:
         name: The name of the list, for messages.
         head_list: The list.
-        sizes: The sizes of the model that runs, by their names in config.json.
+        model_sizes: The sizes of the model that runs, by their names in config.json.
 
     Raises:
         CannotRun: It is another model's list, or names what are no heads.
     """
-    why = _why_other_model(head_list, sizes)
-    if why:
+    difference = _model_difference(head_list, model_sizes)
+    if difference:
         raise CannotRun(
-            f"the head list '{name}' belongs to another model, {head_list.model.name} ({why}); "
+            f"the head list '{name}' belongs to another model, {head_list.model.name} "
+            f"({difference}); "
             "find one for this model with: python -m bench.heads METHOD --model MODEL --dataset "
             "NAME --out FILE"
         )
     pairs: dict[tuple[int, int], None] = {}
     for head in head_list.heads:
-        match = _HEAD.fullmatch(head)
+        match = _LAYER_AND_HEAD.fullmatch(head)
         if match and _is_head_of(head_list, int(match[1]), int(match[2])):
             pairs[int(match[1]), int(match[2])] = None
     if not pairs or len(pairs) < len(head_list.heads):

@@ -27,7 +27,7 @@ from harness.types import Answer, Document, Question, Step
 from harness.words import as_phrase
 from methods import reading
 from methods.chunks import shown_spans
-from methods.extraction import ExtractingMethod, keep_each
+from methods.extraction import ExtractingMethod, make_each_and_store
 from methods.packing import passage_chunks
 from methods.page_rank import page_rank
 from methods.retrieval import best_first
@@ -61,10 +61,10 @@ FILTER = Prompt(
 FACT = Prompt("filter, one fact", "\n{number}. {fact}", first=False)
 
 FILTER_TOKENS = 512  # of the reply that names facts, as in the released code
-SYNONYMS = 100  # of a phrase at most, likewise
+MAX_SYNONYMS = 100  # of a phrase at most, likewise
 Fact = tuple[str, str, str]
 # Names of a triple's parts in an object, in any order.
-_PARTS = ("subject", "relation", "predicate", "object")
+_TRIPLE_KEYS = ("subject", "relation", "predicate", "object")
 T = TypeVar("T")
 
 
@@ -133,39 +133,41 @@ class HippoRAG(ExtractingMethod):
         """
         spans = passage_chunks(document, self.config.chunk_tokens, tools.model("builder"))
         texts = [document.text[start:end].strip() for start, end in spans]
-        by_passage = keep_each(
-            lambda number: self._extract(texts[number], tools), len(texts), "passage", tools
+        triples_of_passages = make_each_and_store(
+            lambda number: self._ask_for_triples(texts[number], tools), len(texts), "passage", tools
         )
-        numbers: dict[Fact, int] = {}
-        of_passages: list[list[int]] = []
-        for rows in by_passage:
-            facts_of_passage = _as_facts(rows)
+        number_of_fact: dict[Fact, int] = {}
+        facts_of_passages: list[list[int]] = []
+        for triples in triples_of_passages:
+            facts_of_passage = _as_facts(triples)
             for fact in facts_of_passage:
-                numbers.setdefault(fact, len(numbers))
-            of_passages.append([numbers[fact] for fact in facts_of_passage])
-        facts = list(numbers)
+                number_of_fact.setdefault(fact, len(number_of_fact))
+            facts_of_passages.append([number_of_fact[fact] for fact in facts_of_passage])
+        facts = list(number_of_fact)
         encoder = tools.encoder()
         return {
             "passages": [list(span) for span in spans],
             "facts": [list(fact) for fact in facts],
-            "of": of_passages,
+            "of": facts_of_passages,
             "synonyms": _similar_phrases(_phrases(facts), self.config.synonyms, tools),
             "fact_vectors": encoder.encode([str(fact) for fact in facts], "passage"),
             "passage_vectors": encoder.encode(texts, "passage"),
         }
 
-    def _extract(self, text: str, tools: Tools) -> list[Fact]:
+    def _ask_for_triples(self, text: str, tools: Tools) -> list[Fact]:
         """Ask the builder for the entities of a passage, then for its triples.
 
         Returns:
             The triples, in small letters; [] where the reply has none. One that is cut off is left
             out.
         """
-        names = self._ask_builder(ENTITIES, parse_list, tools, text=[text])
+        names = self._ask_builder_for_list(ENTITIES, parse_list, tools, text=[text])
         entities = ", ".join(dict.fromkeys(names)) or "none"
-        return self._ask_builder(TRIPLES, triples_in, tools, text=[text], entities=[entities])
+        return self._ask_builder_for_list(
+            TRIPLES, triples_in, tools, text=[text], entities=[entities]
+        )
 
-    def _ask_builder(
+    def _ask_builder_for_list(
         self,
         prompt: Prompt,
         parse: Callable[[str], list[T] | None],
@@ -185,11 +187,11 @@ class HippoRAG(ExtractingMethod):
         """
         config = self.config
         model = tools.model("builder")
-        pieces = prompt.with_replacements(config).fill(**values)
-        room = window_of(config.window, model) - prompt_tokens(pieces, model)
-        max_tokens = max(1, min(config.reply_tokens, room))
+        request = prompt.with_replacements(config).fill(**values)
+        tokens_left = window_of(config.window, model) - prompt_tokens(request, model)
+        max_tokens = max(1, min(config.reply_tokens, tokens_left))
         retry = Retry(retries=0, window=config.window)
-        return ask_parsed(model, pieces, max_tokens, parse, retry).found or []
+        return ask_parsed(model, request, max_tokens, parse, retry).parsed or []
 
     def most_shown(self) -> int | None:
         """The most passages that a reader is shown: the setting k."""
@@ -210,17 +212,19 @@ class HippoRAG(ExtractingMethod):
         (index,) = indexes
         config = self.config
         with tools.phase("search"):
-            ranked = self.rank(question, index, tools)
-        best = best_first(ranked.scores)[: config.k]
+            ranked = self.rank_passages(question, index, tools)
+        best_passages = best_first(ranked.scores)[: config.k]
         flops = tools.meter.flops()
         spans = [(int(start), int(end)) for start, end in index["passages"]]
         texts = [document.text[start:end].strip() for start, end in spans]
         request = reading.Reading(tools.task, config.window, config)
-        text, count = reading.ask_fitting(question, [texts[i] for i in best], tools, request)
-        read = best[:count]
-        shown = shown_spans(document, [spans[i] for i in read])
+        text, shown_count = reading.ask_fitting(
+            question, [texts[passage] for passage in best_passages], tools, request
+        )
+        shown_passages = best_passages[:shown_count]
+        shown = shown_spans(document, [spans[passage] for passage in shown_passages])
         steps = [ranked.step]
-        for passage, place in zip(read, shown, strict=True):
+        for passage, span in zip(shown_passages, shown, strict=True):
             steps.append(
                 Step(
                     "read",
@@ -228,12 +232,12 @@ class HippoRAG(ExtractingMethod):
                     scores={ranked.score_name: float(ranked.scores[passage])},
                     tokens=tools.model().count(texts[passage]),
                     flops=flops,
-                    shown=place,
+                    shown=span,
                 )
             )
         return Answer(text, shown, ranked.reason, tuple(steps))
 
-    def rank(self, question: Question, index: Index, tools: Tools) -> RankedPassages:
+    def rank_passages(self, question: Question, index: Index, tools: Tools) -> RankedPassages:
         """Rank the passages of a document for a question.
 
         Args:
@@ -246,73 +250,79 @@ class HippoRAG(ExtractingMethod):
             none.
         """
         encoder = tools.encoder()
-        (query,) = encoder.encode([question.text], "query")
-        similarity = min_max(encoder.similarity(query, np.asarray(index["passage_vectors"])))
-        fit = min_max(encoder.similarity(query, np.asarray(index["fact_vectors"])))
-        kept, step = self._keep_triples(question, index, fit, tools)
-        if not kept:
+        (question_vector,) = encoder.encode([question.text], "query")
+        passage_similarity = min_max(
+            encoder.similarity(question_vector, np.asarray(index["passage_vectors"]))
+        )
+        fact_similarity = min_max(
+            encoder.similarity(question_vector, np.asarray(index["fact_vectors"]))
+        )
+        chosen_facts, step = self._ask_which_triples_help(question, index, fact_similarity, tools)
+        if not chosen_facts:
             reason = "no triple kept: ranked by similarity"
-            return RankedPassages(similarity, "similarity", reason, step)
-        scores = passage_ranks(index, fit, kept, similarity, self.config)
-        return RankedPassages(scores, "pagerank", f"{len(kept)} triples kept", step)
+            return RankedPassages(passage_similarity, "similarity", reason, step)
+        scores = passage_ranks(
+            index, fact_similarity, chosen_facts, passage_similarity, self.config
+        )
+        return RankedPassages(scores, "pagerank", f"{len(chosen_facts)} triples kept", step)
 
-    def _keep_triples(
-        self, question: Question, index: Index, fit: np.ndarray, tools: Tools
+    def _ask_which_triples_help(
+        self, question: Question, index: Index, fact_similarity: np.ndarray, tools: Tools
     ) -> tuple[list[int], Step]:
         """Let the model choose among the triples that fit the question best.
 
         Args:
             question: The question.
             index: The document's index.
-            fit: How well each triple fits the question, [triples].
+            fact_similarity: How well each triple fits the question, [triples].
             tools: The engine's tools.
 
         Returns:
             The numbers of the triples that it chooses, and the step "filter" of the trace.
         """
         config = self.config
-        candidates = best_first(fit)[: config.link_k]
+        candidates = best_first(fact_similarity)[: config.link_k]
         if not candidates:
             return [], Step("filter", note="the index has no triple")
-        facts = [" | ".join(index["facts"][i]) for i in candidates]
-        listed: list[str] = []
+        facts = [" | ".join(index["facts"][fact]) for fact in candidates]
+        listed_facts: list[str] = []
         for number, fact in enumerate(facts, 1):
-            listed += FACT.with_replacements(config).fill(number=str(number), fact=[fact])
-        pieces = FILTER.with_replacements(config).fill(
-            most=str(config.link_k), question=[reading.question_text(question)], facts=listed
+            listed_facts += FACT.with_replacements(config).fill(number=str(number), fact=[fact])
+        request = FILTER.with_replacements(config).fill(
+            most=str(config.link_k), question=[reading.question_text(question)], facts=listed_facts
         )
         response = ask_parsed(
             tools.model("searcher"),
-            pieces,
+            request,
             FILTER_TOKENS,
             lambda reply: numbers_in(reply, "Facts"),
             Retry(retries=0, window=config.window),
         )
-        listed_numbers = response.found or []
-        chosen = [n - 1 for n in listed_numbers if 1 <= n <= len(candidates)]
-        kept = [candidates[place] for place in chosen]
-        notes = [*response.notes, *_verdicts(facts, chosen)]
+        listed_numbers = response.parsed or []
+        chosen_places = [number - 1 for number in listed_numbers if 1 <= number <= len(candidates)]
+        chosen_facts = [candidates[place] for place in chosen_places]
+        notes = [*response.notes, *_verdicts(facts, chosen_places)]
         step = Step(
             "filter",
-            scores={"candidates": float(len(candidates)), "kept": float(len(kept))},
-            tokens=response.tokens,
+            scores={"candidates": float(len(candidates)), "kept": float(len(chosen_facts))},
+            tokens=response.prompt_tokens,
             flops=tools.meter.flops(),
             note="; ".join(notes),
         )
-        return kept, step
+        return chosen_facts, step
 
 
-def _verdicts(facts: Sequence[str], kept: Sequence[int]) -> list[str]:
+def _verdicts(facts: Sequence[str], chosen_places: Sequence[int]) -> list[str]:
     """What became of each fact, for the trace: ["kept: a | is by | b", "dropped: ..."].
 
     Args:
         facts: The facts that the model was shown.
-        kept: The places in `facts`, from 0, of those that it chose.
+        chosen_places: The places in `facts`, from 0, of those that it chose.
     """
     verdicts: list[str] = []
     for place, fact in enumerate(facts):
         verdict = "dropped"
-        if place in kept:
+        if place in chosen_places:
             verdict = "kept"
         verdicts.append(f"{verdict}: {fact}")
     return verdicts
@@ -340,8 +350,8 @@ def triples_in(reply: str) -> list[Fact] | None:
             facts.append((subject, relation, object_))
     if not facts and [] not in values:
         return None
-    complete = [fact for fact in facts if all(fact)]  # no part is empty
-    return list(dict.fromkeys(complete))
+    complete_facts = [fact for fact in facts if all(fact)]  # no part is empty
+    return list(dict.fromkeys(complete_facts))
 
 
 def _triple_parts(value: object) -> list[object]:
@@ -349,16 +359,16 @@ def _triple_parts(value: object) -> list[object]:
 
         {"object": "Bo", "subject": "Ada", "relation": "knows"} -> ["Ada", "knows", "Bo"]
 
-    Of an object those that _PARTS names, if they are three, else all in their order; [] for any
-    other value.
+    Of an object those that _TRIPLE_KEYS names, if they are three, else all in their order; [] for
+    any other value.
     """
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
         return []
-    named = [value[name] for name in _PARTS if name in value]
-    if len(named) == 3:
-        return named
+    parts_by_key = [value[name] for name in _TRIPLE_KEYS if name in value]
+    if len(parts_by_key) == 3:
+        return parts_by_key
     return list(value.values())
 
 
@@ -370,9 +380,9 @@ def _as_facts(rows: Iterable[Sequence[str]]) -> list[Fact]:
 
 def passage_ranks(
     index: Index,
-    fit: np.ndarray,
-    kept: Sequence[int],
-    similarity: np.ndarray,
+    fact_similarity: np.ndarray,
+    chosen_facts: Sequence[int],
+    passage_similarity: np.ndarray,
     config: HippoRAG.Config,
 ) -> np.ndarray:
     """Rank passages by PageRank from the phrases of the kept triples and from all passages.
@@ -382,9 +392,10 @@ def passage_ranks(
 
     Args:
         index: The index of HippoRAG.
-        fit: How well each triple fits the question, scaled to 0 to 1, [triples].
-        kept: The numbers of the triples that the model kept.
-        similarity: How similar each passage is to the question, scaled to 0 to 1, [passages].
+        fact_similarity: How well each triple fits the question, scaled to 0 to 1, [triples].
+        chosen_facts: The numbers of the triples that the model kept.
+        passage_similarity: How similar each passage is to the question, scaled to 0 to 1,
+            [passages].
         config: The method's settings.
 
     Returns:
@@ -392,20 +403,28 @@ def passage_ranks(
     """
     facts = _as_facts(index["facts"])
     phrases = _phrases(facts)
-    node_of = {phrase: node for node, phrase in enumerate(phrases)}
-    graph = _graph(index, facts, node_of)
-    weights: dict[int, list[float]] = defaultdict(list)  # phrase -> a weight of each kept triple
-    for fact in kept:
+    node_of_phrase = {phrase: node for node, phrase in enumerate(phrases)}
+    graph = _build_graph(index, facts, node_of_phrase)
+    weights_of_phrase: dict[int, list[float]] = defaultdict(
+        list
+    )  # phrase -> a weight of each kept triple
+    for fact in chosen_facts:
         subject, _, object_ = facts[fact]
-        for phrase in (node_of[subject], node_of[object_]):
-            weights[phrase].append(float(fit[fact]) / len(graph.passages_of[phrase]))
-    means = {phrase: sum(values) / len(values) for phrase, values in weights.items()}
-    heaviest = sorted(means.items(), key=lambda item: -item[1])[: config.link_k]
-    starts = dict(heaviest)
-    for passage, value in enumerate(similarity):
-        starts[len(phrases) + passage] = config.passage_weight * float(value)
+        for phrase in (node_of_phrase[subject], node_of_phrase[object_]):
+            weights_of_phrase[phrase].append(
+                float(fact_similarity[fact]) / len(graph.passages_of[phrase])
+            )
+    mean_weight_of_phrase = {
+        phrase: sum(values) / len(values) for phrase, values in weights_of_phrase.items()
+    }
+    heaviest_phrases = sorted(mean_weight_of_phrase.items(), key=lambda item: -item[1])[
+        : config.link_k
+    ]
+    start_weights = dict(heaviest_phrases)
+    for passage, value in enumerate(passage_similarity):
+        start_weights[len(phrases) + passage] = config.passage_weight * float(value)
     n_nodes = len(phrases) + len(index["of"])
-    return page_rank(n_nodes, graph.weights, starts, config.damping)[len(phrases) :]
+    return page_rank(n_nodes, graph.edge_weights, start_weights, config.damping)[len(phrases) :]
 
 
 @dataclass(frozen=True)
@@ -413,15 +432,15 @@ class _Graph:
     """The graph of phrases and passages; passages are numbered after the phrases.
 
     Attributes:
-        weights: (node, node) -> weight; an edge's weight is the sum of both directions.
+        edge_weights: (node, node) -> weight; an edge's weight is the sum of both directions.
         passages_of: Phrase -> the passages that have it.
     """
 
-    weights: dict[tuple[int, int], float]
+    edge_weights: dict[tuple[int, int], float]
     passages_of: dict[int, set[int]]
 
 
-def _graph(index: Index, facts: Sequence[Fact], node_of: dict[str, int]) -> _Graph:
+def _build_graph(index: Index, facts: Sequence[Fact], node_of_phrase: dict[str, int]) -> _Graph:
     """Build the graph of phrases and passages: phrases joined by triples, each passage with its
     phrases, and similar phrases.
 
@@ -431,24 +450,28 @@ def _graph(index: Index, facts: Sequence[Fact], node_of: dict[str, int]) -> _Gra
     Args:
         index: The index of HippoRAG.
         facts: The triples of the index, as tuples.
-        node_of: Phrase -> its number in the graph.
+        node_of_phrase: Phrase -> its number in the graph.
     """
-    weights: dict[tuple[int, int], float] = defaultdict(float)
+    edge_weights: dict[tuple[int, int], float] = defaultdict(float)
     passages_of: dict[int, set[int]] = defaultdict(set)
-    for passage, numbers in enumerate(index["of"]):
-        passage_node = len(node_of) + passage
-        for number in numbers:
+    for passage, facts_of_passage in enumerate(index["of"]):
+        passage_node = len(node_of_phrase) + passage
+        for number in facts_of_passage:
             subject, _, object_ = facts[number]
-            a = node_of[subject]
-            b = node_of[object_]
-            weights[a, b] += 1
-            weights[b, a] += 1
-            for phrase in (a, b):
+            subject_node = node_of_phrase[subject]
+            object_node = node_of_phrase[object_]
+            edge_weights[subject_node, object_node] += 1
+            edge_weights[object_node, subject_node] += 1
+            for phrase in (subject_node, object_node):
                 passages_of[phrase].add(passage)
-                weights[phrase, passage_node] = 1.0
+                edge_weights[phrase, passage_node] = 1.0
     for first, second, score in index["synonyms"]:
-        weights[int(first), int(second)] = float(score)
-    without_loops = {(a, b): weight for (a, b), weight in weights.items() if a != b}
+        edge_weights[int(first), int(second)] = float(score)
+    without_loops = {
+        (subject_node, object_node): weight
+        for (subject_node, object_node), weight in edge_weights.items()
+        if subject_node != object_node
+    }
     return _Graph(without_loops, passages_of)
 
 
@@ -461,28 +484,32 @@ def _phrases(facts: Sequence[Fact]) -> list[str]:
     return list(phrases)
 
 
-def _similar_phrases(phrases: Sequence[str], least: float, tools: Tools) -> list[list[float]]:
+def _similar_phrases(phrases: Sequence[str], min_cosine: float, tools: Tools) -> list[list[float]]:
     """Find the pairs of similar phrases.
 
     Args:
         phrases: All phrases; one of fewer than 3 letters or digits has no pair of its own.
-        least: The least cosine.
+        min_cosine: The least cosine.
         tools: The engine's tools.
 
     Returns:
-        [number of a phrase, of another, cosine], at most SYNONYMS of a phrase, the most similar
+        [number of a phrase, of another, cosine], at most MAX_SYNONYMS of a phrase, the most similar
         ones.
     """
     vectors = tools.encoder().encode(phrases, "passage")
     # Cosine for every encoder: the threshold means nothing for raw products.
     vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     pairs: list[list[float]] = []
-    for i, phrase in enumerate(phrases):
+    for number, phrase in enumerate(phrases):
         if sum(map(str.isalnum, phrase)) < 3:
             continue
-        similarity = vectors @ vectors[i]
-        similar = [j for j in best_first(similarity) if j != i and similarity[j] >= least]
-        pairs += [[i, j, float(similarity[j])] for j in similar[:SYNONYMS]]
+        cosines = vectors @ vectors[number]
+        similar = [
+            other
+            for other in best_first(cosines)
+            if other != number and cosines[other] >= min_cosine
+        ]
+        pairs += [[number, other, float(cosines[other])] for other in similar[:MAX_SYNONYMS]]
     return pairs
 
 
@@ -491,5 +518,5 @@ def min_max(scores: np.ndarray) -> np.ndarray:
     equal."""
     if not len(scores) or scores.max() == scores.min():
         return np.ones(len(scores))
-    width = scores.max() - scores.min()
-    return np.asarray((scores - scores.min()) / width, dtype=float)
+    score_range = scores.max() - scores.min()
+    return np.asarray((scores - scores.min()) / score_range, dtype=float)

@@ -21,26 +21,26 @@ from harness.errors import CannotRun, WindowExceeded
 from harness.method import Index, Needs, Tools, Traits
 from harness.method.settings import setting
 from harness.models import MeteredModel
-from harness.models import Span as Tokens
+from harness.models import Span as TokenSpan
 from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Question, Shown, Step
 from methods.head_lists import ALL, Heads, file_digest, heads_for
 from methods.reading import SEPARATOR, question_text
-from methods.retrieval import RetrievalConfig, TopK
+from methods.retrieval import RetrievalConfig, TopK, best_first
 
-_BEGIN = "Passages of a text follow.\n\n{text}\n\n"
+_PASSAGES = "Passages of a text follow.\n\n{text}\n\n"
 ANSWER = Prompt(
     "rank to answer",
-    _BEGIN + "Use these passages to answer the question.\n\nQuestion: {question}",
+    _PASSAGES + "Use these passages to answer the question.\n\nQuestion: {question}",
     ordered=True,
 )
 FIND = Prompt(
     "rank to find",
-    _BEGIN + "Find the passages that matter for the question.\n\nQuestion: {question}",
+    _PASSAGES + "Find the passages that matter for the question.\n\nQuestion: {question}",
     ordered=True,
 )
 NO_CONTENT = "N/A"
-_DEVIATIONS = 2  # both papers' code
+_MAX_DEVIATIONS = 2  # both papers' code
 
 
 class InContextConfig(RetrievalConfig):
@@ -98,17 +98,17 @@ class _Passes:
     """Which chunks each pass reads, where one pass does not hold all of them.
 
     Attributes:
-        sizes: Tokens of each chunk [chunks].
-        room: Tokens of chunks in one pass.
-        model: The model's name, for messages.
+        chunk_tokens: Tokens of each chunk [chunks].
+        max_pass_tokens: Tokens of chunks in one pass.
+        model_name: The model's name, for messages.
         waiting: The chunks that were in no pass yet.
         carried: The better half of the last pass, which the next one reads again.
         dropped: The chunks that no further pass reads, best first.
     """
 
-    sizes: list[int]
-    room: int
-    model: str
+    chunk_tokens: list[int]
+    max_pass_tokens: int
+    model_name: str
     waiting: list[int]
     carried: list[int] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
@@ -124,30 +124,35 @@ class _Passes:
         """
         while True:
             group = list(self.carried)
-            used = sum(self.sizes[i] for i in group)
-            while self.waiting and used + self.sizes[self.waiting[-1]] <= self.room:
-                used += self.sizes[self.waiting[-1]]
+            pass_tokens = sum(self.chunk_tokens[chunk] for chunk in group)
+            while (
+                self.waiting
+                and pass_tokens + self.chunk_tokens[self.waiting[-1]] <= self.max_pass_tokens
+            ):
+                pass_tokens += self.chunk_tokens[self.waiting[-1]]
                 group.insert(0, self.waiting.pop())
             if len(group) > len(self.carried) or not self.waiting:
                 return group
             if not self.carried:
                 raise WindowExceeded(
-                    f"a chunk of {self.sizes[self.waiting[-1]]} tokens does not fit the window of "
-                    f"'{self.model}' beside the question; set a smaller method.chunk_tokens or "
+                    f"a chunk of {self.chunk_tokens[self.waiting[-1]]} tokens does not fit the "
+                    "window of "
+                    f"'{self.model_name}' beside the question; set a smaller method.chunk_tokens "
+                    "or "
                     "raise model.window"
                 )
             self.dropped.insert(0, self.carried.pop())
 
-    def keep_better_half(self, best: Sequence[int]) -> None:
+    def keep_better_half(self, chunks_best_first: Sequence[int]) -> None:
         """Carry the better half of the last pass on, in the order of the text, and drop the other
         half.
 
         Args:
-            best: The chunks of the pass, best first.
+            chunks_best_first: The chunks of the pass, best first.
         """
-        half = len(best) // 2
-        self.dropped = [*best[half:], *self.dropped]
-        self.carried = sorted(best[:half])
+        half = len(chunks_best_first) // 2
+        self.dropped = [*chunks_best_first[half:], *self.dropped]
+        self.carried = sorted(chunks_best_first[:half])
 
 
 class InContext(TopK):
@@ -176,23 +181,25 @@ class InContext(TopK):
             return [str(error)]
         return []
 
-    def steps(
-        self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools
+    def steps_of_chunks(
+        self, shown: Sequence[Shown], chunk_numbers: Sequence[int], scores: np.ndarray, tools: Tools
     ) -> list[Step]:
         """A "rank" step for each chunk that is shown, with its score.
 
         Args:
             shown: The places of these chunks.
-            kept: Their numbers, in the same order.
-            ranks: The scores of all chunks [chunks].
+            chunk_numbers: Their numbers, in the same order.
+            step_scores: The scores of all chunks [chunks].
             tools: The engine's tools.
         """
         flops = tools.meter.flops()
-        steps: list[Step] = []
-        for chunk, place in zip(kept, shown, strict=True):
-            scores = {"attention": float(ranks[chunk])}
-            steps.append(Step("rank", chunk, scores=scores, flops=flops, shown=place))
-        return steps
+        steps_of_chunks: list[Step] = []
+        for chunk, place in zip(chunk_numbers, shown, strict=True):
+            step_scores = {"attention": float(scores[chunk])}
+            steps_of_chunks.append(
+                Step("rank", chunk, scores=step_scores, flops=flops, shown=place)
+            )
+        return steps_of_chunks
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Score the chunks by the attention that they get from the question.
@@ -216,23 +223,23 @@ class InContext(TopK):
         if not texts:
             return np.zeros(0)
         model = tools.model()
-        room = self._room_for_chunks(question, model)
-        sizes = [_chunk_tokens(text, len(texts), model) for text in texts]
+        max_pass_tokens = self._room_for_chunks(question, model)
+        chunk_tokens = [_max_chunk_tokens(text, len(texts), model) for text in texts]
         heads = heads_for(self.config.heads, _model_sizes(model))
-        passes = _Passes(sizes, room, model.name, waiting=list(range(len(texts))))
+        passes = _Passes(chunk_tokens, max_pass_tokens, model.name, waiting=list(range(len(texts))))
         while True:
             group = passes.next_group()
-            chunks = [texts[i] for i in group]
-            attention = self.attention(question, chunks, tools, self.config.calibrate)
-            values = _chunk_scores(attention, heads, self.config.calibrate)
+            group_texts = [texts[chunk] for chunk in group]
+            attention = self.attention(question, group_texts, tools, self.config.calibrate)
+            scores = _chunk_scores(attention, heads, self.config.calibrate)
             if len(group) == len(texts):
-                return values
-            best = [group[i] for i in np.argsort(-values, kind="stable")]
+                return scores
+            chunks_best_first = [group[number] for number in best_first(scores)]
             if not passes.waiting:
-                ranking = [*best, *passes.dropped]
+                ranking = [*chunks_best_first, *passes.dropped]
                 ranks = np.argsort(ranking)  # the place of each chunk in the ranking
                 return -ranks.astype(float)
-            passes.keep_better_half(best)
+            passes.keep_better_half(chunks_best_first)
 
     def _room_for_chunks(self, question: Question, model: MeteredModel) -> int:
         """How many tokens of chunks one pass holds, beside the prompt and the question."""
@@ -256,20 +263,25 @@ class InContext(TopK):
         """
         before, after = self._prompt().around("text", question=question_text(question))
         _, without_content = self._prompt().around("text", question=NO_CONTENT)
-        with tools.model().session() as s:
-            feed(s, before)
-            spans: list[Tokens] = []
+        with tools.model().session() as session:
+            feed(session, before)
+            spans: list[TokenSpan] = []
             separator = ""
             for number, text in enumerate(texts, 1):
-                s.feed(separator)
-                spans.append(s.feed(_marked(number, text)))
+                session.feed(separator)
+                spans.append(session.feed(_numbered(number, text)))
                 separator = SEPARATOR
-            every = Tokens(spans[0].start, spans[-1].end)
-            attention = s.attention_by_head("".join(after), every)
+            span_of_texts = TokenSpan(spans[0].start, spans[-1].end)
+            attention = session.attention_by_head("".join(after), span_of_texts)
             if calibrate:
-                attention = attention - s.attention_by_head("".join(without_content), every)
-        cuts = [slice(span.start - every.start, span.end - every.start) for span in spans]
-        return [attention[:, :, cut] for cut in cuts]
+                attention = attention - session.attention_by_head(
+                    "".join(without_content), span_of_texts
+                )
+        columns_of_texts = [
+            slice(span.start - span_of_texts.start, span.end - span_of_texts.start)
+            for span in spans
+        ]
+        return [attention[:, :, columns] for columns in columns_of_texts]
 
     def head_scores(self, question: Question, texts: Sequence[str], tools: Tools) -> np.ndarray:
         """The score of each text by each head alone, [texts, layers, heads], as QRHead's detection
@@ -290,15 +302,15 @@ class InContext(TopK):
         return FIND.with_replacements(self.config)
 
 
-def _marked(number: int, text: str) -> str:
+def _numbered(number: int, text: str) -> str:
     """A text with its number before it: 2, "One." -> "[2] One."."""
     return f"[{number}] {text}"
 
 
-def _chunk_tokens(text: str, n_chunks: int, model: MeteredModel) -> int:
+def _max_chunk_tokens(text: str, n_chunks: int, model: MeteredModel) -> int:
     """At most how many tokens a chunk takes in a pass: with the longest number, and two
     separators."""
-    return model.count(_marked(n_chunks, text)) + 2 * model.count(SEPARATOR)
+    return model.count(_numbered(n_chunks, text)) + 2 * model.count(SEPARATOR)
 
 
 def _model_sizes(model: MeteredModel) -> dict[str, object]:
@@ -324,23 +336,25 @@ def _chunk_scores(attention: Sequence[np.ndarray], heads: Heads, calibrate: bool
         heads: The heads that count, as (layer, head); None: all.
         calibrate: Whether tokens far below the mean of their chunk are left out.
     """
-    by_token = [_sum_over_heads(by_head, heads) for by_head in attention]
+    attention_by_token = [
+        _sum_over_heads(attention_by_head, heads) for attention_by_head in attention
+    ]
     if calibrate:
-        return np.array(list(map(_sum_without_outliers, by_token)))
-    return np.array(list(map(np.sum, by_token)))
+        return np.array(list(map(_sum_without_outliers, attention_by_token)))
+    return np.array(list(map(np.sum, attention_by_token)))
 
 
-def _sum_over_heads(by_head: np.ndarray, heads: Heads) -> np.ndarray:
+def _sum_over_heads(attention_by_head: np.ndarray, heads: Heads) -> np.ndarray:
     """The attention to each token [tokens], summed over heads.
 
     Args:
-        by_head: The attention by head [layers, heads, tokens].
+        attention_by_head: The attention by head [layers, heads, tokens].
         heads: The heads that count, as (layer, head); None: all.
     """
     if heads is None:
-        return np.asarray(by_head.sum((0, 1)))
-    layers, numbers = zip(*heads, strict=True)
-    return np.asarray(by_head[list(layers), list(numbers)].sum(0))
+        return np.asarray(attention_by_head.sum((0, 1)))
+    layers, heads_of_layers = zip(*heads, strict=True)
+    return np.asarray(attention_by_head[list(layers), list(heads_of_layers)].sum(0))
 
 
 def _sum_without_outliers(scores: np.ndarray) -> np.ndarray:
@@ -351,5 +365,7 @@ def _sum_without_outliers(scores: np.ndarray) -> np.ndarray:
     """
     if scores.shape[-1] < 2:
         return np.asarray(scores.sum(-1))
-    least = scores.mean(-1, keepdims=True) - _DEVIATIONS * scores.std(-1, ddof=1, keepdims=True)
-    return np.asarray(np.where(scores >= least, scores, 0).sum(-1))
+    min_score = scores.mean(-1, keepdims=True) - _MAX_DEVIATIONS * scores.std(
+        -1, ddof=1, keepdims=True
+    )
+    return np.asarray(np.where(scores >= min_score, scores, 0).sum(-1))

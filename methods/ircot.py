@@ -30,7 +30,7 @@ from methods.reading import (
     question_text,
 )
 from methods.retry import require_room, window_of
-from methods.searching import Collected, separated
+from methods.searching import FoundPassages, with_separators
 
 REASON = Prompt(
     "next sentence",
@@ -51,14 +51,14 @@ _ANSWER = re.compile(r".*\banswer is:?\s+(\S.*)", re.DOTALL | re.IGNORECASE)
 _CONCLUDES = re.compile(
     r"(thus|so)[ ,]|that is,|therefore|hence|.*\d [+-] \d[\d,.]* = \d", re.IGNORECASE
 )
-_ASKING = frozenset({"who", "what", "when", "where", "why", "which", "how", "does", "is"})
+_QUESTION_WORDS = frozenset({"who", "what", "when", "where", "why", "which", "how", "does", "is"})
 
 
 @dataclass
 class _Search:
     """What one question has found, and the reasoning so far."""
 
-    found: Collected = field(default_factory=Collected)
+    passages: FoundPassages = field(default_factory=FoundPassages)
     reasoning: list[str] = field(default_factory=list)
 
 
@@ -111,7 +111,7 @@ class IRCoT(ReadingMethod):
         with tools.phase("search"):
             while len(search.reasoning) < config.max_sentences:
                 self._retrieve(question, search, tools)
-                sentence = self._reason(question, search, tools)
+                sentence = self._write_sentence(question, search, tools)
                 search.reasoning.append(sentence)
                 answer_line = _ANSWER.match(sentence)
                 if answer_line or not sentence:
@@ -119,24 +119,26 @@ class IRCoT(ReadingMethod):
         reason = f"{len(search.reasoning)} sentences"
         if answer_line is None:
             reason += ", none gives an answer"
-        count = len(search.found.hits)
+        shown_count = len(search.passages.hits)
         if config.answer_from == "reader":
             request = Reading(tools.task, config.window, config)
-            text, count = ask_fitting(question, search.found.texts(), tools, request)
+            text, shown_count = ask_fitting(question, search.passages.texts(), tools, request)
         elif answer_line:
             text = answer_line.group(1).strip().removesuffix(".")
         else:
             text = " ".join(search.reasoning).strip()
-        return Answer(text, search.found.shown(count), reason, tuple(search.found.steps))
+        return Answer(
+            text, search.passages.shown(shown_count), reason, tuple(search.passages.steps)
+        )
 
     def _retrieve(self, question: Question, search: _Search, tools: Tools) -> None:
         """Search by the last sentence of the reasoning, or the question, and add new paragraphs to
         `search`."""
-        query = query_of(question.text, search.reasoning)
+        query = next_query(question.text, search.reasoning)
         if query:
-            search.found.add(query, tools.search(query, self.config.k), tools, self.config.most)
+            search.passages.add(query, tools.search(query, self.config.k), tools, self.config.most)
 
-    def _reason(self, question: Question, search: _Search, tools: Tools) -> str:
+    def _write_sentence(self, question: Question, search: _Search, tools: Tools) -> str:
         """Write the next sentence of the reasoning over the paragraphs found.
 
         The paragraphs that were found last are left out where the window is short.
@@ -154,20 +156,22 @@ class IRCoT(ReadingMethod):
         """
         config = self.config
         model = tools.model()
-        texts = search.found.texts()
-        used = prompt_tokens(self._request(question, [], search), model) + config.sentence_tokens
-        require_room(used, model, config.window)
-        count = how_many_fit(texts, window_of(config.window, model) - used, model)
-        with model.session() as s:
-            feed(s, self._request(question, texts[:count], search))
-            tokens = s.length()
-            written = s.write(config.sentence_tokens, stop=("\n",)).text
+        texts = search.passages.texts()
+        used_tokens = (
+            prompt_tokens(self._request(question, [], search), model) + config.sentence_tokens
+        )
+        require_room(used_tokens, model, config.window)
+        shown_count = how_many_fit(texts, window_of(config.window, model) - used_tokens, model)
+        with model.session() as session:
+            feed(session, self._request(question, texts[:shown_count], search))
+            request_tokens = session.length()
+            written = session.write(config.sentence_tokens, stop=("\n",)).text
         sentence = _first_sentence(written)
         note = sentence
-        if count < len(texts):
-            note = f"{sentence} ({count} of {len(texts)} paragraphs fit)"
-        search.found.steps.append(
-            Step("reason", tokens=tokens, flops=tools.meter.flops(), note=note)
+        if shown_count < len(texts):
+            note = f"{sentence} ({shown_count} of {len(texts)} paragraphs fit)"
+        search.passages.steps.append(
+            Step("reason", tokens=request_tokens, flops=tools.meter.flops(), note=note)
         )
         return sentence
 
@@ -175,11 +179,11 @@ class IRCoT(ReadingMethod):
         """The request for the next sentence over some paragraphs."""
         so_far = " ".join(search.reasoning) or "(none)"
         return REASON.with_replacements(self.config).fill(
-            text=separated(texts), question=[question_text(question)], reasoning=[so_far]
+            text=with_separators(texts), question=[question_text(question)], reasoning=[so_far]
         )
 
 
-def query_of(question: str, reasoning: Sequence[str]) -> str:
+def next_query(question: str, reasoning: Sequence[str]) -> str:
     """The next query: the last sentence that does not only conclude, else the question; without
     question words.
 
@@ -193,7 +197,7 @@ def query_of(question: str, reasoning: Sequence[str]) -> str:
     for sentence in reasoning:
         if not _CONCLUDES.match(sentence):
             query = sentence
-    return " ".join(word for word in query.split() if word.lower() not in _ASKING)
+    return " ".join(word for word in query.split() if word.lower() not in _QUESTION_WORDS)
 
 
 def _first_sentence(text: str) -> str:

@@ -16,7 +16,7 @@ from harness.method.settings import setting
 from harness.prompts import Pieces, Prompt, feed
 from harness.types import Answer, Document, Question, Step
 from methods.reading import question_text
-from methods.searching import Collected, fitting, separated
+from methods.searching import FoundPassages, how_many_fit_request, with_separators
 
 GENERATE = Prompt(
     "reason and answer",
@@ -54,20 +54,22 @@ class IterRetGen(Method):
         reply = ""
         with tools.phase("search"):
             for _ in range(self.config.iterations - 1):
-                found = self._search(question, reply, tools, steps)
-                reply, _shown = self._generate(question, found, tools)
+                passages = self._search(question, reply, tools, steps)
+                reply, _shown = self._generate(question, passages, tools)
                 steps.append(Step("generate", flops=tools.meter.flops(), note=reply))
-            found = self._search(question, reply, tools, steps)
-        reply, count = self._generate(question, found, tools)
-        said = ANSWER.findall(reply)
+            passages = self._search(question, reply, tools, steps)
+        reply, shown_count = self._generate(question, passages, tools)
+        named_answers = ANSWER.findall(reply)
         text = reply
         reason = "no answer is named"
-        if said:
-            text = said[-1].strip().removesuffix(".")
+        if named_answers:
+            text = named_answers[-1].strip().removesuffix(".")
             reason = f"{self.config.iterations} iterations"
-        return Answer(tools.task.answer_in(text), found.shown(count), reason, tuple(steps))
+        return Answer(tools.task.answer_in(text), passages.shown(shown_count), reason, tuple(steps))
 
-    def _search(self, question: Question, reply: str, tools: Tools, steps: list[Step]) -> Collected:
+    def _search(
+        self, question: Question, reply: str, tools: Tools, steps: list[Step]
+    ) -> FoundPassages:
         """Search with the last reply and the question together, and return the passages found.
 
         Args:
@@ -79,35 +81,39 @@ class IterRetGen(Method):
         query = question.text
         if reply:
             query = f"{reply} {question.text}"
-        found = Collected()
-        found.add(query, tools.search(query, self.config.k), tools)
-        steps += found.steps
-        return found
+        passages = FoundPassages()
+        passages.add(query, tools.search(query, self.config.k), tools)
+        steps += passages.steps
+        return passages
 
-    def _generate(self, question: Question, found: Collected, tools: Tools) -> tuple[str, int]:
+    def _generate(
+        self, question: Question, passages: FoundPassages, tools: Tools
+    ) -> tuple[str, int]:
         """Let the model reason and answer over passages, as many as fit.
 
         Args:
             question: The question.
-            found: The passages.
+            passages: The passages.
             tools: The engine's tools.
 
         Returns:
             The whole reply, and how many of the passages it was shown.
         """
         model = tools.model()
-        limit = self.config.reply_tokens
-        texts = found.texts()
-        count = fitting(texts, self._request(question, [], tools), limit, model)
-        with model.session() as s:
-            feed(s, self._request(question, texts[:count], tools))
-            reply = s.write(limit).text
-        return reply.strip(), count
+        max_tokens = self.config.reply_tokens
+        texts = passages.texts()
+        shown_count = how_many_fit_request(
+            texts, self._request(question, [], tools), max_tokens, model
+        )
+        with model.session() as session:
+            feed(session, self._request(question, texts[:shown_count], tools))
+            reply = session.write(max_tokens).text
+        return reply.strip(), shown_count
 
     def _request(self, question: Question, texts: Sequence[str], tools: Tools) -> Pieces:
         """The prompt that shows some passages and asks for reasoning that ends with an answer."""
         return GENERATE.with_replacements(self.config).fill(
             instruction=tools.task.instruction,
-            text=separated(texts),
+            text=with_separators(texts),
             question=question_text(question),
         )

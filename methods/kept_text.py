@@ -1,6 +1,7 @@
 """What is kept of a text that is too long: its first, its last, or its first and its last
 tokens."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -40,24 +41,26 @@ def kept_spans(
     if len(offsets) <= max_tokens:
         return [(0, len(text))], len(offsets)
     n_ends = len(_ENDS_KEPT[side])
-    share = max_tokens // n_ends
-    while share > 0:
-        ends = {"left": (0, offsets[share - 1][1]), "right": (offsets[-share][0], len(text))}
-        spans = [ends[name] for name in _ENDS_KEPT[side]]
-        over = sum(model.count(text[start:end]) for start, end in spans) - max_tokens
-        if over <= 0:
+    tokens_per_end = max_tokens // n_ends
+    while tokens_per_end > 0:
+        left_end = (0, offsets[tokens_per_end - 1][1])
+        right_end = (offsets[-tokens_per_end][0], len(text))
+        span_at = {"left": left_end, "right": right_end}
+        spans = [span_at[name] for name in _ENDS_KEPT[side]]
+        excess_tokens = sum(model.count(text[start:end]) for start, end in spans) - max_tokens
+        if excess_tokens <= 0:
             return spans, len(offsets)
-        share -= -(-over // n_ends)
+        tokens_per_end -= math.ceil(excess_tokens / n_ends)
     return [], len(offsets)
 
 
 def join_spans(spans: Sequence[Span]) -> list[Span]:
     """Spans in order, those that touch joined to one: [(0, 3), (3, 5), (6, 8)] -> [(0, 5),
     (6, 8)]."""
-    whole: list[Span] = []
+    joined: list[Span] = []
     for start, end in spans:
-        if whole and whole[-1][1] == start:
-            whole[-1] = (whole[-1][0], end)
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
         else:
-            whole.append((start, end))
-    return whole
+            joined.append((start, end))
+    return joined

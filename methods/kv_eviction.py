@@ -28,7 +28,7 @@ from harness.types import Question, Step
 from methods.long_context import FullContext
 from methods.reading import Reading, options
 
-BEFORE = Prompt(
+QUESTION_FIRST = Prompt(
     "answer, question first",
     "Read the text below to answer a question about it. {instruction}\n\nQuestion: "
     "{question}{options}\n\n"
@@ -39,7 +39,7 @@ PACKAGE = "kvpress"
 PressName = Literal[
     "snapkv", "streamingllm", "observed", "pyramidkv", "expected-attention", "kvzip"
 ]
-_OBSERVING = ("snapkv", "pyramidkv")
+_PRESSES_WITH_OBSERVED_TOKENS = ("snapkv", "pyramidkv")
 
 
 class BoundedCacheConfig(FullContext.Config):
@@ -71,8 +71,8 @@ class BoundedCacheConfig(FullContext.Config):
     def _check_settings(self) -> BoundedCacheConfig:
         """Raise ValueError for settings that change nothing with the chosen press, or that it
         cannot use."""
-        observing = self.observed is not None or self.width is not None
-        if observing and self.press not in _OBSERVING:
+        sets_observed_tokens = self.observed is not None or self.width is not None
+        if sets_observed_tokens and self.press not in _PRESSES_WITH_OBSERVED_TOKENS:
             raise ValueError(
                 f"observed and width change nothing with press={self.press}; leave them out"
             )
@@ -80,7 +80,7 @@ class BoundedCacheConfig(FullContext.Config):
             raise ValueError(
                 "width is a number of neighbours around a token and itself: set an odd one"
             )
-        if self.press in _OBSERVING and self.observed_tokens >= self.budget:
+        if self.press in _PRESSES_WITH_OBSERVED_TOKENS and self.observed_tokens >= self.budget:
             raise ValueError(
                 f"the {self.observed_tokens} observed tokens always stay: raise method.budget "
                 "above them"
@@ -97,17 +97,17 @@ class BoundedCacheConfig(FullContext.Config):
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RankingSizes:
     """What a press multiplies once more to rank tokens.
 
     Attributes:
-        tokens: How many tokens were read.
-        observed: How many of the last tokens rank the others.
+        tokens_read: How many tokens were read.
+        observed_tokens: How many of the last tokens rank the others.
         head_size: How many numbers a head's query has.
     """
 
-    tokens: int
-    observed: int
+    tokens_read: int
+    observed_tokens: int
     head_size: int
 
 
@@ -116,54 +116,56 @@ class Press:
     """How a press of kvpress is made, and what its ranking costs.
 
     Attributes:
-        kind: Its class in kvpress.
-        pairs: Products of a query and a key, of each head, beyond those of the pass itself.
+        class_name: Its class in kvpress.
+        count_extra_pairs: Products of a query and a key, of each head, beyond those of the pass
+            itself.
         needs_weights: Whether the pass must give attention weights (the kernel "eager").
-        masks: Whether it masks keys instead of cutting them, which the kernel "eager" cannot.
+        masks_keys: Whether it masks keys instead of cutting them, which the kernel "eager" cannot.
     """
 
-    kind: str
-    pairs: Callable[[Ranking], int]
+    class_name: str
+    count_extra_pairs: Callable[[RankingSizes], int]
     needs_weights: bool = False
-    masks: bool = False
+    masks_keys: bool = False
 
 
-def _no_pairs(_: Ranking) -> int:
+def _no_extra_pairs(_: RankingSizes) -> int:
     """0: a press that ranks tokens without any further product."""
     return 0
 
 
-def _observed_pairs(ranking: Ranking) -> int:
-    """The products of the last `observed` queries with all keys."""
-    return ranking.observed * ranking.tokens
+def _pairs_of_observed_queries(sizes: RankingSizes) -> int:
+    """The products of the last `observed_tokens` queries with all keys."""
+    return sizes.observed_tokens * sizes.tokens_read
 
 
-def _expected_pairs(ranking: Ranking) -> int:
+def _pairs_of_mean_query(sizes: RankingSizes) -> int:
     """The products of the mean query with all keys, of the queries with each other for their
     covariance C, and of k C k for every key k."""
-    covariance = ranking.head_size * ranking.tokens
-    quadratic_form = (ranking.head_size + 1) * ranking.tokens
-    return ranking.tokens + covariance + quadratic_form
+    covariance = sizes.head_size * sizes.tokens_read
+    quadratic_form = (sizes.head_size + 1) * sizes.tokens_read
+    return sizes.tokens_read + covariance + quadratic_form
 
 
-def _repeated_pairs(ranking: Ranking) -> int:
+def _pairs_of_repetition(sizes: RankingSizes) -> int:
     """The products of KVzip's repetition, in which every token is read again: each query with the
-    keys of its own pass of at most _REPEATED tokens, and of as many original tokens."""
-    return 2 * ranking.tokens * min(ranking.tokens, _REPEATED)
+    keys of its own pass of at most _TOKENS_REPEATED_TOGETHER tokens, and of as many original
+    tokens."""
+    return 2 * sizes.tokens_read * min(sizes.tokens_read, _TOKENS_REPEATED_TOGETHER)
 
 
-_REPEATED = 2048  # tokens that KVzip repeats in one pass
+_TOKENS_REPEATED_TOGETHER = 2048  # tokens that KVzip repeats in one pass
 PRESSES: dict[PressName, Press] = {
-    "snapkv": Press("SnapKVPress", _observed_pairs),
-    "streamingllm": Press("StreamingLLMPress", _no_pairs),
-    "observed": Press("ObservedAttentionPress", _no_pairs, needs_weights=True),
-    "pyramidkv": Press("PyramidKVPress", _observed_pairs),
-    "expected-attention": Press("ExpectedAttentionPress", _expected_pairs),
-    "kvzip": Press("KVzipPress", _repeated_pairs, masks=True),
+    "snapkv": Press("SnapKVPress", _pairs_of_observed_queries),
+    "streamingllm": Press("StreamingLLMPress", _no_extra_pairs),
+    "observed": Press("ObservedAttentionPress", _no_extra_pairs, needs_weights=True),
+    "pyramidkv": Press("PyramidKVPress", _pairs_of_observed_queries),
+    "expected-attention": Press("ExpectedAttentionPress", _pairs_of_mean_query),
+    "kvzip": Press("KVzipPress", _pairs_of_repetition, masks_keys=True),
 }
 
 
-def load_package() -> Any:
+def import_kvpress() -> Any:
     """Import the package kvpress, and silence its warning that KVzip reads the text twice.
 
     Raises:
@@ -189,7 +191,7 @@ class BoundedCache(FullContext):
     summary = "the whole document in the window, with a cache of fixed size"
     traits = Traits(draws=False)
     needs: ClassVar[Needs] = {"reader": frozenset({"plain_model"})}
-    own_prompts = (BEFORE,)
+    own_prompts = (QUESTION_FIRST,)
 
     def problems(self) -> list[str]:
         """No sentence, as no setting is wrong by itself; checks that kvpress is installed.
@@ -197,7 +199,7 @@ class BoundedCache(FullContext):
         Raises:
             Missing: It is not.
         """
-        load_package()
+        import_kvpress()
         return []
 
     def model_problems(self, role: str, window: int, sizes: Mapping[str, object]) -> list[str]:
@@ -237,10 +239,11 @@ class BoundedCache(FullContext):
         model = tools.model()
         task = tools.task
         pieces = self._pieces(question, texts, reading, task.instruction)
-        bare = prompt_tokens(reading.pieces(question, [""]), model)
-        if bare > self.config.budget:
+        tokens_without_text = prompt_tokens(reading.pieces(question, [""]), model)
+        if tokens_without_text > self.config.budget:
             raise QuestionError(
-                f"the question with its prompt takes {bare} tokens, more than the cache's budget "
+                f"the question with its prompt takes {tokens_without_text} tokens, more than the "
+                "cache's budget "
                 f"of {self.config.budget}; raise method.budget"
             )
         with model.session(chat=task.chat) as session:
@@ -255,11 +258,11 @@ class BoundedCache(FullContext):
             reader = CutReader(self.config, cut_at)
             written = session.write_plain(reader, task.max_answer_tokens)
         scores = {
-            "read": float(reader.read),
-            "kept": float(reader.kept),
+            "read": float(reader.tokens_read),
+            "kept": float(reader.tokens_kept),
             "megabytes": reader.bytes_kept / 1e6,
         }
-        step = Step("cut", scores=scores, tokens=reader.kept, flops=tools.meter.flops())
+        step = Step("cut", scores=scores, tokens=reader.tokens_kept, flops=tools.meter.flops())
         return task.answer_in(written.text), (step,)
 
     def _pieces(
@@ -267,19 +270,19 @@ class BoundedCache(FullContext):
     ) -> Pieces:
         """The prompt in pieces, filled with the texts and the question.
 
-        Where the question stands before the text (asked "before"), it is BEFORE, else the shared
-        reading prompt, whose last piece is all that follows the text. Where the question says how
-        its reply begins, the last piece ends so.
+        Where the question stands before the text (asked "before"), it is QUESTION_FIRST, else the
+        shared reading prompt, whose last piece is all that follows the text. Where the question
+        says how its reply begins, the last piece ends so.
 
         Args:
             question: The question.
             texts: The texts; [] asks without a text.
             reading: Fills the shared prompt.
-            instruction: The instruction on how to answer, for BEFORE.
+            instruction: The instruction on how to answer, for QUESTION_FIRST.
         """
         pieces = reading.pieces(question, texts)
         if self.config.asked == "before":
-            prompt = BEFORE.with_replacements(self.config)
+            prompt = QUESTION_FIRST.with_replacements(self.config)
             pieces = prompt.fill(
                 text=list(texts),
                 instruction=instruction,
@@ -296,8 +299,8 @@ class CutReader:
     """Reads a context on the plain model, cuts its cache by a press and writes the reply.
 
     Attributes:
-        read: Tokens before the cut.
-        kept: Tokens left of them, the mean of all layers and key/value heads.
+        tokens_read: Tokens before the cut.
+        tokens_kept: Tokens left of them, the mean of all layers and key/value heads.
         bytes_kept: Bytes of the keys and values of these.
     """
 
@@ -308,8 +311,8 @@ class CutReader:
             config: The method's settings.
             cut_at: Tokens of the context before the cut; None for all.
         """
-        self.read = 0
-        self.kept = 0
+        self.tokens_read = 0
+        self.tokens_kept = 0
         self.bytes_kept = 0
         self._config = config
         self._press = PRESSES[config.press]
@@ -318,7 +321,7 @@ class CutReader:
     def __call__(self, generation: PlainGeneration) -> None:
         """Read the context, cut its cache, and write the reply token by token.
 
-        Also sets `read`, `kept` and `bytes_kept`.
+        Also sets `tokens_read`, `tokens_kept` and `bytes_kept`.
 
         Args:
             generation: The plain model and the context's tokens; it counts what they cost.
@@ -329,27 +332,28 @@ class CutReader:
         _check_model(generation.net, self._press)
         cache = DynamicCache()
         ids = generation.ids
-        self.read = len(ids)
+        self.tokens_read = len(ids)
         if self._cut_at is not None:
-            self.read = self._cut_at
+            self.tokens_read = self._cut_at
         try:
             with torch.inference_mode():
                 self._read_and_write(generation, cache)
         finally:
-            _forget_masks(generation.net)
+            _remove_key_masks(generation.net)
 
     def _read_and_write(self, generation: PlainGeneration, cache: Any) -> None:
-        """Read the first `read` tokens and cut their cache, read the rest, and write the reply.
+        """Read the first `tokens_read` tokens and cut their cache, read the rest, and write the
+        reply.
 
         Args:
             generation: The plain model and the context's tokens.
             cache: An empty cache of transformers.
         """
         ids = generation.ids
-        row = self._read_and_cut(generation, cache, ids[: self.read])
-        if self.read < len(ids):
-            row = generation.read(ids[self.read :], cache, self.read)
-        generation.write(row, cache, len(ids))
+        logits = self._read_and_cut(generation, cache, ids[: self.tokens_read])
+        if self.tokens_read < len(ids):
+            logits = generation.read(ids[self.tokens_read :], cache, self.tokens_read)
+        generation.write(logits, cache, len(ids))
 
     def _read_and_cut(self, generation: PlainGeneration, cache: Any, ids: Sequence[int]) -> Any:
         """Read tokens under the press; a text that fits the budget is read without one.
@@ -366,22 +370,22 @@ class CutReader:
             The logits of the last token [vocab].
         """
         if len(ids) <= self._config.budget:
-            row = generation.read(ids, cache, 0)
-            self._note_what_is_kept(generation, cache)
-            return row
+            logits = generation.read(ids, cache, 0)
+            self._set_what_is_kept(generation, cache)
+            return logits
         net = generation.net
         with contextlib.ExitStack() as stack:
             if self._press.needs_weights:
-                stack.enter_context(_attention_weights(net))
-            stack.enter_context(self._made_press(len(ids))(net))
-            row = generation.read(ids, cache, 0)
+                stack.enter_context(_with_attention_weights(net))
+            stack.enter_context(self._create_press(len(ids))(net))
+            logits = generation.read(ids, cache, 0)
         head_size = cache.layers[0].keys.shape[-1]
-        ranking = Ranking(len(ids), self._config.observed_tokens, head_size)
-        generation.rank(self._press.pairs(ranking))
-        self._note_what_is_kept(generation, cache)
-        return row
+        ranking = RankingSizes(len(ids), self._config.observed_tokens, head_size)
+        generation.rank(self._press.count_extra_pairs(ranking))
+        self._set_what_is_kept(generation, cache)
+        return logits
 
-    def _made_press(self, tokens: int) -> Any:
+    def _create_press(self, tokens: int) -> Any:
         """An object of the chosen press of kvpress, which keeps `budget` of `tokens` tokens."""
         # A press keeps int(tokens * (1 - ratio)): half a token more is exact in spite of rounding.
         settings: dict[str, float] = {"compression_ratio": 1 - (self._config.budget + 0.5) / tokens}
@@ -389,27 +393,27 @@ class CutReader:
             settings["window_size"] = self._config.observed
         if self._config.width is not None:
             settings["kernel_size"] = self._config.width
-        return getattr(load_package(), self._press.kind)(**settings)
+        return getattr(import_kvpress(), self._press.class_name)(**settings)
 
-    def _note_what_is_kept(self, generation: PlainGeneration, cache: Any) -> None:
-        """Set `kept` and `bytes_kept` from the cache, and tell `generation` how many tokens are
-        left.
+    def _set_what_is_kept(self, generation: PlainGeneration, cache: Any) -> None:
+        """Set `tokens_kept` and `bytes_kept` from the cache, and tell `generation` how many tokens
+        are left.
 
         What a press masked instead of cutting it counts as gone.
         """
-        total = 0
+        tokens_of_all_layers = 0
         bytes_of_token = 0
-        for attention, layer in zip(_attentions(generation.net), cache.layers, strict=True):
-            heads, tokens, size = layer.keys.shape[1:]
+        for attention, layer in zip(_attention_modules(generation.net), cache.layers, strict=True):
+            heads, tokens, head_size = layer.keys.shape[1:]
             masked = getattr(attention, "masked_key_indices", None)
             n_masked = 0
             if masked is not None:
                 n_masked = len(masked[0])
-            total += tokens - n_masked / heads
-            bytes_of_token += 2 * heads * size * layer.keys.element_size()
-        self.kept = round(total / len(cache.layers))
-        self.bytes_kept = self.kept * bytes_of_token
-        generation.drop(cache, self.kept)
+            tokens_of_all_layers += tokens - n_masked / heads
+            bytes_of_token += 2 * heads * head_size * layer.keys.element_size()
+        self.tokens_kept = round(tokens_of_all_layers / len(cache.layers))
+        self.bytes_kept = self.tokens_kept * bytes_of_token
+        generation.drop(cache, self.tokens_kept)
 
 
 def _check_model(net: Any, press: Press) -> None:
@@ -419,29 +423,29 @@ def _check_model(net: Any, press: Press) -> None:
         net: A model of transformers.
         press: The press that is to cut its cache.
     """
-    supported = load_package().SUPPORTED_MODELS
+    supported = import_kvpress().SUPPORTED_MODELS
     if not isinstance(net, supported):
         names = ", ".join(kind.__name__ for kind in supported)
         raise CannotRun(f"kvpress cuts no cache of a {type(net).__name__}; use a model of {names}")
-    if press.masks and net.config._attn_implementation == "eager":
+    if press.masks_keys and net.config._attn_implementation == "eager":
         raise CannotRun(
-            f"{press.kind} does not work with model.attention=eager; set model.attention=sdpa"
+            f"{press.class_name} does not work with model.attention=eager; set model.attention=sdpa"
         )
 
 
-def _attentions(net: Any) -> list[Any]:
+def _attention_modules(net: Any) -> list[Any]:
     """The attention modules of all layers of a network, in order; a press hooks into these."""
     return [layer.self_attn for layer in net.get_decoder().layers]
 
 
-def _forget_masks(net: Any) -> None:
+def _remove_key_masks(net: Any) -> None:
     """Drop the masks that KVzip leaves on the network, or the next request would see them."""
-    for attention in _attentions(net):
+    for attention in _attention_modules(net):
         attention.masked_key_indices = None
 
 
 @contextlib.contextmanager
-def _attention_weights(net: Any) -> Iterator[None]:
+def _with_attention_weights(net: Any) -> Iterator[None]:
     """Context manager: passes inside return their attention weights, which the kernel "eager"
     computes and a fused one does not."""
     before = net.config._attn_implementation

@@ -25,7 +25,7 @@ from harness.prompts import Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import overlapping_chunks, shown_spans
-from methods.extraction import ExtractingMethod, keep_each
+from methods.extraction import ExtractingMethod, make_each_and_store
 from methods.retrieval import best_first
 from methods.retry import Retry, ask_parsed, fit_lines, require_room
 from methods.self_route import REFUSAL
@@ -42,12 +42,12 @@ EXTRACT = Prompt(
     '["relation", "name", "other name", "how they are related", "keywords of the '
     'relation", 5]]',
 )
-MORE = Prompt(
+EXTRACT_REST = Prompt(
     "extract the rest",
     "Many are missing. Reply with the missing ones alone, in the same form.",
     first=False,
 )
-JOIN = Prompt(
+JOIN_DESCRIPTIONS = Prompt(
     "join descriptions",
     "Join these descriptions of {name} into one, in the third person, that has all they say and "
     "settles what they contradict each other in.\n\n"
@@ -61,17 +61,21 @@ KEYWORDS = Prompt(
     "Question: {question}\n\n"
     'Reply with JSON alone: {"high": ["keyword"], "low": ["keyword"]}',
 )
-GRAPH = Prompt(
+ENTITIES_AND_RELATIONS = Prompt(
     "entities and relations",
     "Entities (name | description | type | rank):\n{entities}\n\nRelations (name | name | "
     "description | keywords | "
     "weight | rank):\n{relations}\n\nSources:",
     first=False,
 )
-SEPARATOR = "<SEP>"  # as in the released code, between descriptions of one name
+BETWEEN_DESCRIPTIONS = "<SEP>"  # as in the released code, between descriptions of one name
 JOIN_TOKENS = 500  # likewise: descriptions of as many are joined by the model, into as many at most
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+")
-LEVELS = {"hybrid": ("high", "low"), "local": ("low",), "global": ("high",)}  # of keywords
+KEYWORD_LEVELS_OF_MODE = {
+    "hybrid": ("high", "low"),
+    "local": ("low",),
+    "global": ("high",),
+}  # of keywords
 
 
 Names = tuple[str, ...]
@@ -141,7 +145,7 @@ class Item:
         return " | ".join([*fields, str(rank)])
 
 
-class Record(NamedTuple):
+class ExtractedItem(NamedTuple):
     """What the model writes of an entity or a relation.
 
     Attributes:
@@ -157,19 +161,21 @@ class Record(NamedTuple):
     weight: float
 
 
-def _mentions_by_names(by_chunk: Sequence[Sequence[Record]]) -> dict[Names, list[_Mention]]:
+def _mentions_by_names(
+    items_of_chunks: Sequence[Sequence[ExtractedItem]],
+) -> dict[Names, list[_Mention]]:
     """Names of an entity or relation, sorted -> its mentions in the order of the chunks.
 
-        [[Record(["BO", "ADA"], "They met.", "travel", 7)]]
+        [[ExtractedItem(["BO", "ADA"], "They met.", "travel", 7)]]
             -> {("ADA", "BO"): [_Mention("They met.", "travel", 7, chunk=0)]}
 
     Args:
-        by_chunk: For each chunk what the model wrote of it.
+        items_of_chunks: For each chunk what the model wrote of it.
     """
     mentions: dict[Names, list[_Mention]] = defaultdict(list)
-    for number, records in enumerate(by_chunk):
-        for names, text, label, weight in records:
-            mentions[tuple(sorted(names))].append(_Mention(text, label, weight, number))
+    for chunk_number, items in enumerate(items_of_chunks):
+        for names, text, label, weight in items:
+            mentions[tuple(sorted(names))].append(_Mention(text, label, weight, chunk_number))
     return mentions
 
 
@@ -235,7 +241,13 @@ class LightRAG(ExtractingMethod):
         "a graph of described entities and relations, found by keywords of two levels (LightRAG)"
     )
     traits = Traits(draws=False)
-    own_prompts: ClassVar[Sequence[Prompt]] = (EXTRACT, MORE, JOIN, KEYWORDS, GRAPH)
+    own_prompts: ClassVar[Sequence[Prompt]] = (
+        EXTRACT,
+        EXTRACT_REST,
+        JOIN_DESCRIPTIONS,
+        KEYWORDS,
+        ENTITIES_AND_RELATIONS,
+    )
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index of a document.
@@ -250,21 +262,23 @@ class LightRAG(ExtractingMethod):
             document.text, config.segment_tokens, config.overlap, tools.model("builder")
         )
         chunks = [document.text[start:end].strip() for start, end in spans]
-        by_chunk = keep_each(
+        extracted_by_chunk = make_each_and_store(
             lambda number: self._extract(chunks[number], tools), len(chunks), "chunk", tools
         )
-        mentions = _mentions_by_names(by_chunk)
-        items = tools.map(lambda names: self._item(names, mentions[names], tools), list(mentions))
+        mentions = _mentions_by_names(extracted_by_chunk)
+        items = tools.map(
+            lambda names: self._join_mentions(names, mentions[names], tools), list(mentions)
+        )
         vectors = tools.encoder().encode([_text_for_vector(item) for item in items], "passage")
         # Entities that relations alone name are shown beside these, but not found.
-        every = [*items, *_unlisted_entities(items)]
+        all_items = [*items, *_unlisted_entities(items)]
         return {
             "chunks": [list(span) for span in spans],
-            "items": [item.to_row() for item in every],
+            "items": [item.to_row() for item in all_items],
             "vectors": vectors,
         }
 
-    def _extract(self, chunk: str, tools: Tools) -> list[Record]:
+    def _extract(self, chunk: str, tools: Tools) -> list[ExtractedItem]:
         """Ask the builder for the entities and relations of a chunk, in one conversation: first at
         once, then as often as `gleanings` says for those that it left out.
 
@@ -277,22 +291,22 @@ class LightRAG(ExtractingMethod):
         """
         model = tools.model("builder")
         turns = [EXTRACT.with_replacements(self.config).fill(text=[chunk])]
-        turns += [MORE.with_replacements(self.config).fill()] * self.config.gleanings
-        used = sum(prompt_tokens(turn, model) for turn in turns)
-        require_room(used + len(turns), model, None)
-        room_for_reply = (model.window - used) // len(turns)
-        records: list[Record] = []
-        with model.session() as s:
+        turns += [EXTRACT_REST.with_replacements(self.config).fill()] * self.config.gleanings
+        tokens_of_turns = sum(prompt_tokens(turn, model) for turn in turns)
+        require_room(tokens_of_turns + len(turns), model, None)
+        max_tokens_per_reply = (model.window - tokens_of_turns) // len(turns)
+        items: list[ExtractedItem] = []
+        with model.session() as session:
             for turn in turns:
-                feed(s, turn)
-                written = s.write(min(self.config.reply_tokens, room_for_reply))
-                found = records_in(written.text)
-                if found is None:
-                    s.count_reply(written)
-                records += found or []
-        return records
+                feed(session, turn)
+                written = session.write(min(self.config.reply_tokens, max_tokens_per_reply))
+                items_of_reply = items_in(written.text)
+                if items_of_reply is None:
+                    session.count_reply(written)
+                items += items_of_reply or []
+        return items
 
-    def _item(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> Item:
+    def _join_mentions(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> Item:
         """One entity or relation, put together from all its mentions.
 
         An entity gets its most frequent type, a relation all its keywords and the sum of its
@@ -304,20 +318,20 @@ class LightRAG(ExtractingMethod):
             tools: The engine's tools.
         """
         labels = [mention.label for mention in mentions]
-        label = SEPARATOR.join(sorted(set(labels)))
+        label = BETWEEN_DESCRIPTIONS.join(sorted(set(labels)))
         if len(names) == 1:
             label = Counter(labels).most_common(1)[0][0]
         return Item(
             names=names,
-            text=self._description(names, mentions, tools),
+            text=self._join_descriptions(names, mentions, tools),
             label=label,
             weight=sum(mention.weight for mention in mentions),
             chunks=list(dict.fromkeys(mention.chunk for mention in mentions)),
         )
 
-    def _description(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> str:
+    def _join_descriptions(self, names: Names, mentions: Sequence[_Mention], tools: Tools) -> str:
         """All distinct descriptions of an entity or a relation, joined by the model where they are
-        long, else by SEPARATOR.
+        long, else by BETWEEN_DESCRIPTIONS.
 
         Args:
             names: The name of the entity, or the two names of the relation.
@@ -325,25 +339,27 @@ class LightRAG(ExtractingMethod):
             tools: The engine's tools; they store what the model writes.
         """
         model = tools.model("builder")
-        distinct = sorted({mention.text for mention in mentions})
-        text = SEPARATOR.join(distinct)
+        distinct_descriptions = sorted({mention.text for mention in mentions})
+        text = BETWEEN_DESCRIPTIONS.join(distinct_descriptions)
         if model.count(text) < JOIN_TOKENS:
             return text
         name = " and ".join(names)
 
-        def ask_joined() -> str:
+        def ask_to_join() -> str:
             """Ask the model to join the descriptions, as many as fit."""
-            prompt = JOIN.with_replacements(self.config)
-            turn, _ = fit_lines(
-                lambda count: prompt.fill(name=name, texts="\n".join(distinct[:count])),
-                len(distinct),
+            prompt = JOIN_DESCRIPTIONS.with_replacements(self.config)
+            request, _ = fit_lines(
+                lambda n_descriptions: prompt.fill(
+                    name=name, texts="\n".join(distinct_descriptions[:n_descriptions])
+                ),
+                len(distinct_descriptions),
                 model.window - JOIN_TOKENS,
                 model,
             )
-            response = ask_parsed(model, turn, JOIN_TOKENS, str.strip, Retry(retries=0))
+            response = ask_parsed(model, request, JOIN_TOKENS, str.strip, Retry(retries=0))
             return response.text.strip()
 
-        joined: str = tools.keep(f"description of {name}", ask_joined)
+        joined: str = tools.keep(f"description of {name}", ask_to_join)
         return joined
 
     def answer(
@@ -360,23 +376,25 @@ class LightRAG(ExtractingMethod):
         config = self.config
         search = _Search(index, document, config, tools)
         with tools.phase("search"):
-            pieces = KEYWORDS.with_replacements(config).fill(
+            request = KEYWORDS.with_replacements(config).fill(
                 question=[reading.question_text(question)]
             )
             response = ask_parsed(
-                tools.model("searcher"), pieces, 512, keywords_in, Retry(retries=0)
+                tools.model("searcher"), request, 512, keywords_in, Retry(retries=0)
             )
-            found = search.find_all(response.found or {})
+            found = search.find_by_all_keywords(response.parsed or {})
         step = Step(
-            "keywords", tokens=response.tokens, flops=tools.meter.flops(), note=response.text
+            "keywords", tokens=response.prompt_tokens, flops=tools.meter.flops(), note=response.text
         )
         # As in the released code: by both levels the model is asked also where nothing is found.
         asks_anyway = config.mode == "hybrid"
-        if response.found is None or not (found.entities or asks_anyway):
+        if response.parsed is None or not (found.entities or asks_anyway):
             return Answer(REFUSAL, (), "nothing found", (step,))
-        return self._read(question, search, found, step)
+        return self._answer_from_found(question, search, found, step)
 
-    def _read(self, question: Question, search: _Search, found: _Found, step: Step) -> Answer:
+    def _answer_from_found(
+        self, question: Question, search: _Search, found: _FoundNumbers, step: Step
+    ) -> Answer:
         """Answer from what was found, as much of it as the window holds.
 
         Where not all fits, entities and relations get a third of the room each, and the chunks the
@@ -391,36 +409,39 @@ class LightRAG(ExtractingMethod):
         tools = search.tools
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)
-        room = reading.room_for_text(question, tools, model, request)
-        texts = [search.chunks[i] for i in found.chunks]
-        shown_texts = [search.written(found), *texts]
-        if reading.how_many_fit(shown_texts, room, model) < len(shown_texts):
-            found = _Found(
-                search.first(found.entities, search.rows, room // 3),
-                search.first(found.relations, search.rows, room // 3),
+        max_tokens = reading.room_for_text(question, tools, model, request)
+        chunk_texts = [search.chunks[chunk] for chunk in found.chunks]
+        shown_texts = [search.prompt_part(found), *chunk_texts]
+        if reading.how_many_fit(shown_texts, max_tokens, model) < len(shown_texts):
+            found = _FoundNumbers(
+                search.first_that_fit(found.entities, search.prompt_lines, max_tokens // 3),
+                search.first_that_fit(found.relations, search.prompt_lines, max_tokens // 3),
                 found.chunks,
             )
-        graph = search.written(found)
-        text, count = reading.ask_fitting(question, [graph, *texts], tools, request)
-        read = found.chunks[: max(0, count - 1)]  # the first text that is shown is the graph
-        places = shown_spans(search.document, [search.spans[i] for i in read])
+        graph_text = search.prompt_part(found)
+        text, shown_count = reading.ask_fitting(
+            question, [graph_text, *chunk_texts], tools, request
+        )
+        n_shown_chunks = max(0, shown_count - 1)  # the first text that is shown is the graph
+        shown_chunks = found.chunks[:n_shown_chunks]
+        spans = shown_spans(search.document, [search.spans[chunk] for chunk in shown_chunks])
         flops = tools.meter.flops()
         steps = [step]
-        for chunk, place in zip(read, places, strict=True):
+        for chunk, span in zip(shown_chunks, spans, strict=True):
             tokens = model.count(search.chunks[chunk])
-            steps.append(Step("read", chunk, tokens=tokens, flops=flops, shown=place))
+            steps.append(Step("read", chunk, tokens=tokens, flops=flops, shown=span))
         shown: tuple[Shown, ...] = ()
-        if count:
-            shown = (search.shown_graph(graph, found), *places)
+        if shown_count:
+            shown = (search.shown_graph(graph_text, found), *spans)
         reason = (
             f"{len(found.entities)} entities, {len(found.relations)} relations, "
-            f"{len(read)} of {len(texts)} chunks"
+            f"{len(shown_chunks)} of {len(chunk_texts)} chunks"
         )
         return Answer(text, shown, reason, tuple(steps))
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundNumbers:
     """Numbers of entities, relations and chunks, the best first."""
 
     entities: list[int]
@@ -437,8 +458,8 @@ class _Search:
         """Keep the parts of the index, and compute what every search needs.
 
         spans, chunks: places and texts of the chunks. items, vectors: entities and relations, and
-        the vectors of the first ones. texts, rows: the description of each item, and its line in a
-        prompt.
+        the vectors of the first ones. texts, prompt_lines: the description of each item, and its
+        line in a prompt.
         """
         self.document = document
         self.config = config
@@ -448,41 +469,42 @@ class _Search:
         self.items = [Item.from_row(row) for row in index["items"]]
         self.vectors = index["vectors"]
         self.texts = [item.text for item in self.items]
-        self._entities = self._numbers_of_entities()
-        self._joined = self._neighbours()
-        self._ranks = [self._rank(item) for item in self.items]
-        self.rows = [
-            item.shown_row(rank) for item, rank in zip(self.items, self._ranks, strict=True)
+        self._number_of_entity = self._numbers_of_entities()
+        self._neighbours = self._find_neighbours()
+        self._relation_counts = [self._relation_count(item) for item in self.items]
+        self.prompt_lines = [
+            item.shown_row(rank)
+            for item, rank in zip(self.items, self._relation_counts, strict=True)
         ]
 
     def _numbers_of_entities(self) -> dict[str, int]:
         """Name -> the number of the entity among all items."""
         numbers: dict[str, int] = {}
-        for i, item in enumerate(self.items):
+        for number, item in enumerate(self.items):
             if not item.is_relation:
-                numbers[item.names[0]] = i
+                numbers[item.names[0]] = number
         return numbers
 
-    def _neighbours(self) -> list[list[int]]:
+    def _find_neighbours(self) -> list[list[int]]:
         """For each item the numbers of the items that it is joined to.
 
         Of an entity these are its relations, of a relation its two entities.
         """
-        joined: list[list[int]] = [[] for _ in self.items]
-        for i, item in enumerate(self.items):
+        neighbours: list[list[int]] = [[] for _ in self.items]
+        for number, item in enumerate(self.items):
             if not item.is_relation:
                 continue
             for name in item.names:
-                entity = self._entities[name]
-                joined[i].append(entity)
-                joined[entity].append(i)
-        return joined
+                entity = self._number_of_entity[name]
+                neighbours[number].append(entity)
+                neighbours[entity].append(number)
+        return neighbours
 
-    def _rank(self, item: Item) -> int:
+    def _relation_count(self, item: Item) -> int:
         """How many relations an entity has; of a relation, the sum of its two entities'."""
-        return sum(len(self._joined[self._entities[name]]) for name in item.names)
+        return sum(len(self._neighbours[self._number_of_entity[name]]) for name in item.names)
 
-    def find_all(self, keywords: Mapping[str, Sequence[str]]) -> _Found:
+    def find_by_all_keywords(self, keywords: Mapping[str, Sequence[str]]) -> _FoundNumbers:
         """All that the keywords of a question find, each item and chunk once.
 
         The setting `mode` says which levels of keywords count.
@@ -493,45 +515,51 @@ class _Search:
         entities: list[int] = []
         relations: list[int] = []
         chunks: list[int] = []
-        for level in LEVELS[self.config.mode]:
+        for level in KEYWORD_LEVELS_OF_MODE[self.config.mode]:
             words = keywords.get(level, [])
-            found = self._find(level, words)
+            found = self._find_at_level(level, words)
             entities += found.entities
             relations += found.relations
             chunks += found.chunks
-        return _Found(_distinct(entities), _distinct(relations), _distinct(chunks))
+        return _FoundNumbers(_distinct(entities), _distinct(relations), _distinct(chunks))
 
-    def _find(self, level: str, words: Sequence[str]) -> _Found:
+    def _find_at_level(self, level: str, words: Sequence[str]) -> _FoundNumbers:
         """What the keywords of one level, "low" or "high", find."""
         if level == "low":
             return self._find_low(words)
         return self._find_high(words)
 
-    def _find_low(self, words: Sequence[str]) -> _Found:
+    def _find_low(self, words: Sequence[str]) -> _FoundNumbers:
         """Find entities by low-level keywords, with their relations and chunks.
 
         Of an entity's chunks those come first that more of its neighbours share.
         """
-        entities = self._nearest(words, relations=False)
+        entities = self._nearest_items(words, relations=False)
         relations: list[int] = []
         chunks: list[int] = []
         for entity in entities:
-            relations += self._joined[entity]
+            relations += self._neighbours[entity]
             chunks += self._shared_chunks_first(entity)
-        return _Found(entities, self._best_relations(relations), self.first(chunks, self.chunks))
+        return _FoundNumbers(
+            entities, self._best_relations(relations), self.first_that_fit(chunks, self.chunks)
+        )
 
-    def _find_high(self, words: Sequence[str]) -> _Found:
+    def _find_high(self, words: Sequence[str]) -> _FoundNumbers:
         """Find relations by high-level keywords, with their entities and chunks, as many of each as
         a list of the prompt holds."""
-        relations = self._best_relations(self._nearest(words, relations=True))
+        relations = self._best_relations(self._nearest_items(words, relations=True))
         entities: list[int] = []
         chunks: list[int] = []
         for relation in relations:
-            entities += self._joined[relation]
+            entities += self._neighbours[relation]
             chunks += self.items[relation].chunks
-        return _Found(self.first(entities, self.texts), relations, self.first(chunks, self.chunks))
+        return _FoundNumbers(
+            self.first_that_fit(entities, self.texts),
+            relations,
+            self.first_that_fit(chunks, self.chunks),
+        )
 
-    def _nearest(self, words: Sequence[str], relations: bool) -> list[int]:
+    def _nearest_items(self, words: Sequence[str], *, relations: bool) -> list[int]:
         """The numbers of the entities, or relations, most similar to keywords, the best first.
 
         Args:
@@ -542,16 +570,17 @@ class _Search:
             `k` at most, each of a cosine of `least` or more.
         """
         candidates: list[int] = []
-        for i, item in enumerate(self.items[: len(self.vectors)]):
+        for number, item in enumerate(self.items[: len(self.vectors)]):
             if item.is_relation == relations:
-                candidates.append(i)
+                candidates.append(number)
         if not words or not candidates:
             return []
         vectors = np.asarray(self.vectors)[candidates]
-        (query,) = self.tools.encoder().encode([", ".join(words)], "query")
-        scores = vectors @ query / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(query))
-        best = best_first(scores)[: self.config.k]
-        return [candidates[i] for i in best if scores[i] >= self.config.least]
+        (keyword_vector,) = self.tools.encoder().encode([", ".join(words)], "query")
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(keyword_vector)
+        cosines = vectors @ keyword_vector / lengths
+        best = best_first(cosines)[: self.config.k]
+        return [candidates[i] for i in best if cosines[i] >= self.config.least]
 
     def _best_relations(self, relations: list[int]) -> list[int]:
         """The numbers of relations, those of a high rank first, as many as one list of the prompt
@@ -559,45 +588,46 @@ class _Search:
 
         def high_rank_first(relation: int) -> tuple[int, float]:
             """A sort key: a high rank first, of the same rank a high weight."""
-            return -self._ranks[relation], -self.items[relation].weight
+            return -self._relation_counts[relation], -self.items[relation].weight
 
-        return self.first(sorted(relations, key=high_rank_first), self.texts)
+        return self.first_that_fit(sorted(relations, key=high_rank_first), self.texts)
 
     def _shared_chunks_first(self, entity: int) -> list[int]:
         """The chunks of an entity, those first that more of its neighbouring entities have, too."""
         shared: Counter[int] = Counter()
-        for relation in self._joined[entity]:
-            for neighbour in self._joined[relation]:
+        for relation in self._neighbours[entity]:
+            for neighbour in self._neighbours[relation]:
                 if neighbour != entity:
                     shared.update(set(self.items[neighbour].chunks))
         return sorted(self.items[entity].chunks, key=lambda chunk: -shared[chunk])
 
-    def first(
-        self, numbers: Sequence[int], texts: Sequence[str], budget: int | None = None
+    def first_that_fit(
+        self, numbers: Sequence[int], texts: Sequence[str], max_tokens: int | None = None
     ) -> list[int]:
         """The first numbers, each once, whose texts fit into a budget together.
 
         Args:
             numbers: Places in `texts`, the best first.
             texts: The texts that would be shown.
-            budget: Most tokens; None for the budget of a list.
+            max_tokens: Most tokens of these texts; None for the budget of a list.
         """
-        distinct = _distinct(numbers)
-        limit = self.config.budget
-        if budget is not None:
-            limit = budget
-        shown = [texts[i] for i in distinct]
-        return distinct[: reading.how_many_fit(shown, limit, self.tools.model(), "")]
+        distinct_numbers = _distinct(numbers)
+        if max_tokens is None:
+            max_tokens = self.config.budget
+        shown = [texts[number] for number in distinct_numbers]
+        return distinct_numbers[: reading.how_many_fit(shown, max_tokens, self.tools.model(), "")]
 
-    def written(self, found: _Found) -> str:
+    def prompt_part(self, found: _FoundNumbers) -> str:
         """The part of the prompt that lists the entities and relations that were found."""
-        entities = "\n".join(self.rows[i] for i in found.entities)
-        relations = "\n".join(self.rows[i] for i in found.relations)
+        entities = "\n".join(self.prompt_lines[number] for number in found.entities)
+        relations = "\n".join(self.prompt_lines[number] for number in found.relations)
         return "".join(
-            GRAPH.with_replacements(self.config).fill(entities=entities, relations=relations)
+            ENTITIES_AND_RELATIONS.with_replacements(self.config).fill(
+                entities=entities, relations=relations
+            )
         )
 
-    def shown_graph(self, graph: str, found: _Found) -> Shown:
+    def shown_graph(self, graph: str, found: _FoundNumbers) -> Shown:
         """The list of entities and relations as an Answer says what the reader saw.
 
         Args:
@@ -616,40 +646,41 @@ def _distinct(numbers: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def records_in(reply: str) -> list[Record] | None:
+def items_in(reply: str) -> list[ExtractedItem] | None:
     """The entities and relations that a reply lists.
 
         '["entity", "Toren", "person", "A writer."]'
-            -> [Record(["TOREN"], "A writer.", "PERSON", 0.0)]
+            -> [ExtractedItem(["TOREN"], "A writer.", "PERSON", 0.0)]
 
     Returns:
         A record of each; [] for an empty list, None for a reply without any.
     """
     values = values_in(reply)
-    records: list[Record] = []
+    items: list[ExtractedItem] = []
     for value in values:
         if isinstance(value, list) and value and None not in value:
-            record = _record(value)
-            if record is not None:
-                records.append(record)
-    if not records and [] not in values:
+            item = _extracted_item(value)
+            if item is not None:
+                items.append(item)
+    if not items and [] not in values:
         return None
-    return records
+    return items
 
 
-def _record(value: list[object]) -> Record | None:
-    """The record of one list of a reply; None where it is neither an entity nor a relation.
+def _extracted_item(reply_list: list[object]) -> ExtractedItem | None:
+    """The entity or relation in one list of a reply; None where it is neither an entity nor a
+    relation.
 
     ["relation", "Ada", "Bo", "They met.", "travel", 7]
-        -> Record(["ADA", "BO"], "They met.", "travel", 7.0)
+        -> ExtractedItem(["ADA", "BO"], "They met.", "travel", 7.0)
     """
-    kind, *parts = [str(part).strip() for part in value]
+    kind, *parts = [str(part).strip() for part in reply_list]
     if kind == "entity" and len(parts) >= 3 and parts[0]:
         name, label, text = parts[:3]
-        return Record([name.upper()], text, label.upper(), 0.0)
+        return ExtractedItem([name.upper()], text, label.upper(), 0.0)
     if kind == "relation" and len(parts) >= 4 and parts[0] and parts[1]:
         first, second, text, keywords = parts[:4]
-        return Record([first.upper(), second.upper()], text, keywords, _strength(parts[-1]))
+        return ExtractedItem([first.upper(), second.upper()], text, keywords, _strength(parts[-1]))
     return None
 
 

@@ -35,7 +35,7 @@ from harness.errors import Missing
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.types import Answer, Document, Question, Step
-from methods.chunks import Span, shown_spans, stored, texts_at
+from methods.chunks import Span, shown_spans, spans_as_lists, texts_at
 from methods.hipporag import min_max
 from methods.packing import passage_chunks, sentences
 from methods.page_rank import page_rank
@@ -108,14 +108,17 @@ class NameGraph:
     @cached_property
     def sentences_of_names(self) -> dict[int, list[int]]:
         """Name -> the sentences that have it, all by their numbers."""
-        found: dict[int, list[int]] = defaultdict(list)
+        sentences_by_name: dict[int, list[int]] = defaultdict(list)
         for sentence, names in enumerate(self.names_of_sentences):
             for name in names:
-                found[name].append(sentence)
-        return found
+                sentences_by_name[name].append(sentence)
+        return sentences_by_name
 
     def activate(
-        self, seeds: Mapping[int, float], similarity: np.ndarray, config: LinearRAGConfig
+        self,
+        similarity_of_seeds: Mapping[int, float],
+        sentence_similarity: np.ndarray,
+        config: LinearRAGConfig,
     ) -> tuple[np.ndarray, dict[int, Activated]]:
         """Go from the question's names to further ones, by sentences that fit the question.
 
@@ -124,8 +127,8 @@ class NameGraph:
         it.
 
         Args:
-            seeds: Number of a name of the question -> its similarity.
-            similarity: How similar each sentence is to the question, [sentences].
+            similarity_of_seeds: Number of a name of the question -> its similarity.
+            sentence_similarity: How similar each sentence is to the question, [sentences].
             config: The method's settings.
 
         Returns:
@@ -134,45 +137,52 @@ class NameGraph:
         """
         weights = np.zeros(len(self.names))
         reached: dict[int, Activated] = {}
-        for name, weight in seeds.items():
+        for name, weight in similarity_of_seeds.items():
             weights[name] = weight
             reached[name] = Activated(weight, 1)
-        used: set[int] = set()
-        current = dict(reached)
-        for number in range(2, config.rounds + 1):
-            following: dict[int, Activated] = {}
-            for name, activated in current.items():
+        used_sentences: set[int] = set()
+        newly_reached = dict(reached)
+        for round_number in range(2, config.rounds + 1):
+            reached_in_round: dict[int, Activated] = {}
+            for name, activated in newly_reached.items():
                 if activated.weight < config.least:
                     continue
-                for sentence in self._best_sentences(name, similarity, used, config.sentences):
-                    used.add(sentence)
-                    weight = activated.weight * float(similarity[sentence])
+                for sentence in self._best_sentences(
+                    name, sentence_similarity, used_sentences, config.sentences
+                ):
+                    used_sentences.add(sentence)
+                    weight = activated.weight * float(sentence_similarity[sentence])
                     if weight < config.least:
                         continue
-                    for other in self.names_of_sentences[sentence]:
-                        weights[other] += weight
-                        following[other] = Activated(weight, number)
-            reached.update(following)
-            current = following
+                    for other_name in self.names_of_sentences[sentence]:
+                        weights[other_name] += weight
+                        reached_in_round[other_name] = Activated(weight, round_number)
+            reached.update(reached_in_round)
+            newly_reached = reached_in_round
         return weights, reached
 
     def _best_sentences(
-        self, name: int, similarity: np.ndarray, used: set[int], count: int
+        self, name: int, sentence_similarity: np.ndarray, used_sentences: set[int], n_sentences: int
     ) -> list[int]:
         """The numbers of the sentences with a name that fit the question best, the best first.
 
         Args:
             name: The number of the name.
-            similarity: How similar each sentence is to the question, [sentences].
-            used: Sentences that are left out.
-            count: How many are wanted.
+            sentence_similarity: How similar each sentence is to the question, [sentences].
+            used_sentences: Sentences that are left out.
+            n_sentences: How many are wanted.
         """
-        free = [sentence for sentence in self.sentences_of_names[name] if sentence not in used]
-        free.sort(key=lambda sentence: -similarity[sentence])
-        return free[:count]
+        unused_sentences = [
+            sentence for sentence in self.sentences_of_names[name] if sentence not in used_sentences
+        ]
+        unused_sentences.sort(key=lambda sentence: -sentence_similarity[sentence])
+        return unused_sentences[:n_sentences]
 
-    def passage_starts(
-        self, similarity: np.ndarray, reached: Mapping[int, Activated], config: LinearRAGConfig
+    def passage_start_weights(
+        self,
+        passage_similarity: np.ndarray,
+        reached: Mapping[int, Activated],
+        config: LinearRAGConfig,
     ) -> np.ndarray:
         """The weight of each passage among the starts of the walk, [passages].
 
@@ -180,40 +190,42 @@ class NameGraph:
         reached.
 
         Args:
-            similarity: How similar each passage is to the question, [passages].
+            passage_similarity: How similar each passage is to the question, [passages].
             reached: Number -> Activated for the names that the search has reached.
             config: The method's settings.
         """
-        scaled = min_max(similarity)
-        starts = np.zeros(len(self.passages))
+        scaled_similarity = min_max(passage_similarity)
+        start_weights = np.zeros(len(self.passages))
         for number, passage in enumerate(self.passages):
-            lower = passage.lower()
+            passage_in_small_letters = passage.lower()
             bonus = 0.0
             for name, activated in reached.items():
-                times = lower.count(self.names[name].lower())
-                bonus += activated.weight * math.log1p(times) / activated.round
-            weight = config.passage_ratio * scaled[number] + math.log1p(max(bonus, 0.0))
-            starts[number] = weight * config.passage_weight
-        return starts
+                mentions = passage_in_small_letters.count(self.names[name].lower())
+                bonus += activated.weight * math.log1p(mentions) / activated.round
+            weight = config.passage_ratio * scaled_similarity[number] + math.log1p(max(bonus, 0.0))
+            start_weights[number] = weight * config.passage_weight
+        return start_weights
 
-    def walk(self, names: np.ndarray, passages: np.ndarray, damping: float) -> np.ndarray:
+    def rank_by_walk(
+        self, name_weights: np.ndarray, passage_weights: np.ndarray, damping: float
+    ) -> np.ndarray:
         """Rank the passages by personalised PageRank over names and passages.
 
         Args:
-            names: The weight of each name among the starts, [names].
-            passages: The weight of each passage among the starts, [passages].
+            name_weights: The weight of each name among the starts, [names].
+            passage_weights: The weight of each passage among the starts, [passages].
             damping: How likely the walk goes on.
 
         Returns:
             The rank of each passage, [passages].
         """
-        starts = np.concatenate([names, passages]).clip(min=0)
+        start_weights = np.concatenate([name_weights, passage_weights]).clip(min=0)
         n_nodes = len(self.names) + len(self.passages)
-        start_of_node = dict(enumerate(starts.tolist()))
-        ranks = page_rank(n_nodes, self._weights(), start_of_node, damping)
+        start_weight_of_node = dict(enumerate(start_weights.tolist()))
+        ranks = page_rank(n_nodes, self._edge_weights(), start_weight_of_node, damping)
         return ranks[len(self.names) :]  # those of the passages
 
-    def _weights(self) -> dict[tuple[int, int], float]:
+    def _edge_weights(self) -> dict[tuple[int, int], float]:
         """(node, node) -> weight of the edge between them, for the walk.
 
         Names are the first nodes, then come the passages. A passage is joined to each of its names
@@ -222,19 +234,19 @@ class NameGraph:
         weights: dict[tuple[int, int], float] = {}
         for passage, names in enumerate(self.names_of_passages):
             node = len(self.names) + passage
-            times: dict[int, int] = {}
+            mentions_of_name: dict[int, int] = {}
             for name in names:
-                times[name] = self.passages[passage].count(self.names[name])
+                mentions_of_name[name] = self.passages[passage].count(self.names[name])
             # A name that a line break divides is not found again.
-            total = max(1, sum(times.values()))
-            for name, count in times.items():
-                weights[node, name] = count / total
+            all_mentions = max(1, sum(mentions_of_name.values()))
+            for name, mentions in mentions_of_name.items():
+                weights[node, name] = mentions / all_mentions
             if passage:
                 weights[node - 1, node] = 1.0
         return weights
 
 
-def _has_name(sentence: str, name: str) -> bool:
+def _has_name_as_words(sentence: str, name: str) -> bool:
     """Whether a sentence has a name as whole words: "Ann left." has "Ann", "Anna left." has not."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentence) is not None
 
@@ -249,14 +261,14 @@ class _FoundNames:
     """The names that were found in a document, passage by passage.
 
     Attributes:
-        numbers: Name -> its number, in order of finding.
-        of_sentences: Sentence -> the numbers of its names; only sentences that have some.
-        of_passages: The numbers of the names of each passage.
+        number_of_name: Name -> its number, in order of finding.
+        names_of_sentence: Sentence -> the numbers of its names; only sentences that have some.
+        names_of_passages: The numbers of the names of each passage.
     """
 
-    numbers: dict[str, int] = field(default_factory=dict)
-    of_sentences: dict[str, list[int]] = field(default_factory=dict)
-    of_passages: list[list[int]] = field(default_factory=list)
+    number_of_name: dict[str, int] = field(default_factory=dict)
+    names_of_sentence: dict[str, list[int]] = field(default_factory=dict)
+    names_of_passages: list[list[int]] = field(default_factory=list)
 
     def add_passage(self, text: str, names: Sequence[str]) -> None:
         """Add a passage: number its new names, and note which of its sentences have which names.
@@ -266,19 +278,23 @@ class _FoundNames:
             names: The names that were found in it.
         """
         for name in names:
-            self.numbers.setdefault(name, len(self.numbers))
-        self.of_passages.append([self.numbers[name] for name in names])
+            self.number_of_name.setdefault(name, len(self.number_of_name))
+        self.names_of_passages.append([self.number_of_name[name] for name in names])
         for sentence in texts_at(text, sentences(text)):
-            found = [self.numbers[name] for name in names if _has_name(sentence, name)]
-            if found:
-                self.of_sentences[sentence.strip()] = found
+            names_in_sentence = [
+                self.number_of_name[name] for name in names if _has_name_as_words(sentence, name)
+            ]
+            if names_in_sentence:
+                self.names_of_sentence[sentence.strip()] = names_in_sentence
 
 
-def _cosine(vectors: object, query: np.ndarray) -> np.ndarray:
+def _cosines(vectors: object, query: np.ndarray) -> np.ndarray:
     """The cosine of each row of `vectors` [rows, width] with `query` [width]; returns [rows]."""
     rows = np.asarray(vectors, dtype=float).reshape(-1, len(query))
-    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
-    divisors = np.where(lengths == 0, 1, lengths)  # a vector of zeros has the cosine 0
+    products_of_lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
+    divisors = np.where(
+        products_of_lengths == 0, 1, products_of_lengths
+    )  # a vector of zeros has the cosine 0
     return np.asarray(rows @ query / divisors)
 
 
@@ -321,21 +337,21 @@ class LinearRAG(ReadingMethod):
         """
         spans = passage_chunks(document, self.config.chunk_tokens, tools.model())
         texts = _passage_texts(document, spans)
-        found = _FoundNames()
+        found_names = _FoundNames()
         for text in texts:
-            found.add_passage(text, self._names(text))
+            found_names.add_passage(text, self._find_names(text))
         encoder = tools.encoder()
         return {
-            "passages": stored(spans),
-            "names": list(found.numbers),
-            "of_sentences": list(found.of_sentences.values()),
-            "of_passages": found.of_passages,
+            "passages": spans_as_lists(spans),
+            "names": list(found_names.number_of_name),
+            "of_sentences": list(found_names.names_of_sentence.values()),
+            "of_passages": found_names.names_of_passages,
             "passage_vectors": encoder.encode(texts, "passage"),
-            "sentence_vectors": encoder.encode(list(found.of_sentences), "passage"),
-            "name_vectors": encoder.encode(list(found.numbers), "passage"),
+            "sentence_vectors": encoder.encode(list(found_names.names_of_sentence), "passage"),
+            "name_vectors": encoder.encode(list(found_names.number_of_name), "passage"),
         }
 
-    def _names(self, text: str) -> list[str]:
+    def _find_names(self, text: str) -> list[str]:
         """The names that the chosen recogniser finds in a text."""
         return load_recogniser(self.config.recogniser).names(text)
 
@@ -362,18 +378,20 @@ class LinearRAG(ReadingMethod):
         graph = NameGraph(texts, index["names"], index["of_sentences"], index["of_passages"])
         with tools.phase("search"):
             scores, score_name, step = self._rank(question, index, graph, tools)
-        best = best_first(scores)[: config.k]
+        best_passages = best_first(scores)[: config.k]
         flops = tools.meter.flops()
         request = Reading(tools.task, config.window, config)
-        text, count = ask_fitting(question, [texts[i] for i in best], tools, request)
-        read = best[:count]
-        shown = shown_spans(document, [spans[i] for i in read])
+        text, shown_count = ask_fitting(
+            question, [texts[passage] for passage in best_passages], tools, request
+        )
+        shown_passages = best_passages[:shown_count]
+        shown = shown_spans(document, [spans[passage] for passage in shown_passages])
         steps = [step]
-        for passage, place in zip(read, shown, strict=True):
+        for passage, span in zip(shown_passages, shown, strict=True):
             tokens = tools.model().count(texts[passage])
             score = {score_name: float(scores[passage])}
             steps.append(
-                Step("read", passage, scores=score, tokens=tokens, flops=flops, shown=place)
+                Step("read", passage, scores=score, tokens=tokens, flops=flops, shown=span)
             )
         return Answer(text, shown, step.note, tuple(steps))
 
@@ -394,25 +412,29 @@ class LinearRAG(ReadingMethod):
             step of the trace with the names that were reached.
         """
         config = self.config
-        names = self._names(question.text)
-        encoded = [question.text] + [name.lower() for name in names]
-        (query, *name_vectors) = tools.encoder().encode(encoded, "query")
-        similarity = _cosine(index["passage_vectors"], query)
+        names = self._find_names(question.text)
+        texts_to_encode = [question.text] + [name.lower() for name in names]
+        (question_vector, *name_vectors) = tools.encoder().encode(texts_to_encode, "query")
+        passage_similarity = _cosines(index["passage_vectors"], question_vector)
         if not names or not graph.names:
             note = "no name: ranked by similarity"
-            return similarity, "similarity", Step("names", flops=tools.meter.flops(), note=note)
-        seeds: dict[int, float] = {}
-        for vector in name_vectors:
-            nearest = _cosine(index["name_vectors"], vector)
-            best = int(nearest.argmax())
-            seeds[best] = float(nearest[best])
-        fit = _cosine(index["sentence_vectors"], query)
-        weights, reached = graph.activate(seeds, fit, config)
-        starts = graph.passage_starts(similarity, reached, config)
-        scores = graph.walk(weights, starts, config.damping)
-        note = f"{len(seeds)} names of the question, {len(reached)} reached"
-        listed: dict[str, float] = {}
+            return (
+                passage_similarity,
+                "similarity",
+                Step("names", flops=tools.meter.flops(), note=note),
+            )
+        similarity_of_seeds: dict[int, float] = {}
+        for name_vector in name_vectors:
+            similarity_of_names = _cosines(index["name_vectors"], name_vector)
+            nearest_name = int(similarity_of_names.argmax())
+            similarity_of_seeds[nearest_name] = float(similarity_of_names[nearest_name])
+        sentence_similarity = _cosines(index["sentence_vectors"], question_vector)
+        weights, reached = graph.activate(similarity_of_seeds, sentence_similarity, config)
+        passage_weights = graph.passage_start_weights(passage_similarity, reached, config)
+        scores = graph.rank_by_walk(weights, passage_weights, config.damping)
+        note = f"{len(similarity_of_seeds)} names of the question, {len(reached)} reached"
+        weight_by_name: dict[str, float] = {}
         for name in reached:
-            listed[graph.names[name]] = float(weights[name])
-        step = Step("names", scores=listed, flops=tools.meter.flops(), note=note)
+            weight_by_name[graph.names[name]] = float(weights[name])
+        step = Step("names", scores=weight_by_name, flops=tools.meter.flops(), note=note)
         return scores, "pagerank", step

@@ -52,7 +52,7 @@ class FullContext(ReadingMethod):
         max_tokens = room_for_text(question, tools, model, request)
         if self.config.max_tokens is not None:
             max_tokens = min(max_tokens, self.config.max_tokens)
-        spans, tokens = self._fitting_spans(text, max_tokens, model)
+        spans, tokens_of_text = self._fitting_spans(text, max_tokens, model)
         texts: list[str] = []
         if spans:
             texts.append(_join_spans(text, spans))
@@ -62,7 +62,7 @@ class FullContext(ReadingMethod):
             return Answer(reply, shown, "whole", steps)
         truncated = {
             "side": _CUT_SIDE[self.config.keep],
-            "tokens_before": tokens,
+            "tokens_before": tokens_of_text,
             "tokens_after": sum(model.count(text[start:end]) for start, end in spans),
         }
         return Answer(reply, shown, "truncated", steps, truncated=truncated)
@@ -80,16 +80,16 @@ class FullContext(ReadingMethod):
         Returns:
             The spans of these parts, and the tokens of the whole text.
         """
-        spans, tokens = kept_spans(text, max_tokens, model, self.config.keep)
-        limit = max_tokens
+        spans, tokens_of_text = kept_spans(text, max_tokens, model, self.config.keep)
+        tokens_to_keep = max_tokens
         while len(spans) > 1:
             # Joining the parts may add tokens where they meet.
-            over = model.count(_join_spans(text, spans)) - max_tokens
-            if over <= 0:
+            excess_tokens = model.count(_join_spans(text, spans)) - max_tokens
+            if excess_tokens <= 0:
                 break
-            limit -= over
-            spans, _ = kept_spans(text, limit, model, self.config.keep)
-        return spans, tokens
+            tokens_to_keep -= excess_tokens
+            spans, _ = kept_spans(text, tokens_to_keep, model, self.config.keep)
+        return spans, tokens_of_text
 
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
@@ -110,10 +110,12 @@ class FullContext(ReadingMethod):
 
 def _join_spans(text: str, spans: Sequence[Span]) -> str:
     """The parts of `text` at `spans`, joined with nothing between them, as in LongBench."""
-    return "".join(text[a:b] for a, b in spans)
+    return "".join(text[start:end] for start, end in spans)
 
 
-EXTRA = Prompt("sliding window", " Answer 'unanswerable' where the text does not say.", first=False)
+ALLOW_REFUSAL = Prompt(
+    "sliding window", " Answer 'unanswerable' where the text does not say.", first=False
+)
 
 
 class SlidingWindow(ReadingMethod):
@@ -147,7 +149,7 @@ class SlidingWindow(ReadingMethod):
 
     def templates(self) -> Sequence[Prompt]:
         """The shared reading prompts, and what is added to their instruction."""
-        return (*PROMPTS, EXTRA)
+        return (*PROMPTS, ALLOW_REFUSAL)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -159,9 +161,11 @@ class SlidingWindow(ReadingMethod):
         """
         (document,) = documents
         model = tools.model()
-        reading = Reading(self._task(tools.task), self.config.window, self.config)
-        room = room_for_text(question, tools, model, reading)
-        spans = self._equal_windows(document.text, room, model)
+        reading = Reading(
+            self._task_that_allows_refusal(tools.task), self.config.window, self.config
+        )
+        max_window_tokens = room_for_text(question, tools, model, reading)
+        spans = self._equal_windows(document.text, max_window_tokens, model)
         if not spans:
             reason = "the text is empty"
             if document.text:
@@ -184,38 +188,38 @@ class SlidingWindow(ReadingMethod):
             reason += f", {n_empty} of them with an empty reply"
         return Answer(self.REFUSAL, shown, reason, tuple(steps))
 
-    def _task(self, task: Task) -> Task:
+    def _task_that_allows_refusal(self, task: Task) -> Task:
         """The task with a sentence added to its instruction that allows "unanswerable"; a task
         whose instruction has the word already, as Qasper's, stays as it is."""
         if self.REFUSAL in task.instruction:
             return task
-        instruction = task.instruction + EXTRA.with_replacements(self.config).text
+        instruction = task.instruction + ALLOW_REFUSAL.with_replacements(self.config).text
         return task.model_copy(update={"instruction": instruction})
 
     def _is_answer(self, reply: str) -> bool:
         """Whether a reply has a letter or digit and does not refuse."""
         return self.REFUSAL not in reply.lower() and any(map(str.isalnum, reply))
 
-    def _equal_windows(self, text: str, room: int, model: MeteredModel) -> list[Span]:
+    def _equal_windows(self, text: str, max_window_tokens: int, model: MeteredModel) -> list[Span]:
         """Cut a text into `windows` windows of equal size, or into more where one would not fit.
 
         Args:
             text: The text.
-            room: Most tokens of a window, encoded on its own.
+            max_window_tokens: Most tokens of a window, encoded on its own.
             model: The model whose tokens are counted.
 
         Returns:
             The spans of the windows; [] for an empty text or no room.
         """
-        share = math.ceil(model.count(text) / self.config.windows)
-        size = min(room, share)
-        while size > 0:
-            spans = fixed_chunks(text, size, model)
+        equal_share_tokens = math.ceil(model.count(text) / self.config.windows)
+        window_tokens = min(max_window_tokens, equal_share_tokens)
+        while window_tokens > 0:
+            spans = fixed_chunks(text, window_tokens, model)
             longest = max(model.count(text[start:end]) for start, end in spans)
-            if longest <= room:
+            if longest <= max_window_tokens:
                 return spans
             # A cut inside a word makes a window longer when it is encoded on its own.
-            size -= longest - room
+            window_tokens -= longest - max_window_tokens
         return []
 
 

@@ -50,24 +50,24 @@ FINAL = Prompt(
     "Your answer:\n",
     answers=True,
 )
-NOTHING = "No previous memory"
+NO_MEMORY = "No previous memory"
 
 
-def segments(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """The spans of segments of `size` tokens, which tile the text without the white space at its
-    ends, as in the released code."""
-    first = len(text) - len(text.lstrip())
-    spans = fixed_chunks(text.strip(), size, model)
-    return [(first + start, first + end) for start, end in spans]
+def segment_spans(text: str, segment_tokens: int, model: MeteredModel) -> list[Span]:
+    """The spans of segments of `segment_tokens` tokens, which tile the text without the white space
+    at its ends, as in the released code."""
+    text_start = len(text) - len(text.lstrip())
+    spans = fixed_chunks(text.strip(), segment_tokens, model)
+    return [(text_start + start, text_start + end) for start, end in spans]
 
 
-def written(
-    pieces: Pieces, max_tokens: int, window: int | None, model: MeteredModel
+def send_request(
+    request: Pieces, max_tokens: int, window: int | None, model: MeteredModel
 ) -> tuple[str, int]:
     """Send a request in a conversation of its own.
 
     Args:
-        pieces: The request.
+        request: The request.
         max_tokens: Most tokens of the reply.
         window: Most tokens of both; None: the model's window.
         model: The model that is asked.
@@ -78,11 +78,11 @@ def written(
     Raises:
         WindowExceeded: Both do not fit the window.
     """
-    tokens = prompt_tokens(pieces, model)
-    require_room(tokens + max_tokens, model, window)
-    with model.session() as s:
-        feed(s, pieces)
-        return s.write(max_tokens).text, tokens
+    request_tokens = prompt_tokens(request, model)
+    require_room(request_tokens + max_tokens, model, window)
+    with model.session() as session:
+        feed(session, request)
+        return session.write(max_tokens).text, request_tokens
 
 
 class MemAgent(Method):
@@ -120,33 +120,37 @@ class MemAgent(Method):
         (document,) = documents
         config = self.config
         model = tools.model()
-        spans = segments(document.text, config.segment_tokens, model)
-        memory = NOTHING
+        spans = segment_spans(document.text, config.segment_tokens, model)
+        memory = NO_MEMORY
         steps: list[Step] = []
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
-                pieces = UPDATE.with_replacements(config).fill(
+                request = UPDATE.with_replacements(config).fill(
                     question=[question_text(question)],
                     memory=[memory],
                     section=[document.text[start:end]],
                 )
-                reply, tokens = written(pieces, config.memory_tokens, config.window, model)
+                reply, request_tokens = send_request(
+                    request, config.memory_tokens, config.window, model
+                )
                 memory = reply  # with its white space, as in the released code
-                shown = Shown("span", document.id, start, end)
+                segment = Shown("span", document.id, start, end)
                 flops = tools.meter.flops()
-                step = Step("memory", number, tokens=tokens, flops=flops, shown=shown, note=memory)
+                step = Step(
+                    "memory", number, tokens=request_tokens, flops=flops, shown=segment, note=memory
+                )
                 steps.append(step)
-        pieces = FINAL.with_replacements(config).fill(
+        request = FINAL.with_replacements(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],
             options=options(question),
             memory=[memory],
         )
-        most = config.answer_tokens or tools.task.max_answer_tokens
-        reply, _ = written(pieces, most, config.window, model)
+        max_tokens = config.answer_tokens or tools.task.max_answer_tokens
+        reply, _ = send_request(request, max_tokens, config.window, model)
         text = tools.task.answer_in(reply)
         sources = tuple((document.id, start, end) for start, end in spans)
-        seen: tuple[Shown, ...] = ()
+        shown_memory: tuple[Shown, ...] = ()
         if spans:
-            seen = (Shown("generated", document.id, text=memory, sources=sources),)
-        return Answer(text, seen, f"{len(spans)} segments", tuple(steps))
+            shown_memory = (Shown("generated", document.id, text=memory, sources=sources),)
+        return Answer(text, shown_memory, f"{len(spans)} segments", tuple(steps))

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from harness.models import MeteredModel
 from harness.types import Document
-from methods.chunks import Span, tiles, trimmed
+from methods.chunks import Span, spans_between_cuts, trimmed
 from methods.sentences import sentence_ends
 
 _CLAUSE = re.compile(r"[,;:](?=\s)|[\uff0c\uff1b\uff1a\u3001]")
 
 
-def clause_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
+def clause_chunks(text: str, max_tokens: int, model: MeteredModel) -> list[Span]:
     """Cut a text into spans of characters, in order, each of whole sentences where these fit.
 
     They tile the text but for parts of white space alone. Tokens are those of the whole text: a
@@ -32,39 +32,39 @@ def clause_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
 
     Args:
         text: The text.
-        size: Tokens of a span at most.
+        max_tokens: Tokens of a span at most.
         model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each span; [] for a text of white space alone.
     """
-    starts = [start for start, _ in model.offsets(text)]
-    spans = _Packing(text, starts, size).pack(0, len(text))
+    token_starts = [start for start, _ in model.offsets(text)]
+    spans = _SentencePacking(text, token_starts, max_tokens).pack(0, len(text))
     return [(start, end) for start, end in spans if text[start:end].strip()]
 
 
 class Packing(abc.ABC):
-    """Cuts a text into spans of at most `size` tokens: at places of rank 0, such as the ends of
-    sentences; what is longer between two of them, at places of rank 1, then 2 ...
+    """Cuts a text into spans of at most `max_tokens` tokens: at places of rank 0, such as the ends
+    of sentences; what is longer between two of them, at places of rank 1, then 2 ...
 
     Attributes:
         text: The text.
-        starts: The first character of each token.
-        size: Most tokens of a span.
-        lowest: The last rank; what is still too long there stays so.
+        token_starts: The first character of each token.
+        max_tokens: Most tokens of a span.
+        last_rank: The last rank; what is still too long there stays so.
     """
 
-    lowest: int
+    last_rank: int
 
-    def __init__(self, text: str, starts: list[int], size: int) -> None:
+    def __init__(self, text: str, token_starts: list[int], max_tokens: int) -> None:
         """Keep the text, the first character of each of its tokens, and the most tokens of a
         span."""
         self.text = text
-        self.starts = starts
-        self.size = size
+        self.token_starts = token_starts
+        self.max_tokens = max_tokens
 
     @abc.abstractmethod
-    def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
+    def places_to_cut(self, start: int, end: int, rank: int) -> Iterable[int]:
         """The places at which text[start:end] may be cut, in order; a cut is made before the
         character of that number.
 
@@ -75,42 +75,42 @@ class Packing(abc.ABC):
         """
 
     @abc.abstractmethod
-    def count(self, start: int, end: int) -> int:
+    def token_count(self, start: int, end: int) -> int:
         """Tokens of text[start:end]."""
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
-        """Yield spans that tile text[start:end], each as long as it can be with `size` tokens at
-        most.
+        """Yield spans that tile text[start:end], each as long as it can be with `max_tokens` tokens
+        at most.
 
         A part between two places that is too long alone is cut at places of the next rank, and
-        stays too long after the rank `lowest`.
+        stays too long after the rank `last_rank`.
 
         Args:
             start: Where the spans begin.
             end: Where they end.
             rank: The rank of the places at which they are cut.
         """
-        places = [start, *self.stops(start, end, rank), end]
+        places = [start, *self.places_to_cut(start, end, rank), end]
         open_start = start  # the span that grows is text[open_start:place]
         for place, next_place in pairwise(places):
-            if self.count(open_start, next_place) <= self.size:
+            if self.token_count(open_start, next_place) <= self.max_tokens:
                 continue
             if open_start < place:
                 yield open_start, place
                 open_start = place
-            if self.count(place, next_place) > self.size and rank < self.lowest:
+            if self.token_count(place, next_place) > self.max_tokens and rank < self.last_rank:
                 yield from self.pack(place, next_place, rank + 1)
                 open_start = next_place
         if open_start < end:
             yield open_start, end
 
 
-class _Packing(Packing):
+class _SentencePacking(Packing):
     """Cut at the ends of sentences, then of clauses, then where tokens begin."""
 
-    lowest = 2
+    last_rank = 2
 
-    def stops(self, start: int, end: int, rank: int) -> Iterable[int]:
+    def places_to_cut(self, start: int, end: int, rank: int) -> Iterable[int]:
         """The ends of sentences and lines in text[start:end] for rank 0, of clauses for rank 1.
 
         Args:
@@ -124,23 +124,23 @@ class _Packing(Packing):
 
     def pack(self, start: int, end: int, rank: int = 0) -> Iterator[Span]:
         """Yield spans that tile text[start:end]: of whole sentences, else of whole clauses
-        (`Packing.pack`); a clause that is still too long is cut before every `size`-th token.
+        (`Packing.pack`); a clause that is still too long is cut before every `max_tokens`-th token.
 
         Args:
             start: Where the spans begin.
             end: Where they end.
             rank: 0: cut at sentences first; 1: at clauses; 2: at tokens.
         """
-        if rank < self.lowest:
+        if rank < self.last_rank:
             return super().pack(start, end, rank)
-        first = bisect_left(self.starts, start)
-        last = bisect_left(self.starts, end)
-        cuts = self.starts[first + self.size : last : self.size]
-        return iter(tiles(start, cuts, end))
+        first_token = bisect_left(self.token_starts, start)
+        end_token = bisect_left(self.token_starts, end)
+        cuts = self.token_starts[first_token + self.max_tokens : end_token : self.max_tokens]
+        return iter(spans_between_cuts(start, cuts, end))
 
-    def count(self, start: int, end: int) -> int:
+    def token_count(self, start: int, end: int) -> int:
         """How many tokens begin in text[start:end]."""
-        return bisect_left(self.starts, end) - bisect_left(self.starts, start)
+        return bisect_left(self.token_starts, end) - bisect_left(self.token_starts, start)
 
 
 def sentences(text: str) -> list[Span]:
@@ -154,12 +154,14 @@ def sentences(text: str) -> list[Span]:
     return [(start, end) for start, end in spans if start < end]
 
 
-def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel) -> list[Span]:
+def sentence_chunks(
+    text: str, sentences_per_chunk: int, max_tokens: int, model: MeteredModel
+) -> list[Span]:
     """Cut a text into chunks of so many sentences; the last chunk may have fewer.
 
     Args:
         text: The text.
-        count: Sentences of a chunk.
+        sentences_per_chunk: Sentences of a chunk.
         max_tokens: A sentence of more tokens is cut hard, and counts as several.
         model: The model whose tokens are counted.
 
@@ -168,42 +170,43 @@ def sentence_chunks(text: str, count: int, max_tokens: int, model: MeteredModel)
     """
     parts = _sentence_parts(text, max_tokens, model)
     chunks: list[Span] = []
-    for first in range(0, len(parts), count):
-        group = parts[first : first + count]
+    for first_part in range(0, len(parts), sentences_per_chunk):
+        group = parts[first_part : first_part + sentences_per_chunk]
         chunks.append((group[0].start, group[-1].end))
     return chunks
 
 
-def packed_chunks(text: str, size: int, model: MeteredModel) -> list[Span]:
-    """Pack whole sentences into chunks of at most `size` tokens; a longer sentence is cut hard.
+def packed_chunks(text: str, max_tokens: int, model: MeteredModel) -> list[Span]:
+    """Pack whole sentences into chunks of at most `max_tokens` tokens; a longer sentence is cut
+    hard.
 
     Tokens are those of the whole text: a chunk encoded on its own may have one or two more.
 
     Args:
         text: The text.
-        size: Tokens of a chunk at most.
+        max_tokens: Tokens of a chunk at most.
         model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each chunk.
     """
-    groups: list[list[_Part]] = []
-    for part in _sentence_parts(text, size, model):
-        if groups and part.last - groups[-1][0].first <= size:
+    groups: list[list[_SentencePart]] = []
+    for part in _sentence_parts(text, max_tokens, model):
+        if groups and part.end_token - groups[-1][0].first_token <= max_tokens:
             groups[-1].append(part)
         else:
             groups.append([part])
     return [(group[0].start, group[-1].end) for group in groups]
 
 
-def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[Span]:
+def passage_chunks(document: Document, max_tokens: int, model: MeteredModel) -> list[Span]:
     """The spans (start, end) of a document's paragraphs, each with its title.
 
     A document that is not divided into paragraphs is one.
 
     Args:
         document: The document.
-        size: Tokens of a paragraph at most; a longer one is cut as `clause_chunks` cuts it.
+        max_tokens: Tokens of a paragraph at most; a longer one is cut as `clause_chunks` cuts it.
         model: The model whose tokens are counted.
     """
     text = document.text
@@ -212,22 +215,22 @@ def passage_chunks(document: Document, size: int, model: MeteredModel) -> list[S
     if not paragraphs:
         paragraphs = [(0, len(text))]
     for start, end in paragraphs:
-        parts = clause_chunks(text[start:end], size, model)
-        chunks += [(start + a, start + b) for a, b in parts]
+        part_spans = clause_chunks(text[start:end], max_tokens, model)
+        chunks += [(start + part_start, start + part_end) for part_start, part_end in part_spans]
     return chunks
 
 
-class _Part(NamedTuple):
-    """A sentence, or a piece of a long one: text[start:end], tokens [first, last) of the whole
-    text."""
+class _SentencePart(NamedTuple):
+    """A sentence, or a piece of a long one: text[start:end], tokens [first_token, end_token) of the
+    whole text."""
 
     start: int
     end: int
-    first: int
-    last: int
+    first_token: int
+    end_token: int
 
 
-def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Part]:
+def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_SentencePart]:
     """The sentences of a text in order, with their tokens.
 
     Args:
@@ -235,30 +238,32 @@ def _sentence_parts(text: str, max_tokens: int, model: MeteredModel) -> list[_Pa
         max_tokens: A sentence of more tokens is cut hard into several.
         model: The model whose tokens are counted.
     """
-    starts = [start for start, _ in model.offsets(text)]
-    parts: list[_Part] = []
+    token_starts = [start for start, _ in model.offsets(text)]
+    parts: list[_SentencePart] = []
     for sentence_start, sentence_end in sentences(text):
-        first, last = _touched_tokens(starts, sentence_start, sentence_end)
-        cuts = starts[first + max_tokens : last : max_tokens]
-        for a, b in pairwise([sentence_start, *cuts, sentence_end]):
-            start, end = trimmed(text, a, b)
+        first_token, end_token = _touched_tokens(token_starts, sentence_start, sentence_end)
+        cuts = token_starts[first_token + max_tokens : end_token : max_tokens]
+        for part_start, part_end in pairwise([sentence_start, *cuts, sentence_end]):
+            start, end = trimmed(text, part_start, part_end)
             # Bytes of one character in two tokens share its offset: such a cut falls away.
             if start < end:
-                parts.append(_Part(start, end, *_touched_tokens(starts, start, end)))
+                parts.append(_SentencePart(start, end, *_touched_tokens(token_starts, start, end)))
     return parts
 
 
-def _touched_tokens(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The range of tokens that overlap a range of characters, as [first, last).
+def _touched_tokens(token_starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    """The range of tokens that overlap a range of characters, as
+    [first_token, end_token).
 
     Args:
-        starts: The first character of each token; it may be the space before a word.
+        token_starts: The first character of each token; it may be the space before a word.
         start: The first character.
         end: The character after the last one.
 
     Returns:
         The number of the first token, and the number after that of the last.
     """
-    first = bisect_right(starts, start) - 1  # the last token that starts at or before `start`
-    last = bisect_left(starts, end)
-    return max(0, first), last
+    # The last token that starts at or before `start`.
+    first_token = bisect_right(token_starts, start) - 1
+    end_token = bisect_left(token_starts, end)
+    return max(0, first_token), end_token

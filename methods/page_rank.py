@@ -13,13 +13,13 @@ from collections.abc import Mapping
 import numpy as np
 
 TOLERANCE = 1e-10  # of the ranks, all together; the solver of HippoRAG's code (prpack) has this too
-MOST_ITERATIONS = 10_000  # a walk that ends here has a damping very near 1
+MAX_ITERATIONS = 10_000  # a walk that ends here has a damping very near 1
 
 
 def page_rank(
     n_nodes: int,
-    weights: Mapping[tuple[int, int], float],
-    starts: Mapping[int, float],
+    edge_weights: Mapping[tuple[int, int], float],
+    start_weights: Mapping[int, float],
     damping: float,
 ) -> np.ndarray:
     """Rank the nodes of a graph by personalised PageRank.
@@ -28,9 +28,9 @@ def page_rank(
 
     Args:
         n_nodes: How many nodes there are; they are numbered from 0.
-        weights: (node, node) -> weight of the edge between them; of a pair that is there in both
-            directions the sum counts.
-        starts: Node -> its weight among the starts of the walk; 0 for all others.
+        edge_weights: (node, node) -> weight of the edge between them; of a pair that is there in
+            both directions the sum counts.
+        start_weights: Node -> its weight among the starts of the walk; 0 for all others.
         damping: How likely the walk goes on at each step, instead of returning to a start.
 
     Returns:
@@ -40,16 +40,16 @@ def page_rank(
 
     graph = networkx.Graph()
     graph.add_nodes_from(range(n_nodes))
-    for (first, second), weight in weights.items():
+    for (first, second), weight in edge_weights.items():
         other_direction = graph.get_edge_data(first, second, {"weight": 0.0})["weight"]
         graph.add_edge(first, second, weight=weight + other_direction)
     ranks = networkx.pagerank(
         graph,
         alpha=damping,
-        personalization=dict(starts),
+        personalization=dict(start_weights),
         weight="weight",
         # networkx stops at the number of nodes times `tol`; all changes together stay below TOLERANCE.
         tol=TOLERANCE / n_nodes,
-        max_iter=MOST_ITERATIONS,
+        max_iter=MAX_ITERATIONS,
     )
     return np.array([ranks[node] for node in range(n_nodes)])

@@ -11,7 +11,7 @@ from harness.method import Tools
 from harness.types import Document
 
 Scoring = Literal["reranker", "dense", "bm25"]
-ROLES: dict[Scoring, tuple[str, ...]] = {
+ENCODERS_OF_SCORING: dict[Scoring, tuple[str, ...]] = {
     "reranker": ("reranker",),
     "dense": ("encoder",),
     "bm25": (),

@@ -51,27 +51,29 @@ class Reading:
         """
         if not texts:
             return self._filled(CLOSED, question, [])
-        listed = [texts[0]]
+        texts_and_separators = [texts[0]]
         for text in texts[1:]:
-            listed += [SEPARATOR, text]
-        pieces = self._filled(ANSWER, question, listed)
+            texts_and_separators += [SEPARATOR, text]
+        pieces = self._filled(ANSWER, question, texts_and_separators)
         instruction = self.task.instruction
         without_examples, _, _ = instruction.partition(EXAMPLES_HEADING)
-        first = pieces[0].replace(instruction, without_examples, 1)
-        pieces[0] = question.example + first
+        first_without_examples = pieces[0].replace(instruction, without_examples, 1)
+        pieces[0] = question.example + first_without_examples
         return pieces
 
-    def _filled(self, prompt: Prompt, question: Question, listed: Sequence[str]) -> Pieces:
+    def _filled(
+        self, prompt: Prompt, question: Question, texts_and_separators: Sequence[str]
+    ) -> Pieces:
         """Fill in a prompt, in the wording that the method's settings give it.
 
         Args:
             prompt: CLOSED, or ANSWER, which has a place for texts.
             question: The question, with its options.
-            listed: The texts with the separators between them; [] for CLOSED.
+            texts_and_separators: The texts with the separators between them; [] for CLOSED.
         """
         return prompt.with_replacements(self.config).fill(
             instruction=self.task.instruction,
-            text=listed,
+            text=texts_and_separators,
             question=question.text,
             options=options(question),
         )
@@ -111,39 +113,40 @@ def room_for_text(
         WindowExceeded: The question alone does not fit.
     """
     reading = reading or Reading(tools.task)
-    task, window = reading.task, model.window
-    used = prompt_tokens(reading.pieces(question, [""]), model) + task.max_answer_tokens
-    if question.begins:
-        used += model.count(f" {question.begins}")
-    if reading.window is not None and used > reading.window <= window:
+    task, model_window = reading.task, model.window
+    used_tokens = prompt_tokens(reading.pieces(question, [""]), model) + task.max_answer_tokens
+    if question.begins:  # the words that the reply is to begin with
+        used_tokens += model.count(f" {question.begins}")
+    if reading.window is not None and used_tokens > reading.window <= model_window:
         raise WindowExceeded(
-            f"the question with its prompt and answer takes {used} tokens, more than "
+            f"the question with its prompt and answer takes {used_tokens} tokens, more than "
             f"method.window={reading.window}; raise it"
         )
-    if used > window:
+    if used_tokens > model_window:
         raise WindowExceeded(
-            f"the question with its prompt and answer takes {used} tokens, more than the window of "
-            f"{window} of '{model.name}'; raise model.window or use a model with a longer one"
+            f"the question with its prompt and answer takes {used_tokens} tokens, more than the "
+            "window of "
+            f"{model_window} of '{model.name}'; raise model.window or use a model with a longer one"
         )
-    return min(window, reading.window or window) - used
+    return min(model_window, reading.window or model_window) - used_tokens
 
 
 def how_many_fit(
-    texts: Sequence[str], room: int, model: MeteredModel, separator: str = SEPARATOR
+    texts: Sequence[str], max_tokens: int, model: MeteredModel, separator: str = SEPARATOR
 ) -> int:
     """Count the texts that fit, from the first on without a gap.
 
     Args:
         texts: The texts, in order.
-        room: Most tokens of all.
+        max_tokens: Most tokens of all together.
         model: The model whose tokens are counted.
         separator: What stands between two of them.
     """
     separator_tokens = model.count(separator)
-    used = -separator_tokens  # none before the first
+    used_tokens = -separator_tokens  # none before the first
     for number, text in enumerate(texts):
-        used += separator_tokens + model.count(text)
-        if used > room:
+        used_tokens += separator_tokens + model.count(text)
+        if used_tokens > max_tokens:
             return number
     return len(texts)
 
@@ -168,15 +171,15 @@ def ask(
         reading: Settings of the request; None: those of the task.
     """
     reading = reading or Reading(tools.task)
-    with model.session(chat=reading.task.chat) as s:
-        feed(s, reading.pieces(question, texts))
-        if question.begins and not s.can_begin_replies:
-            s.feed(f" {question.begins}")
-        begin = ""
-        if s.can_begin_replies:
-            begin = question.begins
-        written = s.write(
-            reading.task.max_answer_tokens, begin=begin, schema=reading.task.reply_schema
+    with model.session(chat=reading.task.chat) as session:
+        feed(session, reading.pieces(question, texts))
+        if question.begins and not session.can_begin_replies:
+            session.feed(f" {question.begins}")
+        reply_start = ""
+        if session.can_begin_replies:
+            reply_start = question.begins
+        written = session.write(
+            reading.task.max_answer_tokens, begin=reply_start, schema=reading.task.reply_schema
         )
     return reading.task.answer_in(written.text)
 
@@ -196,8 +199,8 @@ def ask_fitting(
         The answer, and how many of the texts were shown.
     """
     model = tools.model()
-    count = how_many_fit(texts, room_for_text(question, tools, model, reading), model)
-    return ask(question, texts[:count], tools, model, reading), count
+    shown_count = how_many_fit(texts, room_for_text(question, tools, model, reading), model)
+    return ask(question, texts[:shown_count], tools, model, reading), shown_count
 
 
 class ReadingMethod(Method):

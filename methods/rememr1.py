@@ -23,7 +23,7 @@ from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.memagent import NOTHING, MemAgent, segments, written
+from methods.memagent import NO_MEMORY, MemAgent, segment_spans, send_request
 from methods.reading import options, question_text
 
 # The released code's, on which its models are trained, but for the form of the answer, which is the
@@ -53,7 +53,7 @@ FINAL = Prompt(
 )
 NOT_RECALLED = "No memory was recalled."
 _QUERY = re.compile(r"<recall>(.+)</recall>")
-_RECALL = re.compile(r"<recall>.*?</recall>", re.DOTALL)
+_QUERY_WITH_TAGS = re.compile(r"<recall>.*?</recall>", re.DOTALL)
 
 
 @dataclass
@@ -63,12 +63,12 @@ class _Memory:
     Attributes:
         text: The newest one.
         recalled: The earlier one that was brought back.
-        history: All different ones, in order.
+        all_texts: All different ones, in order.
     """
 
-    text: str = NOTHING
+    text: str = NO_MEMORY
     recalled: str = NOT_RECALLED
-    history: list[str] = field(default_factory=list)
+    all_texts: list[str] = field(default_factory=list)
 
     def overwrite(self, reply: str, model: MeteredModel) -> str | None:
         """Make the model's reply, without its query, the newest memory, and recall the earlier
@@ -81,18 +81,18 @@ class _Memory:
         Returns:
             The query; None where the reply has none.
         """
-        self.text = _RECALL.sub("", reply).strip()
-        if self.text not in self.history:
-            self.history.append(self.text)
-        asked = _QUERY.search(reply)
+        self.text = _QUERY_WITH_TAGS.sub("", reply).strip()
+        if self.text not in self.all_texts:
+            self.all_texts.append(self.text)
+        query_match = _QUERY.search(reply)
         self.recalled = NOT_RECALLED
-        if asked is None:
+        if query_match is None:
             return None
-        self.recalled = nearest(asked.group(1), self.history, model)
-        return asked.group(1)
+        self.recalled = nearest_memory(query_match.group(1), self.all_texts, model)
+        return query_match.group(1)
 
 
-def nearest(query: str, memories: Sequence[str], model: MeteredModel) -> str:
+def nearest_memory(query: str, memories: Sequence[str], model: MeteredModel) -> str:
     """The memory that is most similar to a query.
 
     The similarity is the cosine of TF-IDF vectors over the model's tokens, in lower case. Of
@@ -158,40 +158,44 @@ class ReMemR1(Method):
         (document,) = documents
         config = self.config
         model = tools.model()
-        spans = segments(document.text, config.segment_tokens, model)
+        spans = segment_spans(document.text, config.segment_tokens, model)
         memory = _Memory()
         steps: list[Step] = []
         with tools.phase("search"):
             for number, (start, end) in enumerate(spans):
-                shown = Shown("span", document.id, start, end)
+                segment = Shown("span", document.id, start, end)
                 section = document.text[start:end]
-                steps += self._update(memory, question, section, number, shown, tools)
-        pieces = FINAL.with_replacements(config).fill(
+                steps += self._update_memory(memory, question, section, number, segment, tools)
+        request = FINAL.with_replacements(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],
             options=options(question),
             recalled=[memory.recalled],
             memory=[memory.text],
         )
-        most = config.answer_tokens or tools.task.max_answer_tokens
-        reply, _ = written(pieces, most, config.window, model)
+        max_tokens = config.answer_tokens or tools.task.max_answer_tokens
+        reply, _ = send_request(request, max_tokens, config.window, model)
         sources = tuple((document.id, start, end) for start, end in spans)
-        seen: list[Shown] = []
+        shown_memories: list[Shown] = []
         if spans:
-            seen.append(Shown("generated", document.id, text=memory.text, sources=sources))
+            shown_memories.append(
+                Shown("generated", document.id, text=memory.text, sources=sources)
+            )
         if memory.recalled != NOT_RECALLED:
-            seen.append(Shown("generated", document.id, text=memory.recalled, sources=sources))
+            shown_memories.append(
+                Shown("generated", document.id, text=memory.recalled, sources=sources)
+            )
         recalls = sum(step.action == "recall" for step in steps)
         reason = f"{len(spans)} segments, {recalls} recalls"
-        return Answer(tools.task.answer_in(reply), tuple(seen), reason, tuple(steps))
+        return Answer(tools.task.answer_in(reply), tuple(shown_memories), reason, tuple(steps))
 
-    def _update(
+    def _update_memory(
         self,
         memory: _Memory,
         question: Question,
-        section: str,
-        number: int,
-        shown: Shown,
+        segment_text: str,
+        segment_number: int,
+        segment: Shown,
         tools: Tools,
     ) -> list[Step]:
         """Let the model overwrite the memory with one segment.
@@ -199,9 +203,9 @@ class ReMemR1(Method):
         Args:
             memory: The memory, which is changed.
             question: The question.
-            section: The segment's text.
-            number: The segment's number.
-            shown: The segment's place in the document, for the step.
+            segment_text: The segment's text.
+            segment_number: The segment's number.
+            segment: The segment's place in the document, for the step.
             tools: The engine's tools.
 
         Returns:
@@ -209,17 +213,24 @@ class ReMemR1(Method):
         """
         config = self.config
         model = tools.model()
-        pieces = UPDATE.with_replacements(config).fill(
+        request = UPDATE.with_replacements(config).fill(
             question=[question_text(question)],
             recalled=[memory.recalled],
             memory=[memory.text],
-            section=[section],
+            section=[segment_text],
         )
-        reply, tokens = written(pieces, config.memory_tokens, config.window, model)
+        reply, request_tokens = send_request(request, config.memory_tokens, config.window, model)
         query = memory.overwrite(reply, model)
         flops = tools.meter.flops()
-        step = Step("memory", number, tokens=tokens, flops=flops, shown=shown, note=memory.text)
+        step = Step(
+            "memory",
+            segment_number,
+            tokens=request_tokens,
+            flops=flops,
+            shown=segment,
+            note=memory.text,
+        )
         if query is None:
             return [step]
         note = f"{query} -> {memory.recalled}"
-        return [step, Step("recall", number, flops=flops, note=note)]
+        return [step, Step("recall", segment_number, flops=flops, note=note)]

@@ -32,11 +32,11 @@ from methods.chunks import (
     fixed_chunks,
     shifted,
     shown_spans,
-    stored,
+    spans_as_lists,
     texts_at,
     with_sentence_ends,
 )
-from methods.found import MOST_HITS, in_document_order, shown_hits, steps_of, texts_of
+from methods.found import MAX_HITS, in_document_order, retrieve_steps_of_hits, shown_hits, texts_of
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
 
@@ -89,13 +89,16 @@ class RetrievalConfig(MethodConfig):
         None runs across two of the document's sections, where it has any; those of less than
         `least_characters` are dropped.
         """
-        sections = [one for one in document.passages if isinstance(one, Section)]
-        spans = (
-            self._spans_in(sections, document, model) if sections else self._spans(document, model)
-        )
+        sections = [passage for passage in document.passages if isinstance(passage, Section)]
+        if not sections:
+            return self._without_short(self._spans(document, model))
+        return self._without_short(self._spans_in_sections(sections, document, model))
+
+    def _without_short(self, spans: Sequence[Span]) -> list[Span]:
+        """The spans of at least `least_characters` characters."""
         return [(start, end) for start, end in spans if end - start >= self.least_characters]
 
-    def _spans_in(
+    def _spans_in_sections(
         self, sections: Sequence[Section], document: Document, model: MeteredModel
     ) -> list[Span]:
         """The chunks of a document with sections: none runs across two of them.
@@ -108,25 +111,25 @@ class RetrievalConfig(MethodConfig):
         spans: list[Span] = []
         for section in sections:
             text = document.text[section.start : section.end]
-            inside = Document(document.id, text)
-            parts = with_sentence_ends(text, self._spans(inside, model))
-            spans += shifted(parts, section.start)
+            section_alone = Document(document.id, text)
+            section_spans = with_sentence_ends(text, self._spans(section_alone, model))
+            spans += shifted(section_spans, section.start)
         return spans
 
     def _spans(self, document: Document, model: MeteredModel) -> list[Span]:
         """Cut a document into chunks as the setting `chunks` says, without regard to its
         sections."""
-        size = self.chunk_tokens
+        max_tokens = self.chunk_tokens
         if self.chunks == "tokens":
-            return fixed_chunks(document.text, size, model)
+            return fixed_chunks(document.text, max_tokens, model)
         if self.chunks == "passages":
-            return packing.passage_chunks(document, size, model)
+            return packing.passage_chunks(document, max_tokens, model)
         if self.chunks == "packed":
-            return packing.packed_chunks(document.text, size, model)
+            return packing.packed_chunks(document.text, max_tokens, model)
         if self.chunks == "clauses":
-            return packing.clause_chunks(document.text, size, model)
+            return packing.clause_chunks(document.text, max_tokens, model)
         assert self.chunk_sentences is not None  # as _check_limits demands with "sentences"
-        return packing.sentence_chunks(document.text, self.chunk_sentences, size, model)
+        return packing.sentence_chunks(document.text, self.chunk_sentences, max_tokens, model)
 
     @property
     def ends_with_sentences(self) -> bool:
@@ -148,15 +151,15 @@ class TopK(ReadingMethod):
         """Keep the settings; give the index the version "2" where its chunks end with sentences."""
         super().__init__(config)
         if self.config.ends_with_sentences:
-            # Version 2 has another rule for ends of sentences; other chunks are as before.
+            # Version 2 has another rule for ends of sentences; other chunks are those of version 1.
             self.index_version = "2"  # type: ignore[misc]
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index of a document: {"chunks": [[start, end], ...] in characters}, and what
-        `prepare` adds for the ranking."""
+        `index_for_ranking` adds for the ranking."""
         chunks = self.config.cut(document, tools.model())
         texts = texts_at(document.text, chunks)
-        return {"chunks": stored(chunks), **self.prepare(texts, tools)}
+        return {"chunks": spans_as_lists(chunks), **self.index_for_ranking(texts, tools)}
 
     def most_shown(self) -> int | None:
         """The most chunks that a reader is shown: the setting k; None with a budget."""
@@ -176,7 +179,7 @@ class TopK(ReadingMethod):
         """True: no two chunks of the one cut overlap."""
         return True
 
-    def prepare(self, texts: list[str], tools: Tools) -> Index:
+    def index_for_ranking(self, texts: list[str], tools: Tools) -> Index:
         """What the index of a document holds for the ranking, beside the chunks, such as their
         vectors; {} by default.
 
@@ -200,15 +203,15 @@ class TopK(ReadingMethod):
             A score of each chunk [chunks], higher is better.
         """
 
-    def steps(
-        self, shown: Sequence[Shown], kept: Sequence[int], ranks: np.ndarray, tools: Tools
+    def steps_of_chunks(
+        self, shown: Sequence[Shown], chunk_numbers: Sequence[int], scores: np.ndarray, tools: Tools
     ) -> list[Step]:
         """Steps of the trace for the chunks that were read; none by default.
 
         Args:
             shown: The spans of these chunks, in the order of the prompt.
-            kept: Their numbers among all chunks, in the same order.
-            ranks: The scores of all chunks [chunks].
+            chunk_numbers: Their numbers among all chunks, in the same order.
+            scores: The scores of all chunks [chunks].
             tools: The engine's tools.
         """
         return []
@@ -247,10 +250,11 @@ class TopK(ReadingMethod):
         texts = texts_at(document.text, chunks)
         with tools.phase("search"):
             scores = self.rank(question, texts, index, tools)
-        order = best_first(scores)
-        read = read_best_fitting(question, self.as_read(texts), order, tools, request)
-        shown = shown_spans(document, [chunks[i] for i in read.numbers])
-        steps = self.steps(shown, read.numbers, scores, tools)
+        chunk_numbers = best_first(scores)
+        texts = self.texts_as_shown(texts)
+        read = read_best_fitting(question, texts, chunk_numbers, tools, request)
+        shown = shown_spans(document, [chunks[number] for number in read.numbers])
+        steps = self.steps_of_chunks(shown, read.numbers, scores, tools)
         return Answer(read.answer, shown, read.stop_reason, tuple(steps))
 
     def read_hits(
@@ -274,22 +278,22 @@ class TopK(ReadingMethod):
             An answer whose stop reason is k, budget, window, or exhausted (all were shown).
         """
         with tools.phase("search"):
-            found = retriever.search(self.query(question), self.candidates())
-            best = self.chosen(question, found, tools)[: self.config.k]
-        read = read_hits_fitting(question, document, best, tools, request, self.as_read)
-        steps = tuple(steps_of(found, tools))
+            found = retriever.search(self.query(question), self.max_hits())
+            best = self.order_of_showing(question, found, tools)[: self.config.k]
+        read = read_hits_fitting(question, document, best, tools, request, self.texts_as_shown)
+        steps = tuple(retrieve_steps_of_hits(found, tools))
         return Answer(read.answer, shown_hits(read.hits), read.stop_reason, steps)
 
     def query(self, question: Question) -> str:
         """The text that a retriever of the user's own is asked to search for: the question."""
         return question.text
 
-    def candidates(self) -> int:
+    def max_hits(self) -> int:
         """How many passages a retriever of the user's own is asked to find: k, or MOST_HITS with a
         budget."""
-        return self.config.k or MOST_HITS
+        return self.config.k or MAX_HITS
 
-    def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
+    def order_of_showing(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
         """The passages of a retriever in the order in which they are shown; its own order by
         default.
 
@@ -300,7 +304,7 @@ class TopK(ReadingMethod):
         """
         return hits
 
-    def as_read(self, texts: list[str]) -> list[str]:
+    def texts_as_shown(self, texts: list[str]) -> list[str]:
         """The texts of all chunks, in the order of the document, as the prompt shows them:
         unchanged by default; a subclass may number them."""
         return texts
@@ -329,71 +333,78 @@ def _retrieval_config(request: Reading) -> RetrievalConfig:
 
 
 @dataclass(frozen=True)
-class _Fitting:
+class _FittingTexts:
     """How many of the best texts fit, from the best one on.
 
     Attributes:
         count: Their number.
-        reason: Why no more are read: "budget" or "window" where not all fit, "k" where all fit and
-            there are more, else "exhausted".
+        stop_reason: Why no more are read: "budget" or "window" where not all fit, "k" where all fit
+            and there are more, else "exhausted".
     """
 
     count: int
-    reason: str
+    stop_reason: str
 
 
-def _fit(
-    question: Question, best: Sequence[str], are_all: bool, tools: Tools, request: Reading
-) -> _Fitting:
+def _count_fitting_texts(
+    question: Question, best_texts: Sequence[str], tools: Tools, request: Reading, *, are_all: bool
+) -> _FittingTexts:
     """Find how many texts fit into the budget of `request` and the window.
 
     Args:
         question: The question.
-        best: The k best texts as the prompt shows them, best first.
-        are_all: Whether there are no further texts.
+        best_texts: The k best texts as the prompt shows them, best first.
         tools: The engine's tools.
         request: How the answer is asked for; its `config` is a RetrievalConfig.
+        are_all: Whether there are no texts beside `best_texts`.
     """
     config = _retrieval_config(request)
     model = tools.model()
-    room = room_for_text(question, tools, model, request)
-    limit = room
+    room_tokens = room_for_text(question, tools, model, request)
+    max_tokens = room_tokens
     if config.budget is not None:
-        limit = min(room, config.budget)
-    count = how_many_fit(best, limit, model)
-    if count < len(best):
-        if limit < room:
-            return _Fitting(count, "budget")
-        return _Fitting(count, "window")
+        max_tokens = min(room_tokens, config.budget)
+    count = how_many_fit(best_texts, max_tokens, model)
+    if count < len(best_texts):
+        if max_tokens < room_tokens:
+            return _FittingTexts(count, "budget")
+        return _FittingTexts(count, "window")
     if are_all:
-        return _Fitting(count, "exhausted")
-    return _Fitting(count, "k")
+        return _FittingTexts(count, "exhausted")
+    return _FittingTexts(count, "k")
 
 
 def read_best_fitting(
-    question: Question, texts: Sequence[str], order: Sequence[int], tools: Tools, request: Reading
+    question: Question,
+    texts: Sequence[str],
+    numbers_best_first: Sequence[int],
+    tools: Tools,
+    request: Reading,
 ) -> BestRead:
     """Answer from the best texts, as many as the settings of `request` and the window allow.
 
     Args:
         question: The question.
         texts: The pieces as the prompt shows them.
-        order: Their numbers, best first.
+        numbers_best_first: Their numbers, best first.
         tools: The engine's tools.
         request: How the answer is asked for; its `config` is a RetrievalConfig.
     """
     config = _retrieval_config(request)
-    best = order[: config.k]
-    are_all = len(best) == len(order)
-    fitting = _fit(question, [texts[i] for i in best], are_all, tools, request)
-    reason = fitting.reason
-    if best and fitting.count == 0:
-        reason += ": not even one chunk fits"
-    read = list(best[: fitting.count])
+    best_numbers = numbers_best_first[: config.k]
+    are_all = len(best_numbers) == len(numbers_best_first)
+    best_texts = [texts[number] for number in best_numbers]
+    fitting = _count_fitting_texts(question, best_texts, tools, request, are_all=are_all)
+    stop_reason = fitting.stop_reason
+    if best_numbers and fitting.count == 0:
+        stop_reason += ": not even one chunk fits"
+    numbers_shown = list(best_numbers[: fitting.count])
     if config.order == "document":
-        read.sort()
-    answer = ask(question, [texts[i] for i in read], tools, tools.model(), request)
-    return BestRead(answer, read, reason)
+        numbers_shown.sort()
+    answer = ask(
+        question, [texts[number] for number in numbers_shown], tools, tools.model(), request
+    )
+    return BestRead(answer, numbers_shown, stop_reason)
 
 
 @dataclass(frozen=True)
@@ -417,7 +428,7 @@ def read_hits_fitting(
     best: Sequence[Hit],
     tools: Tools,
     request: Reading,
-    as_read: Callable[[list[str]], list[str]] = list,
+    texts_as_shown: Callable[[list[str]], list[str]] = list,
 ) -> HitsRead:
     """Answer from the best passages of a retriever, as many as the settings and the window allow.
 
@@ -427,18 +438,19 @@ def read_hits_fitting(
         best: The passages to show, best first.
         tools: The engine's tools.
         request: How the answer is asked for; its `config` is a RetrievalConfig.
-        as_read: The passages' texts -> as the prompt shows them, such as TopK.as_read; unchanged by
-            default.
+        texts_as_shown: The passages' texts -> as the prompt shows them, such as
+            TopK.texts_as_shown; unchanged by default.
     """
     config = _retrieval_config(request)
     # A retriever that gives k passages may have more.
     are_all = len(best) != config.k
-    fitting = _fit(question, as_read(texts_of(best)), are_all, tools, request)
-    read = list(best[: fitting.count])
+    best_texts = texts_as_shown(texts_of(best))
+    fitting = _count_fitting_texts(question, best_texts, tools, request, are_all=are_all)
+    hits_shown = list(best[: fitting.count])
     if config.order == "document":
-        read = in_document_order(read, [document])
-    answer = ask(question, as_read(texts_of(read)), tools, tools.model(), request)
-    return HitsRead(answer, read, fitting.reason)
+        hits_shown = in_document_order(hits_shown, [document])
+    answer = ask(question, texts_as_shown(texts_of(hits_shown)), tools, tools.model(), request)
+    return HitsRead(answer, hits_shown, fitting.stop_reason)
 
 
 def similarity_to(query: str, vectors: ArrayLike, tools: Tools) -> np.ndarray:
@@ -482,7 +494,7 @@ class Dense(TopK):
     encoders = ("encoder",)
     index_roles = ("reader", "encoder")
 
-    def prepare(self, texts: list[str], tools: Tools) -> Index:
+    def index_for_ranking(self, texts: list[str], tools: Tools) -> Index:
         """{"embeddings": the vectors of the chunks' texts by the encoder, [chunks, width]}."""
         return {"embeddings": tools.encoder().encode(texts, "passage")}
 
@@ -520,8 +532,8 @@ class DosRag(Dense):
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """How similar the query of this method (question and options) is to each chunk,
         [chunks]."""
-        asked = replace(question, text=self.query(question))
-        return super().rank(asked, texts, index, tools)
+        query_as_question = replace(question, text=self.query(question))
+        return super().rank(query_as_question, texts, index, tools)
 
 
 class Reranked(TopK):
@@ -531,12 +543,12 @@ class Reranked(TopK):
     traits = Traits(one_request=True, draws=False, takes_retriever=True)
     encoders = ("reranker",)
 
-    def candidates(self) -> int:
+    def max_hits(self) -> int:
         """How many passages a retriever of the user's own is asked to find: MOST_HITS, from which
         the reranker chooses."""
-        return MOST_HITS
+        return MAX_HITS
 
-    def chosen(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
+    def order_of_showing(self, question: Question, hits: list[Hit], tools: Tools) -> list[Hit]:
         """The passages of a retriever, best first by the reranker.
 
         Args:
@@ -562,5 +574,5 @@ class RandomChunks(TopK):
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """A random score in [0, 1) for each chunk, [chunks]; the same in every run with this seed
         and question."""
-        draw = random.Random(f"{tools.seed} {question.id}")
-        return np.array([draw.random() for _ in texts])
+        generator = random.Random(f"{tools.seed} {question.id}")
+        return np.array([generator.random() for _ in texts])

@@ -2,7 +2,7 @@
 to a limit.
 
     response = ask_parsed(model, pieces, limit, parse, Retry(seed=tools.seed))
-    response.found      the first reply that `parse` accepts, parsed; None if it accepts none
+    response.parsed     the first reply that `parse` accepts, parsed; None if it accepts none
 
 QRMeM's rule (QRMeM 3.2; docs/methods/shared.md#retries): temperature 0; after a reply that cannot
 be parsed the request is repeated at 0.7, up to four times. The prompt, a list of separately encoded
@@ -22,12 +22,12 @@ from methods.values import strings_in, values_in
 
 T = TypeVar("T")
 
-_ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_LIST_ITEM = re.compile(r"^[ \t]*(?:[*•-]|\d{1,3}[.)])[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,9}")
 
 
-_NO_NUMBERS = re.compile(r"\W*none\b|\s*\[\s*\]", re.IGNORECASE)
-_NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
+_NONE_OR_EMPTY_LIST = re.compile(r"\W*none\b|\s*\[\s*\]", re.IGNORECASE)
+_WORD_NONE = re.compile(r"\s*\(?none\)?\.?\s*", re.IGNORECASE)
 LABEL = r"^(?:[^\w\n]|_)*{}(?:(?:[^\w\n:]|_)*:[*_ \t]*|[*_]+[ \t]*$)"
 """A pattern of the beginning of a line, for a label and its colon: "Facts: ", "- facts: ",
 "**Facts:** ", or a heading:
@@ -58,23 +58,23 @@ class ParsedReply(Generic[T]):
     """What came of asking until a reply could be parsed.
 
     Attributes:
-        tokens: How many tokens the prompt has.
-        found: What was parsed; None where no reply could be.
+        prompt_tokens: How many tokens the prompt has.
+        parsed: What was parsed; None where no reply could be.
         text: The text of the reply that was parsed, or of the last one.
         replies: How many replies there were.
-        refused: The texts of those that could not be parsed.
+        refused_texts: The texts of those that could not be parsed.
     """
 
-    tokens: int
-    found: T | None = None
+    prompt_tokens: int
+    parsed: T | None = None
     text: str = ""
     replies: int = 0
-    refused: list[str] = field(default_factory=list)
+    refused_texts: list[str] = field(default_factory=list)
 
     @property
     def notes(self) -> list[str]:
         """A sentence for each reply that could not be parsed, with its first 60 characters."""
-        return [f"invalid reply {reply[:60]!r}" for reply in self.refused]
+        return [f"invalid reply {reply[:60]!r}" for reply in self.refused_texts]
 
 
 def window_of(window: int | None, model: MeteredModel) -> int:
@@ -88,14 +88,14 @@ def window_of(window: int | None, model: MeteredModel) -> int:
 
 
 def fit_lines(
-    request_of: Callable[[int], Pieces], n_lines: int, room: int, model: MeteredModel
+    request_with_lines: Callable[[int], Pieces], n_lines: int, max_tokens: int, model: MeteredModel
 ) -> tuple[Pieces, int]:
     """Leave out lines from the end of a list until the request with the others fits.
 
     Args:
-        request_of: Gives the request with the first n lines.
+        request_with_lines: Gives the request with the first n lines.
         n_lines: How many lines there are.
-        room: Most tokens of the request.
+        max_tokens: Most tokens of the request.
         model: The model whose tokens are counted.
 
     Returns:
@@ -103,16 +103,16 @@ def fit_lines(
         as it is; `require_room` reports it.
     """
     n_shown = n_lines
-    while n_shown and prompt_tokens(request_of(n_shown), model) > room:
+    while n_shown and prompt_tokens(request_with_lines(n_shown), model) > max_tokens:
         n_shown -= 1
-    return request_of(n_shown), n_shown
+    return request_with_lines(n_shown), n_shown
 
 
 def require_room(
     tokens: int,
     model: MeteredModel,
     window: int | None,
-    lower: str = "the method's sizes of segments and replies",
+    settings_to_lower: str = "the method's sizes of segments and replies",
 ) -> None:
     """Raise WindowExceeded if a request with its reply does not fit.
 
@@ -120,20 +120,22 @@ def require_room(
         tokens: The tokens of both together.
         model: The model.
         window: The setting method.window; None: the model's window.
-        lower: The settings that the error says to lower.
+        settings_to_lower: The settings that the error says to lower.
     """
-    limit = window_of(window, model)
-    if tokens > limit:
+    window_tokens = window_of(window, model)
+    if tokens > window_tokens:
         raise WindowExceeded(
-            f"a request with its reply takes {tokens} tokens, more than the window of {limit} "
-            f"tokens of '{model.name}'; raise method.window or model.window, or lower {lower}"
+            f"a request with its reply takes {tokens} tokens, more than the window of "
+            f"{window_tokens} tokens of '{model.name}'; raise method.window or model.window, or "
+            "lower "
+            f"{settings_to_lower}"
         )
 
 
 def ask_parsed(
     model: MeteredModel,
     pieces: Sequence[str],
-    limit: int,
+    max_reply_tokens: int,
     parse: Callable[[str], T | None],
     retry: Retry,
 ) -> ParsedReply[T]:
@@ -142,24 +144,26 @@ def ask_parsed(
     Args:
         model: The model.
         pieces: The prompt.
-        limit: Tokens of a reply at most.
+        max_reply_tokens: Tokens of a reply at most.
         parse: Reads a reply; None for one that it does not understand.
         retry: How often is asked, and how further replies are sampled.
 
     Raises:
         WindowExceeded: The request with its reply does not fit the window.
     """
-    tokens = prompt_tokens(pieces, model)
-    require_room(tokens + limit, model, retry.window)
-    with model.session() as s:
-        feed(s, pieces)
-        return sample_until_parsed(s, ParsedReply(tokens), limit, parse, retry)
+    n_prompt_tokens = prompt_tokens(pieces, model)
+    require_room(n_prompt_tokens + max_reply_tokens, model, retry.window)
+    with model.session() as session:
+        feed(session, pieces)
+        return sample_until_parsed(
+            session, ParsedReply(n_prompt_tokens), max_reply_tokens, parse, retry
+        )
 
 
 def sample_until_parsed(
-    s: Session,
+    session: Session,
     response: ParsedReply[T],
-    limit: int,
+    max_reply_tokens: int,
     parse: Callable[[str], T | None],
     retry: Retry,
     seed_of: Callable[[int], int] | None = None,
@@ -170,9 +174,9 @@ def sample_until_parsed(
     counted in the run's records; an accepted one needs no count.
 
     Args:
-        s: The session. Replies are written in branches, so its context stays as it was.
+        session: The session. Replies are written in branches, so its context stays as it was.
         response: What is filled in and returned.
-        limit: Most tokens of a reply.
+        max_reply_tokens: Most tokens of a reply.
         parse: Reads a reply; None: it is not accepted.
         retry: How many further replies are asked for, and how they are drawn.
         seed_of: Number of a reply, from 0 -> its seed; None: the seeds follow from `retry.seed`.
@@ -189,15 +193,17 @@ def sample_until_parsed(
         if attempt > 0:
             temperature = retry.temperature
             top_p = retry.top_p
-        with s.branch():
-            written = s.write(limit, temperature=temperature, top_p=top_p, seed=seed)
+        with session.branch():
+            written = session.write(
+                max_reply_tokens, temperature=temperature, top_p=top_p, seed=seed
+            )
         response.text = written.text
         response.replies += 1
-        response.found = parse(response.text)
-        if response.found is not None:
+        response.parsed = parse(response.text)
+        if response.parsed is not None:
             break
-        s.count_reply(written)
-        response.refused.append(response.text)
+        session.count_reply(written)
+        response.refused_texts.append(response.text)
     return response
 
 
@@ -209,17 +215,17 @@ def parse_list(reply: str) -> list[str] | None:
 
     [] for "none" and an empty list; None for any other reply.
     """
-    items = [str(item) for item in _ITEM.findall(reply)]
+    items = [str(item) for item in _LIST_ITEM.findall(reply)]
     if not items:
         values = values_in(reply) or values_in(f"[{reply}]")
         for value in values:
             items += strings_in(value)
         if not items and [] in values:
             return []
-    named = [item for item in items if not _NONE.fullmatch(item)]
-    if named:
-        return named
-    if items or _NONE.fullmatch(reply):
+    items_with_content = [item for item in items if not _WORD_NONE.fullmatch(item)]
+    if items_with_content:
+        return items_with_content
+    if items or _WORD_NONE.fullmatch(reply):
         return []
     return None
 
@@ -235,15 +241,15 @@ def numbers_in(reply: str, label: str) -> list[int] | None:
     labelled = re.search(
         LABEL.format(label) + r"(.*(?:\n.*\S.*)*)", reply, re.MULTILINE | re.IGNORECASE
     )
-    part = reply
+    part_with_numbers = reply
     if labelled:
-        part = labelled.group(1)
+        part_with_numbers = labelled.group(1)
     elif re.search(r"[^\W\d_]", reply):
         return None
-    text, _, below = part.partition("\n")
-    if not re.search(r"\w", text):
-        text += below
-    numbers = list(dict.fromkeys(map(int, _NUMBER.findall(text))))
-    if numbers or _NO_NUMBERS.match(text):
+    numbers_text, _, lines_below = part_with_numbers.partition("\n")
+    if not re.search(r"\w", numbers_text):
+        numbers_text += lines_below
+    numbers = list(dict.fromkeys(map(int, _NUMBER.findall(numbers_text))))
+    if numbers or _NONE_OR_EMPTY_LIST.match(numbers_text):
         return numbers
     return None

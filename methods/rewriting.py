@@ -31,7 +31,7 @@ QUERIES = Prompt(
     "{question}\n\nQueries:",
 )
 _END_OF_PASSAGE = "\n\n\n"
-_MARK = re.compile(r"^(?:[*\u2022-]|\d{1,2}[.):])\s+")
+_LIST_MARK = re.compile(r"^(?:[*\u2022-]|\d{1,2}[.):])\s+")
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Writing:
     """How queries are written.
 
     Attributes:
-        tokens: Most tokens of a reply.
+        max_tokens: Most tokens of a reply.
         temperature: 0 is greedy.
         config: The method's, for prompts that it replaces.
     """
 
-    tokens: int
+    max_tokens: int
     temperature: float
     config: MethodConfig
 
 
-def hypothetical_passages(
+def write_hypothetical_passages(
     question: Question, count: int, writing: Writing, tools: Tools
 ) -> list[str]:
     """Let the model write passages that would answer the question, each with a seed of its own.
@@ -60,18 +60,18 @@ def hypothetical_passages(
         writing: Length and temperature of a passage.
         tools: The engine's tools.
     """
-    pieces = HYPOTHESIS.with_replacements(writing.config).fill(question=question.text)
+    request = HYPOTHESIS.with_replacements(writing.config).fill(question=question.text)
 
-    def passage(number: int) -> str:
+    def write_passage(number: int) -> str:
         """Write the passage of this number."""
         seed = derived_seed(tools.seed, question.id, "hypothetical passage", str(number))
-        return _reply(pieces, writing, seed, tools, stop=(_END_OF_PASSAGE,))
+        return _write_reply(request, writing, seed, tools, stop_texts=(_END_OF_PASSAGE,))
 
-    written = tools.map(passage, range(count))
+    written = tools.map(write_passage, range(count))
     return [text for text in written if text]
 
 
-def rewritten_queries(question: Question, count: int, writing: Writing, tools: Tools) -> list[str]:
+def rewrite_question(question: Question, count: int, writing: Writing, tools: Tools) -> list[str]:
     """Let the model write the question in other words, as several queries in one reply.
 
     Args:
@@ -80,15 +80,15 @@ def rewritten_queries(question: Question, count: int, writing: Writing, tools: T
         writing: Length and temperature of the reply.
         tools: The engine's tools.
     """
-    pieces = QUERIES.with_replacements(writing.config).fill(
+    request = QUERIES.with_replacements(writing.config).fill(
         question=question.text, count=str(count)
     )
     seed = derived_seed(tools.seed, question.id, "rewritten queries")
-    reply = _reply(pieces, writing, seed, tools)
+    reply = _write_reply(request, writing, seed, tools)
     return parse_queries(reply, question.text, count)
 
 
-def parse_queries(reply: str, question: str, count: int) -> list[str]:
+def parse_queries(reply: str, question: str, max_queries: int) -> list[str]:
     r"""The first queries of a reply: its lines without list marks.
 
         "Queries:\n1. pump repair\n2. pump repair", ... -> ["pump repair"]
@@ -99,29 +99,33 @@ def parse_queries(reply: str, question: str, count: int) -> list[str]:
     Args:
         reply: What the model wrote.
         question: The question that was rewritten.
-        count: Most queries.
+        max_queries: Most queries.
     """
     queries: list[str] = []
     for line in reply.splitlines():
-        query = _MARK.sub("", line.strip()).strip()
-        if query and not query.endswith(":") and query not in (question, *queries):
+        query = _LIST_MARK.sub("", line.strip()).strip()
+        is_announcement = query.endswith(":")
+        is_known = query in (question, *queries)
+        if query and not is_announcement and not is_known:
             queries.append(query)
-    return queries[:count]
+    return queries[:max_queries]
 
 
-def _reply(
-    pieces: Pieces, writing: Writing, seed: int, tools: Tools, stop: tuple[str, ...] = ()
+def _write_reply(
+    request: Pieces, writing: Writing, seed: int, tools: Tools, stop_texts: tuple[str, ...] = ()
 ) -> str:
     """The reader's reply to one request, without white space around it.
 
     Args:
-        pieces: The request.
+        request: The request.
         writing: Length and temperature of the reply.
         seed: The seed of its draws.
         tools: The engine's tools.
-        stop: Texts that end the reply.
+        stop_texts: Texts that end the reply.
     """
-    with tools.model().session() as s:
-        feed(s, pieces)
-        written = s.write(writing.tokens, stop, temperature=writing.temperature, seed=seed)
+    with tools.model().session() as session:
+        feed(session, request)
+        written = session.write(
+            writing.max_tokens, stop_texts, temperature=writing.temperature, seed=seed
+        )
     return written.text.strip()

@@ -49,7 +49,7 @@ AGENT = Prompt(
 )
 FOUND = Prompt("found sentences", "Chunk {number}: ... {sentences} ...", first=False)
 WHOLE = Prompt("whole chunk", "[Chunk {number}]\n{text}", first=False)
-FORCE = Prompt(
+ANSWER_NOW = Prompt(
     "answer now",
     "This was the last tool call. Answer now from what you have read, and call no tool. "
     "{instruction}",
@@ -58,9 +58,9 @@ FORCE = Prompt(
 
 # As in the released code: what is a sentence, and the next three numbers.
 _SENTENCE = re.compile(r"[^.!?\n]+")
-_LEAST_CHARACTERS = 10  # a sentence of no more has no vector
-_MOST_SENTENCES = 5  # of a chunk
-_TOP = 20  # chunks that a search shows
+_MIN_CHARACTERS = 10  # a sentence of no more has no vector
+_MAX_SENTENCES = 5  # of a chunk
+_MAX_CHUNKS = 20  # chunks that a search shows
 _ANSWER = re.compile(LABEL.format("answer") + "(.*)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 
 
@@ -77,7 +77,10 @@ class SearchAgent(Method):
         )
         # Search
         top: int = setting(
-            5, gt=0, le=_TOP, help="Chunks that a search shows where the model gives no number."
+            5,
+            gt=0,
+            le=_MAX_CHUNKS,
+            help="Chunks that a search shows where the model gives no number.",
         )
         max_loops: int = setting(15, gt=0, help="Replies before the model is told to answer.")
         budget: int = setting(
@@ -94,7 +97,7 @@ class SearchAgent(Method):
     def templates(self) -> Sequence[Prompt]:
         """The prompts that it sends: the task with the tools, what tools return, and the request to
         answer."""
-        return (AGENT, FOUND, WHOLE, FORCE)
+        return (AGENT, FOUND, WHOLE, ANSWER_NOW)
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index of a document.
@@ -107,10 +110,10 @@ class SearchAgent(Method):
         chunks = packed_chunks(document.text, self.config.segment_tokens, tools.model())
         sentences: list[list[int]] = []
         texts: list[str] = []
-        for number, chunk in enumerate(chunks):
-            for start, end in _sentences(document.text, chunk):
-                if end - start > _LEAST_CHARACTERS:
-                    sentences.append([number, start, end])
+        for chunk_number, chunk in enumerate(chunks):
+            for start, end in _sentence_spans(document.text, chunk):
+                if end - start > _MIN_CHARACTERS:
+                    sentences.append([chunk_number, start, end])
                     texts.append(document.text[start:end])
         return {
             "chunks": [list(chunk) for chunk in chunks],
@@ -134,66 +137,78 @@ class SearchAgent(Method):
         task = AGENT.with_replacements(config).fill(
             instruction=instruction, question=[question.text], options=options(question)
         )
-        force = FORCE.with_replacements(config).fill(instruction=instruction)
-        reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
-        require_room(prompt_tokens(task, model) + reserved, model, None)
-        calls = _Calls(document, index, config, tools)
-        with tools.phase("search"), model.session() as s:
-            feed(s, task)
-            end = self._converse(s, model, calls, force, reserved)
+        request_to_answer = ANSWER_NOW.with_replacements(config).fill(instruction=instruction)
+        reserved_tokens = prompt_tokens(request_to_answer, model) + 2 * config.reply_tokens
+        require_room(prompt_tokens(task, model) + reserved_tokens, model, None)
+        document_tools = _DocumentTools(document, index, config, tools)
+        with tools.phase("search"), model.session() as session:
+            feed(session, task)
+            end = self._converse(session, model, document_tools, request_to_answer, reserved_tokens)
         answer_line = _ANSWER.search(end.reply)
         reply = end.reply
         if answer_line:
             reply = answer_line.group(1)
-        return Answer(tools.task.answer_in(reply), calls.shown(), end.reason, tuple(calls.steps))
+        return Answer(
+            tools.task.answer_in(reply),
+            document_tools.shown(),
+            end.reason,
+            tuple(document_tools.steps),
+        )
 
     def _converse(
-        self, s: Session, model: MeteredModel, calls: _Calls, force: Pieces, reserved: int
-    ) -> _End:
+        self,
+        session: Session,
+        model: MeteredModel,
+        document_tools: _DocumentTools,
+        request_to_answer: Pieces,
+        reserved_tokens: int,
+    ) -> _ConversationEnd:
         """Let the model call tools until it calls none, or until a limit is reached and it is told
         to answer.
 
         Args:
-            s: The conversation, which has the task.
+            session: The conversation, which has the task.
             model: The reader.
-            calls: The tools.
-            force: The request to answer now.
-            reserved: Tokens that this request and two replies take.
+            document_tools: The tools.
+            request_to_answer: The request to answer now.
+            reserved_tokens: Tokens that this request and two replies take.
 
         Returns:
             The last reply, and the reason why it was the last.
         """
         config = self.config
-        number = 1
+        reply_number = 1
         while True:
-            written = s.write(config.reply_tokens)
-            called = _tool_calls(written.text)
-            if not called:
-                if number == 1:
-                    s.count_reply(written, "unsearched")
-                return _End(written.text, f"answered in reply {number}")
-            results = "\n\n".join(map(calls.result, called))
-            length = s.length() + model.count(results)
-            limit = ""
-            if length + reserved > model.window:
-                limit = "window"
-            elif length > config.budget:
-                limit = "budget"
-            elif number >= config.max_loops:
-                limit = "max_loops"
-            if limit:
+            written = session.write(config.reply_tokens)
+            calls = _tool_calls(written.text)
+            if not calls:
+                if reply_number == 1:
+                    session.count_reply(written, "unsearched")
+                return _ConversationEnd(written.text, f"answered in reply {reply_number}")
+            results = "\n\n".join(map(document_tools.run, calls))
+            conversation_tokens = session.length() + model.count(results)
+            limit_reached = ""
+            if conversation_tokens + reserved_tokens > model.window:
+                limit_reached = "window"
+            elif conversation_tokens > config.budget:
+                limit_reached = "budget"
+            elif reply_number >= config.max_loops:
+                limit_reached = "max_loops"
+            if limit_reached:
                 break
-            feed(s, [results])
-            number += 1
-        if limit == "window":
-            feed(s, force)
+            feed(session, [results])
+            reply_number += 1
+        if limit_reached == "window":
+            feed(session, request_to_answer)
         else:
-            feed(s, [results, "\n\n", *force])
-        return _End(s.write(config.reply_tokens).text, f"told to answer: {limit}")
+            feed(session, [results, "\n\n", *request_to_answer])
+        return _ConversationEnd(
+            session.write(config.reply_tokens).text, f"told to answer: {limit_reached}"
+        )
 
 
 @dataclass(frozen=True)
-class _End:
+class _ConversationEnd:
     """How a conversation ended: the last reply, and why it was the last."""
 
     reply: str
@@ -232,9 +247,9 @@ class _ToolCall:
             top = None
         return cls(
             tool=str(value["tool"]),
-            keywords=_strings(value.get("keywords")),
-            queries=_strings(value.get("query")),
-            chunks=_strings(value.get("chunks")),
+            keywords=_as_strings(value.get("keywords")),
+            queries=_as_strings(value.get("query")),
+            chunks=_as_strings(value.get("chunks")),
             top=top,
             written=str(value),
         )
@@ -246,13 +261,13 @@ def _tool_calls(reply: str) -> list[_ToolCall]:
     return [_ToolCall.parse(value) for value in objects if "tool" in value]
 
 
-class _Calls:
+class _DocumentTools:
     """The tools over one document, and what they have shown.
 
     Attributes:
         chunks: The spans of the document's chunks.
-        read: The numbers of the chunks that were read whole.
-        seen: The spans of the sentences that searches showed.
+        read_chunks: The numbers of the chunks that were read whole.
+        shown_sentences: The spans of the sentences that searches showed.
         steps: A step for each call.
     """
 
@@ -265,13 +280,13 @@ class _Calls:
         self.config = config
         self.tools = tools
         self.chunks: list[Span] = [(start, end) for start, end in index["chunks"]]
-        self.read: list[int] = []
-        self.seen: list[Span] = []
+        self.read_chunks: list[int] = []
+        self.shown_sentences: list[Span] = []
         self.steps: list[Step] = []
 
-    def result(self, call: _ToolCall) -> str:
+    def run(self, call: _ToolCall) -> str:
         """Run a call, and return what the model sees of it. Also appends a step to `steps`."""
-        result = self._run(call)
+        result = self._result(call)
         step = Step(
             call.tool,
             tokens=self.tools.model().count(result),
@@ -281,40 +296,44 @@ class _Calls:
         self.steps.append(step)
         return result
 
-    def _run(self, call: _ToolCall) -> str:
+    def _result(self, call: _ToolCall) -> str:
         """Run the tool that the model called, and return the text that the model reads next; for a
         tool that does not exist, or without what it needs, a sentence that says so."""
         if call.tool == "keyword_search" and call.keywords:
-            return self._found(self._by_keywords(call.keywords, self._top(call)))
+            return self._show_sentences(
+                self._search_keywords(call.keywords, self._max_chunks(call))
+            )
         if call.tool == "semantic_search" and call.queries:
-            return self._found(self._by_meaning(call.queries[0], self._top(call)))
+            return self._show_sentences(
+                self._search_meaning(call.queries[0], self._max_chunks(call))
+            )
         if call.tool == "read_chunk" and call.chunks:
-            return "\n\n".join(map(self._whole, call.chunks))
+            return "\n\n".join(map(self._show_chunk, call.chunks))
         return "Error: there is no such tool, or what it needs is missing."
 
-    def _top(self, call: _ToolCall) -> int:
-        """How many chunks a search shows: as many as the call says, up to _TOP, else the setting
-        `top`."""
+    def _max_chunks(self, call: _ToolCall) -> int:
+        """How many chunks a search shows: as many as the call says, up to _MAX_CHUNKS, else the
+        setting `top`."""
         if call.top is not None:
-            return min(call.top, _TOP)
+            return min(call.top, _MAX_CHUNKS)
         return int(self.config.top)
 
-    def _by_keywords(self, keywords: Sequence[str], most: int) -> dict[int, list[Span]]:
+    def _search_keywords(self, keywords: Sequence[str], max_chunks: int) -> dict[int, list[Span]]:
         """Find the chunks that have keywords, those first that have them most often, long ones
         counting more.
 
         Args:
             keywords: Texts to find, in any letters.
-            most: Most chunks.
+            max_chunks: Most chunks.
 
         Returns:
             Number of a chunk -> the spans of its first sentences with a keyword, best chunk first.
         """
         words = [keyword.lower() for keyword in keywords]
         scores = [self._keyword_score(chunk, words) for chunk in self.chunks]
-        found = [i for i, score in enumerate(scores) if score]
-        found.sort(key=lambda i: -scores[i])
-        best = found[:most]
+        matching_chunks = [number for number, score in enumerate(scores) if score]
+        matching_chunks.sort(key=lambda number: -scores[number])
+        best = matching_chunks[:max_chunks]
         return {chunk: self._sentences_with(self.chunks[chunk], words) for chunk in best}
 
     def _keyword_score(self, chunk: Span, words: Sequence[str]) -> int:
@@ -328,25 +347,25 @@ class _Calls:
         return sum(text.count(word) * len(word) for word in words)
 
     def _sentences_with(self, chunk: Span, words: Sequence[str]) -> list[Span]:
-        """The spans of the first _MOST_SENTENCES sentences of a chunk that have one of the words.
+        """The spans of the first _MAX_SENTENCES sentences of a chunk that have one of the words.
 
         Args:
             chunk: The span of the chunk.
             words: The words, in small letters.
         """
         spans: list[Span] = []
-        for span in _sentences(self.document.text, chunk):
+        for span in _sentence_spans(self.document.text, chunk):
             sentence = self.document.text[slice(*span)].lower()
             if any(word in sentence for word in words):
                 spans.append(span)
-        return spans[:_MOST_SENTENCES]
+        return spans[:_MAX_SENTENCES]
 
-    def _by_meaning(self, query: str, most: int) -> dict[int, list[Span]]:
+    def _search_meaning(self, query: str, max_chunks: int) -> dict[int, list[Span]]:
         """Find chunks by the nearest of their sentences.
 
         Args:
             query: What is looked for.
-            most: Most chunks; three times as many sentences are taken.
+            max_chunks: Most chunks; three times as many sentences are taken.
 
         Returns:
             Number of a chunk -> the spans of its sentences taken, the chunk with the nearest
@@ -354,14 +373,15 @@ class _Calls:
         """
         nearest = best_first(similarity_to(query, self.index["vectors"], self.tools))
         hits: dict[int, list[Span]] = {}
-        for i in nearest[: 3 * most]:
-            chunk, start, end = self.index["sentences"][i]
+        for number in nearest[: 3 * max_chunks]:
+            chunk, start, end = self.index["sentences"][number]
             hits.setdefault(chunk, []).append((start, end))
-        best = list(hits)[:most]
+        best = list(hits)[:max_chunks]
         return {chunk: sorted(hits[chunk]) for chunk in best}
 
-    def _found(self, hits: dict[int, list[Span]]) -> str:
-        """The found sentences of each chunk as the model sees them. Also adds them to `seen`.
+    def _show_sentences(self, hits: dict[int, list[Span]]) -> str:
+        """The found sentences of each chunk as the model sees them. Also adds them to
+        `shown_sentences`.
 
         Args:
             hits: Number of a chunk -> the spans of its sentences.
@@ -371,44 +391,46 @@ class _Calls:
         line = FOUND.with_replacements(self.config)
         lines: list[str] = []
         for chunk, spans in hits.items():
-            self.seen += spans
+            self.shown_sentences += spans
             sentences = " ... ".join(self.document.text[start:end] for start, end in spans)
             lines.append("".join(line.fill(number=str(chunk), sentences=sentences)))
         return "\n\n".join(lines)
 
-    def _whole(self, name: str) -> str:
-        """The text of a chunk as the model sees it. Also adds its number to `read`.
+    def _show_chunk(self, number_as_text: str) -> str:
+        """The text of a chunk as the model sees it. Also adds its number to `read_chunks`.
 
         A chunk that was read before is not repeated; where there is no such chunk, the text says
         so.
 
         Args:
-            name: The number of the chunk as the model writes it.
+            number_as_text: The number of the chunk as the model writes it.
         """
-        if not name.isdecimal() or int(name) >= len(self.chunks):
-            return f"[Chunk {name}] There is none."
-        if int(name) in self.read:
-            return f"[Chunk {name}] You have read it before."
-        self.read.append(int(name))
-        start, end = self.chunks[int(name)]
+        if not number_as_text.isdecimal() or int(number_as_text) >= len(self.chunks):
+            return f"[Chunk {number_as_text}] There is none."
+        if int(number_as_text) in self.read_chunks:
+            return f"[Chunk {number_as_text}] You have read it before."
+        self.read_chunks.append(int(number_as_text))
+        start, end = self.chunks[int(number_as_text)]
         return "".join(
             WHOLE.with_replacements(self.config).fill(
-                number=name, text=self.document.text[start:end]
+                number=number_as_text, text=self.document.text[start:end]
             )
         )
 
     def shown(self) -> tuple[Shown, ...]:
         """The chunks that were read, and the sentences that were seen of other chunks, in the form
         in which an Answer says what the reader saw."""
-        chunks = [self.chunks[i] for i in self.read]
+        chunks = [self.chunks[number] for number in self.read_chunks]
         parts: list[Span] = []
-        for start, end in dict.fromkeys(self.seen):
-            if not any(a <= start and end <= b for a, b in chunks):
+        for start, end in dict.fromkeys(self.shown_sentences):
+            if not any(
+                chunk_start <= start and end <= chunk_end for chunk_start, chunk_end in chunks
+            ):
                 parts.append((start, end))
         return shown_spans(self.document, [*chunks, *parts])
 
 
-def _sentences(text: str, chunk: Span) -> Iterable[Span]:
+def _sentence_spans(text: str, chunk: Span) -> Iterable[Span]:
     """Yield the spans of a chunk's sentences without the marks that end them, as the released code
     cuts them.
 
@@ -422,7 +444,7 @@ def _sentences(text: str, chunk: Span) -> Iterable[Span]:
             yield start, end
 
 
-def _strings(value: object) -> list[str]:
+def _as_strings(value: object) -> list[str]:
     """The texts and numbers of a list, or a single one, as texts: [3, "a", None] -> ["3", "a"]."""
     values = [value]
     if isinstance(value, list):

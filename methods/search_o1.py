@@ -17,7 +17,7 @@ from harness.method.settings import setting
 from harness.prompts import Pieces, Prompt, feed
 from harness.types import Question
 from methods.reading import question_text
-from methods.searching import fitting, separated
+from methods.searching import how_many_fit_request, with_separators
 from methods.tagged_search import TaggedSearch, Tags, Trajectory
 
 TASK = Prompt(
@@ -85,16 +85,18 @@ class SearchO1(TaggedSearch):
             as the limit is reached or the query was searched for before.
         """
         if len(trajectory.queries) >= self.config.most:
-            return _result("The limit of searches is reached; no more search is possible.")
+            return _search_result("The limit of searches is reached; no more search is possible.")
         if query in trajectory.queries:
-            return _result("This query was searched for before; see what was found then.")
+            return _search_result("This query was searched for before; see what was found then.")
         trajectory.queries.append(query)
         hits = tools.search(query, self.config.k)
-        trajectory.found.add(query, hits, tools)
+        trajectory.passages.add(query, hits, tools)
         texts = [hit.titled_text for hit in hits]
-        return f"\n{_result(self._read(query, trajectory.text, texts, tools))}\n"
+        return f"\n{_search_result(self._ask_what_helps(query, trajectory.text, texts, tools))}\n"
 
-    def _read(self, query: str, reasoning: str, texts: Sequence[str], tools: Tools) -> str:
+    def _ask_what_helps(
+        self, query: str, reasoning: str, texts: Sequence[str], tools: Tools
+    ) -> str:
         """Let the model write what in some passages helps the reasoning, in a request of its own.
 
         Args:
@@ -107,19 +109,21 @@ class SearchO1(TaggedSearch):
             What follows "**Final Information**" in the reply, else "No helpful information found.".
         """
         model = tools.model()
-        limit = self.config.read_tokens
-        steps = _shortened(reasoning)
-        empty = READ.with_replacements(self.config).fill(reasoning=[steps], query=[query], text=[])
-        count = fitting(texts, empty, limit, model)
-        shown = separated(texts[:count])
-        request = READ.with_replacements(self.config).fill(
-            reasoning=[steps], query=[query], text=shown
+        max_tokens = self.config.read_tokens
+        reasoning_steps = _reasoning_without_middle(reasoning)
+        request_without_texts = READ.with_replacements(self.config).fill(
+            reasoning=[reasoning_steps], query=[query], text=[]
         )
-        with model.session() as s:
-            feed(s, request)
-            reply = s.write(limit).text
-        _, named, information = reply.rpartition(_INFORMATION)
-        if not named:
+        shown_count = how_many_fit_request(texts, request_without_texts, max_tokens, model)
+        shown = with_separators(texts[:shown_count])
+        request = READ.with_replacements(self.config).fill(
+            reasoning=[reasoning_steps], query=[query], text=shown
+        )
+        with model.session() as session:
+            feed(session, request)
+            reply = session.write(max_tokens).text
+        _, label, information = reply.rpartition(_INFORMATION)
+        if not label:
             return _NOTHING
         return information.strip() or _NOTHING
 
@@ -134,12 +138,12 @@ class SearchO1(TaggedSearch):
         return _TEXT.sub(r"\1", str(boxes[-1])).strip()
 
 
-def _result(text: str) -> str:
+def _search_result(text: str) -> str:
     """A text between the tags that mark what a search found."""
     return f"\n<|begin_search_result|>{text}<|end_search_result|>\n"
 
 
-def _shortened(reasoning: str) -> str:
+def _reasoning_without_middle(reasoning: str) -> str:
     """The steps of a reasoning, each on a line as "Step 3: ...", without some of its middle.
 
     The first and the last three stay, and those that search or hold what was found; each run of
@@ -147,11 +151,12 @@ def _shortened(reasoning: str) -> str:
     the last one of four.
     """
     steps = [line for line in reasoning.split("\n") if line.strip()]
-    kept: list[str] = []
+    lines: list[str] = []
     for number, step in enumerate(steps):
         searches = "<|begin_search_" in step
-        if number == 0 or number >= len(steps) - 3 or searches:
-            kept.append(f"Step {number + 1}: {step}")
-        elif kept[-1] != "...":
-            kept.append("...")
-    return "\n\n".join(kept)
+        is_at_end = number == 0 or number >= len(steps) - 3
+        if is_at_end or searches:
+            lines.append(f"Step {number + 1}: {step}")
+        elif lines[-1] != "...":
+            lines.append("...")
+    return "\n\n".join(lines)

@@ -16,7 +16,7 @@ from harness.method.settings import setting
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
 from methods.reading import question_text
-from methods.tagged_search import TaggedSearch, Tags, Trajectory, last_between, numbered
+from methods.tagged_search import TaggedSearch, Tags, Trajectory, last_between, numbered_passages
 
 TASK = Prompt(
     "search task",
@@ -70,8 +70,8 @@ class SearchR1(TaggedSearch):
             tools: The engine's tools.
         """
         hits = tools.search(query, self.config.k)
-        trajectory.found.add(query, hits, tools)
-        return f"\n\n<information>{numbered(hits).strip()}</information>\n\n"
+        trajectory.passages.add(query, hits, tools)
+        return f"\n\n<information>{numbered_passages(hits).strip()}</information>\n\n"
 
     def text_after_invalid_part(self) -> str:
         """A sentence that says which tags there are, put after a part without query and answer."""

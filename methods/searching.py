@@ -1,8 +1,8 @@
 """What methods that search share: the passages found so far, each once, as the reader sees them.
 
-found = Collected()
-found.add("who wrote Velindra", tools.search("who wrote Velindra", 5), tools)
-found.texts()      ["Velindra\\nThe novel of the winter ...", ...]
+passages = FoundPassages()
+passages.add("who wrote Velindra", tools.search("who wrote Velindra", 5), tools)
+passages.texts()      ["Velindra\\nThe novel of the winter ...", ...]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from methods.retry import window_of
 
 
 @dataclass
-class Collected:
+class FoundPassages:
     """Passages that the searches of a question found, in the order of finding, and steps for the
     trace."""
 
@@ -28,7 +28,7 @@ class Collected:
     steps: list[Step] = field(default_factory=list)
 
     def add(
-        self, query: str, hits: Sequence[SearchHit], tools: Tools, most: int | None = None
+        self, query: str, hits: Sequence[SearchHit], tools: Tools, max_passages: int | None = None
     ) -> list[SearchHit]:
         """Add the passages that are new, and a step for each.
 
@@ -36,21 +36,21 @@ class Collected:
             query: What found them.
             hits: The passages, best first; some may be there already.
             tools: The engine's tools, which count the tokens of the steps.
-            most: Most passages in all; None: no limit.
+            max_passages: Most passages in all; None: no limit.
 
         Returns:
             Those that were new.
         """
-        known = set(map(_id_of, self.hits))
-        new: list[SearchHit] = []
+        known_ids = set(map(_id_of, self.hits))
+        new_hits: list[SearchHit] = []
         for hit in hits:
-            is_full = most is not None and len(self.hits) >= most
-            if hit.id in known or is_full:
+            is_full = max_passages is not None and len(self.hits) >= max_passages
+            if hit.id in known_ids or is_full:
                 continue
             self.steps.append(retrieve_step(hit, query, len(self.hits), tools))
             self.hits.append(hit)
-            new.append(hit)
-        return new
+            new_hits.append(hit)
+        return new_hits
 
     def texts(self) -> list[str]:
         """The texts of all passages so far, each with its title on a line of its own before it."""
@@ -67,18 +67,18 @@ def _id_of(hit: SearchHit) -> str:
     return hit.id
 
 
-def retrieve_step(hit: SearchHit, query: str, number: int, tools: Tools) -> Step:
+def retrieve_step(hit: SearchHit, query: str, rank: int, tools: Tools) -> Step:
     """The step of a trace for a passage that was found.
 
     Args:
         hit: The passage.
         query: What was searched for.
-        number: The passage's place among all that were found, from 0.
+        rank: The passage's place among all that were found, from 0.
         tools: The engine's tools.
     """
     return Step(
         "retrieve",
-        number,
+        rank,
         scores={"score": hit.score},
         tokens=tools.model().count(hit.titled_text),
         flops=tools.meter.flops(),
@@ -87,7 +87,7 @@ def retrieve_step(hit: SearchHit, query: str, number: int, tools: Tools) -> Step
     )
 
 
-def separated(texts: Sequence[str]) -> list[str]:
+def with_separators(texts: Sequence[str]) -> list[str]:
     r"""Texts as pieces of a prompt, with a blank line between each two: ["a", "b"] -> ["a", "\n\n",
     "b"]."""
     pieces: list[str] = []
@@ -96,24 +96,27 @@ def separated(texts: Sequence[str]) -> list[str]:
     return pieces[1:]
 
 
-def fitting(texts: Sequence[str], request: Pieces, reply: int, model: MeteredModel) -> int:
-    """How many of the texts, from the first on, fit into a request beside its other parts and the
-    reply.
+def how_many_fit_request(
+    texts: Sequence[str], request_without_texts: Pieces, max_reply_tokens: int, model: MeteredModel
+) -> int:
+    """How many of the texts, from the first on, fit into the window of `model` beside the rest of
+    the request and the reply.
 
     Args:
         texts: The texts.
-        request: The prompt without them.
-        reply: Most tokens of the reply.
+        request_without_texts: The prompt as it is without any of them.
+        max_reply_tokens: Most tokens of the reply.
         model: The model that is asked.
 
     Raises:
         WindowExceeded: The request does not fit without a text.
     """
-    used = prompt_tokens(request, model) + reply
-    window = window_of(None, model)
-    if used > window:
+    used_tokens = prompt_tokens(request_without_texts, model) + max_reply_tokens
+    window_tokens = window_of(None, model)
+    if used_tokens > window_tokens:
         raise WindowExceeded(
-            f"a request with its reply takes {used} tokens, more than the window of {window} tokens "
+            f"a request with its reply takes {used_tokens} tokens, more than the window of "
+            f"{window_tokens} tokens "
             f"of '{model.name}'; raise model.window or lower the method's lengths of replies"
         )
-    return how_many_fit(texts, window - used, model)
+    return how_many_fit(texts, window_tokens - used_tokens, model)

@@ -41,36 +41,40 @@ from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, trimmed
 from methods.packing import Packing, packed_chunks, sentence_chunks, sentences
-from methods.passage_scores import ROLES, Scoring, distinct_documents, score_passages
+from methods.passage_scores import ENCODERS_OF_SCORING, Scoring, distinct_documents, score_passages
 from methods.retrieval import best_first
 
 # Tokens that a sentence is scored after, its window included, as in the released code.
-CONTEXT = 24_576
+CONTEXT_TOKENS = 24_576
 # Tokens that a part of a text may have more when it is encoded on its own.
-SLACK = 8
+SLACK_TOKENS = 8
 
 
-def segment_ends(ppl: Sequence[float], threshold: float) -> list[int]:
+def segment_ends(perplexity_of_sentences: Sequence[float], min_depth: float) -> list[int]:
     """The numbers of the sentences that end a segment: those at a local minimum of perplexity.
 
         [3.0, 1.0, 2.0], 0.5 -> [1]
 
     Args:
-        ppl: The perplexity of each sentence, in nats [sentences].
-        threshold: The least fall to a minimum, or rise after it, in nats.
+        perplexity_of_sentences: The perplexity of each sentence, in nats [sentences].
+        min_depth: The least fall to a minimum, or rise after it, in nats.
     """
     minima: list[int] = []
-    for i in range(1, len(ppl) - 1):
-        fall = ppl[i - 1] - ppl[i]
-        rise = ppl[i + 1] - ppl[i]
+    for i in range(1, len(perplexity_of_sentences) - 1):
+        fall = perplexity_of_sentences[i - 1] - perplexity_of_sentences[i]
+        rise = perplexity_of_sentences[i + 1] - perplexity_of_sentences[i]
         is_minimum = fall > 0 and rise >= 0
-        if is_minimum and max(fall, rise) >= threshold:
+        if is_minimum and max(fall, rise) >= min_depth:
             minima.append(i)
     return minima
 
 
 def perplexities(
-    text: str, spans: Sequence[Span], model: MeteredModel, max_tokens: int, window: int
+    text: str,
+    sentence_spans: Sequence[Span],
+    model: MeteredModel,
+    max_tokens: int,
+    window_tokens: int,
 ) -> list[float]:
     """PPL of each sentence of a text, in nats.
 
@@ -79,78 +83,91 @@ def perplexities(
 
     Args:
         text: The text.
-        spans: (start, end) of its sentences.
+        sentence_spans: (start, end) of its sentences.
         model: The model that scores.
-        max_tokens: Tokens of a window and the text before it together.
-        window: Tokens of a window; half of `max_tokens` where that is fewer and the text has
+        max_tokens: Most tokens of a window and the text before it together.
+        window_tokens: Tokens of a window; half of `max_tokens` where that is fewer and the text has
             several.
     """
-    if not spans:
+    if not sentence_spans:
         return []
-    starts = [start for start, _ in model.offsets(text)]
+    token_starts = [start for start, _ in model.offsets(text)]
 
-    def token(character: int) -> int:
-        """The number of the first token that begins at a character or after it."""
-        return bisect_left(starts, character)
+    def tokens_between(start: int, end: int) -> int:
+        """How many tokens begin in text[start:end]."""
+        return bisect_left(token_starts, end) - bisect_left(token_starts, start)
 
-    size = min(window, max_tokens)
-    if len(spans) > 1 and token(spans[-1][1]) - token(spans[0][0]) > size:
-        size = max(1, min(window, max_tokens // 2))
-    context = max(0, max_tokens - size - SLACK)
-    values: list[float] = []
-    at = 0
-    begin = spans[0][0]
-    while at < len(spans):
-        # The window has the sentences `at` to `end` - 1.
-        end = at + 1
-        while end < len(spans) and token(spans[end][1]) - token(begin) <= size:
+    sentence_count = len(sentence_spans)
+    window_start = sentence_spans[0][0]
+    text_end = sentence_spans[-1][1]
+    max_window_tokens = min(window_tokens, max_tokens)
+    if sentence_count > 1 and tokens_between(window_start, text_end) > max_window_tokens:
+        max_window_tokens = max(1, min(window_tokens, max_tokens // 2))
+    context_tokens = max(0, max_tokens - max_window_tokens - SLACK_TOKENS)
+    perplexity_of_sentences: list[float] = []
+    first = 0
+    while first < sentence_count:
+        # The window has the sentences `first` to `end` - 1, as many as fit.
+        end = first + 1
+        while end < sentence_count:
+            if tokens_between(window_start, sentence_spans[end][1]) > max_window_tokens:
+                break
             end += 1
-        before = ""
-        if at > 0 and context > 0:
-            before = text[starts[max(0, token(begin) - context)] : begin]
-        inside = text[begin : spans[end - 1][1]]
-        firsts = [start - begin for start, _ in spans[at:end]]
-        values += _perplexities_in_window(before, inside, firsts, size, model)
+        window_end = sentence_spans[end - 1][1]
+        text_before = ""
+        if first > 0 and context_tokens > 0:
+            first_token = bisect_left(token_starts, window_start)
+            context_start = token_starts[max(0, first_token - context_tokens)]
+            text_before = text[context_start:window_start]
+        window_text = text[window_start:window_end]
+        starts_in_window = [start - window_start for start, _ in sentence_spans[first:end]]
+        perplexity_of_sentences += _perplexities_in_window(
+            text_before, window_text, starts_in_window, max_window_tokens, model
+        )
         # The white space before a sentence is scored with it.
-        begin = spans[end - 1][1]
-        at = end
-    return values
+        window_start = window_end
+        first = end
+    return perplexity_of_sentences
 
 
 def _perplexities_in_window(
-    before: str, inside: str, firsts: list[int], size: int, model: MeteredModel
+    text_before: str,
+    window_text: str,
+    sentence_starts: list[int],
+    max_tokens: int,
+    model: MeteredModel,
 ) -> list[float]:
     """PPL of each sentence of one window, in nats.
 
     Args:
-        before: The text before the window, which is read but not scored.
-        inside: The text of the window.
-        firsts: The characters of `inside` at which its sentences begin.
-        size: Most tokens of the window; what is longer is cut off.
+        text_before: The text before the window, which is read but not scored.
+        window_text: The text of the window.
+        sentence_starts: The characters of `window_text` at which its sentences begin.
+        max_tokens: Most tokens of the window; what is longer is cut off.
         model: The model that scores.
     """
-    offsets = model.offsets(inside)
-    slack = 0
-    if len(firsts) > 1:
-        slack = SLACK
-    if len(offsets) > size + slack:
-        inside = inside[: offsets[size - 1][1]]
-        offsets = model.offsets(inside)
-    with model.session() as s:
-        s.begin_text()
-        s.user(before)
-        scores = s.score(inside)
+    offsets = model.offsets(window_text)
+    slack_tokens = 0
+    if len(sentence_starts) > 1:
+        slack_tokens = SLACK_TOKENS
+    if len(offsets) > max_tokens + slack_tokens:
+        window_text = window_text[: offsets[max_tokens - 1][1]]
+        offsets = model.offsets(window_text)
+    with model.session() as session:
+        session.begin_text()
+        session.user(text_before)
+        scores = session.score(window_text)
     tokens = list(zip(offsets, scores, strict=True))
-    if not before:
+    if not text_before:
         tokens = tokens[1:]
-    of_sentences: list[list[float]] = [[] for _ in firsts]
-    for (_, stop), score in tokens:
+    scores_of_sentences: list[list[float]] = [[] for _ in sentence_starts]
+    for (_, token_end), score in tokens:
         # A token may begin with the space before a sentence: its last character says where it
         # belongs.
-        last_character = max(stop - 1, 0)
-        sentence = max(0, bisect_right(firsts, last_character) - 1)
-        of_sentences[sentence].append(score)
-    return [_perplexity(of_sentence) for of_sentence in of_sentences]
+        last_character = max(token_end - 1, 0)
+        sentence = max(0, bisect_right(sentence_starts, last_character) - 1)
+        scores_of_sentences[sentence].append(score)
+    return [_perplexity(scores_of_sentence) for scores_of_sentence in scores_of_sentences]
 
 
 def _perplexity(scores: Sequence[float]) -> float:
@@ -164,41 +181,46 @@ def _perplexity(scores: Sequence[float]) -> float:
 
 
 def perplexity_segments(
-    text: str, threshold: float, max_tokens: int, model: MeteredModel, window: int
+    text: str, min_depth: float, max_segment_tokens: int, model: MeteredModel, window_tokens: int
 ) -> list[Span]:
     """Cut a text at minima of perplexity.
 
     Args:
         text: The text.
-        threshold: The depth of a minimum that ends a segment, in nats.
-        max_tokens: A segment of more is cut at the ends of sentences.
+        min_depth: The depth of a minimum that ends a segment, in nats.
+        max_segment_tokens: A segment of more is cut at the ends of sentences.
         model: The model that scores.
-        window: Most tokens that are scored together (fewer where the model's window is shorter);
-            they are read after as many as make it CONTEXT, or the model's window.
+        window_tokens: Most tokens that are scored together (fewer where the model's window is
+            shorter); they are read after as many as make it CONTEXT_TOKENS, or the model's window.
     """
-    spans = sentences(text)
-    if not spans:
+    sentence_spans = sentences(text)
+    if not sentence_spans:
         return []
-    room = max(1, min(CONTEXT, model.window - model.turn_tokens() - SLACK))
-    ends = segment_ends(perplexities(text, spans, model, room, window), threshold)
-    pieces: list[Span] = []
-    first = 0
-    for last in [*ends, len(spans) - 1]:
-        start = spans[first][0]
-        end = spans[last][1]
-        first = last + 1
-        if model.count(text[start:end]) <= max_tokens:
-            pieces.append((start, end))
+    context_tokens = max(1, min(CONTEXT_TOKENS, model.window - model.turn_tokens() - SLACK_TOKENS))
+    perplexity_of_sentences = perplexities(
+        text, sentence_spans, model, context_tokens, window_tokens
+    )
+    last_sentences = segment_ends(perplexity_of_sentences, min_depth)
+    segments: list[Span] = []
+    first_sentence = 0
+    for last_sentence in [*last_sentences, len(sentence_spans) - 1]:
+        start = sentence_spans[first_sentence][0]
+        end = sentence_spans[last_sentence][1]
+        first_sentence = last_sentence + 1
+        if model.count(text[start:end]) <= max_segment_tokens:
+            segments.append((start, end))
         else:
-            parts = packed_chunks(text[start:end], max_tokens, model)
-            pieces += [(start + a, start + b) for a, b in parts]
-    return pieces
+            part_spans = packed_chunks(text[start:end], max_segment_tokens, model)
+            segments += [
+                (start + part_start, start + part_end) for part_start, part_end in part_spans
+            ]
+    return segments
 
 
-_ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
+_PARAGRAPH_AND_LINE_ENDS = (re.compile(r"\n[^\S\n]*\n\s*"), re.compile(r"\n\s*"))
 
 
-def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
+def packed_segments(text: str, max_tokens: int, model: MeteredModel) -> list[Span]:
     """Cut a text into spans, in order, that cover every word: of whole paragraphs, else lines,
     sentences or tokens.
 
@@ -206,25 +228,25 @@ def packed_segments(text: str, size: int, model: MeteredModel) -> list[Span]:
 
     Args:
         text: The text.
-        size: Tokens of a span at most.
+        max_tokens: Tokens of a span at most.
         model: The model whose tokens are counted.
 
     Returns:
         (start, end) of each span, without the white space around it; [] for a text without a word.
     """
-    starts = [start for start, _ in model.offsets(text)]
-    packed = _Cutting(text, starts, size).pack(0, len(text))
+    token_starts = [start for start, _ in model.offsets(text)]
+    packed = _ParagraphPacking(text, token_starts, max_tokens).pack(0, len(text))
     spans = [trimmed(text, start, end) for start, end in packed]
     return [(start, end) for start, end in spans if start < end]
 
 
-class _Cutting(Packing):
+class _ParagraphPacking(Packing):
     """Cut at blank lines, then at line breaks, then at the ends of sentences, then where tokens
     begin."""
 
-    lowest = len(_ENDS) + 1
+    last_rank = len(_PARAGRAPH_AND_LINE_ENDS) + 1
 
-    def stops(self, start: int, end: int, rank: int) -> list[int]:
+    def places_to_cut(self, start: int, end: int, rank: int) -> list[int]:
         """The places inside text[start:end] at which it may be cut, in order.
 
         Args:
@@ -233,25 +255,27 @@ class _Cutting(Packing):
             rank: Which places: 0 for blank lines, then line breaks, ends of sentences, and last
                 tokens.
         """
-        if rank < len(_ENDS):
+        if rank < len(_PARAGRAPH_AND_LINE_ENDS):
             # White space goes with what follows, as it does in the tokens.
-            stops = [match.start() for match in _ENDS[rank].finditer(self.text, start, end)]
-        elif rank == len(_ENDS):
-            stops = [start + b for _, b in sentences(self.text[start:end])]
+            matches = _PARAGRAPH_AND_LINE_ENDS[rank].finditer(self.text, start, end)
+            places = [match.start() for match in matches]
+        elif rank == len(_PARAGRAPH_AND_LINE_ENDS):
+            places = [start + sentence_end for _, sentence_end in sentences(self.text[start:end])]
         else:
-            first = self._token_at(start)
-            last = bisect_left(self.starts, end)
-            stops = self.starts[first + self.size : last : self.size]  # every `size`-th token
-        return [at for at in dict.fromkeys(stops) if start < at < end]
+            first_token = self._token_with(start)
+            end_token = bisect_left(self.token_starts, end)
+            # Before every `max_tokens`-th token.
+            places = self.token_starts[first_token + self.max_tokens : end_token : self.max_tokens]
+        return [place for place in dict.fromkeys(places) if start < place < end]
 
-    def count(self, start: int, end: int) -> int:
+    def token_count(self, start: int, end: int) -> int:
         """How many tokens text[start:end] touches, the first one included where only a part of it
         is inside."""
-        return bisect_left(self.starts, end) - self._token_at(start)
+        return bisect_left(self.token_starts, end) - self._token_with(start)
 
-    def _token_at(self, start: int) -> int:
-        """The number of the token that the character at `start` belongs to."""
-        return max(0, bisect_right(self.starts, start) - 1)
+    def _token_with(self, character: int) -> int:
+        """The number of the token that the character at `character` belongs to."""
+        return max(0, bisect_right(self.token_starts, character) - 1)
 
 
 class SegmentConfig(MethodConfig):
@@ -302,7 +326,7 @@ def _distinct_segments(documents: Sequence[Document], indexes: Indexes) -> list[
     return segments
 
 
-class _Segmented(reading.ReadingMethod):
+class _SegmentedReading(reading.ReadingMethod):
     """Documents cut apart; the segments that fit the question best are read, best first."""
 
     Config = SegmentConfig
@@ -314,7 +338,7 @@ class _Segmented(reading.ReadingMethod):
         """Keep the settings, and need the encoder or reranker that the setting `scoring` uses."""
         super().__init__(config)
         # What ranks is a parameter.
-        self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
+        self.encoders = ENCODERS_OF_SCORING[self.config.scoring]  # type: ignore[misc]
 
     @abc.abstractmethod
     def cut(self, text: str, model: MeteredModel) -> list[Span]:
@@ -344,30 +368,32 @@ class _Segmented(reading.ReadingMethod):
         """
         config: SegmentConfig = self.config
         segments = _distinct_segments(documents, indexes)
-        texts = [segment.text for segment in segments]
+        segment_texts = [segment.text for segment in segments]
         with tools.phase("search"):
-            scores = score_passages(config.scoring, question.text, texts, tools)
+            scores = score_passages(config.scoring, question.text, segment_texts, tools)
         model = tools.model()
         request = reading.Reading(tools.task, config=config)
-        limit = min(config.budget, reading.room_for_text(question, tools, model, request))
+        max_tokens = min(config.budget, reading.room_for_text(question, tools, model, request))
         shown_texts = [self._shown_text(segment) for segment in segments]
-        order = best_first(scores)
-        count = reading.how_many_fit([shown_texts[i] for i in order], limit, model)
-        best = order[:count]
+        numbers_best_first = best_first(scores)
+        texts_best_first = [shown_texts[number] for number in numbers_best_first]
+        shown_count = reading.how_many_fit(texts_best_first, max_tokens, model)
+        shown_numbers = numbers_best_first[:shown_count]
         steps: list[Step] = []
-        for i in best:
+        for number in shown_numbers:
             step = Step(
                 "select",
-                i,
-                scores={"score": float(scores[i])},
-                tokens=model.count(shown_texts[i]),
+                number,
+                scores={"score": float(scores[number])},
+                tokens=model.count(shown_texts[number]),
                 flops=tools.meter.flops(),
-                shown=segments[i].shown,
+                shown=segments[number].shown,
             )
             steps.append(step)
-        reply = reading.ask(question, [shown_texts[i] for i in best], tools, model, request)
-        shown = tuple(segments[i].shown for i in best)
-        return Answer(reply, shown, self._stop_reason(count, len(segments), limit), tuple(steps))
+        reply = reading.ask(question, texts_best_first[:shown_count], tools, model, request)
+        shown = tuple(segments[number].shown for number in shown_numbers)
+        stop_reason = self._stop_reason(shown_count, len(segments), max_tokens)
+        return Answer(reply, shown, stop_reason, tuple(steps))
 
     def _shown_text(self, segment: _Segment) -> str:
         """The text of a segment as the reader sees it, with its document's title where `titles` is
@@ -376,27 +402,27 @@ class _Segmented(reading.ReadingMethod):
             return segment.titled_text
         return segment.text
 
-    def _stop_reason(self, shown: int, segments: int, limit: int) -> str:
+    def _stop_reason(self, shown_count: int, segment_count: int, max_tokens: int) -> str:
         """Why no more segments are shown: "exhausted", "budget", "window", "no text" ...
 
         Args:
-            shown: How many segments are shown.
-            segments: How many there are.
-            limit: Most tokens of all that are shown: the budget, or what the window leaves.
+            shown_count: How many segments are shown.
+            segment_count: How many there are.
+            max_tokens: Most tokens of all that are shown: the budget, or what the window leaves.
         """
-        if segments == 0:
+        if segment_count == 0:
             return "no text"
-        if shown == segments:
+        if shown_count == segment_count:
             return "exhausted"
         reason = "window"
-        if limit == self.config.budget:
+        if max_tokens == self.config.budget:
             reason = "budget"
-        if shown == 0:
+        if shown_count == 0:
             reason += ": not even one segment fits"
         return reason
 
 
-class SentenceSegments(_Segmented):
+class SentenceSegments(_SegmentedReading):
     """So many whole sentences a segment; one over `segment_tokens` is cut and counts as several."""
 
     class Config(SegmentConfig):
@@ -413,7 +439,7 @@ class SentenceSegments(_Segmented):
         return sentence_chunks(text, self.config.sentences, self.config.segment_tokens, model)
 
 
-class JinaSegments(_Segmented):
+class JinaSegments(_SegmentedReading):
     """Paragraphs, lines and sentences packed up to `segment_tokens` tokens."""
 
     summary = "segments by a rule in place of Jina's web service, the best up to a budget"
@@ -426,7 +452,7 @@ class JinaSegments(_Segmented):
         return packed_segments(text, self.config.segment_tokens, model)
 
 
-class MetaChunking(_Segmented):
+class MetaChunking(_SegmentedReading):
     """Segments end where the perplexity of sentences has a minimum."""
 
     class Config(SegmentConfig):

@@ -20,9 +20,9 @@ from harness.method.settings import setting
 from harness.prompts import Pieces, Prompt, feed
 from harness.types import Answer, Document, Question, Step
 from methods.reading import question_text
-from methods.searching import Collected, fitting, separated
+from methods.searching import FoundPassages, how_many_fit_request, with_separators
 
-ASK = Prompt(
+ASK_NEXT_LINE = Prompt(
     "follow-up question",
     "Answer a question by asking simpler ones. Write one line. If a simpler question has to be "
     "answered first, the line is: Follow up: ...\nIf what was found gives the answer, the line is: "
@@ -30,12 +30,12 @@ ASK = Prompt(
     "Next line:",
     answers=True,
 )
-REPLY = Prompt(
+ASK_INTERMEDIATE_ANSWER = Prompt(
     "intermediate answer",
     "Read the passages below, then answer a question about them with one short sentence.\n\n"
     "Passages:\n{text}\n\nThe passages end here.\n\nQuestion: {question}\n\nAnswer:",
 )
-FORCE = Prompt(
+ASK_FINAL_ANSWER = Prompt(
     "final answer",
     "Answer a question with what was found. {instruction}\n\nQuestion: {question}\n\nFound:\n"
     "{so_far}\n\nSo the final answer is:",
@@ -50,7 +50,7 @@ class _FollowUps:
     """The follow-up questions with their answers so far, a line each, and the passages found."""
 
     lines: list[str] = field(default_factory=list)
-    found: Collected = field(default_factory=Collected)
+    passages: FoundPassages = field(default_factory=FoundPassages)
 
     @property
     def text(self) -> str:
@@ -74,7 +74,7 @@ class SelfAsk(Method):
 
     def templates(self) -> Sequence[Prompt]:
         """The three prompts that it sends; it does not use the shared reading prompts."""
-        return (ASK, REPLY, FORCE)
+        return (ASK_NEXT_LINE, ASK_INTERMEDIATE_ANSWER, ASK_FINAL_ANSWER)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -86,29 +86,29 @@ class SelfAsk(Method):
         """
         del documents, indexes  # it reads what it finds
         follow_ups = _FollowUps()
-        final: str | None = None
+        final_answer: str | None = None
         reason = "told to answer: most"
         with tools.phase("search"):
             for number in range(self.config.most):
                 line = self._next_line(question, follow_ups, tools)
-                said = _FINAL.search(line)
-                follow_up = _FOLLOW_UP.search(line)
-                if said:
-                    final = said.group(1).strip().removesuffix(".")
+                final_match = _FINAL.search(line)
+                follow_up_match = _FOLLOW_UP.search(line)
+                if final_match:
+                    final_answer = final_match.group(1).strip().removesuffix(".")
                     reason = f"answered after {number} follow-up questions"
                     break
-                if follow_up is None:
+                if follow_up_match is None:
                     reason = "told to answer: no follow-up question"
                     break
-                self._answer_follow_up(follow_up.group(1).strip(), follow_ups, tools)
-        if final is None:
-            final = self._ask(
-                self._filled(FORCE, question, follow_ups, tools),
+                self._answer_follow_up(follow_up_match.group(1).strip(), follow_ups, tools)
+        if final_answer is None:
+            final_answer = self._send(
+                self._filled(ASK_FINAL_ANSWER, question, follow_ups, tools),
                 tools.task.max_answer_tokens,
                 tools,
             )
-        answer = tools.task.answer_in(final)
-        return Answer(answer, follow_ups.found.shown(), reason, tuple(follow_ups.found.steps))
+        answer = tools.task.answer_in(final_answer)
+        return Answer(answer, follow_ups.passages.shown(), reason, tuple(follow_ups.passages.steps))
 
     def _next_line(self, question: Question, follow_ups: _FollowUps, tools: Tools) -> str:
         """Let the model write the next line: a follow-up question, or the final answer.
@@ -118,9 +118,9 @@ class SelfAsk(Method):
             follow_ups: What was asked so far; a step "ask" is added to its trace.
             tools: The engine's tools.
         """
-        request = self._filled(ASK, question, follow_ups, tools)
-        line = self._ask(request, self.config.line_tokens, tools, stop=("\n",))
-        follow_ups.found.steps.append(Step("ask", flops=tools.meter.flops(), note=line))
+        request = self._filled(ASK_NEXT_LINE, question, follow_ups, tools)
+        line = self._send(request, self.config.line_tokens, tools, stop_texts=("\n",))
+        follow_ups.passages.steps.append(Step("ask", flops=tools.meter.flops(), note=line))
         return line
 
     def _answer_follow_up(self, follow_up: str, follow_ups: _FollowUps, tools: Tools) -> None:
@@ -132,18 +132,20 @@ class SelfAsk(Method):
             tools: The engine's tools.
         """
         hits = tools.search(follow_up, self.config.k)
-        follow_ups.found.add(follow_up, hits, tools)
+        follow_ups.passages.add(follow_up, hits, tools)
         texts = [hit.titled_text for hit in hits]
         model = tools.model()
-        limit = self.config.line_tokens
-        empty = REPLY.with_replacements(self.config).fill(text=[], question=follow_up)
-        count = fitting(texts, empty, limit, model)
-        request = REPLY.with_replacements(self.config).fill(
-            text=separated(texts[:count]), question=follow_up
+        max_tokens = self.config.line_tokens
+        request_without_texts = ASK_INTERMEDIATE_ANSWER.with_replacements(self.config).fill(
+            text=[], question=follow_up
         )
-        reply = self._ask(request, limit, tools, stop=("\n",))
+        shown_count = how_many_fit_request(texts, request_without_texts, max_tokens, model)
+        request = ASK_INTERMEDIATE_ANSWER.with_replacements(self.config).fill(
+            text=with_separators(texts[:shown_count]), question=follow_up
+        )
+        reply = self._send(request, max_tokens, tools, stop_texts=("\n",))
         follow_ups.lines += [f"Follow up: {follow_up}", f"Intermediate answer: {reply}"]
-        follow_ups.found.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
+        follow_ups.passages.steps.append(Step("reply", flops=tools.meter.flops(), note=reply))
 
     def _filled(
         self, prompt: Prompt, question: Question, follow_ups: _FollowUps, tools: Tools
@@ -155,15 +157,17 @@ class SelfAsk(Method):
             so_far=follow_ups.text,
         )
 
-    def _ask(self, request: Pieces, limit: int, tools: Tools, stop: tuple[str, ...] = ()) -> str:
+    def _send(
+        self, request: Pieces, max_tokens: int, tools: Tools, stop_texts: tuple[str, ...] = ()
+    ) -> str:
         """The reply to a request of one turn, without white space around it.
 
         Args:
             request: The request.
-            limit: Most tokens of the reply.
+            max_tokens: Most tokens of the reply.
             tools: The engine's tools.
-            stop: Texts that end the reply.
+            stop_texts: Texts that end the reply.
         """
-        with tools.model().session() as s:
-            feed(s, request)
-            return s.write(limit, stop=stop).text.strip()
+        with tools.model().session() as session:
+            feed(session, request)
+            return session.write(max_tokens, stop=stop_texts).text.strip()

@@ -60,10 +60,11 @@ class SelfRouteConfig(RetrievalConfig):
     def _check_chunk_size(self) -> SelfRouteConfig:
         """Raise ValueError where the size that the chosen `chunks` does not use (chunk_tokens for
         words, else chunk_words) was changed."""
-        other = "chunk_tokens" if self.chunks == "words" else "chunk_words"
-        if getattr(self, other) != type(self).model_fields[other].default:
+        unused_setting = "chunk_tokens" if self.chunks == "words" else "chunk_words"
+        if getattr(self, unused_setting) != type(self).model_fields[unused_setting].default:
             raise ValueError(
-                f"{other} cuts nothing with chunks={self.chunks}; leave it out, or set chunks to "
+                f"{unused_setting} cuts nothing with chunks={self.chunks}; leave it out, or set "
+                "chunks to "
                 "match it"
             )
         return self
@@ -91,7 +92,7 @@ class SelfRoute(Dense):
     from_other_runs = {}  # noqa: RUF012 - a class variable of Method
     own_prompts = (DECLINE, NUMBERED)
 
-    def as_read(self, texts: list[str]) -> list[str]:
+    def texts_as_shown(self, texts: list[str]) -> list[str]:
         """The chunks as the prompt shows them, each with its number in the document: "[1] Velindra
         ..."."""
         numbered = NUMBERED.with_replacements(self.config)
@@ -124,24 +125,30 @@ class SelfRoute(Dense):
                 }
             )
         with tools.phase("search"):
-            routed = self.read_best(
+            answer_from_chunks = self.read_best(
                 question, document, index, tools, Reading(task, config=self.config)
             )
-        declined = REFUSAL in routed.text.lower()
+        declined = REFUSAL in answer_from_chunks.text.lower()
         action = "accept"
         if declined:
             action = "decline"
         step = Step(
             action,
-            tokens=_shown_tokens(routed.shown, document, tools),
+            tokens=_shown_tokens(answer_from_chunks.shown, document, tools),
             flops=tools.meter.flops(),
-            note=f"{routed.stop_reason}: {routed.text}",
+            note=f"{answer_from_chunks.stop_reason}: {answer_from_chunks.text}",
         )
         if not declined:
-            return replace(routed, stop_reason="answered from the chunks", steps=(step,))
-        config = FullContext.Config(window=self.config.window, prompts=self.config.prompts)
-        whole = FullContext(config).answer(question, documents, indexes, tools)
-        return replace(whole, steps=(step,))
+            return replace(
+                answer_from_chunks, stop_reason="answered from the chunks", steps=(step,)
+            )
+        full_context_config = FullContext.Config(
+            window=self.config.window, prompts=self.config.prompts
+        )
+        answer_from_document = FullContext(full_context_config).answer(
+            question, documents, indexes, tools
+        )
+        return replace(answer_from_document, steps=(step,))
 
 
 def _shown_tokens(shown: Sequence[Shown], document: Document, tools: Tools) -> int:
@@ -154,8 +161,8 @@ def _shown_tokens(shown: Sequence[Shown], document: Document, tools: Tools) -> i
     """
     model = tools.model()
     tokens = 0
-    for piece in shown:
-        if piece.kind != "source":  # the name of a page, whose text was shown too
-            text = piece.text or document.text[piece.start : piece.end]
+    for passage in shown:
+        if passage.kind != "source":  # the name of a page, whose text was shown too
+            text = passage.text or document.text[passage.start : passage.end]
             tokens += model.count(text)
     return tokens

@@ -15,24 +15,27 @@ from harness.entities.recogniser import SENTENCE_OPENERS
 
 # No mark may stand before the first one and nothing is given back (++, *+): a line of 200,000 dots
 # is read once.
-_MARKS = (
+_END_MARKS = (
     r"(?<![.!?\u2026])[.!?\u2026\u0964\u0965\u061f\u06d4]++[\"'\u201d\u2019)\]]*+(?=\s)"  # also of Hindi and Arabic
     r"|[\u3002\uff01\uff1f\uff61]++[\"'\u201d\u2019\uff09\u300d\u300f)\]]*+"
 )
-_BLANK_LINES = re.compile(rf"{_MARKS}|\n[^\S\n]*+\n\s*+")
-_LINES = re.compile(rf"{_MARKS}|(?<=\S)(?=[^\S\n]*+\n)")
-_BEFORE = re.compile(r"(?:[^\W_]|[.&])*\Z")
-_AFTER = re.compile(r"\s+[\"'\u201c\u2018(\[]*(?![^\W\d_]\.)([^\W_]*)")
+_ENDS_AND_BLANK_LINES = re.compile(rf"{_END_MARKS}|\n[^\S\n]*+\n\s*+")
+_ENDS_AND_LINE_ENDS = re.compile(rf"{_END_MARKS}|(?<=\S)(?=[^\S\n]*+\n)")
+_WORD_BEFORE = re.compile(r"(?:[^\W_]|[.&])*\Z")
+_WORD_AFTER = re.compile(r"\s+[\"'\u201c\u2018(\[]*(?![^\W\d_]\.)([^\W_]*)")
 # J  U.S  Ph.D  M.Sc
-_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)*[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")
+_INITIALS = re.compile(r"(?:[^\W\d_]{1,2}\.)*[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")
 
 _TITLES = "Dr Mr Mrs Ms Prof Rev Gen Col Capt Lt Sgt Maj Gov Sen Rep Pres Hon Mme Mlle Mt Ft vs cf ca viz e.g i.e"
-_NUMBERED = "No Nos Nr Fig Figs Vol Vols Ch Sec Eq Art Pt pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec"
-_OTHERS = "St Jr Sr Inc Ltd Co Corp Bros Ave Rd Blvd Dept Univ Assn al est approx"
-_WITH_NAME = frozenset(_TITLES.split())
-_WITH_NUMBER = frozenset(_NUMBERED.split())
-_WITHIN = frozenset(_OTHERS.split())
-_OPENERS = SENTENCE_OPENERS - {"will", "may"}  # these two are names, too
+_BEFORE_NUMBERS = (
+    "No Nos Nr Fig Figs Vol Vols Ch Sec Eq Art Pt pp Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov "
+    "Dec"
+)
+_AT_ANY_PLACE = "St Jr Sr Inc Ltd Co Corp Bros Ave Rd Blvd Dept Univ Assn al est approx"
+_NEVER_END_SENTENCE = frozenset(_TITLES.split())
+_ABBREVIATIONS_BEFORE_NUMBERS = frozenset(_BEFORE_NUMBERS.split())
+_OTHER_ABBREVIATIONS = frozenset(_AT_ANY_PLACE.split())
+_WORDS_THAT_OPEN_SENTENCES = SENTENCE_OPENERS - {"will", "may"}  # these two are names, too
 
 
 def sentence_ends(
@@ -52,9 +55,9 @@ def sentence_ends(
         Offsets at which a sentence ends, in order; the same one may come twice (a mark at the end
         of a line).
     """
-    pattern = _BLANK_LINES
+    pattern = _ENDS_AND_BLANK_LINES
     if lines:
-        pattern = _LINES
+        pattern = _ENDS_AND_LINE_ENDS
     if end is None:
         end = len(text)
     for match in pattern.finditer(text, start, end):
@@ -63,38 +66,38 @@ def sentence_ends(
             yield match.end()
 
 
-def _is_abbreviation(text: str, stop: int) -> bool:
-    """Whether the full stop at `stop` belongs to an abbreviation or an initial, and so ends no
+def _is_abbreviation(text: str, full_stop: int) -> bool:
+    """Whether the full stop at `full_stop` belongs to an abbreviation or an initial, and so ends no
     sentence.
 
     "Dr. Orb" always; "No. 7" before a digit; "etc. and" before a small letter; "Inc. grew", "J.
     Smith" unless the next word opens a sentence.
     """
     word = ""
-    word_before = _BEFORE.search(text, max(0, stop - 12), stop)
+    word_before = _WORD_BEFORE.search(text, max(0, full_stop - 12), full_stop)
     if word_before:
         word = word_before.group()
-    following = "x"
-    after = _AFTER.match(text, stop + 1)
-    if after:
-        following = after.group(1)
-    if word in _WITH_NAME:
+    next_word = "x"  # as good as any that opens no sentence
+    word_after = _WORD_AFTER.match(text, full_stop + 1)
+    if word_after:
+        next_word = word_after.group(1)
+    if word in _NEVER_END_SENTENCE:
         return True
-    if word in _WITH_NUMBER or word.capitalize() in _WITH_NUMBER:
-        return following[:1].isdigit()
+    if word in _ABBREVIATIONS_BEFORE_NUMBERS or word.capitalize() in _ABBREVIATIONS_BEFORE_NUMBERS:
+        return next_word[:1].isdigit()
     if word == "etc":
-        return following[:1].islower()
-    is_short = word in _WITHIN or _DOTTED.fullmatch(word) is not None
-    return is_short and not _opens_sentence(following, word)
+        return next_word[:1].islower()
+    is_short = word in _OTHER_ABBREVIATIONS or _INITIALS.fullmatch(word) is not None
+    return is_short and not _opens_sentence(next_word, word)
 
 
-def _opens_sentence(following: str, word: str) -> bool:
-    """Whether the word `following` a full stop begins a sentence, where a short `word` stands
-    before it.
+def _opens_sentence(next_word: str, abbreviation: str) -> bool:
+    """Whether the word after the full stop of a possible abbreviation begins a sentence.
 
-    It must have a capital, and be a common opener ("The") unless `word` is one small letter.
+    It must have a capital, and be a common opener ("The") unless `abbreviation` is one small
+    letter.
     """
-    if not following[:1].isupper():
+    if not next_word[:1].isupper():
         return False
-    is_small_letter = len(word) == 1 and word.islower()
-    return is_small_letter or following.lower() in _OPENERS
+    is_small_letter = len(abbreviation) == 1 and abbreviation.islower()
+    return is_small_letter or next_word.lower() in _WORDS_THAT_OPEN_SENTENCES

@@ -22,8 +22,8 @@ from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
-from methods.chunks import Span, shifted, shown_spans, stored, texts_at
-from methods.found import MOST_HITS, shown_hits, steps_of, texts_of
+from methods.chunks import Span, shifted, shown_spans, spans_as_lists, texts_at
+from methods.found import MAX_HITS, retrieve_steps_of_hits, shown_hits, texts_of
 from methods.fusion import reciprocal_rank_fusion
 from methods.packing import passage_chunks
 from methods.reading import Reading, ReadingMethod
@@ -32,8 +32,8 @@ from methods.rewriting import (
     HYPOTHESIS,
     QUERIES,
     Writing,
-    hypothetical_passages,
-    rewritten_queries,
+    rewrite_question,
+    write_hypothetical_passages,
 )
 
 Ranker = Literal["bm25", "dense"]
@@ -141,13 +141,13 @@ class Ranked:
 
     Attributes:
         order: The numbers of all chunks, best first.
-        ranks: Ranker -> its ranking by the question itself.
+        ranking_by_question: Ranker -> its ranking by the question itself.
         fused: The scores [chunks] where several rankings were fused.
         logits: Chunk -> the reranker's score.
     """
 
     order: list[int]
-    ranks: dict[str, list[int]]
+    ranking_by_question: dict[str, list[int]]
     fused: list[float] = field(default_factory=list)
     logits: dict[int, float] = field(default_factory=dict)
 
@@ -159,7 +159,7 @@ class Ranked:
         "reranker"                  its logit
         """
         scores: dict[str, float] = {}
-        for ranker, ranking in self.ranks.items():
+        for ranker, ranking in self.ranking_by_question.items():
             if chunk in ranking:
                 scores[f"{ranker} rank"] = float(ranking.index(chunk) + 1)
         if self.fused:
@@ -187,10 +187,15 @@ class StagedRetrieval(ReadingMethod):
         """
         super().__init__(config)
         stages: StagedConfig = self.config
-        dense = "dense" in stages.rankers
-        reranked = stages.rerank is not None
-        self.encoders = ("encoder",) * dense + ("reranker",) * reranked  # type: ignore[misc]
-        self.index_roles = ("reader",) + ("encoder",) * dense  # type: ignore[misc]
+        encoders: list[str] = []
+        index_roles = ["reader"]
+        if "dense" in stages.rankers:
+            encoders.append("encoder")
+            index_roles.append("encoder")
+        if stages.rerank is not None:
+            encoders.append("reranker")
+        self.encoders = tuple(encoders)  # type: ignore[misc]
+        self.index_roles = tuple(index_roles)  # type: ignore[misc]
         self.traits = Traits(  # type: ignore[misc]
             one_request=not stages.rewrites, takes_retriever=stages.section_tokens is None
         )
@@ -232,14 +237,14 @@ class StagedRetrieval(ReadingMethod):
         chunks: list[Span] = []
         section_of: list[int] = []
         for number, section in enumerate(sections):
-            inside = self._chunks_inside(document, section, model)
-            chunks += inside
-            section_of += [number] * len(inside)
+            chunks_of_section = self._chunks_of_section(document, section, model)
+            chunks += chunks_of_section
+            section_of += [number] * len(chunks_of_section)
         if not sections:
             chunks = self.config.cut(document, model)
         index: Index = {
-            "chunks": stored(chunks),
-            "sections": stored(sections),
+            "chunks": spans_as_lists(chunks),
+            "sections": spans_as_lists(sections),
             "section_of": section_of,
         }
         if "dense" in self.config.rankers:
@@ -247,12 +252,14 @@ class StagedRetrieval(ReadingMethod):
             index["embeddings"] = tools.encoder().encode(texts, "passage")
         return index
 
-    def _chunks_inside(self, document: Document, section: Span, model: MeteredModel) -> list[Span]:
+    def _chunks_of_section(
+        self, document: Document, section: Span, model: MeteredModel
+    ) -> list[Span]:
         """The chunks of document.text[start:end], where `section` is (start, end), as spans of the
         document."""
         start, end = section
-        inside = Document(document.id, document.text[start:end])
-        return shifted(self.config.cut(inside, model), start)
+        section_alone = Document(document.id, document.text[start:end])
+        return shifted(self.config.cut(section_alone, model), start)
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -269,20 +276,22 @@ class StagedRetrieval(ReadingMethod):
             return self.read_hits(question, document, retriever, tools)
         texts = texts_at(document.text, index["chunks"])
         with tools.phase("search"):
-            queries, steps = self.queries(question, tools)
-            ranked = self.first_stage(queries, texts, index, tools)
+            queries, steps = self.write_queries(question, tools)
+            ranked = self.rank_by_queries(queries, texts, index, tools)
             ranked = self.reranked(question, ranked, texts, tools)
-            cost = tools.meter.flops()
-        found = Found.of(ranked, index)
-        pieces = texts_at(document.text, found.pieces)
+            flops = tools.meter.flops()
+        candidates = ShownCandidates.of(ranked, index)
+        pieces = texts_at(document.text, candidates.pieces)
         request = Reading(tools.task, config=self.config)
-        read = read_best_fitting(question, pieces, found.order, tools, request)
-        shown = shown_spans(document, [found.pieces[i] for i in read.numbers])
-        for piece, place in zip(read.numbers, shown, strict=True):
-            chunk = found.best_chunk[piece]
+        read = read_best_fitting(question, pieces, candidates.order, tools, request)
+        shown = shown_spans(document, [candidates.pieces[number] for number in read.numbers])
+        for piece, span_shown in zip(read.numbers, shown, strict=True):
+            chunk = candidates.best_chunk[piece]
             scores = ranked.scores_of(chunk)
             tokens = tools.model().count(pieces[piece])
-            step = Step("retrieve", chunk, scores=scores, tokens=tokens, flops=cost, shown=place)
+            step = Step(
+                "retrieve", chunk, scores=scores, tokens=tokens, flops=flops, shown=span_shown
+            )
             steps.append(step)
         return Answer(read.answer, shown, read.stop_reason, tuple(steps))
 
@@ -299,12 +308,12 @@ class StagedRetrieval(ReadingMethod):
             tools: The engine's tools.
         """
         with tools.phase("search"):
-            queries, steps = self.queries(question, tools)
-            found = self.fused_hits(queries, retriever)
-            best = self.reranked_hits(question, found, tools)[: self.config.k]
+            queries, steps = self.write_queries(question, tools)
+            hits = self.fused_hits(queries, retriever)
+            best_hits = self.reranked_hits(question, hits, tools)[: self.config.k]
         request = Reading(tools.task, config=self.config)
-        read = read_hits_fitting(question, document, best, tools, request)
-        steps += steps_of(found, tools)
+        read = read_hits_fitting(question, document, best_hits, tools, request)
+        steps += retrieve_steps_of_hits(hits, tools)
         return Answer(read.answer, shown_hits(read.hits), read.stop_reason, tuple(steps))
 
     def fused_hits(self, queries: Queries, retriever: Retriever) -> list[Hit]:
@@ -312,21 +321,21 @@ class StagedRetrieval(ReadingMethod):
 
         Of several searches the order is the fusion of their rankings (reciprocal rank fusion).
         """
-        asked = [*queries.texts, *queries.passages]
-        count = max(self.config.k or MOST_HITS, self.config.rerank or 0)
-        if len(asked) == 1:
-            return list(retriever.search(asked[0], count))
+        search_texts = [*queries.texts, *queries.passages]
+        hits_per_search = max(self.config.k or MAX_HITS, self.config.rerank or 0)
+        if len(search_texts) == 1:
+            return list(retriever.search(search_texts[0], hits_per_search))
         hits: list[Hit] = []
-        numbers: dict[str, int] = {}
+        number_of_text: dict[str, int] = {}
         rankings: list[list[int]] = []
-        for query in asked:
+        for query in search_texts:
             ranking: dict[int, None] = {}  # each passage once
-            for hit in retriever.search(query, count):
+            for hit in retriever.search(query, hits_per_search):
                 text = hit.text or ""
-                if text not in numbers:
-                    numbers[text] = len(hits)
+                if text not in number_of_text:
+                    number_of_text[text] = len(hits)
                     hits.append(hit)
-                ranking[numbers[text]] = None
+                ranking[number_of_text[text]] = None
             rankings.append(list(ranking))
         fused = reciprocal_rank_fusion(rankings, len(hits), self.config.rrf_k)
         return [hits[number] for number in best_first(fused)]
@@ -338,33 +347,39 @@ class StagedRetrieval(ReadingMethod):
         if count is None:
             return hits
         scores = tools.reranker().score(question.text, texts_of(hits[:count]))
-        return [hits[place] for place in best_first(scores)] + hits[count:]
+        return [hits[number] for number in best_first(scores)] + hits[count:]
 
-    def queries(self, question: Question, tools: Tools) -> tuple[Queries, list[Step]]:
-        """What to search for, and a step of the trace for each text that the model wrote for it.
+    def write_queries(self, question: Question, tools: Tools) -> tuple[Queries, list[Step]]:
+        """Let the model write what to search for, as the settings ask.
 
-        Without a setting that asks for passages or queries it is the question alone, without steps.
+        Returns the queries, the question among them, and a step of the trace for each text that the
+        model wrote.
+
+        Without a setting that asks for passages or queries they are the question alone, without
+        steps.
         """
         stages: StagedConfig = self.config
         writing = Writing(stages.rewrite_tokens, stages.rewrite_temperature, stages)
-        queries = Queries([question.text])
+        question_alone = Queries([question.text])
         if stages.hypothetical_passages is not None:
-            count = stages.hypothetical_passages
-            written = hypothetical_passages(question, count, writing, tools)
-            return replace(queries, passages=written), self._rewrite_steps(written, tools)
+            n_texts = stages.hypothetical_passages
+            written = write_hypothetical_passages(question, n_texts, writing, tools)
+            return replace(question_alone, passages=written), self._rewrite_steps(written, tools)
         if stages.rewritten_queries is not None:
-            count = stages.rewritten_queries
-            written = rewritten_queries(question, count, writing, tools)
+            n_texts = stages.rewritten_queries
+            written = rewrite_question(question, n_texts, writing, tools)
             return Queries([question.text, *written]), self._rewrite_steps(written, tools)
-        return queries, []
+        return question_alone, []
 
     def _rewrite_steps(self, written: Sequence[str], tools: Tools) -> list[Step]:
         """A step "rewrite" of the trace for each text that the model wrote to search by."""
         flops = tools.meter.flops()
         model = tools.model()
-        return [Step("rewrite", tokens=model.count(t), flops=flops, note=t) for t in written]
+        return [
+            Step("rewrite", tokens=model.count(text), flops=flops, note=text) for text in written
+        ]
 
-    def first_stage(
+    def rank_by_queries(
         self, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
     ) -> Ranked:
         """Rank all chunks: by one ranking, or by the fusion of those by each ranker and query.
@@ -376,15 +391,18 @@ class StagedRetrieval(ReadingMethod):
             tools: The engine's tools.
         """
         rankings: list[list[int]] = []
-        ranks: dict[str, list[int]] = {}
+        ranking_by_question: dict[str, list[int]] = {}
         for ranker in self.config.rankers:
-            by_query = [rank(ranker, text, queries, texts, index, tools) for text in queries.texts]
-            ranks[ranker] = by_query[0]
-            rankings += by_query
+            rankings_of_ranker: list[list[int]] = []
+            for query in queries.texts:
+                ranking = rank_chunks(ranker, query, queries, texts, index, tools)
+                rankings_of_ranker.append(ranking)
+            ranking_by_question[ranker] = rankings_of_ranker[0]
+            rankings += rankings_of_ranker
         if len(rankings) == 1:
-            return Ranked(completed(rankings[0], len(texts)), ranks)
+            return Ranked(completed(rankings[0], len(texts)), ranking_by_question)
         fused = reciprocal_rank_fusion(rankings, len(texts), self.config.rrf_k)
-        return Ranked(best_first(fused), ranks, fused.tolist())
+        return Ranked(best_first(fused), ranking_by_question, fused.tolist())
 
     def reranked(
         self, question: Question, ranked: Ranked, texts: Sequence[str], tools: Tools
@@ -401,16 +419,17 @@ class StagedRetrieval(ReadingMethod):
         count = self.config.rerank
         if count is None:
             return ranked
-        first = ranked.order[:count]
-        rest = ranked.order[count:]
-        logits = np.asarray(tools.reranker().score(question.text, [texts[i] for i in first]))
-        order = [first[place] for place in best_first(logits)]
-        by_chunk = dict(zip(first, logits.tolist(), strict=True))
-        return replace(ranked, order=[*order, *rest], logits=by_chunk)
+        chunks_to_rerank = ranked.order[:count]
+        other_chunks = ranked.order[count:]
+        texts_to_rerank = [texts[chunk] for chunk in chunks_to_rerank]
+        logits = np.asarray(tools.reranker().score(question.text, texts_to_rerank))
+        reranked_order = [chunks_to_rerank[number] for number in best_first(logits)]
+        logit_of_chunk = dict(zip(chunks_to_rerank, logits.tolist(), strict=True))
+        return replace(ranked, order=[*reranked_order, *other_chunks], logits=logit_of_chunk)
 
 
 @dataclass(frozen=True)
-class Found:
+class ShownCandidates:
     """What may be shown: chunks, or the sections that they are of.
 
     Attributes:
@@ -424,7 +443,7 @@ class Found:
     best_chunk: dict[int, int]
 
     @classmethod
-    def of(cls, ranked: Ranked, index: Index) -> Found:
+    def of(cls, ranked: Ranked, index: Index) -> ShownCandidates:
         """What may be shown: the chunks as they are ranked; or, where the index has sections, each
         section once, at the rank of its best chunk."""
         if not index["sections"]:
@@ -435,7 +454,7 @@ class Found:
         return cls(index["sections"], list(best_chunk), best_chunk)
 
 
-def rank(
+def rank_chunks(
     ranker: Ranker, query: str, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
 ) -> list[int]:
     """Numbers of the chunks that a ranker finds for one query, best first.
@@ -465,11 +484,11 @@ def ranked_by_encoder(query: str, passages: Sequence[str], index: Index, tools: 
         tools: The engine's tools.
     """
     encoder = tools.encoder()
-    vector = encoder.encode([query], "query")
+    query_vectors = encoder.encode([query], "query")
     if passages:
-        written = encoder.encode(passages, "passage")
-        vector = np.concatenate([vector, written]).mean(axis=0, keepdims=True)
-    return best_first(encoder.similarity(vector[0], np.asarray(index["embeddings"])))
+        passage_vectors = encoder.encode(passages, "passage")
+        query_vectors = np.concatenate([query_vectors, passage_vectors]).mean(axis=0, keepdims=True)
+    return best_first(encoder.similarity(query_vectors[0], np.asarray(index["embeddings"])))
 
 
 def completed(ranking: Sequence[int], count: int) -> list[int]:

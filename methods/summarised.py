@@ -58,27 +58,30 @@ class Summarised(reading.ReadingMethod):
         config = self.config
         model = tools.model("builder")
         window = window_of(config.window, model)
-        room = window - config.reserve
-        if room < config.summary_tokens:
+        max_tokens_together = window - config.reserve
+        if max_tokens_together < config.summary_tokens:
             raise QuestionError(
-                f"a window of {window} tokens leaves {max(room, 0)} for summaries beside "
+                f"a window of {window} tokens leaves {max(max_tokens_together, 0)} for summaries "
+                "beside "
                 f"method.reserve={config.reserve}; lower it or method.summary_tokens, or raise "
                 "method.window"
             )
         spans = clause_chunks(document.text, config.segment_tokens, model)
-        texts = [document.text[a:b].strip() for a, b in spans]
+        texts = [document.text[start:end].strip() for start, end in spans]
         # What parts two texts in the reading prompt may take a token more than the line's end that
         # condense counts.
-        room -= len(texts) * model.count(reading.SEPARATOR)
+        max_tokens_together -= len(texts) * model.count(reading.SEPARATOR)
         prompt = SUMMARY.with_replacements(config)
-        pieces = condense(texts, room, config.summary_tokens, tools, model, window, prompt)
-        stored: list[list[object]] = []
-        for piece in pieces:
-            if piece.text:
-                start, _ = spans[piece.first]
-                _, end = spans[piece.last]
-                stored.append([piece.text, start, end])
-        return {"pieces": stored}
+        summaries = condense(
+            texts, max_tokens_together, config.summary_tokens, tools, model, window, prompt
+        )
+        rows: list[list[object]] = []
+        for summary in summaries:
+            if summary.text:
+                start, _ = spans[summary.first_segment]
+                _, end = spans[summary.last_segment]
+                rows.append([summary.text, start, end])
+        return {"pieces": rows}
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -88,21 +91,21 @@ class Summarised(reading.ReadingMethod):
         (document,) = documents
         (index,) = indexes
         request = reading.Reading(tools.task, self.config.window, self.config)
-        pieces = [(str(text), int(start), int(end)) for text, start, end in index["pieces"]]
-        texts = [text for text, _, _ in pieces]
-        reply, count = reading.ask_fitting(question, texts, tools, request)
+        summaries = [(str(text), int(start), int(end)) for text, start, end in index["pieces"]]
+        texts = [text for text, _, _ in summaries]
+        reply, shown_count = reading.ask_fitting(question, texts, tools, request)
         shown: list[Shown] = []
-        for text, start, end in pieces[:count]:
+        for text, start, end in summaries[:shown_count]:
             source = (document.id, start, end)
             shown.append(Shown("generated", document.id, text=text, sources=(source,)))
-        if not pieces:
+        if not summaries:
             return Answer(reply, stop_reason="the text is empty")
-        if count == len(pieces):
+        if shown_count == len(summaries):
             return Answer(reply, tuple(shown), "whole")
-        lengths = list(map(tools.model().count, texts))
+        token_counts = list(map(tools.model().count, texts))
         truncated = {
             "side": "right",
-            "tokens_before": sum(lengths),
-            "tokens_after": sum(lengths[:count]),
+            "tokens_before": sum(token_counts),
+            "tokens_after": sum(token_counts[:shown_count]),
         }
         return Answer(reply, tuple(shown), "truncated", truncated=truncated)

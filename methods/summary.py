@@ -52,17 +52,17 @@ class Summary(NamedTuple):
 
     Attributes:
         text: Without white space around it.
-        attention: Mean over layers, heads and tokens of its attention to each summarised text,
-            [texts]; None where it was not watched.
-        cut: Whether it ended by the limit of tokens.
+        attention_to_texts: Mean over layers, heads and tokens of its attention to each summarised
+            text, [texts]; None where it was not watched.
+        is_cut_off: Whether it ended by the limit of tokens.
     """
 
     text: str
-    attention: np.ndarray | None
-    cut: bool
+    attention_to_texts: np.ndarray | None
+    is_cut_off: bool
 
 
-def frame_tokens(model: MeteredModel, prompt: Prompt) -> int:
+def prompt_tokens_without_texts(model: MeteredModel, prompt: Prompt) -> int:
     """Tokens of a request by `prompt` before a text is put in, without the reply."""
     return prompt_tokens(prompt.fill(text=[]), model)
 
@@ -79,10 +79,10 @@ def summarise(texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt
     Raises:
         WindowExceeded: There is no room for a summary.
     """
-    return summarise_watched(texts, model, max_tokens, prompt, watch=False).text
+    return summarise_with_attention(texts, model, max_tokens, prompt, watch=False).text
 
 
-def summarise_watched(
+def summarise_with_attention(
     texts: Sequence[str], model: MeteredModel, max_tokens: int, prompt: Prompt, watch: bool = True
 ) -> Summary:
     """Summarise texts in one request, and measure how much attention the summary pays each text.
@@ -98,36 +98,37 @@ def summarise_watched(
         WindowExceeded: There is no room for a summary.
     """
     before, after = prompt.around("text")
-    with model.session() as s:
-        feed(s, before)
+    with model.session() as session:
+        feed(session, before)
         spans: list[Span] = []
         line_break = ""
         for text in texts:
-            s.feed(line_break)
-            spans.append(s.feed(text))
+            session.feed(line_break)
+            spans.append(session.feed(text))
             line_break = "\n"
         for piece in after:
-            s.feed(piece)
-        left = min(max_tokens, s.room() - model.turn_tokens())
-        if left < 1:
+            session.feed(piece)
+        max_reply_tokens = min(max_tokens, session.room() - model.turn_tokens())
+        if max_reply_tokens < 1:
             raise WindowExceeded(
-                f"{s.length()} tokens of text and prompt leave no room for a summary in the window "
+                f"{session.length()} tokens of text and prompt leave no room for a summary in the "
+                "window "
                 f"of {model.window} of '{model.name}'; summarise less at once, or raise "
                 "model.window"
             )
         watched: Sequence[Span] = ()
         if watch:
             watched = spans
-        out = s.write(left, watch=watched)
-    text = out.text.strip()
+        written = session.write(max_reply_tokens, watch=watched)
+    text = written.text.strip()
     attention = None
     if watch:
-        start = len(out.text) - len(out.text.lstrip())
-        attention = out.attention_between(start, start + len(text))
-    return Summary(text, attention, out.finish == "length")
+        start = len(written.text) - len(written.text.lstrip())
+        attention = written.attention_between(start, start + len(text))
+    return Summary(text, attention, written.finish == "length")
 
 
-def write_groups(
+def write_each_group_and_store(
     level: int, groups: Sequence[list[str]], write: Callable[[list[str]], T], tools: Tools
 ) -> list[T]:
     """Write something for each group of texts, such as its summary, in parallel.
@@ -144,37 +145,37 @@ def write_groups(
     Returns:
         What `write` returns for each group, in order.
     """
-    done = [0]
+    done_count = [0]
 
     def write_one(texts: list[str]) -> T:
         """Write for one group, or take what was stored for its texts; report the progress."""
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        made: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
-        done[0] += 1
-        tools.progress(done[0], len(groups), f"level {level} summaries")
-        return made
+        result: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
+        done_count[0] += 1
+        tools.progress(done_count[0], len(groups), f"level {level} summaries")
+        return result
 
     return tools.map(write_one, groups)
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A text that covers segments `first` to `last` (both included)."""
+class CoveringText:
+    """A text that covers segments `first_segment` to `last_segment` (both included)."""
 
     text: str
-    first: int
-    last: int
+    first_segment: int
+    last_segment: int
 
 
 def condense(
     segments: Sequence[str],
-    room: int,
-    length: int,
+    max_tokens_together: int,
+    max_summary_tokens: int,
     tools: IndexTools,
     model: MeteredModel,
     window: int | None = None,
     prompt: Prompt = SUMMARY,
-) -> list[Piece]:
+) -> list[CoveringText]:
     """Summarise each segment, then groups of neighbouring summaries, until all that are left fit
     together.
 
@@ -183,8 +184,9 @@ def condense(
 
     Args:
         segments: The texts of the segments.
-        room: Tokens of all summaries together, a line break each included; 0 for one summary.
-        length: Tokens of a summary at most.
+        max_tokens_together: Tokens of all summaries together, a line break each included; 0 for one
+            summary.
+        max_summary_tokens: Tokens of a summary at most.
         tools: The engine's tools.
         model: The builder.
         window: Tokens of prompt and reply; None: the model's window.
@@ -196,20 +198,24 @@ def condense(
     Raises:
         QuestionError: A request is too short for a segment, or for two summaries.
     """
-    summaries = _Summaries(length, window_of(window, model), tools, model, prompt)
+    summaries = _Summaries(max_summary_tokens, window_of(window, model), tools, model, prompt)
     if not segments:
         return []
     level = 1
-    pieces = summaries.of_groups(level, [[Piece(text, i, i)] for i, text in enumerate(segments)])
-    while len(pieces) > 1 and summaries.tokens(pieces) > room:
+    pieces = summaries.summarise_groups(
+        level, [[CoveringText(text, number, number)] for number, text in enumerate(segments)]
+    )
+    while len(pieces) > 1 and summaries.tokens_together(pieces) > max_tokens_together:
         level += 1
-        pieces = summaries.of_groups(level, summaries.groups(pieces, room))
+        pieces = summaries.summarise_groups(
+            level, summaries.group_neighbours(pieces, max_tokens_together)
+        )
     return pieces
 
 
-def one_summary(
+def condense_to_one_summary(
     segments: Sequence[str],
-    length: int,
+    max_summary_tokens: int,
     tools: IndexTools,
     model: MeteredModel,
     window: int | None = None,
@@ -219,7 +225,7 @@ def one_summary(
 
     Args:
         segments: The texts of the segments.
-        length: Tokens of the paragraph at most.
+        max_summary_tokens: Tokens of the paragraph at most.
         tools: The engine's tools.
         model: The builder.
         window: Tokens of prompt and reply; None: the model's window.
@@ -228,7 +234,7 @@ def one_summary(
     Raises:
         QuestionError: A request is too short for a segment, or for two summaries.
     """
-    pieces = condense(segments, 0, length, tools, model, window, prompt)
+    pieces = condense(segments, 0, max_summary_tokens, tools, model, window, prompt)
     if not pieces:
         return ""
     return pieces[0].text
@@ -239,54 +245,57 @@ class _Summaries:
     """Summaries of one kind.
 
     Attributes:
-        length: Tokens of a summary at most.
-        limit: Tokens of a request with its reply.
+        max_summary_tokens: Tokens of a summary at most.
+        max_request_tokens: Tokens of a request with its reply.
         tools: The engine's tools.
         model: The builder.
         prompt: What is asked.
     """
 
-    length: int
-    limit: int
+    max_summary_tokens: int
+    max_request_tokens: int
     tools: IndexTools
     model: MeteredModel
     prompt: Prompt
 
-    def tokens(self, pieces: Sequence[Piece]) -> int:
+    def tokens_together(self, pieces: Sequence[CoveringText]) -> int:
         """Tokens of all pieces together, each with a line break."""
         newline = self.model.count("\n")
         return sum(self.model.count(piece.text) + newline for piece in pieces)
 
-    def groups(self, pieces: Sequence[Piece], room: int) -> list[list[Piece]]:
+    def group_neighbours(
+        self, pieces: Sequence[CoveringText], max_tokens_together: int
+    ) -> list[list[CoveringText]]:
         """Group neighbouring pieces that are summarised together, as few in each as must be.
 
         Args:
             pieces: The summaries so far.
-            room: Tokens that all summaries may take in the end; 0 for one summary.
+            max_tokens_together: Tokens that all summaries may take in the end; 0 for one summary.
 
         Raises:
             QuestionError: No request holds two of the pieces.
         """
-        most = len(pieces)
-        if room > 0:
-            most = math.ceil(self.tokens(pieces) / room)
+        group_size = len(pieces)
+        if max_tokens_together > 0:
+            group_size = math.ceil(self.tokens_together(pieces) / max_tokens_together)
         room_for_texts = self._room_for_texts()
-        groups: list[list[Piece]] = []
+        groups: list[list[CoveringText]] = []
         for piece in pieces:
-            is_open = bool(groups) and len(groups[-1]) < most
-            if is_open and self.tokens([*groups[-1], piece]) <= room_for_texts:
+            is_open = bool(groups) and len(groups[-1]) < group_size
+            if is_open and self.tokens_together([*groups[-1], piece]) <= room_for_texts:
                 groups[-1].append(piece)
             else:
                 groups.append([piece])
         if len(groups) == len(pieces):
             raise QuestionError(
-                f"{self._window_name()} does not hold two summaries of {self.length} tokens beside "
+                f"{self._window_name()} does not hold two summaries of {self.max_summary_tokens} "
+                "tokens beside "
                 "the prompt and a third; lower method.summary_tokens, or raise method.window or "
                 "model.window"
             )
         return groups
 
-    def of_groups(self, level: int, groups: list[list[Piece]]) -> list[Piece]:
+    def summarise_groups(self, level: int, groups: list[list[CoveringText]]) -> list[CoveringText]:
         """Summarise each group, in parallel.
 
         Args:
@@ -297,26 +306,28 @@ class _Summaries:
         Raises:
             QuestionError: A segment does not fit a request.
         """
-        done = [0]
+        done_count = [0]
 
-        def write(group: list[Piece]) -> Piece:
+        def write(group: list[CoveringText]) -> CoveringText:
             """The summary of a group, or above level 1 its only piece; reports the progress."""
             if level > 1 and len(group) == 1:
                 return group[0]
             if level == 1:
                 self._require_room(group[0])
-            text = self._of_texts([piece.text for piece in group])
-            done[0] += 1
-            self.tools.progress(done[0], len(groups), f"level {level} summaries")
-            return Piece(" ".join(text.split()), group[0].first, group[-1].last)
+            text = self._shared_summary([piece.text for piece in group])
+            done_count[0] += 1
+            self.tools.progress(done_count[0], len(groups), f"level {level} summaries")
+            return CoveringText(
+                " ".join(text.split()), group[0].first_segment, group[-1].last_segment
+            )
 
         return self.tools.map(write, groups)
 
-    def _of_texts(self, texts: list[str]) -> str:
+    def _shared_summary(self, texts: list[str]) -> str:
         """The summary of some texts, shared with all indexes that ask for the same one."""
         needs = {
             "texts": texts,
-            "most": self.length,
+            "most": self.max_summary_tokens,
             "prompts": turn_texts([self.prompt]),
             "window": self.model.window,
             "version": 1,
@@ -324,15 +335,19 @@ class _Summaries:
 
         def ask() -> str:
             """Let the model write the summary."""
-            return summarise(texts, self.model, self.length, self.prompt)
+            return summarise(texts, self.model, self.max_summary_tokens, self.prompt)
 
         return str(self.tools.share("summary", "builder", needs, ask))
 
     def _room_for_texts(self) -> int:
         """Tokens of texts that a request holds beside the prompt and the summary."""
-        return self.limit - frame_tokens(self.model, self.prompt) - self.length
+        return (
+            self.max_request_tokens
+            - prompt_tokens_without_texts(self.model, self.prompt)
+            - self.max_summary_tokens
+        )
 
-    def _require_room(self, segment: Piece) -> None:
+    def _require_room(self, segment: CoveringText) -> None:
         """Raise QuestionError where a segment does not fit a request beside the prompt and a
         summary."""
         tokens = self.model.count(segment.text)
@@ -340,12 +355,12 @@ class _Summaries:
             return
         raise QuestionError(
             f"{self._window_name()} does not hold a segment of {tokens} tokens beside the prompt "
-            f"and a summary of {self.length}; lower method.segment_tokens or "
+            f"and a summary of {self.max_summary_tokens}; lower method.segment_tokens or "
             "method.summary_tokens, or raise method.window or model.window"
         )
 
     def _window_name(self) -> str:
         """The window that limits a request, as messages name it: "method.window (512 tokens)"."""
-        if self.limit < self.model.window:
-            return f"method.window ({self.limit} tokens)"
+        if self.max_request_tokens < self.model.window:
+            return f"method.window ({self.max_request_tokens} tokens)"
         return f"the window of '{self.model.name}' ({self.model.window} tokens)"

@@ -21,14 +21,14 @@ from harness.method import Indexes, Method, Tools, Traits
 from harness.models import Session, Written
 from harness.prompts import Pieces, feed
 from harness.types import Answer, Document, Question, SearchHit, Step
-from methods.searching import Collected
+from methods.searching import FoundPassages
 
 
 @dataclass(frozen=True)
 class Tags:
-    """The marks around a query, and the end of an answer ("" where nothing marks it)."""
+    """The tags around a query, and the tag after an answer ("" where nothing marks it)."""
 
-    query: str
+    query_start: str
     query_end: str
     answer_end: str = ""
 
@@ -48,7 +48,7 @@ class Tags:
         """
         if not part.endswith(self.query_end):
             return None
-        _, tag, query = part.removesuffix(self.query_end).rpartition(self.query)
+        _, tag, query = part.removesuffix(self.query_end).rpartition(self.query_start)
         if not tag:
             return None
         return query.strip() or None
@@ -56,13 +56,21 @@ class Tags:
 
 @dataclass
 class Trajectory:
-    """The reply so far, with what was found in it. queries: those that were searched for."""
+    """The reply so far, with what was found in it.
+
+    Attributes:
+        question: The question.
+        text: The reply so far, with what was put into it.
+        newest_part: The part of it that the model wrote last.
+        queries: Those that were searched for.
+        passages: The passages found, and the steps of the trace.
+    """
 
     question: Question
     text: str = ""
-    newest: str = ""
+    newest_part: str = ""
     queries: list[str] = field(default_factory=list)
-    found: Collected = field(default_factory=Collected)
+    passages: FoundPassages = field(default_factory=FoundPassages)
 
 
 class TaggedSearch(Method):
@@ -103,23 +111,23 @@ class TaggedSearch(Method):
         """
         del documents, indexes  # it reads what it finds
         trajectory = Trajectory(question)
-        with tools.phase("search"), tools.model().session() as s:
+        with tools.phase("search"), tools.model().session() as session:
             # Its thinking is part of the reply that goes on, and may hold the query.
-            s.keep_thinking = True
-            feed(s, self.request(question, tools))
-            reason = self._write_on(s, trajectory, tools)
+            session.keep_thinking = True
+            feed(session, self.request(question, tools))
+            reason = self._write_on(session, trajectory, tools)
         text = self.answer_of(trajectory.text)
         if not text:
             reason = f"{reason}, no answer is marked"
-        found = trajectory.found
-        return Answer(tools.task.answer_in(text), found.shown(), reason, tuple(found.steps))
+        passages = trajectory.passages
+        return Answer(tools.task.answer_in(text), passages.shown(), reason, tuple(passages.steps))
 
-    def _write_on(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
+    def _write_on(self, session: Session, trajectory: Trajectory, tools: Tools) -> str:
         """Write parts of the reply, each up to a query, with what is found put after it, until it
         ends.
 
         Args:
-            s: The session, which has the task.
+            session: The session, which has the task.
             trajectory: What is written, and what searches give, is added to it.
             tools: The engine's tools.
 
@@ -128,10 +136,10 @@ class TaggedSearch(Method):
         """
         config = self.config
         for _ in range(config.max_turns):
-            end = self._write_part(s, trajectory, tools)
-            if end:
-                return end
-            query = self.tags.query_in(trajectory.newest)
+            reason_to_end = self._write_part(session, trajectory, tools)
+            if reason_to_end:
+                return reason_to_end
+            query = self.tags.query_in(trajectory.newest_part)
             if query is None:
                 correction = self.text_after_invalid_part()
                 if correction is None:
@@ -139,40 +147,40 @@ class TaggedSearch(Method):
                 trajectory.text += correction
             else:
                 trajectory.text += self.information(query, trajectory, tools)
-        return self._write_part(s, trajectory, tools) or "max_turns"
+        return self._write_part(session, trajectory, tools) or "max_turns"
 
-    def _write_part(self, s: Session, trajectory: Trajectory, tools: Tools) -> str:
+    def _write_part(self, session: Session, trajectory: Trajectory, tools: Tools) -> str:
         """Write on from the reply so far, up to the next query or an answer.
 
         Args:
-            s: The session, which has the task.
+            session: The session, which has the task.
             trajectory: What is written is added to it, with a step "write" of the trace.
             tools: The engine's tools.
 
         Returns:
             "answered" or "window", where no more is to be written; "" if more is.
         """
-        room = s.room() - tools.model().count(trajectory.text) - tools.model().turn_tokens()
-        limit = min(self.config.reply_tokens, room)
-        if limit < 1:
+        room = session.room() - tools.model().count(trajectory.text) - tools.model().turn_tokens()
+        max_tokens = min(self.config.reply_tokens, room)
+        if max_tokens < 1:
             return "window"
-        begin = ""
-        with s.branch():
-            if s.can_begin_replies:
-                begin = trajectory.text
+        reply_start = ""
+        with session.branch():
+            if session.can_begin_replies:
+                reply_start = trajectory.text
             elif trajectory.text:
-                s.feed(f"\n{trajectory.text}")
-            written = s.write(limit, stop=self.tags.stops, begin=begin)
-        closed = self._closed(written)
-        trajectory.newest = closed
-        trajectory.text += closed
-        note = closed.strip()
-        trajectory.found.steps.append(Step("write", flops=tools.meter.flops(), note=note))
-        if self.tags.answer_end and closed.endswith(self.tags.answer_end):
+                session.feed(f"\n{trajectory.text}")
+            written = session.write(max_tokens, stop=self.tags.stops, begin=reply_start)
+        part = self._with_end_tag(written)
+        trajectory.newest_part = part
+        trajectory.text += part
+        note = part.strip()
+        trajectory.passages.steps.append(Step("write", flops=tools.meter.flops(), note=note))
+        if self.tags.answer_end and part.endswith(self.tags.answer_end):
             return "answered"
         return ""
 
-    def _closed(self, written: Written) -> str:
+    def _with_end_tag(self, written: Written) -> str:
         """What was written, with the end tag at which the model stopped, which its text does not
         have.
 
@@ -189,7 +197,7 @@ class TaggedSearch(Method):
         return text
 
 
-def numbered(hits: Sequence[SearchHit]) -> str:
+def numbered_passages(hits: Sequence[SearchHit]) -> str:
     r"""Passages as Search-R1 lists them, a line each: "Doc 1(Title: Velindra) The novel ...\n"."""
     lines: list[str] = []
     for number, hit in enumerate(hits, start=1):
@@ -203,7 +211,7 @@ def last_between(text: str, start: str, end: str) -> str:
 
         "<answer> Brem </answer> <answer> Toren </answer>", "<answer>", "</answer>" -> "Toren"
     """
-    found = re.findall(re.escape(start) + r"(.*?)" + re.escape(end), text, re.DOTALL)
-    if not found:
+    matches = re.findall(re.escape(start) + r"(.*?)" + re.escape(end), text, re.DOTALL)
+    if not matches:
         return ""
-    return str(found[-1]).strip()
+    return str(matches[-1]).strip()

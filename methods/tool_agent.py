@@ -21,8 +21,8 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from methods.reading import question_text
 from methods.retry import LABEL, require_room
-from methods.searching import Collected
-from methods.tagged_search import numbered
+from methods.searching import FoundPassages
+from methods.tagged_search import numbered_passages
 from methods.values import values_in
 
 TASK = Prompt(
@@ -81,76 +81,83 @@ class ToolAgent(Method):
         task = TASK.with_replacements(config).fill(
             instruction=instruction, question=question_text(question)
         )
-        force = FORCE.with_replacements(config).fill(instruction=instruction)
-        reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
-        require_room(prompt_tokens(task, model) + reserved, model, None)
-        found = Collected()
-        with tools.phase("search"), model.session() as s:
-            feed(s, task)
-            reply, reason = self._converse(s, found, tools, force, reserved)
-        said = _ANSWER.search(reply)
-        if said:
-            reply = said.group(1)
-        return Answer(tools.task.answer_in(reply), found.shown(), reason, tuple(found.steps))
+        request_to_answer = FORCE.with_replacements(config).fill(instruction=instruction)
+        reserved_tokens = prompt_tokens(request_to_answer, model) + 2 * config.reply_tokens
+        require_room(prompt_tokens(task, model) + reserved_tokens, model, None)
+        passages = FoundPassages()
+        with tools.phase("search"), model.session() as session:
+            feed(session, task)
+            reply, reason = self._converse(
+                session, passages, tools, request_to_answer, reserved_tokens
+            )
+        answer_match = _ANSWER.search(reply)
+        if answer_match:
+            reply = answer_match.group(1)
+        return Answer(tools.task.answer_in(reply), passages.shown(), reason, tuple(passages.steps))
 
     def _converse(
-        self, s: Session, found: Collected, tools: Tools, force: Pieces, reserved: int
+        self,
+        session: Session,
+        passages: FoundPassages,
+        tools: Tools,
+        request_to_answer: Pieces,
+        reserved_tokens: int,
     ) -> tuple[str, str]:
         """Let the model call the tool until it calls none, or until a limit is reached and it is
         told to answer.
 
         Args:
-            s: The conversation, which has the task.
-            found: The passages found, and steps, are added to it.
+            session: The conversation, which has the task.
+            passages: The passages found, and steps, are added to it.
             tools: The engine's tools, for searching.
-            force: The request to answer now.
-            reserved: Tokens that this request and two replies take.
+            request_to_answer: The request to answer now.
+            reserved_tokens: Tokens that this request and two replies take.
 
         Returns:
             The last reply, and why it was the last.
         """
         model = tools.model()
-        limit = ""
-        for number in range(self.config.max_calls):
-            written = s.write(self.config.reply_tokens)
+        limit_reached = ""
+        for calls_so_far in range(self.config.max_calls):
+            written = session.write(self.config.reply_tokens)
             queries = _queries(written.text)
             if not queries:
-                if number == 0:
-                    s.count_reply(written, "unsearched")
-                return written.text, f"answered after {number} calls"
-            result = self._result(queries[0], found, tools)
-            if s.length() + model.count(result) + reserved > model.window:
-                limit = "window"
+                if calls_so_far == 0:
+                    session.count_reply(written, "unsearched")
+                return written.text, f"answered after {calls_so_far} calls"
+            result = self._result(queries[0], passages, tools)
+            if session.length() + model.count(result) + reserved_tokens > model.window:
+                limit_reached = "window"
                 break
-            last = number + 1 == self.config.max_calls
-            if last:
+            is_last_call = calls_so_far + 1 == self.config.max_calls
+            if is_last_call:
                 result = f"{result}\n\n"
-                feed(s, [result, *force])
+                feed(session, [result, *request_to_answer])
             else:
-                feed(s, [result])
-        if limit:
-            feed(s, force)
-        written = s.write(self.config.reply_tokens)
-        return written.text, f"told to answer: {limit or 'max_calls'}"
+                feed(session, [result])
+        if limit_reached:
+            feed(session, request_to_answer)
+        written = session.write(self.config.reply_tokens)
+        return written.text, f"told to answer: {limit_reached or 'max_calls'}"
 
-    def _result(self, query: str, found: Collected, tools: Tools) -> str:
+    def _result(self, query: str, passages: FoundPassages, tools: Tools) -> str:
         """Search for the query of a call.
 
         Args:
             query: The query; "" where the call has none.
-            found: A step "search", and the passages found, are added to it.
+            passages: A step "search", and the passages found, are added to it.
             tools: The engine's tools.
 
         Returns:
             The passages, or what is wrong with the call, as the model sees it.
         """
-        found.steps.append(Step("search", flops=tools.meter.flops(), note=query))
+        passages.steps.append(Step("search", flops=tools.meter.flops(), note=query))
         if not query:
             return "".join(WRONG.with_replacements(self.config).fill())
         hits = tools.search(query, self.config.k)
-        found.add(query, hits, tools)
-        passages = numbered(hits).strip() or "Nothing is found."
-        return "".join(FOUND.with_replacements(self.config).fill(passages=passages))
+        passages.add(query, hits, tools)
+        listed = numbered_passages(hits).strip() or "Nothing is found."
+        return "".join(FOUND.with_replacements(self.config).fill(passages=listed))
 
 
 def _queries(reply: str) -> list[str]:

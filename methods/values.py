@@ -33,13 +33,13 @@ def values_in(reply: str) -> list[object]:
         too. Other values are strings, numbers, and None for a word without quotes.
     """
     reader = _ReplyReader()
-    at = 0
+    position = 0
     while True:
-        match = reader.pattern.search(reply, at)
+        match = reader.pattern.search(reply, position)
         if match is None:
-            return reader.finished_values()
+            return reader.fill_objects_and_get_values()
         reader.read(match)
-        at = match.end()
+        position = match.end()
 
 
 class _OpenObject(NamedTuple):
@@ -67,22 +67,24 @@ class _ReplyReader:
     """Collects the lists and objects of a reply, token by token.
 
     Attributes:
-        _values: All lists and objects so far; an object is empty until `finished_values` fills it.
-        _objects: Each object with its items.
-        _open: The items so far of each list or object that is not closed, the innermost last.
+        _all_values: All lists and objects so far; an object is empty until
+            `fill_objects_and_get_values` fills it.
+        _all_objects: Each object with its items.
+        _items_of_open: The items so far of each list or object that is not closed, the innermost
+            last.
     """
 
     def __init__(self) -> None:
         """Begin without a value."""
-        self._values: list[object] = []
-        self._objects: list[_OpenObject] = []
-        self._open: list[list[object]] = []
+        self._all_values: list[object] = []
+        self._all_objects: list[_OpenObject] = []
+        self._items_of_open: list[list[object]] = []
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """The pattern of the next thing in the reply: a token inside of a value, else the start of
         one."""
-        if self._open:
+        if self._items_of_open:
             return _TOKEN
         return _OPENING
 
@@ -95,39 +97,39 @@ class _ReplyReader:
         """
         token = match.group()
         if token in "[({":
-            self._begin(token)
+            self._open_value(token)
         elif token in "])}":
-            self._open.pop()
+            self._items_of_open.pop()
         elif token in "\"'“":  # nothing closes it
-            self._open.clear()
+            self._items_of_open.clear()
         elif match["key"]:
-            self._open[-1].append(token)
+            self._items_of_open[-1].append(token)
         else:
-            self._open[-1].append(_scalar(token))
+            self._items_of_open[-1].append(_scalar(token))
 
-    def _begin(self, bracket: str) -> None:
+    def _open_value(self, bracket: str) -> None:
         """Begin a list, or for "{" an object, inside the innermost one that is open.
 
-        An object is put there empty; `finished_values` fills it from the items that are read for
-        it.
+        An object is put there empty; `fill_objects_and_get_values` fills it from the items that are
+        read for it.
         """
         items: list[object] = []
         value: object = items
         if bracket == "{":
             opened = _OpenObject({}, items)
-            self._objects.append(opened)
+            self._all_objects.append(opened)
             value = opened.value
-        self._values.append(value)
-        if self._open:
-            self._open[-1].append(value)
-        self._open.append(items)
+        self._all_values.append(value)
+        if self._items_of_open:
+            self._items_of_open[-1].append(value)
+        self._items_of_open.append(items)
 
-    def finished_values(self) -> list[object]:
+    def fill_objects_and_get_values(self) -> list[object]:
         """All lists and objects in the order in which they began; also fills the objects from their
         items."""
-        for opened in self._objects:
+        for opened in self._all_objects:
             opened.fill()
-        return self._values
+        return self._all_values
 
 
 def strings_in(value: object) -> Iterator[str]:

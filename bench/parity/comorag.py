@@ -19,7 +19,15 @@ import numpy as np
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.types import Question
-from methods.comorag import Kind, Memory, Node, _Search, final_answer, probes_in, window_size
+from methods.comorag import (
+    Kind,
+    Memory,
+    MemoryNode,
+    _Search,
+    final_answer,
+    passages_per_episode,
+    probes_in,
+)
 
 PROGRAM = "EternityJune25/ComoRAG"
 METHODS = "`comorag` (made-up notes and replies; vectors are drawn by the words)"
@@ -107,13 +115,13 @@ def _compare_memory(theirs: Any, dice: random.Random, found: Found) -> None:
                 content = pool.create_fusion_content(question, 0.5)
             pool.add_fused_node(question, content, [])
             found.add(NOTES, _lines(asked[-1]), _lines("\n\n".join(search._similar_notes())))
-            memory.new.append(Node(question, "finding", (), content))
+            memory.new_nodes.append(MemoryNode(question, "finding", (), content))
             _compare_round(pool, memory, found)
         with contextlib.redirect_stdout(io.StringIO()):
             pool.merge_temp_to_main()
-        memory.kept += memory.new
-        memory.new = []
-        found.add(PROBES, sorted(pool.get_all_probes()), sorted(memory.probes()))
+        memory.earlier_nodes += memory.new_nodes
+        memory.new_nodes = []
+        found.add(PROBES, sorted(pool.get_all_probes()), sorted(memory.earlier_probes()))
         probes = [_text(dice, 4) for _ in range(dice.randint(1, 3))]
 
 
@@ -134,7 +142,7 @@ def _add_nodes(
             note = _text(dice, 10)
             node = theirs.MemoryNode(probe=probe, node_type=KINDS[kind], cue=note)
             pool.add_to_temp_pool(node)
-            memory.new.append(Node(probe, kind, (), note))
+            memory.new_nodes.append(MemoryNode(probe, kind, (), note))
 
 
 def _compare_round(pool: Any, memory: Memory, found: Found) -> None:
@@ -144,7 +152,7 @@ def _compare_round(pool: Any, memory: Memory, found: Found) -> None:
     found.add(FINDINGS, _lines(history), _lines(memory.findings()))
     for kind in get_args(Kind)[:3]:
         cues = [node.cue for node in pool.get_temp_nodes_by_type(KINDS[kind])]
-        found.add(ROUND, "\n".join(cues), memory.notes(kind))
+        found.add(ROUND, "\n".join(cues), memory.new_notes(kind))
 
 
 def _part(path: Path, kind: str, name: str) -> Any:
@@ -180,7 +188,7 @@ def _compare_windows(code: Path, found: Found) -> None:
         theirs = SimpleNamespace()
         store = SimpleNamespace(get_all_ids=lambda count=count: range(count))
         begin(theirs, store, None, None)
-        found.add(WINDOWS, theirs.window_size, window_size(count))
+        found.add(WINDOWS, theirs.window_size, passages_per_episode(count))
 
 
 def _compare_replies(code: Path, dice: random.Random, found: Found) -> None:

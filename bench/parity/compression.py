@@ -34,9 +34,9 @@ from harness.types import Document, Question
 from methods.chunks import fixed_chunks
 from methods.compression.config import LinguaConfig, SelectiveConfig
 from methods.compression.lingua import compress_document
-from methods.compression.selective import SelectiveContext, _sentence_groups
+from methods.compression.selective import SelectiveContext, _sentence_ranges
 from methods.compression.show import Compressed
-from methods.compression.surprise import open_context, surprise, units_of
+from methods.compression.surprise import cut_into_units, measure_surprise, open_context
 from methods.packing import sentences
 from methods.retrieval import Dense, RetrievalConfig
 from tests.methods.conftest import FakeTools
@@ -153,9 +153,10 @@ def _selective(
     tools = FakeTools(compressor=model)
     for text in texts:
         split = [s.strip() for s in re.split(released.sent_tokenize_pattern, text) if s.strip()]
-        units = units_of(text, tools.model("compressor"))
+        units = cut_into_units(text, tools.model("compressor"))
         own = [
-            text[units.cuts[a] : units.cuts[b]].strip() for a, b in _sentence_groups(units, 1024)
+            text[units.boundaries[a] : units.boundaries[b]].strip()
+            for a, b in _sentence_ranges(units, 1024)
         ]
         found.sets(SENTENCES, own, split)
         for sentence in split:
@@ -180,13 +181,13 @@ def _selective(
 def _information(released: Any, tools: FakeTools, sentence: str) -> tuple[list[float], list[float]]:
     """Self-information of each token of a sentence that is scored alone, theirs and ours."""
     metered = tools.model("compressor")
-    units = units_of(sentence, metered)
-    with open_context(metered, begun=True) as session:
-        ours = surprise(session, metered, units) * np.array(units.sizes)
+    units = cut_into_units(sentence, metered)
+    with open_context(metered, with_first_token=True) as session:
+        ours = measure_surprise(session, metered, units) * np.array(units.token_counts)
     _, information = released.get_self_information(sentence)
-    ends = np.cumsum(units.sizes)
+    ends = np.cumsum(units.token_counts)
     return [
-        float(sum(information[e - n : e])) for e, n in zip(ends, units.sizes, strict=True)
+        float(sum(information[e - n : e])) for e, n in zip(ends, units.token_counts, strict=True)
     ], ours.tolist()
 
 

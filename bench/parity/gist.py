@@ -16,7 +16,7 @@ from unittest import mock
 from bench.parity import Found
 from bench.parity.rows import Rows
 from methods import gist
-from methods.gist import Gist, Pages
+from methods.gist import Gist, PageCutter
 from tests.methods.conftest import FakeTools
 
 PROGRAM = "read-agent/read-agent.github.io"
@@ -94,7 +94,7 @@ def _pages_of_ours(text: str, picker: Picker) -> list[str]:
 
     tools: Any = FakeTools(window=100_000)
     with mock.patch.object(gist, "ask_parsed", ask):
-        spans = Pages(text, Gist.Config()).spans(tools.model(), tools)
+        spans = PageCutter(text, Gist.Config()).cut_pages(tools.model(), tools)
     return [" ".join(text[start:end].split()) for start, end in spans]
 
 

@@ -24,7 +24,7 @@ from methods.in_context_ranking import (
     InContext,
     InContextConfig,
     _chunk_scores,
-    _marked,
+    _numbered,
 )
 from tests.methods.conftest import FakeTools
 
@@ -90,7 +90,7 @@ def _prompt(
     for i, doc in enumerate(docs):
         ids += plain.ids(SEPARATOR) if i else []
         start = len(ids)
-        ids += plain.ids(_marked(i + 1, doc["paragraph_text"]))
+        ids += plain.ids(_numbered(i + 1, doc["paragraph_text"]))
         spans.append((start, len(ids) - 1))
     start = len(ids)
     ids += plain.ids("".join(behind)) + plain.ids(plain.close)

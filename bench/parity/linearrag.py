@@ -172,8 +172,8 @@ def _compare_one(
     fit = _unit(index["sentence_vectors"]) @ query
     similarity = _unit(index["passage_vectors"]) @ query
     our_weights, our_reached = graph.activate(seeds, fit, config)
-    our_starts = graph.passage_starts(similarity, our_reached, config)
-    ranks = graph.walk(our_weights, our_starts, config.damping)
+    our_starts = graph.passage_start_weights(similarity, our_reached, config)
+    ranks = graph.rank_by_walk(our_weights, our_starts, config.damping)
     found.each(WEIGHTS, weights[:count].tolist(), our_weights.tolist())
     found.each(STARTS, starts[count:].tolist(), our_starts.tolist())
     theirs = dict(zip(sorted_keys, scores, strict=True))

@@ -17,10 +17,10 @@ from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.bm25 import bm25
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.outline import Part, clip, parse, write
+from methods.longrefiner.outline import Part, parse_outline, shorten_paragraph, write_outline
 from methods.longrefiner.prompts import folded
 from methods.longrefiner.scores import global_scores, local_scores, normalised
-from methods.longrefiner.tree import Node, Tree, build
+from methods.longrefiner.tree import Node, Tree, build_tree
 from methods.retrieval import best_first
 
 PROGRAM = "ignorejjj/LongRefiner"
@@ -48,13 +48,13 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     for row in json.loads(
         (rows.folder / "longrefiner" / "step2_doc-structuring.json").read_text(encoding="utf-8")
     ):
-        text, outline = row["input"], parse(row["output"])
+        text, outline = row["input"], parse_outline(row["output"])
         released = refiner.parse_xml_doc(text, row["output"])
         found.add(OUTLINES, _released_titles(released), _titles(outline))
         marked = re.sub(r"(</?sub-section: )([^>]*)>", r'\1"\2">', row["output"])
-        filled = _filled(build(text, parse(marked), RELEASED, model))
+        filled = _filled(build_tree(text, parse_outline(marked), RELEASED, model))
         found.add(QUOTED, _released_titles(refiner.parse_xml_doc(text, marked)), filled)
-        ours = dict(_pieces(text, build(text, outline, RELEASED, model), leaves=False))
+        ours = dict(_pieces(text, build_tree(text, outline, RELEASED, model), leaves=False))
         for name, part in released["sections"].items():
             found.add(TEXTS, _line(" ".join(_paragraphs(part))), ours.get(name, ""))
     _answers(refiner, rows, found)
@@ -104,7 +104,7 @@ def _pieces(text: str, tree: Tree, leaves: bool) -> list[tuple[str, str]]:
     return [
         (node.title, _line(own[node.start : node.end]))
         for node in tree.nodes
-        if node.leaf == leaves
+        if node.is_leaf == leaves
     ]
 
 
@@ -116,7 +116,7 @@ def _answers(refiner: Any, rows: Rows, found: Found) -> None:
     for example in data.examples:
         document = data.documents[example.question.document_ids[0]]
         bodies = [document.text[p.start : p.end].partition("\n")[2] for p in document.passages]
-        clips = [clip(body, model.offsets(body), 8) for body in bodies]
+        clips = [shorten_paragraph(body, model.offsets(body), 8) for body in bodies]
         subs = [
             Part("sub-section", p.title, (c,))
             for p, c in zip(document.passages, clips, strict=True)
@@ -125,9 +125,9 @@ def _answers(refiner: Any, rows: Rows, found: Found) -> None:
         parts = [
             Part("section", f"Part {n}", (*clips[n : n + 2], *subs[n + 2 : n + 5])) for n in (0, 5)
         ]
-        outline, text = write(Part("root", children=tuple(parts)), "..."), " ".join(bodies)
+        outline, text = write_outline(Part("root", children=tuple(parts)), "..."), " ".join(bodies)
         released = refiner.parse_xml_doc(text, outline)["sections"].values()
-        ours = _pieces(text, build(text, parse(outline), RELEASED, model), leaves=True)
+        ours = _pieces(text, build_tree(text, parse_outline(outline), RELEASED, model), leaves=True)
         for texts, out in zip(
             ([t for p in released for t in _paragraphs(p)], [t for _, t in ours]),
             shown,

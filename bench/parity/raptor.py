@@ -22,8 +22,8 @@ from methods.graph import Graph
 from methods.packing import clause_chunks
 from methods.raptor import tree
 from methods.raptor.config import RaptorConfig
-from methods.raptor.method import Raptor, traversal
-from methods.raptor.tree import clusters
+from methods.raptor.method import Raptor, walk_down_the_tree
+from methods.raptor.tree import cluster_nodes
 from methods.retrieval import best_first
 
 PROGRAM = "parthsarthi03/raptor"
@@ -81,7 +81,8 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
         theirs_ = sorted(tuple(sorted(node.index for node in group)) for group in groups)
         sizes = [model.count(chunk) for chunk in own]
         ours = sorted(
-            tuple(sorted(group)) for group in clusters(points, sizes, config.cluster_tokens, config)
+            tuple(sorted(group))
+            for group in cluster_nodes(points, sizes, config.cluster_tokens, config)
         )
         found.add("clusters of a layer (documents)", theirs_, ours)
         found.sets(MEMBERS, theirs_, ours)
@@ -130,14 +131,16 @@ def _retrieve(
     }
     graph, nodes, vectors, blocks = Graph(), dict(leaves), list(points), []
     for i, text in enumerate(texts):
-        graph.add(text, 1, (i, i + 1))
+        graph.add_node(text, 1, (i, i + 1))
     for first in range(0, len(texts), 5):
         group = list(range(first, min(first + 5, len(texts))))
         number, mean, summary = len(nodes), points[group].mean(0), texts[first][:80]
         nodes[number] = program.Node(summary, number, set(group), {"m": mean})
-        blocks.append(([graph.add(summary, 2)], group, np.full((1, len(group)), 1 / len(group))))
+        blocks.append(
+            ([graph.add_node(summary, 2)], group, np.full((1, len(group)), 1 / len(group)))
+        )
         vectors.append(mean)
-    graph.connect(blocks)
+    graph.add_edges(blocks)
     top = [nodes[i] for i in range(len(leaves), len(nodes))]
     whole = program.Tree(nodes, top, leaves, 1, {0: list(leaves.values()), 1: top})
     embedding = type(
@@ -158,9 +161,9 @@ def _retrieve(
     )
     chosen = [node.index for node in retriever.retrieve_information(top, "", 2)[0]]
     found.add(
-        "tree traversal: nodes in order (questions)",
+        "tree walk_down_the_tree: nodes in order (questions)",
         chosen,
-        list(map(int, traversal(graph, similarity, 5))),
+        list(map(int, walk_down_the_tree(graph, similarity, 5))),
     )
 
 

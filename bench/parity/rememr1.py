@@ -20,7 +20,7 @@ from harness.config.resolve import resolve_model
 from harness.llm.model_info import local_folder
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.rememr1 import ReMemR1, nearest
+from methods.rememr1 import ReMemR1, nearest_memory
 from tests.methods.conftest import FakeTools
 
 PROGRAM = "syr-cn/ReMemR1"
@@ -166,5 +166,5 @@ def _recalls(names: dict[str, Any], rows: Rows, dice: random.Random, found: Foun
         memories = list(dict.fromkeys(dice.sample(sentences, min(8, len(sentences)))))
         for size in range(2, len(memories) + 1):
             theirs = retriever.top1_retrieve(question, memories[:size])
-            ours = nearest(question, memories[:size], rows.metered)
+            ours = nearest_memory(question, memories[:size], rows.metered)
             found.add(RECALLED, theirs, ours)

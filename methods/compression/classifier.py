@@ -1,8 +1,9 @@
 """A token classifier of transformers: for each token of a text, the probability that it is worth
 keeping.
 
-    find(source) ──► Weights (folder, identity), or CannotRun: "not run: weights: ..."
-    load(weights) ──► TokenClassifier.keep(texts) ──► p(class 1) of each token, metered as an encoder is
+    locate_and_hash_weights(source) ──► Weights (folder, identity), or CannotRun: "not run: weights:
+    ..." load_classifier(weights) ──► TokenClassifier.keep_probabilities(tokens) ──► p(class 1) of
+    each token, metered as an encoder is
 
 The classifier's own layer of two numbers a token is not counted: a 3,000th part of a per cent of
 XLM-R large.
@@ -27,7 +28,7 @@ from harness.llm.model_info import hash_files, local_folder
 from harness.parallel.scheduler import in_forward_thread, timed
 from harness.storage.hub_download import weights_of
 
-KEEP = 1  # the class of tokens that are kept
+CLASS_OF_KEPT_TOKENS = 1  # the class of tokens that are kept
 Style = Literal["wordpiece", "metaspace"]
 
 
@@ -48,20 +49,21 @@ class Tokenized:
     offsets: list[tuple[int, int]]
 
 
-def find(source: str) -> Weights:
-    """Find and hash the files of a classifier, without loading it.
+def locate_and_hash_weights(folder_or_hub_id: str) -> Weights:
+    """The folder and the hash of a classifier's files; one on the hub is downloaded at its first
+    use.
 
     Args:
-        source: A folder, or an id on the hub.
+        folder_or_hub_id: A folder, or an id on the hub.
 
     Raises:
-        CannotRun: They are not there ("not run: weights: ...").
+        CannotRun: They are not there and cannot be fetched ("not run: weights: ...").
     """
-    model = ModelConfig(name=source, source=source)
+    model = ModelConfig(name=folder_or_hub_id, source=folder_or_hub_id)
     named_by_setting = weights_of("method.classifier")  # messages name this setting
     try:
         folder, _ = local_folder(model, named_by_setting)
-        return Weights(source, folder, hash_files(folder))
+        return Weights(folder_or_hub_id, folder, hash_files(folder))
     except Missing as error:
         raise Missing(f"not run: weights: {error}", error.thing) from error
     except CannotRun as error:
@@ -72,7 +74,7 @@ _networks: dict[str, tuple[Any, Any]] = {}  # identity of the weights -> network
 _lock = threading.Lock()
 
 
-def load(weights: Weights, meter: Meter) -> TokenClassifier:
+def load_classifier(weights: Weights, meter: Meter) -> TokenClassifier:
     """The classifier of some weights, bound to a meter; the network is loaded once a process.
 
     Raises:
@@ -98,7 +100,7 @@ def _load_network(weights: Weights) -> tuple[Any, Any]:
 
     transformers.logging.disable_progress_bar()
     try:
-        net, info = transformers.AutoModelForTokenClassification.from_pretrained(
+        net, loading_info = transformers.AutoModelForTokenClassification.from_pretrained(
             str(weights.folder), use_safetensors=True, output_loading_info=True
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(weights.folder))
@@ -106,17 +108,19 @@ def _load_network(weights: Weights) -> tuple[Any, Any]:
         raise CannotRun(
             f"cannot load the classifier '{weights.source}': {str(error).splitlines()[0]}"
         ) from error
-    missing = sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))
-    why = ""
-    if missing:
-        why = f"its weights lack {missing[0]}"
+    missing_weights = sorted(
+        map(str, [*loading_info["missing_keys"], *loading_info["mismatched_keys"]])
+    )
+    problem = ""
+    if missing_weights:
+        problem = f"its weights lack {missing_weights[0]}"
     if net.config.num_labels != 2:
-        why = f"it has {net.config.num_labels} classes instead of 2"
+        problem = f"it has {net.config.num_labels} classes instead of 2"
     is_fast = getattr(tokenizer, "is_fast", False)
     if not is_fast or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
-        why = "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
-    if why:
-        raise CannotRun(f"'{weights.source}' is no classifier of tokens to keep or drop: {why}")
+        problem = "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
+    if problem:
+        raise CannotRun(f"'{weights.source}' is no classifier of tokens to keep or drop: {problem}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return net.eval().to(device), tokenizer
 
@@ -134,9 +138,9 @@ class TokenClassifier:
         self._net = net
         self._tokenizer = tokenizer
         self._meter = meter
-        places = int(getattr(net.config, "max_position_embeddings", 512))
-        self._ends = tokenizer.cls_token_id, tokenizer.sep_token_id
-        self.max_tokens = min(512, places) - len(self._ends)
+        max_positions = int(getattr(net.config, "max_position_embeddings", 512))
+        self._special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id
+        self.max_tokens = min(512, max_positions) - len(self._special_ids)
         # A token that goes on with a word looks like "##ing"; or one that begins a word looks like
         # "▁The".
         algorithm = type(tokenizer.backend_tokenizer.model).__name__
@@ -152,9 +156,11 @@ class TokenClassifier:
             )
         )
         tokens = self._tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        return Tokenized(list(tokens), [(int(a), int(b)) for a, b in encoding["offset_mapping"]])
+        return Tokenized(
+            list(tokens), [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
+        )
 
-    def keep(self, tokens: Sequence[str]) -> np.ndarray:
+    def keep_probabilities(self, tokens: Sequence[str]) -> np.ndarray:
         """The probability that each token is worth keeping, [tokens]. Also counts the cost of the
         pass.
 
@@ -165,9 +171,9 @@ class TokenClassifier:
             ModelOutputError: The network gave NaN.
         """
         ids = self._tokenizer.convert_tokens_to_ids(list(tokens))
-        row = [self._ends[0], *ids, self._ends[1]]
-        with timed() as took:
-            probabilities = in_forward_thread(lambda: self._keep_probabilities(row))
+        ids_with_special = [self._special_ids[0], *ids, self._special_ids[1]]
+        with timed() as duration:
+            probabilities = in_forward_thread(lambda: self._run_network(ids_with_special))
         if np.isnan(probabilities).any():
             raise ModelOutputError(
                 f"the classifier '{self.name}' gave NaN probabilities; check its weights"
@@ -177,22 +183,22 @@ class TokenClassifier:
             model=self.name,
             phase=self._meter.current_phase,
             kind="embed",  # one pass over a text without writing, as that of an encoder
-            new=len(row),
-            pairs=len(row) ** 2,  # each token attends to all
+            new=len(ids_with_special),
+            pairs=len(ids_with_special) ** 2,  # each token attends to all
             requests=1,
-            seconds=took.seconds,
-            queued=took.queued,
+            seconds=duration.seconds,
+            queued=duration.queued,
         )
         self._meter.record(event, shape_of(self._net.config))
         return probabilities[1:-1]
 
-    def _keep_probabilities(self, row: list[int]) -> np.ndarray:
-        """The probability of the class KEEP for each token id of `row`, special tokens included,
-        [tokens]."""
+    def _run_network(self, ids_with_special: list[int]) -> np.ndarray:
+        """The probability of CLASS_OF_KEPT_TOKENS for each token id of `ids_with_special`, special
+        tokens included, [tokens]."""
         import torch
 
-        ids = torch.tensor([row], device=self._net.device)
+        ids = torch.tensor([ids_with_special], device=self._net.device)
         with torch.inference_mode():
             logits = self._net(input_ids=ids).logits[0]  # [tokens, classes]
-        probabilities = logits.float().softmax(-1)[:, KEEP]
+        probabilities = logits.float().softmax(-1)[:, CLASS_OF_KEPT_TOKENS]
         return np.asarray(probabilities.cpu().numpy(), dtype=float)

@@ -1,18 +1,18 @@
 """The contexts of a document, which LLMLingua ranks: a hard cut, sentences, or lines.
 
-"Mira\\na b.\\nc d."  ──titled_lines──►  "Mira\\na b." | "c d."
+"Mira\\na b.\\nc d."  ──titled_line_spans──►  "Mira\\na b." | "c d."
 """
 
 from harness.models import MeteredModel
 from harness.types import Document
 from methods.chunks import Span, fixed_chunks
 from methods.compression.config import LinguaConfig
-from methods.compression.surprise import SLACK
+from methods.compression.surprise import SLACK_TOKENS
 from methods.packing import packed_chunks
 
 # LongLLMLingua's x^restrict (arXiv 2310.06839, section 4.1): it ties the question to the documents.
 # The package puts it after the question.
-RESTRICTIVE = " We can get the answer to this question in the given documents."
+RESTRICTIVE_SENTENCE = " We can get the answer to this question in the given documents."
 
 
 def line_spans(text: str) -> list[Span]:
@@ -23,15 +23,15 @@ def line_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     line_start = 0
     for line in text.splitlines(keepends=True):
-        inside = line.strip()
-        if inside:
-            start = line_start + line.index(inside)
-            spans.append((start, start + len(inside)))
+        line_text = line.strip()
+        if line_text:
+            start = line_start + line.index(line_text)
+            spans.append((start, start + len(line_text)))
         line_start += len(line)
     return spans
 
 
-def titled_lines(document: Document) -> list[Span]:
+def titled_line_spans(document: Document) -> list[Span]:
     r"""The spans of the lines of a document; a title that is a line of its own goes with the line
     after it.
 
@@ -40,16 +40,16 @@ def titled_lines(document: Document) -> list[Span]:
     FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
     (docs/methods/compression.md#compression-contexts).
     """
-    titles = {passage.start: passage.title.strip() for passage in document.passages}
+    title_at_start = {passage.start: passage.title.strip() for passage in document.passages}
     spans: list[Span] = []
-    after_title = False
+    follows_title = False
     for start, end in line_spans(document.text):
-        if after_title:
+        if follows_title:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
-        is_title = document.text[start:end].strip('"') == titles.get(start)
-        after_title = is_title and not after_title
+        is_title = document.text[start:end].strip('"') == title_at_start.get(start)
+        follows_title = is_title and not follows_title
     return spans
 
 
@@ -72,23 +72,25 @@ def context_spans(
     elif config.contexts == "lines":
         spans = _cut_lines(text, line_spans(text), config.chunk_tokens, model)
     else:
-        request = model.turn_tokens() + model.count(question + RESTRICTIVE)
-        max_tokens = max(model.window - request - SLACK, 1)
-        spans = _cut_lines(text, titled_lines(document), max_tokens, model)
+        other_tokens = model.turn_tokens() + model.count(question + RESTRICTIVE_SENTENCE)
+        max_tokens = max(model.window - other_tokens - SLACK_TOKENS, 1)
+        spans = _cut_lines(text, titled_line_spans(document), max_tokens, model)
     return [(start, end) for start, end in spans if text[start:end].strip()]
 
 
-def _cut_lines(text: str, lines: list[Span], max_tokens: int, model: MeteredModel) -> list[Span]:
+def _cut_lines(
+    text: str, line_spans: list[Span], max_tokens: int, model: MeteredModel
+) -> list[Span]:
     """The spans of lines, each that is too long cut into several.
 
     Args:
         text: The text.
-        lines: The spans of its lines.
+        line_spans: The spans of its lines.
         max_tokens: Most tokens of a span.
         model: The model whose tokens are counted.
     """
     spans: list[Span] = []
-    for start, end in lines:
-        for first, last in fixed_chunks(text[start:end], max_tokens, model):
-            spans.append((start + first, start + last))
+    for start, end in line_spans:
+        for part_start, part_end in fixed_chunks(text[start:end], max_tokens, model):
+            spans.append((start + part_start, start + part_end))
     return spans

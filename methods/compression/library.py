@@ -31,16 +31,16 @@ from methods.compression.config import LinguaConfig
 from methods.compression.show import (
     SEPARATOR,
     Compressed,
-    spans_in_document,
-    with_blank_lines,
+    contexts_as_pieces,
+    pieces_that_are_kept,
 )
 from methods.compression.surprise import (
-    SLACK,
+    SLACK_TOKENS,
     Units,
+    cut_into_units,
+    measure_surprise,
     open_context,
-    spans_of_kept,
-    surprise,
-    units_of,
+    spans_of_kept_units,
 )
 
 PACKAGE = "llmlingua"
@@ -48,7 +48,7 @@ PACKAGE = "llmlingua"
 # and of a long question that always stay.
 _CACHE_START = 10
 _QUESTION_START = 100
-_SAME_NAMES = (
+_SETTINGS_OF_SAME_NAME = (
     "iterative_size",
     "use_context_level_filter",
     "use_token_level_filter",
@@ -61,7 +61,7 @@ _SAME_NAMES = (
 )
 
 
-def load_package() -> Any:
+def import_prompt_compressor() -> Any:
     """The class PromptCompressor of the package llmlingua. Raises CannotRun where it is not
     installed."""
     try:
@@ -75,7 +75,7 @@ def load_package() -> Any:
 def compress_by_package(
     document: Document,
     spans: list[Span],
-    target: float,
+    target_tokens: float,
     question: str,
     config: LinguaConfig,
     tools: Tools,
@@ -85,7 +85,7 @@ def compress_by_package(
     Args:
         document: The document.
         spans: The spans of its contexts, at least one, none of them blank.
-        target: Tokens to keep.
+        target_tokens: Tokens to keep.
         question: The question, by which contexts and tokens are ranked; "" for none.
         config: The package's arguments.
         tools: The engine's tools, whose compressor scores the tokens.
@@ -97,48 +97,52 @@ def compress_by_package(
     """
     model = tools.model("compressor")
     contexts = [document.text[start:end] for start, end in spans]
-    _check_forced(config, len(contexts))
+    _check_forced_contexts(config, len(contexts))
     _check_window(config, question, model)
     tokens = NumberedTokens(model)
     with SessionScores(tokens, model) as scores:
-        package = _Package(load_package(), tokens, scores, len(contexts))
-        package.compress(contexts, target, question, config)
-    chosen = package.chosen
-    sizes = [model.count(context) for context in contexts]
-    layout = with_blank_lines([[spans[number]] for number in chosen])
-    steps = [_context_step(document, spans, sizes, number) for number in chosen]
+        compressor = _CompressorOnSessions(
+            import_prompt_compressor(), tokens, scores, len(contexts)
+        )
+        compressor.compress(contexts, target_tokens, question, config)
+    chosen_contexts = compressor.chosen
+    token_counts = [model.count(context) for context in contexts]
+    pieces_of_contexts = contexts_as_pieces([[spans[number]] for number in chosen_contexts])
+    steps = [_context_step(document, spans, token_counts, number) for number in chosen_contexts]
     if not config.use_token_level_filter:
-        kept_tokens = sum(sizes[number] for number in chosen)
-        return Compressed(layout, sum(sizes), kept_tokens, steps)
-    joined = SEPARATOR.join(contexts[number] for number in chosen)
-    pieces = spans_in_document(layout, tokens.kept_spans(joined))
-    return Compressed(pieces, sum(sizes), tokens.count_kept(), steps)
+        tokens_kept = sum(token_counts[number] for number in chosen_contexts)
+        return Compressed(pieces_of_contexts, sum(token_counts), tokens_kept, steps)
+    joined_contexts = SEPARATOR.join(contexts[number] for number in chosen_contexts)
+    pieces = pieces_that_are_kept(pieces_of_contexts, tokens.spans_of_kept_tokens(joined_contexts))
+    return Compressed(pieces, sum(token_counts), tokens.count_kept_tokens(), steps)
 
 
-def _context_step(document: Document, spans: list[Span], sizes: list[int], number: int) -> Step:
+def _context_step(
+    document: Document, spans: list[Span], token_counts: list[int], number: int
+) -> Step:
     """The step "context" of the trace for a context that is kept.
 
     Args:
         document: The document.
         spans: The spans of all contexts.
-        sizes: The tokens of each context.
+        token_counts: The tokens of each context.
         number: The number of the context that is kept.
     """
     shown = Shown("span", document.id, *spans[number])
-    return Step("context", number, tokens=sizes[number], shown=shown)
+    return Step("context", number, tokens=token_counts[number], shown=shown)
 
 
-def _check_forced(config: LinguaConfig, contexts: int) -> None:
+def _check_forced_contexts(config: LinguaConfig, n_contexts: int) -> None:
     """Raise QuestionError where `force_context_ids` names a context beyond the text's.
 
     Args:
         config: The package's arguments.
-        contexts: How many contexts the text has.
+        n_contexts: How many contexts the text has.
     """
     for number in config.force_context_ids:
-        if not 0 <= number < contexts:
+        if not 0 <= number < n_contexts:
             raise QuestionError(
-                f"method.force_context_ids has {number}, but the text has {contexts} contexts"
+                f"method.force_context_ids has {number}, but the text has {n_contexts} contexts"
             )
 
 
@@ -154,10 +158,10 @@ def _check_window(config: LinguaConfig, question: str, model: MeteredModel) -> N
     Raises:
         WindowExceeded: It does not fit.
     """
-    room = _positions(model)
+    max_tokens = _max_text_tokens(model)
     if config.reads_question_first:
-        room -= model.count(question + SEPARATOR)
-    if config.use_token_level_filter and room < config.iterative_size:
+        max_tokens -= model.count(question + SEPARATOR)
+    if config.use_token_level_filter and max_tokens < config.iterative_size:
         raise WindowExceeded(
             f"the window of the compressor '{model.name}' ({model.window} tokens) does not hold "
             f"method.iterative_size={config.iterative_size} tokens beside the question; lower it "
@@ -165,12 +169,12 @@ def _check_window(config: LinguaConfig, question: str, model: MeteredModel) -> N
         )
 
 
-def _positions(model: MeteredModel) -> int:
+def _max_text_tokens(model: MeteredModel) -> int:
     """Tokens of text that a context of the compressor holds."""
-    return model.window - model.turn_tokens() - SLACK
+    return model.window - model.turn_tokens() - SLACK_TOKENS
 
 
-class _Package:
+class _CompressorOnSessions:
     """A PromptCompressor whose model and tokenizer are this project's.
 
     Attributes:
@@ -178,26 +182,28 @@ class _Package:
     """
 
     def __init__(
-        self, kind: Any, tokens: NumberedTokens, scores: SessionScores, contexts: int
+        self, compressor_class: Any, tokens: NumberedTokens, scores: SessionScores, n_contexts: int
     ) -> None:
         """Make a PromptCompressor without its own model and tokenizer, and put ours in their
         places.
 
         Args:
-            kind: The class PromptCompressor.
+            compressor_class: The class PromptCompressor.
             tokens: Stands in for its tokenizer.
             scores: Stands in for its model.
-            contexts: How many contexts are compressed; all are chosen until the package chooses.
+            n_contexts: How many contexts are compressed; all are chosen until the package chooses.
         """
-        self.chosen = list(range(contexts))
-        self._kind = kind
-        self._compressor = kind.__new__(kind)  # its __init__ loads a model and fetches a tokenizer
+        self.chosen = list(range(n_contexts))
+        self._compressor_class = compressor_class
+        self._compressor = compressor_class.__new__(
+            compressor_class
+        )  # its __init__ loads a model and fetches a tokenizer
         self._compressor.__dict__.update(
             tokenizer=tokens,
             use_llmlingua2=False,
             oai_tokenizer=SimpleNamespace(encode=tokens.number_range),
             device="cpu",
-            max_position_embeddings=scores.positions,
+            max_position_embeddings=scores.max_text_tokens,
             cache_bos_num=_CACHE_START,
             prefix_bos_num=_QUESTION_START,
             context_idxs=[],
@@ -207,7 +213,7 @@ class _Package:
         )
 
     def compress(
-        self, contexts: list[str], target: float, question: str, config: LinguaConfig
+        self, contexts: list[str], target_tokens: float, question: str, config: LinguaConfig
     ) -> None:
         """Compress contexts, and remember what is kept instead of returning it.
 
@@ -217,24 +223,24 @@ class _Package:
 
         Args:
             contexts: The texts to compress.
-            target: Tokens to keep.
+            target_tokens: Tokens to keep.
             question: The question, by which contexts and tokens are ranked; "" for none.
             config: The package's arguments.
         """
-        same_named = {name: getattr(config, name) for name in _SAME_NAMES}
+        settings = {name: getattr(config, name) for name in _SETTINGS_OF_SAME_NAME}
         self._compressor.compress_prompt(
             contexts,
             question=question,
-            target_token=target,
+            target_token=target_tokens,
             force_context_ids=list(config.force_context_ids) or None,
             concate_question=False,
-            **same_named,
+            **settings,
         )
 
     def _choose_contexts(self, *args: Any, **named: Any) -> Any:
         """Call the package's control_context_budget, in whose place the package calls this; return
         its result. Also sets `chosen`."""
-        result = self._kind.control_context_budget(self._compressor, *args, **named)
+        result = self._compressor_class.control_context_budget(self._compressor, *args, **named)
         self.chosen = result[2]
         return result
 
@@ -247,7 +253,7 @@ class _Encoded(dict[str, object]):
         return self[name]
 
 
-def _tensor(values: np.ndarray) -> Any:
+def _as_tensor(values: np.ndarray) -> Any:
     """A torch tensor of the same numbers, shape and type."""
     import torch
 
@@ -255,10 +261,10 @@ def _tensor(values: np.ndarray) -> Any:
 
 
 @dataclass(frozen=True)
-class _Numbered:
-    """A text whose tokens have the numbers from `first` on."""
+class _NumberedText:
+    """A text whose tokens have the numbers from `first_number` on."""
 
-    first: int
+    first_number: int
     text: str
 
 
@@ -266,17 +272,17 @@ class NumberedTokens:
     """The compressor's tokenizer as the package calls it: each occurrence of a token has a number.
 
     Attributes:
-        pieces: The text of each occurrence.
-        sizes: The model's tokens of each occurrence.
+        token_texts: The text of each occurrence.
+        token_counts: The model's tokens of each occurrence.
     """
 
     def __init__(self, model: MeteredModel) -> None:
         """Begin without a text; `model` is the compressor, whose tokens are numbered."""
         self._model = model
-        self.pieces: list[str] = []
-        self.sizes: list[int] = []
-        self._texts: list[_Numbered] = []
-        self._kept: list[int] = []
+        self.token_texts: list[str] = []
+        self.token_counts: list[int] = []
+        self._texts: list[_NumberedText] = []
+        self._kept_numbers: list[int] = []
 
     def __call__(
         self, text: str, return_tensors: str | None = None, add_special_tokens: bool = True
@@ -291,26 +297,26 @@ class NumberedTokens:
         Returns:
             The numbers as `input_ids`; of tensors also the `attention_mask`.
         """
-        units = units_of(text, self._model)
-        first = len(self.pieces)
-        self._texts.append(_Numbered(first, text))
-        self.pieces += [units.piece(i) for i in range(len(units))]
-        self.sizes += units.sizes
-        numbers = list(range(first, len(self.pieces)))
+        units = cut_into_units(text, self._model)
+        first_number = len(self.token_texts)
+        self._texts.append(_NumberedText(first_number, text))
+        self.token_texts += [units.text_of_unit(unit) for unit in range(len(units))]
+        self.token_counts += units.token_counts
+        numbers = list(range(first_number, len(self.token_texts)))
         if return_tensors is None:
             return _Encoded(input_ids=numbers)
         row = np.array([numbers], dtype=np.int64)
-        return _Encoded(input_ids=_tensor(row), attention_mask=_tensor(np.ones_like(row)))
+        return _Encoded(input_ids=_as_tensor(row), attention_mask=_as_tensor(np.ones_like(row)))
 
     def decode(self, numbers: Iterable[Any]) -> str:
         """The text of the tokens with these numbers, joined."""
-        return "".join(self.pieces[int(number)] for number in numbers)
+        return "".join(self.token_texts[int(number)] for number in numbers)
 
     def batch_decode(self, rows: Any) -> list[str]:
         """The text of the one row of `rows`. Also remembers the row as what is kept, since the
         package calls this with the tokens that it keeps."""
-        self._kept = [int(number) for number in rows[0]]
-        return [self.decode(self._kept)]
+        self._kept_numbers = [int(number) for number in rows[0]]
+        return [self.decode(self._kept_numbers)]
 
     def number_range(self, text: str) -> list[int]:
         """A list as long as `text` has tokens; the package asks for its length alone."""
@@ -322,41 +328,45 @@ class NumberedTokens:
         It replaces the package's get_prefix_length, which refuses a token that holds the end of the
         one and the beginning of the other.
         """
-        units = units_of(prefix + text, self._model)
-        return sum(end <= len(prefix) for end in units.cuts[1:])
+        units = cut_into_units(prefix + text, self._model)
+        return sum(end <= len(prefix) for end in units.boundaries[1:])
 
     def units(self, numbers: list[int]) -> Units:
         """The tokens with these numbers as the units of one text."""
-        pieces = [self.pieces[number] for number in numbers]
-        sizes = tuple(self.sizes[number] for number in numbers)
-        return Units("".join(pieces), (0, *accumulate(map(len, pieces))), sizes)
+        token_texts = [self.token_texts[number] for number in numbers]
+        token_counts = tuple(self.token_counts[number] for number in numbers)
+        return Units("".join(token_texts), (0, *accumulate(map(len, token_texts))), token_counts)
 
-    def count_kept(self) -> int:
+    def count_kept_tokens(self) -> int:
         """Tokens of the compressor that are kept."""
-        return sum(self.sizes[number] for number in self._kept)
+        return sum(self.token_counts[number] for number in self._kept_numbers)
 
-    def kept_spans(self, joined: str) -> list[Span]:
+    def spans_of_kept_tokens(self, joined_contexts: str) -> list[Span]:
         """The spans of the contexts that the package kept.
 
         Where the package reads the question, the question stands first in the numbered text and is
         no part of the result.
 
         Args:
-            joined: The contexts that the package compressed, as one text; the spans are of it.
+            joined_contexts: The contexts that the package compressed, as one text; the spans are of
+                it.
         """
         numbered = self._text_of_kept()
-        units = units_of(numbered.text, self._model)
+        units = cut_into_units(numbered.text, self._model)
         is_kept = np.zeros(len(units), dtype=bool)
-        is_kept[[number - numbered.first for number in self._kept]] = True
-        start = len(numbered.text) - len(joined)
-        return [(a - start, b - start) for a, b in spans_of_kept(units, is_kept)]
+        is_kept[[number - numbered.first_number for number in self._kept_numbers]] = True
+        contexts_start = len(numbered.text) - len(joined_contexts)
+        return [
+            (run_start - contexts_start, run_end - contexts_start)
+            for run_start, run_end in spans_of_kept_units(units, is_kept)
+        ]
 
-    def _text_of_kept(self) -> _Numbered:
+    def _text_of_kept(self) -> _NumberedText:
         """The numbered text that the kept tokens belong to: the last one that begins at or before
         the first of them."""
-        first_kept = min(self._kept, default=0)
+        first_kept = min(self._kept_numbers, default=0)
         for numbered in reversed(self._texts):
-            if numbered.first <= first_kept:
+            if numbered.first_number <= first_kept:
                 return numbered
         raise RuntimeError("llmlingua kept a token of no text")
 
@@ -386,8 +396,8 @@ class SessionScores:
         """
         self._tokens = tokens
         self._model = model
-        self._open: list[_OpenContext] = []
-        self.positions = _positions(model)
+        self._open_contexts: list[_OpenContext] = []
+        self.max_text_tokens = _max_text_tokens(model)
 
     def __call__(
         self,
@@ -417,14 +427,14 @@ class SessionScores:
         if input_ids is None:
             input_ids = self._tokens(text, return_tensors="pt")["input_ids"]
         numbers = input_ids[0].tolist()
-        past: list[int] = []
+        numbers_before: list[int] = []
         if past_key_values is not None:
-            past = past_key_values[0][0].flatten().tolist()
-        last = min(len(numbers), len(past) + self.positions)
+            numbers_before = past_key_values[0][0].flatten().tolist()
+        end_position = min(len(numbers), len(numbers_before) + self.max_text_tokens)
         if end is not None:
-            last = min(last, int(end))
-        new = numbers[len(past) : last]
-        loss = _tensor(self._losses(past, new).astype(np.float64))
+            end_position = min(end_position, int(end))
+        new_numbers = numbers[len(numbers_before) : end_position]
+        loss = _as_tensor(self._measure_losses(numbers_before, new_numbers).astype(np.float64))
         if condition_mode == "before":
             loss = loss[:condition_pos_id]
         elif condition_mode == "after":
@@ -434,39 +444,45 @@ class SessionScores:
             value = loss.mean()
         if not return_kv:
             return value
-        cache = _tensor(np.array([*past, *new], dtype=np.int64).reshape(1, 1, -1, 1))
+        cache = _as_tensor(
+            np.array([*numbers_before, *new_numbers], dtype=np.int64).reshape(1, 1, -1, 1)
+        )
         return value, [(cache, cache)]
 
-    def _losses(self, past: list[int], numbers: list[int]) -> np.ndarray:
+    def _measure_losses(self, numbers_before: list[int], numbers: list[int]) -> np.ndarray:
         """The surprise of tokens after those that were read before, but for the first of them.
 
         Args:
-            past: The numbers of the tokens before.
+            numbers_before: The numbers of the tokens before.
             numbers: The numbers of the tokens that are scored.
 
         Returns:
             -log p of each token [tokens - 1].
         """
-        context = self._context_after(past)
-        return surprise(context.session, self._model, self._tokens.units(numbers))[1:]
+        context = self._context_that_has_read(numbers_before)
+        return measure_surprise(context.session, self._model, self._tokens.units(numbers))[1:]
 
-    def _context_after(self, past: list[int]) -> _OpenContext:
-        """An open context that has read the tokens `past`: of those that have read their beginning
-        the longest goes on; without any, a new one reads them all."""
-        fitting = [found for found in self._open if past[: len(found.numbers)] == found.numbers]
-        fitting = fitting or [self._new_context()]
-        context = max(fitting, key=lambda found: len(found.numbers))
-        for number in past[len(context.numbers) :]:
-            context.session.feed(self._tokens.pieces[number])
-        context.numbers = list(past)
+    def _context_that_has_read(self, numbers_before: list[int]) -> _OpenContext:
+        """An open context that has read the tokens `numbers_before`: of those that have read their
+        beginning the longest goes on; without any, a new one reads them all."""
+        fitting_contexts = [
+            context
+            for context in self._open_contexts
+            if numbers_before[: len(context.numbers)] == context.numbers
+        ]
+        fitting_contexts = fitting_contexts or [self._open_new_context()]
+        context = max(fitting_contexts, key=lambda context: len(context.numbers))
+        for number in numbers_before[len(context.numbers) :]:
+            context.session.feed(self._tokens.token_texts[number])
+        context.numbers = list(numbers_before)
         return context
 
-    def _new_context(self) -> _OpenContext:
+    def _open_new_context(self) -> _OpenContext:
         """Open an empty context; the older one of two that are open is closed."""
-        if len(self._open) == 2:
-            self._open.pop(0).session.close()
+        if len(self._open_contexts) == 2:
+            self._open_contexts.pop(0).session.close()
         context = _OpenContext(open_context(self._model), [])
-        self._open.append(context)
+        self._open_contexts.append(context)
         return context
 
     def __enter__(self) -> Self:
@@ -480,5 +496,5 @@ class SessionScores:
         tb: TracebackType | None,
     ) -> None:
         """Close the sessions of all contexts."""
-        for context in self._open:
+        for context in self._open_contexts:
             context.session.close()

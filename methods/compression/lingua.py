@@ -32,7 +32,7 @@ class LLMLingua(show.CompressedMethod):
         Raises:
             Missing: It is not.
         """
-        return _package_problems()
+        return _check_package()
 
     def index_packages(self) -> tuple[str, ...]:
         """The package that chooses what is kept; the index depends on its version."""
@@ -58,7 +58,7 @@ class LongLLMLingua(reading.ReadingMethod):
         Raises:
             Missing: It is not.
         """
-        return _package_problems()
+        return _check_package()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -68,10 +68,10 @@ class LongLLMLingua(reading.ReadingMethod):
         (document,) = documents
         request = reading.Reading(tools.task, self.config.window, self.config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
-        room = max(reading.room_for_text(question, tools, tools.model(), request), 1)
+        max_tokens = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
-            compressed = compress_document(document, self.config, tools, question.text, room)
-        return show.answer_from(question, document, compressed, tools, self.config)
+            compressed = compress_document(document, self.config, tools, question.text, max_tokens)
+        return show.answer_from_compressed(question, document, compressed, tools, self.config)
 
 
 def compress_document(
@@ -94,19 +94,19 @@ def compress_document(
     spans = context_spans(document, question, config, model)
     if not spans:
         return show.Compressed([], 0, 0)
-    sizes = [model.count(document.text[start:end]) for start, end in spans]
-    target = sum(sizes) * config.rate
+    token_counts = [model.count(document.text[start:end]) for start, end in spans]
+    target_tokens = sum(token_counts) * config.rate
     if config.target_tokens is not None:
-        target = float(config.target_tokens)
+        target_tokens = float(config.target_tokens)
     if max_tokens is not None:
-        target = min(target, max_tokens)
-    return library.compress_by_package(document, spans, target, question, config, tools)
+        target_tokens = min(target_tokens, max_tokens)
+    return library.compress_by_package(document, spans, target_tokens, question, config, tools)
 
 
-def _package_problems() -> list[str]:
+def _check_package() -> list[str]:
     """[], after a check that the package llmlingua is installed. Raises Missing where it is not."""
     try:
-        library.load_package()
+        library.import_prompt_compressor()
     except CannotRun as error:
         raise Missing(str(error), f"the package {library.PACKAGE}") from error
     return []

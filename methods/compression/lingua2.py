@@ -25,12 +25,19 @@ from harness.method.settings import index_setting
 from harness.types import Answer, Document, Question
 from methods import reading
 from methods.chunks import Span
-from methods.compression.classifier import Style, TokenClassifier, Tokenized, Weights, find, load
-from methods.compression.contexts import titled_lines
-from methods.compression.show import Compressed, answer_from, with_blank_lines
+from methods.compression.classifier import (
+    Style,
+    TokenClassifier,
+    Tokenized,
+    Weights,
+    load_classifier,
+    locate_and_hash_weights,
+)
+from methods.compression.contexts import titled_line_spans
+from methods.compression.show import Compressed, answer_from_compressed, contexts_as_pieces
 from methods.kept_text import join_spans
 
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_CHINESE_OR_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class Lingua2Config(MethodConfig):
@@ -73,23 +80,23 @@ class Word:
     """A word of a text.
 
     Attributes:
-        gap: Where the white space before it starts: that is text[gap:start].
+        gap_start: Where the white space before it starts: that is text[gap:start].
         start: Its first character.
         end: The character after its last one.
-        first: Its first token in its chunk.
-        last: The token after its last one.
+        first_token: Its first token in its chunk.
+        end_token: The token after its last one.
     """
 
-    gap: int
+    gap_start: int
     start: int
     end: int
-    first: int
-    last: int
+    first_token: int
+    end_token: int
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         """How many tokens it has."""
-        return self.last - self.first
+        return self.end_token - self.first_token
 
 
 class _Chunk:
@@ -101,36 +108,43 @@ class _Chunk:
         words: The words of the part, with their places in the whole text.
     """
 
-    def __init__(self, text: str, tokens: Tokenized, gap: int, classifier: TokenClassifier) -> None:
+    def __init__(
+        self, text: str, tokens: Tokenized, gap_start: int, classifier: TokenClassifier
+    ) -> None:
         """Keep a part of a text, and join its tokens into words.
 
         Args:
             text: The whole text.
             tokens: The tokens of the part, with their places in the whole text.
-            gap: Where the last word before the part ends.
+            gap_start: Where the last word before the part ends.
             classifier: The classifier, which is asked for probabilities when they are needed.
         """
         self.text = text
         self.tokens = tokens
         self._classifier = classifier
-        self.words = words_of(text, tokens, classifier.style, gap)
+        self.words = join_tokens_into_words(text, tokens, classifier.style, gap_start)
 
     @cached_property
-    def keep(self) -> np.ndarray:
+    def keep_probabilities(self) -> np.ndarray:
         """p(keep) of each token of the chunk [tokens]; the classifier is asked once."""
-        return self._classifier.keep(self.tokens.tokens)
+        return self._classifier.keep_probabilities(self.tokens.tokens)
 
-    def word_values(self, config: Lingua2Config, tokens: np.ndarray) -> list[float]:
+    def word_probabilities(
+        self, config: Lingua2Config, token_probabilities: np.ndarray
+    ) -> list[float]:
         """p(keep) of each word [words]: the mean of its tokens', or the first one's
         (`token_to_word`).
 
         Args:
             config: The method's settings.
-            tokens: p(keep) of each token of the chunk [tokens].
+            token_probabilities: p(keep) of each token of the chunk [tokens].
         """
         if config.token_to_word == "first":
-            return [float(tokens[word.first]) for word in self.words]
-        return [float(tokens[word.first : word.last].mean()) for word in self.words]
+            return [float(token_probabilities[word.first_token]) for word in self.words]
+        return [
+            float(token_probabilities[word.first_token : word.end_token].mean())
+            for word in self.words
+        ]
 
 
 @dataclass(frozen=True)
@@ -139,16 +153,16 @@ class _Context:
 
     Attributes:
         start: Its first character in the document.
-        tokens: How many tokens it has.
+        token_count: How many tokens it has.
         chunks: Its parts that the classifier can read.
     """
 
     start: int
-    tokens: int
+    token_count: int
     chunks: tuple[_Chunk, ...]
 
     @classmethod
-    def of(
+    def cut_into_chunks(
         cls, text: str, start: int, config: Lingua2Config, classifier: TokenClassifier
     ) -> _Context:
         """Cut a context into chunks that the classifier can read.
@@ -161,22 +175,26 @@ class _Context:
         """
         tokenized = classifier.tokenize(text)
         chunks: list[_Chunk] = []
-        first = 0
-        gap = 0
-        for last in chunk_ends(text, tokenized, classifier.max_tokens, config.chunk_end_tokens):
-            part = Tokenized(tokenized.tokens[first:last], tokenized.offsets[first:last])
-            chunks.append(_Chunk(text, part, gap, classifier))
-            first = last
-            gap = chunks[-1].words[-1].end
+        first_token = 0
+        gap_start = 0
+        for end_token in chunk_ends(
+            text, tokenized, classifier.max_tokens, config.chunk_end_tokens
+        ):
+            part = Tokenized(
+                tokenized.tokens[first_token:end_token], tokenized.offsets[first_token:end_token]
+            )
+            chunks.append(_Chunk(text, part, gap_start, classifier))
+            first_token = end_token
+            gap_start = chunks[-1].words[-1].end
         return cls(start, len(tokenized.tokens), tuple(chunks))
 
-    def mean(self, config: Lingua2Config) -> float:
+    def mean_word_probability(self, config: Lingua2Config) -> float:
         """The mean p(keep) of the context's words, as the classifier gives it: a forced word counts
         like any other."""
-        values: list[float] = []
+        probabilities: list[float] = []
         for chunk in self.chunks:
-            values += chunk.word_values(config, chunk.keep)
-        return float(np.mean(values))
+            probabilities += chunk.word_probabilities(config, chunk.keep_probabilities)
+        return float(np.mean(probabilities))
 
 
 class LLMLingua2(reading.ReadingMethod):
@@ -194,7 +212,7 @@ class LLMLingua2(reading.ReadingMethod):
         Raises:
             CannotRun: They are not.
         """
-        find(self.config.classifier)
+        locate_and_hash_weights(self.config.classifier)
         return []
 
     def index(self, document: Document, tools: Tools) -> Index:
@@ -204,7 +222,7 @@ class LLMLingua2(reading.ReadingMethod):
         Raises:
             CannotRun: The weights are not here.
         """
-        weights = find(self.config.classifier)
+        weights = locate_and_hash_weights(self.config.classifier)
         return {**self._compress(document, weights, tools).to_index(), "weights": weights.identity}
 
     def answer(
@@ -214,12 +232,14 @@ class LLMLingua2(reading.ReadingMethod):
         classifier's folder holds other weights by now."""
         (document,) = documents
         (index,) = indexes
-        weights = find(self.config.classifier)
+        weights = locate_and_hash_weights(self.config.classifier)
         if index["weights"] == weights.identity:
-            return answer_from(question, document, Compressed.from_index(index), tools, self.config)
+            return answer_from_compressed(
+                question, document, Compressed.from_index(index), tools, self.config
+            )
         with tools.phase("search"):
             compressed = self._compress(document, weights, tools)
-        return answer_from(question, document, compressed, tools, self.config)
+        return answer_from_compressed(question, document, compressed, tools, self.config)
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
         """Keep those words of a document that the classifier finds worth it, down to target_tokens
@@ -230,44 +250,53 @@ class LLMLingua2(reading.ReadingMethod):
             weights: The classifier's weights.
             tools: The engine's tools; progress is reported in tokens.
         """
-        classifier = load(weights, tools.meter)
+        classifier = load_classifier(weights, tools.meter)
         config = self.config
         text = document.text
         spans = [(0, len(text))]
         if config.contexts == "titled-lines":
-            spans = titled_lines(document)
-        every = [_Context.of(text[a:b], a, config, classifier) for a, b in spans]
-        total = sum(context.tokens for context in every)
-        filled = [context for context in every if context.chunks]
-        contexts = _best_contexts(filled, total, config)
-        left = sum(context.tokens for context in contexts)
+            spans = titled_line_spans(document)
+        all_contexts = [
+            _Context.cut_into_chunks(text[start:end], start, config, classifier)
+            for start, end in spans
+        ]
+        tokens_of_text = sum(context.token_count for context in all_contexts)
+        contexts_with_words = [context for context in all_contexts if context.chunks]
+        chosen_contexts = _best_contexts(contexts_with_words, tokens_of_text, config)
+        tokens_to_classify = sum(context.token_count for context in chosen_contexts)
         rate = config.rate
         if config.target_tokens is not None:
-            rate = min(config.target_tokens / max(left, 1), 1.0)
-        groups: list[list[Span]] = []  # of each context the spans that stay
-        after = 0  # tokens of the words that stay
-        done = 0  # tokens that were classified
-        for context in contexts:
-            spans_kept: list[Span] = []
+            rate = min(config.target_tokens / max(tokens_to_classify, 1), 1.0)
+        spans_of_contexts: list[list[Span]] = []  # of each context the spans that stay
+        tokens_kept = 0  # tokens of the words that stay
+        tokens_classified = 0  # tokens that were classified
+        for context in chosen_contexts:
+            kept_spans: list[Span] = []
             for chunk in context.chunks:
-                keep = _words_kept(chunk, rate, config)
-                pieces = _kept_spans(chunk.text, chunk.words, keep, config)
-                spans_kept += [(a + context.start, b + context.start) for a, b in pieces]
-                after += sum(word.tokens for word in itertools.compress(chunk.words, keep))
-                done += len(chunk.tokens.tokens)
-                tools.progress(done, left, "tokens classified")
-            groups.append(join_spans(spans_kept))
-        return Compressed(with_blank_lines(groups), total, after)
+                stays = _which_words_stay(chunk, rate, config)
+                spans_in_context = _spans_of_kept_words(chunk.text, chunk.words, stays, config)
+                kept_spans += [
+                    (start + context.start, end + context.start) for start, end in spans_in_context
+                ]
+                tokens_kept += sum(
+                    word.token_count for word in itertools.compress(chunk.words, stays)
+                )
+                tokens_classified += len(chunk.tokens.tokens)
+                tools.progress(tokens_classified, tokens_to_classify, "tokens classified")
+            spans_of_contexts.append(join_spans(kept_spans))
+        return Compressed(contexts_as_pieces(spans_of_contexts), tokens_of_text, tokens_kept)
 
 
-def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) -> list[_Context]:
+def _best_contexts(
+    contexts: list[_Context], tokens_of_text: int, config: Lingua2Config
+) -> list[_Context]:
     """Choose contexts by their mean p(keep): those at the percentile int(100 (1 - rate)) or above.
 
     The rate is the setting's, brought halfway to 1, or twice target_tokens by the text's tokens.
 
     Args:
         contexts: All contexts that have words.
-        total: Tokens of the text, from which the rate follows where target_tokens is set.
+        tokens_of_text: Tokens of the text, from which the rate follows where target_tokens is set.
         config: The method's settings.
 
     Returns:
@@ -277,37 +306,39 @@ def _best_contexts(contexts: list[_Context], total: int, config: Lingua2Config) 
         return contexts
     rate = (config.rate + 1) / 2
     if config.target_tokens is not None:
-        rate = min(2 * config.target_tokens / total, 1.0)
-    means = [context.mean(config) for context in contexts]
-    limit = float(np.percentile(means, int(100 * (1 - rate))))
-    return [context for context, mean in zip(contexts, means, strict=True) if mean >= limit]
+        rate = min(2 * config.target_tokens / tokens_of_text, 1.0)
+    means = [context.mean_word_probability(config) for context in contexts]
+    min_mean = float(np.percentile(means, int(100 * (1 - rate))))
+    return [context for context, mean in zip(contexts, means, strict=True) if mean >= min_mean]
 
 
-def chunk_ends(text: str, tokenized: Tokenized, max_tokens: int, stops: Sequence[str]) -> list[int]:
+def chunk_ends(
+    text: str, tokenized: Tokenized, max_tokens: int, stop_texts: Sequence[str]
+) -> list[int]:
     """Find where the chunks of a text end, each after the last stop that it can hold.
 
     Args:
         text: The text.
         tokenized: The tokens of the text.
         max_tokens: Most tokens of a chunk.
-        stops: The tokens that a chunk ends after, if it has any.
+        stop_texts: The tokens that a chunk ends after, if it has any.
 
     Returns:
         The end of each chunk, in tokens; the last one is the end of the text.
     """
-    total = len(tokenized.tokens)
+    token_count = len(tokenized.tokens)
     ends: list[int] = []
-    at = 0
-    while total - at > max_tokens:
-        at = _chunk_end(text, tokenized, at, at + max_tokens, stops)
-        ends.append(at)
-    if total > at:
-        ends.append(total)
+    end = 0
+    while token_count - end > max_tokens:
+        end = _chunk_end(text, tokenized, end, end + max_tokens, stop_texts)
+        ends.append(end)
+    if token_count > end:
+        ends.append(token_count)
     return ends
 
 
 def _chunk_end(
-    text: str, tokenized: Tokenized, start: int, limit: int, stops: Sequence[str]
+    text: str, tokenized: Tokenized, first_token: int, max_end: int, stop_texts: Sequence[str]
 ) -> int:
     """The token after the last one of a chunk: after the last stop that it can hold, else where it
     is full.
@@ -315,35 +346,39 @@ def _chunk_end(
     Args:
         text: The text.
         tokenized: The tokens of the text.
-        start: The first token of the chunk.
-        limit: The token after the last one that the chunk can hold.
-        stops: The tokens that a chunk may end after.
+        first_token: The first token of the chunk.
+        max_end: The token after the last one that the chunk can hold.
+        stop_texts: The tokens that a chunk may end after.
     """
-    for end in range(limit, start, -1):
-        if _stops_before(text, tokenized.offsets, end, stops):
+    for end in range(max_end, first_token, -1):
+        if _may_end_before(text, tokenized.offsets, end, stop_texts):
             return end
-    return limit
+    return max_end
 
 
-def _stops_before(text: str, offsets: list[tuple[int, int]], i: int, stops: Sequence[str]) -> bool:
+def _may_end_before(
+    text: str, offsets: list[tuple[int, int]], token: int, stop_texts: Sequence[str]
+) -> bool:
     """Whether a chunk may end before token i: token i - 1 is a stop, or the text between the two
     has a stop that is white space, such as a line break.
 
     Args:
         text: The text.
         offsets: (start, end) of each token in the text.
-        i: The number of the token.
-        stops: The texts that a chunk may end after.
+        token: The number of the token.
+        stop_texts: The texts that a chunk may end after.
     """
-    start, end = offsets[i - 1]
-    next_start, _ = offsets[i]
-    if text[start:end].strip() in stops:
+    start, end = offsets[token - 1]
+    next_start, _ = offsets[token]
+    if text[start:end].strip() in stop_texts:
         return True
     gap = text[end:next_start]
-    return any(stop in gap for stop in stops if stop.isspace())
+    return any(stop in gap for stop in stop_texts if stop.isspace())
 
 
-def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
+def join_tokens_into_words(
+    text: str, chunk: Tokenized, style: Style, previous_word_end: int
+) -> list[Word]:
     """Join the tokens of a chunk into words.
 
         "Ann left." with the tokens "Ann", "le", "##ft", "."  ->  the words "Ann", "left", "."
@@ -356,40 +391,40 @@ def words_of(text: str, chunk: Tokenized, style: Style, gap: int) -> list[Word]:
         text: The text of all chunks.
         chunk: The tokens of this chunk with their places in the text.
         style: How the tokenizer marks the first token of a word.
-        gap: Where the last word before the chunk ends in the text.
+        gap_start: Where the last word before the chunk ends in the text.
     """
     words: list[Word] = []
-    previous_end = gap
-    for i, token in enumerate(chunk.tokens):
-        start, end = chunk.offsets[i]
+    previous_end = previous_word_end
+    for number, token in enumerate(chunk.tokens):
+        start, end = chunk.offsets[number]
         token_text = text[start:end]
         start = end - len(token_text.lstrip())
         follows_space = text[previous_end:start].isspace()
         new_end = max(end, previous_end)
         if not words or follows_space or _begins_word(token, token_text, style):
-            words.append(Word(previous_end, max(start, previous_end), new_end, i, i + 1))
+            words.append(Word(previous_end, max(start, previous_end), new_end, number, number + 1))
         else:
-            words[-1] = replace(words[-1], end=new_end, last=i + 1)
+            words[-1] = replace(words[-1], end=new_end, end_token=number + 1)
         previous_end = new_end
     return words
 
 
-def _begins_word(token: str, inside: str, style: Style) -> bool:
+def _begins_word(token: str, token_text: str, style: Style) -> bool:
     r"""Whether a token begins a word.
 
     Args:
         token: The token as the tokenizer writes it: "##ing", "\u2581the".
-        inside: The text that it stands for.
+        token_text: The text that it stands for.
         style: "wordpiece": all but those with "##" begin a word; "metaspace": those with "\u2581",
             marks, and Chinese or Japanese characters do.
     """
     if style == "wordpiece":
         return not token.startswith("##")
-    is_mark = inside in string.punctuation
-    return token.startswith("\u2581") or is_mark or bool(_WIDE.match(inside))
+    is_mark = token_text in string.punctuation
+    return token.startswith("\u2581") or is_mark or bool(_CHINESE_OR_JAPANESE.match(token_text))
 
 
-def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
+def _which_words_stay(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:
     """Choose the words of a chunk that stay.
 
     Args:
@@ -403,37 +438,39 @@ def _words_kept(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]
     """
     if rate >= 1:
         return [True] * len(chunk.words)
-    tokens = chunk.keep
+    token_probabilities = chunk.keep_probabilities
     if config.force_reserve_digit:
-        texts = [chunk.text[a:b] for a, b in chunk.tokens.offsets]
+        texts = [chunk.text[start:end] for start, end in chunk.tokens.offsets]
         has_digit = [any(map(str.isdigit, text)) for text in texts]
-        tokens = np.where(has_digit, 1.0, tokens)
-    values = chunk.word_values(config, tokens)
+        token_probabilities = np.where(has_digit, 1.0, token_probabilities)
+    probabilities = chunk.word_probabilities(config, token_probabilities)
     for number, word in enumerate(chunk.words):
         if chunk.text[word.start : word.end] in config.force_tokens:
-            values[number] = 1.0
-    return above_percentile(values, [word.tokens for word in chunk.words], rate)
+            probabilities[number] = 1.0
+    return are_above_percentile(probabilities, [word.token_count for word in chunk.words], rate)
 
 
-def above_percentile(values: Sequence[float], tokens: Sequence[int], rate: float) -> list[bool]:
+def are_above_percentile(
+    probabilities: Sequence[float], token_counts: Sequence[int], rate: float
+) -> list[bool]:
     """Whether each word stays: those with a value above a percentile of all tokens' values.
 
     A value of 1.0 stays also where the percentile is 1.0.
 
     Args:
-        values: The value of each word [words].
-        tokens: How many tokens each word has; each counts with the word's value [words].
+        probabilities: The value of each word [words].
+        token_counts: How many tokens each word has; each counts with the word's value [words].
         rate: The share of tokens that stay.
     """
     percentile = min(int(100 * (1 - rate) + 1), 100)
-    limit = float(np.percentile(np.repeat(values, tokens), percentile))
+    limit = float(np.percentile(np.repeat(probabilities, token_counts), percentile))
     if limit == 1.0:
-        return [value >= limit for value in values]
-    return [value > limit for value in values]
+        return [probability >= limit for probability in probabilities]
+    return [probability > limit for probability in probabilities]
 
 
-def _kept_spans(
-    text: str, words: list[Word], keep: list[bool], config: Lingua2Config
+def _spans_of_kept_words(
+    text: str, words: list[Word], stays: list[bool], config: Lingua2Config
 ) -> list[Span]:
     r"""The spans of a text that stay: words, each with the white space before it, and forced line
     breaks.
@@ -444,24 +481,24 @@ def _kept_spans(
     Args:
         text: The chunk's text.
         words: The words of the chunk.
-        keep: Whether each word stays.
+        word_stays: Whether each word stays.
         config: The method's settings; with drop_consecutive a forced token that follows itself
             goes.
     """
     keeps_breaks = "\n" in config.force_tokens
     spans: list[Span] = []
-    last = ""
-    for word, stays in zip(words, keep, strict=True):
-        written = text[word.start : word.end]
-        is_forced = written in config.force_tokens
-        is_repeated = config.drop_consecutive and is_forced and written == last
-        if stays and not is_repeated:
-            spans.append((word.gap, word.end))
-            last = written
+    last_kept = ""
+    for word, word_stays in zip(words, stays, strict=True):
+        word_text = text[word.start : word.end]
+        is_forced = word_text in config.force_tokens
+        is_repeated = config.drop_consecutive and is_forced and word_text == last_kept
+        if word_stays and not is_repeated:
+            spans.append((word.gap_start, word.end))
+            last_kept = word_text
             continue
-        has_break = "\n" in text[word.gap : word.start]
-        is_repeated_break = config.drop_consecutive and last == "\n"
+        has_break = "\n" in text[word.gap_start : word.start]
+        is_repeated_break = config.drop_consecutive and last_kept == "\n"
         if keeps_breaks and has_break and not is_repeated_break:
-            spans.append((word.gap, word.start))
-            last = "\n"
+            spans.append((word.gap_start, word.start))
+            last_kept = "\n"
     return spans

@@ -20,12 +20,12 @@ from harness.types import Document
 from methods.compression.config import SelectiveConfig
 from methods.compression.show import Compressed, CompressedMethod, Piece
 from methods.compression.surprise import (
-    SLACK,
+    SLACK_TOKENS,
     Units,
+    cut_into_units,
+    measure_surprise,
     open_context,
-    spans_of_kept,
-    surprise,
-    units_of,
+    spans_of_kept_units,
 )
 
 # A sentence ends at white space after "." or "?", but not after "e.g." or "Dr.", as in the
@@ -53,33 +53,35 @@ class SelectiveContext(CompressedMethod):
         """
         config: SelectiveConfig = self.config
         model = tools.model("compressor")
-        max_tokens = min(config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK)
+        max_tokens = min(
+            config.max_sentence_tokens, model.window - model.turn_tokens() - SLACK_TOKENS
+        )
         if max_tokens < 2:
             raise QuestionError(
                 f"the window of the compressor '{model.name}' ({model.window} tokens) holds no "
                 "sentence; raise model.window"
             )
-        units = units_of(document.text, model)
-        groups = _sentence_groups(units, max_tokens)
-        values = _self_information(units, groups, tools)
+        units = cut_into_units(document.text, model)
+        sentence_ranges = _sentence_ranges(units, max_tokens)
+        information = _self_information(units, sentence_ranges, tools)
         if config.level == "sentence":
-            for first, last in groups:
-                inside = values[first:last]
-                scored = inside[~np.isnan(inside)]
-                values[first:last] = np.nan
-                if len(scored):
-                    values[first:last] = np.mean(scored)
+            for first_unit, end_unit in sentence_ranges:
+                sentence_information = information[first_unit:end_unit]
+                known_information = sentence_information[~np.isnan(sentence_information)]
+                information[first_unit:end_unit] = np.nan
+                if len(known_information):
+                    information[first_unit:end_unit] = np.mean(known_information)
         if config.target_tokens is None:
-            alive = _at_percentile(values, config.reduce_ratio)
+            is_kept = _mask_at_percentile(information, config.reduce_ratio)
         else:
-            alive = _cut_to_fit(units, values, config.target_tokens, model)
-        sizes = np.array(units.sizes, dtype=int)
-        pieces: list[Piece] = list(spans_of_kept(units, alive))
-        after = int(sizes[np.flatnonzero(alive)].sum())
-        return Compressed(pieces, int(sizes.sum()), after).to_index()
+            is_kept = _mask_that_fits(units, information, config.target_tokens, model)
+        token_counts = np.array(units.token_counts, dtype=int)
+        pieces: list[Piece] = list(spans_of_kept_units(units, is_kept))
+        tokens_kept = int(token_counts[np.flatnonzero(is_kept)].sum())
+        return Compressed(pieces, int(token_counts.sum()), tokens_kept).to_index()
 
 
-def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
+def _sentence_ranges(units: Units, max_tokens: int) -> list[tuple[int, int]]:
     """The sentences of a text as ranges [first, end) of units, which tile all units.
 
     Args:
@@ -87,61 +89,64 @@ def _sentence_groups(units: Units, max_tokens: int) -> list[tuple[int, int]]:
         max_tokens: Most tokens of a range; a longer sentence is cut into several.
     """
     # A token that begins with the space before a sentence is the sentence's.
-    later = [units.unit_at(space.start()) for space in _SENTENCE_END.finditer(units.text)]
-    starts = [0, *later, len(units)]
-    groups: list[tuple[int, int]] = []
-    for first, last in pairwise(starts):
-        begin = first
-        used = 0
-        for i in range(first, last):
-            if used + units.sizes[i] > max_tokens and i > begin:
-                groups.append((begin, i))
-                begin = i
-                used = 0
-            used += units.sizes[i]
-        if begin < last:
-            groups.append((begin, last))
-    return groups
+    later_starts = [units.unit_at(space.start()) for space in _SENTENCE_END.finditer(units.text)]
+    sentence_starts = [0, *later_starts, len(units)]
+    ranges: list[tuple[int, int]] = []
+    for first_unit, end_unit in pairwise(sentence_starts):
+        range_start = first_unit
+        range_tokens = 0
+        for unit in range(first_unit, end_unit):
+            if range_tokens + units.token_counts[unit] > max_tokens and unit > range_start:
+                ranges.append((range_start, unit))
+                range_start = unit
+                range_tokens = 0
+            range_tokens += units.token_counts[unit]
+        if range_start < end_unit:
+            ranges.append((range_start, end_unit))
+    return ranges
 
 
-def _self_information(units: Units, groups: list[tuple[int, int]], tools: Tools) -> np.ndarray:
+def _self_information(
+    units: Units, sentence_ranges: list[tuple[int, int]], tools: Tools
+) -> np.ndarray:
     """Self-information of each unit [units], in nats; NaN for one that cannot be scored.
 
     Args:
         units: The units of a text.
-        groups: (first, end) of the units of each sentence, which are scored in one context.
+        sentence_ranges: (first, end) of the units of each sentence, which are scored in one
+            context.
         tools: The engine's tools; progress is reported in sentences.
     """
     model = tools.model("compressor")
-    done = [0]
+    n_scored = [0]
 
-    def score(group: tuple[int, int]) -> np.ndarray:
+    def score_sentence(sentence_range: tuple[int, int]) -> np.ndarray:
         """The self-information of the units of one sentence; also reports the progress."""
-        with open_context(model, begun=True) as s:
-            information = surprise(s, model, units.part(*group))
-        done[0] += 1
-        tools.progress(done[0], len(groups), "sentences scored")
+        with open_context(model, with_first_token=True) as session:
+            information = measure_surprise(session, model, units.part(*sentence_range))
+        n_scored[0] += 1
+        tools.progress(n_scored[0], len(sentence_ranges), "sentences scored")
         return information
 
-    return np.concatenate([np.zeros(0), *tools.map(score, groups)])
+    return np.concatenate([np.zeros(0), *tools.map(score_sentence, sentence_ranges)])
 
 
-def _at_percentile(values: np.ndarray, dropped: float) -> np.ndarray:
+def _mask_at_percentile(information: np.ndarray, share_dropped: float) -> np.ndarray:
     """Which units stay where a share of them is dropped, [units].
 
     Args:
-        values: The self-information of each unit [units]; a unit with NaN stays.
-        dropped: The share: units stay that are at its percentile or above it.
+        information: The self-information of each unit [units]; a unit with NaN stays.
+        share_dropped: The share: units stay that are at its percentile or above it.
     """
-    known = ~np.isnan(values)
-    if not known.any():
-        return np.ones(len(values), dtype=bool)
-    limit = float(np.percentile(values[known], 100 * dropped))
-    return np.asarray(~known | (values >= limit))
+    is_known = ~np.isnan(information)
+    if not is_known.any():
+        return np.ones(len(information), dtype=bool)
+    min_information = float(np.percentile(information[is_known], 100 * share_dropped))
+    return np.asarray(~is_known | (information >= min_information))
 
 
-def _cut_to_fit(
-    units: Units, values: np.ndarray, max_tokens: int, model: MeteredModel
+def _mask_that_fits(
+    units: Units, information: np.ndarray, max_tokens: int, model: MeteredModel
 ) -> np.ndarray:
     """Drop as small a share of the units as makes the text short enough, in steps of 1/1000.
 
@@ -151,7 +156,7 @@ def _cut_to_fit(
 
     Args:
         units: The units of the text.
-        values: The self-information of each unit [units].
+        information: The self-information of each unit [units].
         max_tokens: Tokens that the text may have.
         model: The model whose tokens are counted.
 
@@ -159,26 +164,26 @@ def _cut_to_fit(
         Whether each unit stays [units].
     """
 
-    def fits(alive: np.ndarray) -> bool:
+    def fits(is_kept: np.ndarray) -> bool:
         """Whether the text that is left has at most `max_tokens` tokens.
 
         Args:
-            alive: Whether each unit is left [units].
+            is_kept: Whether each unit is left [units].
         """
-        text = "".join(units.text[a:b] for a, b in spans_of_kept(units, alive))
+        text = "".join(units.text[start:end] for start, end in spans_of_kept_units(units, is_kept))
         return model.count(text) <= max_tokens
 
-    low = 0
-    high = 1000
-    while low < high:
-        middle = (low + high) // 2
-        if fits(_at_percentile(values, middle / 1000)):
-            high = middle
+    low_permille = 0
+    high_permille = 1000
+    while low_permille < high_permille:
+        middle_permille = (low_permille + high_permille) // 2
+        if fits(_mask_at_percentile(information, middle_permille / 1000)):
+            high_permille = middle_permille
         else:
-            low = middle + 1
-    alive = _at_percentile(values, high / 1000)
-    stays = np.flatnonzero(alive)
-    while len(stays) and not fits(alive):
-        stays = stays[: min(max_tokens, len(stays) - 1)]
-        alive = np.isin(np.arange(len(values)), stays)
-    return alive
+            low_permille = middle_permille + 1
+    is_kept = _mask_at_percentile(information, high_permille / 1000)
+    kept_units = np.flatnonzero(is_kept)
+    while len(kept_units) and not fits(is_kept):
+        kept_units = kept_units[: min(max_tokens, len(kept_units) - 1)]
+        is_kept = np.isin(np.arange(len(information)), kept_units)
+    return is_kept

@@ -25,14 +25,14 @@ class Compressed:
 
     Attributes:
         pieces: Spans of the document and texts between them, in reading order.
-        before: Tokens of the document, by the compressor's tokenizer.
-        after: Tokens of the pieces, by the same.
+        tokens_before: Tokens of the document, by the compressor's tokenizer.
+        tokens_after: Tokens of the pieces, by the same.
         steps: The steps of the trace.
     """
 
     pieces: Sequence[Piece]
-    before: int
-    after: int
+    tokens_before: int
+    tokens_after: int
     steps: list[Step] = field(default_factory=list)
 
     def to_index(self) -> Index:
@@ -44,7 +44,7 @@ class Compressed:
                 pieces.append(piece)
             else:
                 pieces.append(list(piece))
-        return {"pieces": pieces, "tokens": [self.before, self.after]}
+        return {"pieces": pieces, "tokens": [self.tokens_before, self.tokens_after]}
 
     @classmethod
     def from_index(cls, index: Index) -> Compressed:
@@ -59,7 +59,7 @@ class Compressed:
         return cls(pieces, *index["tokens"])
 
 
-def answer_from(
+def answer_from_compressed(
     question: Question,
     document: Document,
     compressed: Compressed,
@@ -79,34 +79,36 @@ def answer_from(
     """
     model = tools.model()
     request = Reading(tools.task, getattr(config, "window", None), config)
-    room = max(room_for_text(question, tools, model, request), 0)
-    everything = "".join(_text_of(piece, document) for piece in compressed.pieces)
-    spans, tokens = kept_spans(everything, room, model, "left")
-    stop = 0
+    max_tokens = max(room_for_text(question, tools, model, request), 0)
+    whole_text = "".join(_text_of_piece(piece, document) for piece in compressed.pieces)
+    spans, tokens_of_whole_text = kept_spans(whole_text, max_tokens, model, "left")
+    n_characters_read = 0
     if spans:
-        _, stop = spans[0]  # the only one: "left" keeps the beginning
-    text = everything[:stop]
-    note = f"{compressed.before} tokens compressed to {compressed.after}"
-    compress = Step("compress", tokens=tokens, flops=tools.meter.flops(), note=note)
+        _, n_characters_read = spans[0]  # the only one: "left" keeps the beginning
+    text = whole_text[:n_characters_read]
+    note = f"{compressed.tokens_before} tokens compressed to {compressed.tokens_after}"
+    compress_step = Step(
+        "compress", tokens=tokens_of_whole_text, flops=tools.meter.flops(), note=note
+    )
     texts: list[str] = []
     shown: tuple[Shown, ...] = ()
     if text.strip():
         texts.append(text)
-        shown = _shown_up_to(stop, compressed.pieces, document)
-    is_cut = stop < len(everything)
+        shown = _shown_up_to(n_characters_read, compressed.pieces, document)
+    is_cut = n_characters_read < len(whole_text)
     truncated = None
     if is_cut:
         truncated = {
             "side": "right",
-            "tokens_before": tokens,
+            "tokens_before": tokens_of_whole_text,
             "tokens_after": model.count(text),
         }
     answer = ask(question, texts, tools, model, request)
     reason = _stop_reason(document, text, is_cut, compressed)
-    return Answer(answer, shown, reason, (compress, *compressed.steps), truncated)
+    return Answer(answer, shown, reason, (compress_step, *compressed.steps), truncated)
 
 
-def _text_of(piece: Piece, document: Document) -> str:
+def _text_of_piece(piece: Piece, document: Document) -> str:
     """The text of a piece: itself, or its span of the document."""
     if isinstance(piece, str):
         return piece
@@ -114,53 +116,55 @@ def _text_of(piece: Piece, document: Document) -> str:
     return document.text[start:end]
 
 
-def _shown_up_to(stop: int, pieces: Sequence[Piece], document: Document) -> tuple[Shown, ...]:
+def _shown_up_to(
+    n_characters: int, pieces: Sequence[Piece], document: Document
+) -> tuple[Shown, ...]:
     """The spans of the document among the first characters of a compressed text, as an Answer says
     what the reader saw.
 
     Args:
-        stop: How many characters are read.
+        n_characters: How many characters are read.
         pieces: The pieces of the compressed text.
         document: The document, of which some pieces are spans.
     """
     shown: list[Shown] = []
-    at = 0
+    characters_so_far = 0
     for piece in pieces:
         if isinstance(piece, str):
-            at += len(piece)
+            characters_so_far += len(piece)
             continue
         start, end = piece
-        length = min(end - start, stop - at)
+        length = min(end - start, n_characters - characters_so_far)
         if length > 0:
             shown.append(Shown("span", document.id, start, start + length))
-        at += end - start
+        characters_so_far += end - start
     return tuple(shown)
 
 
-def _stop_reason(document: Document, text: str, cut: bool, compressed: Compressed) -> str:
+def _stop_reason(document: Document, text: str, is_cut: bool, compressed: Compressed) -> str:
     """Why the compressed text is what it is: "the text is empty", "truncated", "compressed" and so
     on.
 
     Args:
         document: The document.
         text: The compressed text that is read.
-        cut: Whether the window cut it.
+        is_cut: Whether the window cut it.
         compressed: Its tokens before and after.
     """
     if not document.text.strip():
         return "the text is empty"
     if not text.strip():
-        if cut:
+        if is_cut:
             return "no text fits beside the question"
         return "nothing was kept of the text"
-    if cut:
+    if is_cut:
         return "truncated"
-    if compressed.after >= compressed.before:
+    if compressed.tokens_after >= compressed.tokens_before:
         return "whole"
     return "compressed"
 
 
-def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
+def contexts_as_pieces(groups: Sequence[Sequence[Span]]) -> list[Piece]:
     r"""Contexts, each of spans of the document, as pieces with a blank line between them; empty
     ones are left out.
 
@@ -174,35 +178,35 @@ def with_blank_lines(groups: Sequence[Sequence[Span]]) -> list[Piece]:
     return pieces
 
 
-def spans_in_document(layout: list[Piece], runs: list[Span]) -> list[Piece]:
+def pieces_that_are_kept(all_pieces: list[Piece], kept_runs: list[Span]) -> list[Piece]:
     r"""What is kept of a compressed text as spans of the document; text between contexts stays
     text.
 
         [(10, 13), "\n\n", (20, 23)], [(1, 6)] -> [(11, 13), "\n\n", (20, 21)]
 
     Args:
-        layout: The pieces of the contexts before tokens were dropped.
-        runs: The spans that are kept, in characters of these pieces joined.
+        all_pieces: The pieces of the contexts before tokens were dropped.
+        kept_runs: The spans that are kept, in characters of these pieces joined.
     """
     pieces: list[Piece] = []
-    at = 0
-    number = 0
-    for piece in layout:
-        length = _length(piece)
-        while number < len(runs) and runs[number][0] < at + length:
-            run_start, run_end = runs[number]
-            start = max(run_start - at, 0)
-            end = min(run_end - at, length)
+    piece_start = 0
+    run_number = 0
+    for piece in all_pieces:
+        length = _piece_length(piece)
+        while run_number < len(kept_runs) and kept_runs[run_number][0] < piece_start + length:
+            run_start, run_end = kept_runs[run_number]
+            start = max(run_start - piece_start, 0)
+            end = min(run_end - piece_start, length)
             if start < end:
-                pieces.append(_part(piece, start, end))
-            if run_end > at + length:
+                pieces.append(_part_of_piece(piece, start, end))
+            if run_end > piece_start + length:
                 break  # the run goes on in the next piece
-            number += 1
-        at += length
+            run_number += 1
+        piece_start += length
     return pieces
 
 
-def _length(piece: Piece) -> int:
+def _piece_length(piece: Piece) -> int:
     """How many characters a piece has, a text or a span."""
     if isinstance(piece, str):
         return len(piece)
@@ -210,7 +214,7 @@ def _length(piece: Piece) -> int:
     return piece_end - piece_start
 
 
-def _part(piece: Piece, start: int, end: int) -> Piece:
+def _part_of_piece(piece: Piece, start: int, end: int) -> Piece:
     """The characters [start, end) of a piece: of a text a text, of a span a span of the
     document."""
     if isinstance(piece, str):
@@ -233,4 +237,6 @@ class CompressedMethod(ReadingMethod):
         """Answer from the compressed document of the index."""
         (document,) = documents
         (index,) = indexes
-        return answer_from(question, document, Compressed.from_index(index), tools, self.config)
+        return answer_from_compressed(
+            question, document, Compressed.from_index(index), tools, self.config
+        )

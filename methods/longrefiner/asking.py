@@ -13,16 +13,18 @@ from methods.chunks import Span
 from methods.kept_text import join_spans, kept_spans
 from methods.longrefiner import prompts
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.outline import Part, parse
+from methods.longrefiner.outline import Part, parse_outline
 from methods.longrefiner.pages import body_spans
 from methods.longrefiner.scores import selectable_titles
-from methods.longrefiner.tree import Tree, build
+from methods.longrefiner.tree import Tree, build_tree
 from methods.reading import question_text
 
-Keep = Callable[[str, Callable[[], Any]], Any]
+StoreResult = Callable[[str, Callable[[], Any]], Any]
 
-_SHARE = 0.4  # of a short window, for the outline
-_SPARE = 64  # tokens of an outline beside twice those of its text: a longer one repeats itself
+_OUTLINE_SHARE = 0.4  # of a short window, for the outline
+_SPARE_TOKENS = (
+    64  # tokens of an outline beside twice those of its text: a longer one repeats itself
+)
 
 
 def body_start(document: Document) -> int:
@@ -39,18 +41,21 @@ def text_spans(document: Document, keep_headings: bool) -> list[Span]:
     """The spans of a document that the model gets to outline: all but the title line and, unless
     they are kept, headings. Where that leaves nothing, headings count as text."""
     start = body_start(document)
-    everything = [(start, len(document.text))]
+    whole_text = [(start, len(document.text))]
     if keep_headings:
-        return everything
-    body = body_spans(document.text[start:])
-    spans = [(start + a, start + b) for a, b in body]
-    if any(document.text[a:b].strip() for a, b in spans):
+        return whole_text
+    spans_between_headings = body_spans(document.text[start:])
+    spans = [
+        (start + span_start, start + span_end) for span_start, span_end in spans_between_headings
+    ]
+    has_text = any(document.text[span_start:span_end].strip() for span_start, span_end in spans)
+    if has_text:
         return spans
-    return everything
+    return whole_text
 
 
-def structure(
-    document: Document, config: LongRefinerConfig, model: MeteredModel, keep: Keep
+def build_tree_of_document(
+    document: Document, config: LongRefinerConfig, model: MeteredModel, store_result: StoreResult
 ) -> Tree:
     """Make the tree of a document without its title line.
 
@@ -61,69 +66,77 @@ def structure(
         document: The document.
         config: The method's settings.
         model: The refiner's model.
-        keep: `Tools.keep`, which stores what the model writes, so that a stopped index goes on.
+        store_result: `Tools.keep`, which stores what the model writes, so that a stopped index goes
+            on.
 
     Raises:
         WindowExceeded: The prompt alone fills the window.
     """
-    outer = Tree(kept=text_spans(document, config.keep_headings))
-    tree = _tree_of_text(outer.kept_document(document).text, config, model, keep)
+    text_tree = Tree(kept=text_spans(document, config.keep_headings))
+    tree = _tree_of_text(text_tree.kept_document(document).text, config, model, store_result)
     if not tree.kept:
-        tree.kept = outer.kept
+        tree.kept = text_tree.kept
         return tree
     spans: list[Span] = []
     for start, end in tree.kept:
-        spans += outer.original(start, end)
+        spans += text_tree.spans_in_document(start, end)
     tree.kept = join_spans(spans)
     return tree
 
 
-def _tree_of_text(text: str, config: LongRefinerConfig, model: MeteredModel, keep: Keep) -> Tree:
+def _tree_of_text(
+    text: str, config: LongRefinerConfig, model: MeteredModel, store_result: StoreResult
+) -> Tree:
     """The tree of a text, by the outline that the model writes of it.
 
     Args:
         text: The text; what does not fit is left out of its middle before it is outlined.
         config: The method's settings.
         model: The refiner's model.
-        keep: `Tools.keep`, which stores the outline, so that a stopped index goes on.
+        store_result: `Tools.keep`, which stores the outline, so that a stopped index goes on.
 
     Raises:
         WindowExceeded: The prompt alone fills the window.
     """
     if not config.structuring or not text.strip():
-        return build(text, Part("root"), config, model)
-    frame = prompt_tokens(prompts.structuring(["", ""], config), model)
-    room = model.window - frame
-    outline_tokens = min(config.outline_tokens, int(room * _SHARE))
+        return build_tree(text, Part("root"), config, model)
+    tokens_of_prompt = prompt_tokens(prompts.structuring(["", ""], config), model)
+    max_text_tokens = model.window - tokens_of_prompt
+    outline_tokens = min(config.outline_tokens, int(max_text_tokens * _OUTLINE_SHARE))
     if outline_tokens < 1:
         raise WindowExceeded(
             f"the window of '{model.name}' ({model.window} tokens) has no room for a document "
-            f"beside the prompt of {frame} tokens that asks for its outline; raise model.window or "
+            f"beside the prompt of {tokens_of_prompt} tokens that asks for its outline; raise "
+            "model.window or "
             "set method.structuring=false"
         )
-    spans, tokens = kept_spans(text, min(config.document_tokens, room - outline_tokens), model)
-    seen = [text[a:b] for a, b in spans]
-    max_tokens = min(config.outline_tokens, 2 * tokens + _SPARE)
+    spans, tokens_of_text = kept_spans(
+        text, min(config.document_tokens, max_text_tokens - outline_tokens), model
+    )
+    texts_shown = [text[start:end] for start, end in spans]
+    max_reply_tokens = min(config.outline_tokens, 2 * tokens_of_text + _SPARE_TOKENS)
 
-    def outline() -> tuple[str, str]:
+    def write_outline() -> tuple[str, str]:
         """The outline that the model writes, and how its reply ended ("length": by the limit of
         tokens)."""
-        with model.session(config.adapter("structuring", model)) as s:
-            feed(s, prompts.structuring(seen, config))
-            out = s.write(min(max_tokens, s.room() - model.turn_tokens()))
-        return out.text, out.finish
+        with model.session(config.adapter("structuring", model)) as session:
+            feed(session, prompts.structuring(texts_shown, config))
+            reply = session.write(min(max_reply_tokens, session.room() - model.turn_tokens()))
+        return reply.text, reply.finish
 
-    written, finish = keep("outline", outline)
-    tree = build(text, parse(written), config, model)
+    outline_as_text, reply_end = store_result("outline", write_outline)
+    tree = build_tree(text, parse_outline(outline_as_text), config, model)
     if spans != [(0, len(text))]:
-        read = sum(map(model.count, seen))
-        tree.notes.append(f"the outline is of {read} of {tokens} tokens, the middle was left out")
-    if finish == "length":
+        tokens_shown = sum(map(model.count, texts_shown))
+        tree.notes.append(
+            f"the outline is of {tokens_shown} of {tokens_of_text} tokens, the middle was left out"
+        )
+    if reply_end == "length":
         tree.notes.append("the outline ended at its limit of tokens")
     return tree
 
 
-def global_weight(
+def ask_for_global_weight(
     question: Question, config: LongRefinerConfig, tools: Tools
 ) -> tuple[float, Step]:
     """Ask the model for the weight R of the global scores: P(Global) / (P(Local) + P(Global)) after
@@ -138,34 +151,34 @@ def global_weight(
         R, which is 1/2 where both probabilities are 0, and the step "analysis" of the trace.
     """
     model = tools.model("refiner")
-    with model.session(config.adapter("analysis", model)) as s:
-        feed(s, prompts.analysis(question_text(question), config))
-        tokens = s.length()
-        probe = s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+    with model.session(config.adapter("analysis", model)) as session:
+        feed(session, prompts.analysis(question_text(question), config))
+        prompt_length = session.length()
+        probe = session.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
     weight = 0.5
     if sum(probe.mass.values()) > 0:
         weight = probe.p["Global"]
     scores = {"weight": weight, "p_local": probe.mass["Local"], "p_global": probe.mass["Global"]}
-    return weight, Step("analysis", scores=scores, tokens=tokens, flops=tools.meter.flops())
+    return weight, Step("analysis", scores=scores, tokens=prompt_length, flops=tools.meter.flops())
 
 
-def outline_text(tree: Tree) -> str:
+def titles_as_text(tree: Tree) -> str:
     r"""The titles of a tree as the selection is shown them, a line each; sub-sections are numbered
     in their section.
 
         "\nSection1: Life\nSubsection1: Youth\nSubsection2: Later years\nSection2: Works"
     """
     lines: list[str] = []
-    sections = 0
-    below = 0
+    section_number = 0
+    subsection_number = 0
     for node in tree.nodes:
         if node.kind == "section":
-            sections += 1
-            below = 0
-            lines.append(f"Section{sections}: {node.title}")
+            section_number += 1
+            subsection_number = 0
+            lines.append(f"Section{section_number}: {node.title}")
         elif node.kind == "sub-section":
-            below += 1
-            lines.append(f"Subsection{below}: {node.title}")
+            subsection_number += 1
+            lines.append(f"Subsection{subsection_number}: {node.title}")
     return "".join("\n" + line for line in lines)
 
 
@@ -199,21 +212,22 @@ def abstract_and_outline(
     Raises:
         WindowExceeded: Nothing fits.
     """
-    abstracts = [node for node in tree.nodes if node.kind == "abstract"]
-    words = " ".join(text[node.start : node.end] for node in abstracts).split()
-    abstract = _truncated(" ".join(words), config.abstract_tokens, model)
-    pieces = prompts.selection(question_text(question), title, abstract, "", config)
-    room = model.window - prompt_tokens(pieces, model) - config.selection_tokens
-    if room < 0:
+    abstract_nodes = [node for node in tree.nodes if node.kind == "abstract"]
+    words = " ".join(text[node.start : node.end] for node in abstract_nodes).split()
+    abstract = _first_tokens(" ".join(words), config.abstract_tokens, model)
+    request = prompts.selection(question_text(question), title, abstract, "", config)
+    max_outline_tokens = model.window - prompt_tokens(request, model) - config.selection_tokens
+    if max_outline_tokens < 0:
         raise WindowExceeded(
-            f"the question with an abstract and the list of titles takes {model.window - room} "
+            "the question with an abstract and the list of titles takes "
+            f"{model.window - max_outline_tokens} "
             f"tokens, more than the window of {model.window} of '{model.name}'; lower "
             "method.abstract_tokens or method.selection_tokens"
         )
-    return abstract, _truncated(outline_text(tree), room, model)
+    return abstract, _first_tokens(titles_as_text(tree), max_outline_tokens, model)
 
 
-def select_titles(
+def ask_for_titles(
     question: Question, document: Document, tree: Tree, config: LongRefinerConfig, tools: Tools
 ) -> TitleSelection:
     """Ask which parts of a document help with a question (task 3).
@@ -237,44 +251,44 @@ def select_titles(
     if not selectable:
         return TitleSelection(frozenset(), Step("titles", note=f"{name}: no titles to select"))
     model = tools.model("refiner")
-    abstract, listed = abstract_and_outline(
+    abstract, outline = abstract_and_outline(
         question, document.title, document.text, tree, config, model
     )
-    pieces = prompts.selection(question_text(question), document.title, abstract, listed, config)
-    with model.session(config.adapter("selection", model)) as s:
-        feed(s, pieces)
-        tokens = s.length()
-        written = s.write(config.selection_tokens)
+    request = prompts.selection(question_text(question), document.title, abstract, outline, config)
+    with model.session(config.adapter("selection", model)) as session:
+        feed(session, request)
+        prompt_length = session.length()
+        written = session.write(config.selection_tokens)
         titles = prompts.parse_titles(written.text)
         if titles is None:
-            s.count_reply(written)
+            session.count_reply(written)
     selected = titles or frozenset()
-    known = selected & selectable
-    unknown = selected - known
-    note = f"{name}: {_titles_note(known, unknown)}"
+    known_titles = selected & selectable
+    unknown_titles = selected - known_titles
+    note = f"{name}: {_titles_note(known_titles, unknown_titles)}"
     if titles is None:
         note += f"; no list in the reply {written.text.strip()[:60]!r}"
-    scores = {"selected": float(len(known)), "unknown": float(len(unknown))}
+    scores = {"selected": float(len(known_titles)), "unknown": float(len(unknown_titles))}
     step = Step(
         "titles",
         scores=scores,
-        tokens=tokens,
+        tokens=prompt_length,
         flops=tools.meter.flops(),
         note=note,
     )
-    return TitleSelection(known, step)
+    return TitleSelection(known_titles, step)
 
 
-def _titles_note(known: frozenset[str], unknown: frozenset[str]) -> str:
+def _titles_note(known_titles: frozenset[str], unknown_titles: frozenset[str]) -> str:
     """The selected titles as a note of the trace: those of the outline, then those that it
     has not."""
-    note = prompts.titles_reply(sorted(known))
-    if unknown:
-        note += f"; not in the outline: {prompts.titles_reply(sorted(unknown))}"
+    note = prompts.titles_reply(sorted(known_titles))
+    if unknown_titles:
+        note += f"; not in the outline: {prompts.titles_reply(sorted(unknown_titles))}"
     return note
 
 
-def _truncated(text: str, max_tokens: int, model: MeteredModel) -> str:
+def _first_tokens(text: str, max_tokens: int, model: MeteredModel) -> str:
     """The beginning of a text, at most so many tokens of it."""
     spans, _ = kept_spans(text, max_tokens, model, "left")
-    return "".join(text[a:b] for a, b in spans)
+    return "".join(text[start:end] for start, end in spans)

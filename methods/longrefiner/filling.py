@@ -20,25 +20,32 @@ from dataclasses import dataclass
 from methods.chunks import Span
 from methods.longrefiner.outline import Clip
 
-_WORDS = 4  # of a head or tail that the released code looks for
+_WORDS_LOOKED_FOR = 4  # of a head or tail that the released code looks for
 # Places of a head, and of a tail after each, that are tried: a text may repeat itself for ever.
 _MAX_PLACES = 40
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """One placement of clips: count, characters covered, the last clip and its place, and the chain
-    before it."""
+    """Clips placed in a text, in order and without overlap.
 
-    count: int = 0
-    covered: int = 0
-    clip: int = -1
-    span: Span = (0, 0)
-    before: _Chain | None = None
+    Attributes:
+        n_clips: How many clips are placed.
+        characters_covered: How many characters of the text they stand for.
+        last_clip: The number of the last one; -1 for none.
+        last_span: The span of the last one in the text.
+        chain_before: The chain without it; None for an empty chain.
+    """
+
+    n_clips: int = 0
+    characters_covered: int = 0
+    last_clip: int = -1
+    last_span: Span = (0, 0)
+    chain_before: _Chain | None = None
 
     def beats(self, other: _Chain) -> bool:
         """Whether this chain places more clips than another, or as many that cover more text."""
-        return (self.count, self.covered) > (other.count, other.covered)
+        return (self.n_clips, self.characters_covered) > (other.n_clips, other.characters_covered)
 
 
 def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
@@ -48,77 +55,84 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
     Returns:
         The span of each clip, None for one without a place.
     """
-    places = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
-    every_end: set[int] = set()
-    for spans in places:
-        every_end.update(end for _, end in spans)
-    ends = sorted(every_end)
-    best = _Best(len(ends))
-    for number, spans in enumerate(places):
+    possible_spans = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
+    all_ends: set[int] = set()
+    for spans in possible_spans:
+        all_ends.update(end for _, end in spans)
+    ends = sorted(all_ends)
+    best_chains = _BestChains(len(ends))
+    for number, spans in enumerate(possible_spans):
         # First compute the chains of all places of a clip, then store them: a chain has each clip
         # at most once.
         chains: list[_Chain] = []
         for start, end in spans:
-            before = best.up_to(bisect_left(ends, start + 1))
-            covered = before.covered + end - start
-            chains.append(_Chain(before.count + 1, covered, number, (start, end), before))
+            before = best_chains.best_up_to(bisect_left(ends, start + 1))
+            chain = _Chain(
+                n_clips=before.n_clips + 1,
+                characters_covered=before.characters_covered + end - start,
+                last_clip=number,
+                last_span=(start, end),
+                chain_before=before,
+            )
+            chains.append(chain)
         for chain in chains:
-            best.put(bisect_left(ends, chain.span[1]), chain)
-    placed: list[Span | None] = [None] * len(clips)
-    last: _Chain | None = best.up_to(len(ends))
-    while last is not None and last.clip >= 0:
-        placed[last.clip] = last.span
-        last = last.before
-    return placed
+            _, chain_end = chain.last_span
+            best_chains.offer(bisect_left(ends, chain_end), chain)
+    span_of_clip: list[Span | None] = [None] * len(clips)
+    last_chain: _Chain | None = best_chains.best_up_to(len(ends))
+    while last_chain is not None and last_chain.last_clip >= 0:
+        span_of_clip[last_chain.last_clip] = last_chain.last_span
+        last_chain = last_chain.chain_before
+    return span_of_clip
 
 
-class _Best:
+class _BestChains:
     """The best chain that ends at or before an end: a Fenwick tree of prefix maxima over the sorted
     ends."""
 
-    def __init__(self, size: int) -> None:
-        """Begin with an empty chain at each of `size` ends."""
-        self._tree = [_Chain()] * (size + 1)
+    def __init__(self, n_ends: int) -> None:
+        """Begin with an empty chain at each of `n_ends` ends."""
+        self._tree = [_Chain()] * (n_ends + 1)
 
-    def up_to(self, count: int) -> _Chain:
-        """The best chain that ends at one of the first `count` ends."""
+    def best_up_to(self, n_ends: int) -> _Chain:
+        """The best chain that ends at one of the first `n_ends` ends."""
         best = _Chain()
-        while count > 0:
-            if self._tree[count].beats(best):
-                best = self._tree[count]
-            count -= count & -count
+        while n_ends > 0:
+            if self._tree[n_ends].beats(best):
+                best = self._tree[n_ends]
+            n_ends -= n_ends & -n_ends
         return best
 
-    def put(self, at: int, chain: _Chain) -> None:
-        """Offer a chain that ends at the end of number `at`, counted from 0."""
-        at += 1
-        while at < len(self._tree):
-            if chain.beats(self._tree[at]):
-                self._tree[at] = chain
-            at += at & -at
+    def offer(self, place: int, chain: _Chain) -> None:
+        """Offer a chain that ends at the end of number `place`, counted from 0."""
+        place += 1
+        while place < len(self._tree):
+            if chain.beats(self._tree[place]):
+                self._tree[place] = chain
+            place += place & -place
 
 
 def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
     """Yield the spans of a text that a clip may stand for: from a place of its head to a place of
     its tail after it, by each way to read the clip."""
-    for head, tail in _readings(clip):
-        heads = _spans_of_piece(head, text, first=True)
+    for head, tail in _heads_and_tails(clip):
+        heads = _spans_of_head_or_tail(head, text, is_head=True)
         if tail is None:
             yield from heads
             continue
         tails: list[Span] = []
         if heads:
-            tails = _spans_of_piece(tail, text, first=False)
-        starts = [start for start, _ in tails]
+            tails = _spans_of_head_or_tail(tail, text, is_head=False)
+        tail_starts = [start for start, _ in tails]
         for start, end in heads:
-            first = bisect_left(starts, end)
-            after = tails[first:]
+            first_tail = bisect_left(tail_starts, end)
+            tails_after_head = tails[first_tail:]
             # The nearest tails, and the last one: the paragraph may be all that is left.
-            for _, stop in {*after[:_MAX_PLACES], *after[-1:]}:
-                yield start, stop
+            for _, tail_end in {*tails_after_head[:_MAX_PLACES], *tails_after_head[-1:]}:
+                yield start, tail_end
 
 
-def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
+def _heads_and_tails(clip: Clip) -> Iterator[tuple[str, str | None]]:
     """Each way to read a clip, as (head, tail); a tail of None says that the head is all of it.
 
     The clip's own head and tail come first. Dots in "a ... b ... c" may be those of the paragraph,
@@ -137,21 +151,21 @@ def _readings(clip: Clip) -> Iterator[tuple[str, str | None]]:
     yield whole, None
 
 
-def _spans_of_piece(piece: str, text: str, first: bool) -> list[Span]:
+def _spans_of_head_or_tail(head_or_tail: str, text: str, is_head: bool) -> list[Span]:
     """Find the head or the tail of a clip in the text, white space aside.
 
     Args:
-        piece: The text of the head or the tail.
+        head_or_tail: The text of the head or the tail.
         text: The text.
-        first: Whether it is the head. Where the whole does not occur, of a head the first words are
-            looked for, of a tail the last ones.
+        is_head: Whether it is the head. Where the whole does not occur, of a head the first words
+            are looked for, of a tail the last ones.
     """
-    words = piece.split()
-    outer = words[-_WORDS:]
-    if first:
-        outer = words[:_WORDS]
-    spans = _spans_of_words(words, text) or _spans_of_words(outer, text)
-    if first:
+    words = head_or_tail.split()
+    outer_words = words[-_WORDS_LOOKED_FOR:]
+    if is_head:
+        outer_words = words[:_WORDS_LOOKED_FOR]
+    spans = _spans_of_words(words, text) or _spans_of_words(outer_words, text)
+    if is_head:
         return spans[:_MAX_PLACES]
     return spans
 
@@ -162,16 +176,16 @@ def _spans_of_words(words: Sequence[str], text: str) -> list[Span]:
     return [match.span() for match in pattern.finditer(text)]
 
 
-def coverage(spans: Sequence[Span], text: str) -> float:
+def share_covered(spans: Sequence[Span], text: str) -> float:
     """The share of a text's characters, white space aside, that is in the spans; these do not
     overlap."""
-    total = _count_letters(text)
-    if total == 0:
+    n_all = _count_visible_characters(text)
+    if n_all == 0:
         return 1.0
-    inside = sum(_count_letters(text[start:end]) for start, end in spans)
-    return inside / total
+    n_inside = sum(_count_visible_characters(text[start:end]) for start, end in spans)
+    return n_inside / n_all
 
 
-def _count_letters(text: str) -> int:
+def _count_visible_characters(text: str) -> int:
     """How many characters of a text are no white space."""
     return sum(map(len, text.split()))

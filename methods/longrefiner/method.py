@@ -11,13 +11,13 @@ from harness.method.abilities import AdapterUse
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import global_weight, select_titles, structure
+from methods.longrefiner.asking import ask_for_global_weight, ask_for_titles, build_tree_of_document
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.scores import global_scores, local_scores, normalised
 from methods.longrefiner.select import Choice, choose_by_code, choose_nodes
-from methods.longrefiner.shown import Showing
+from methods.longrefiner.shown import ShownText
 from methods.longrefiner.tree import Tree
-from methods.passage_scores import ROLES, distinct_documents, score_passages
+from methods.passage_scores import ENCODERS_OF_SCORING, distinct_documents, score_passages
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class _Page:
 class _Scores:
     """Local, global and total scores of each document, [nodes]."""
 
-    local: list[np.ndarray]
-    shares: list[np.ndarray]
-    total: list[np.ndarray]
+    local_scores: list[np.ndarray]
+    global_scores: list[np.ndarray]
+    total_scores: list[np.ndarray]
 
-    def of_node(self, document: int, number: int) -> dict[str, float]:
+    def scores_of_node(self, document: int, node: int) -> dict[str, float]:
         """The scores of a node that its step records: {"local": ..., "global": ..., "total": ...}.
 
         Args:
             document: The place of the document among all.
-            number: The number of the node in the document's tree.
+            node: The number of the node in the document's tree.
         """
         return {
-            "local": float(self.local[document][number]),
-            "global": float(self.shares[document][number]),
-            "total": float(self.total[document][number]),
+            "local": float(self.local_scores[document][node]),
+            "global": float(self.global_scores[document][node]),
+            "total": float(self.total_scores[document][node]),
         }
 
 
@@ -72,7 +72,7 @@ class LongRefiner(reading.ReadingMethod):
         """Keep the settings, and need the encoder or reranker that the setting `scoring` uses."""
         super().__init__(config)
         # What scores paragraphs is a parameter, so that all rows of table 4 share their trees.
-        self.encoders = ROLES[self.config.scoring]  # type: ignore[misc]
+        self.encoders = ENCODERS_OF_SCORING[self.config.scoring]  # type: ignore[misc]
 
     def indexes_by_model(self) -> bool:
         """Whether a model writes the index: its outline; without structuring a rule cuts the
@@ -89,7 +89,9 @@ class LongRefiner(reading.ReadingMethod):
 
     def index(self, document: Document, tools: Tools) -> Index:
         """The index of a document: its tree (`Tree.to_index`)."""
-        return structure(document, self.config, tools.model("refiner"), tools.keep).to_index()
+        return build_tree_of_document(
+            document, self.config, tools.model("refiner"), tools.keep
+        ).to_index()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
@@ -103,8 +105,8 @@ class LongRefiner(reading.ReadingMethod):
         pages = _distinct_pages(documents, indexes)
         steps = [_start_step(pages, len(indexes) - len(pages), tools)]
         with tools.phase("search"):
-            scores = self._scores(question, pages, tools, steps)
-        showing = Showing(
+            scores = self._score_nodes(question, pages, tools, steps)
+        shown_text = ShownText(
             [page.document for page in pages],
             [page.tree for page in pages],
             tools.model(config.budget_of),
@@ -112,36 +114,40 @@ class LongRefiner(reading.ReadingMethod):
             config.part_titles,
         )
         request = reading.Reading(tools.task, config=config)
-        room = reading.room_for_text(question, tools, tools.model(), request)
-        choice = self._choice(showing, scores.total, room)
-        steps += _steps_taken(choice, showing, scores, tools)
-        texts = [showing.text(piece) for piece in choice.pieces]
+        max_tokens_by_window = reading.room_for_text(question, tools, tools.model(), request)
+        choice = self._choose_nodes(shown_text, scores.total_scores, max_tokens_by_window)
+        steps += _steps_of_choice(choice, shown_text, scores, tools)
+        texts = [shown_text.text(piece) for piece in choice.pieces]
         text = reading.ask(question, texts, tools, tools.model(), request)
         reason = choice.reason
-        if reason == "budget" and room < config.budget:
+        if reason == "budget" and max_tokens_by_window < config.budget:
             reason = "window"
-        n_nodes = sum(len(of_document) for of_document in scores.total)
+        n_nodes = sum(len(scores_of_document) for scores_of_document in scores.total_scores)
         if n_nodes == 0:
             reason = "no text"
         elif not texts:
             reason = f"{reason}: not even one node fits"
-        return Answer(text, showing.shown(choice.pieces), reason, tuple(steps))
+        return Answer(text, shown_text.shown(choice.pieces), reason, tuple(steps))
 
-    def _choice(self, showing: Showing, total: list[np.ndarray], room: int) -> Choice:
+    def _choose_nodes(
+        self, shown_text: ShownText, total_scores: list[np.ndarray], max_tokens_by_window: int
+    ) -> Choice:
         """Choose the nodes that are read, by the rule of the settings.
 
         Args:
-            showing: The documents and their trees.
-            total: The scores of the nodes of each document, [nodes].
-            room: Tokens that the reader's window has left.
+            shown_text: The documents and their trees.
+            total_scores: The scores of the nodes of each document, [nodes].
+            max_tokens_by_window: Tokens that the reader's window has left.
         """
         config: LongRefinerConfig = self.config
-        limit = min(config.budget, room)
+        max_tokens = min(config.budget, max_tokens_by_window)
         if config.selection_rule == "code":
-            return choose_by_code(showing, total, limit)
-        return choose_nodes(showing, total, limit, skip=config.overflow == "skip")
+            return choose_by_code(shown_text, total_scores, max_tokens)
+        return choose_nodes(
+            shown_text, total_scores, max_tokens, skips_long_paragraphs=config.overflow == "skip"
+        )
 
-    def _scores(
+    def _score_nodes(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> _Scores:
         """The local, global and total scores of all nodes.
@@ -152,12 +158,16 @@ class LongRefiner(reading.ReadingMethod):
             tools: The engine's tools.
             steps: The steps of the requests are added to this list.
         """
-        local = self._local_scores(question, pages, tools)
-        weight, shares = self._global_scores(question, pages, tools, steps)
-        total: list[np.ndarray] = []
-        for of_content, of_titles in zip(local, shares, strict=True):
-            total.append(of_content + weight * of_titles)
-        return _Scores(local, shares, total)
+        local_scores_of_documents = self._local_scores(question, pages, tools)
+        weight, global_scores_of_documents = self._global_scores(question, pages, tools, steps)
+        total_scores_of_documents: list[np.ndarray] = []
+        for document_local, document_global in zip(
+            local_scores_of_documents, global_scores_of_documents, strict=True
+        ):
+            total_scores_of_documents.append(document_local + weight * document_global)
+        return _Scores(
+            local_scores_of_documents, global_scores_of_documents, total_scores_of_documents
+        )
 
     def _local_scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools
@@ -177,16 +187,16 @@ class LongRefiner(reading.ReadingMethod):
         scores = score_passages(config.scoring, question.text, texts, tools)
         if config.sigmoid:
             scores = 1 / (1 + np.exp(-scores))
-        local: list[np.ndarray] = []
-        at = 0
+        scores_of_pages: list[np.ndarray] = []
+        first_leaf = 0
         for page in pages:
-            count = len(page.tree.leaves())
-            of_page = scores[at : at + count].tolist()
-            local.append(local_scores(page.tree, of_page, config.local_rule))
-            at += count
+            n_leaves = len(page.tree.leaves())
+            leaf_scores = scores[first_leaf : first_leaf + n_leaves].tolist()
+            scores_of_pages.append(local_scores(page.tree, leaf_scores, config.local_rule))
+            first_leaf += n_leaves
         if not config.normalise:
-            return local
-        return normalised(local)
+            return scores_of_pages
+        return normalised(scores_of_pages)
 
     def _global_scores(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
@@ -205,16 +215,16 @@ class LongRefiner(reading.ReadingMethod):
             return 0.0, [np.zeros(len(page.tree.nodes)) for page in pages]
         weight = config.weight
         if weight is None:
-            weight, step = global_weight(question, config, tools)
+            weight, step = ask_for_global_weight(question, config, tools)
             steps.append(step)
         selections = tools.map(
-            lambda page: select_titles(question, page.document, page.tree, config, tools), pages
+            lambda page: ask_for_titles(question, page.document, page.tree, config, tools), pages
         )
         steps += [selection.step for selection in selections]
-        shares: list[np.ndarray] = []
+        scores_of_pages: list[np.ndarray] = []
         for page, selection in zip(pages, selections, strict=True):
-            shares.append(global_scores(page.tree, selection.titles, config.global_rule))
-        return weight, shares
+            scores_of_pages.append(global_scores(page.tree, selection.titles, config.global_rule))
+        return weight, scores_of_pages
 
 
 def _distinct_pages(documents: Sequence[Document], indexes: Indexes) -> list[_Page]:
@@ -243,44 +253,46 @@ def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step
         name = page.document.title or page.document.id
         notes += [f"{name}: {note}" for note in page.tree.notes]
     n_nodes = sum(len(page.tree.nodes) for page in pages)
-    structured = sum(page.tree.structured for page in pages)
+    structured_share = sum(page.tree.structured for page in pages)
     scores = {
         "documents": float(len(pages)),
         "nodes": float(n_nodes),
-        "structured": structured / max(len(pages), 1),
+        "structured": structured_share / max(len(pages), 1),
     }
     return Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))
 
 
-def _steps_taken(choice: Choice, showing: Showing, scores: _Scores, tools: Tools) -> list[Step]:
+def _steps_of_choice(
+    choice: Choice, shown_text: ShownText, scores: _Scores, tools: Tools
+) -> list[Step]:
     """A step "select" of the trace for each chosen node.
 
     Args:
         choice: The chosen nodes, in order of choice.
-        showing: The documents and their trees.
+        shown_text: The documents and their trees.
         scores: The scores of all nodes.
         tools: The engine's tools.
 
     Returns:
         The steps; their nodes are numbered through all documents.
     """
-    sizes = [len(tree.nodes) for tree in showing.trees]
-    firsts = np.cumsum([0, *sizes])
+    node_counts = [len(tree.nodes) for tree in shown_text.trees]
+    first_numbers = np.cumsum([0, *node_counts])
     steps: list[Step] = []
-    for document, number in choice.nodes:
-        tree = showing.trees[document]
-        source = showing.documents[document]
-        node = tree.nodes[number]
-        spans = tree.original(node.start, node.end)
+    for document_number, node_number in choice.nodes:
+        tree = shown_text.trees[document_number]
+        document = shown_text.documents[document_number]
+        node = tree.nodes[node_number]
+        spans = tree.spans_in_document(node.start, node.end)
         steps.append(
             Step(
                 "select",
-                node=int(firsts[document]) + number,
-                level=tree.level(number),
-                scores=scores.of_node(document, number),
-                tokens=showing.model.count(source.text[node.start : node.end]),
+                node=int(first_numbers[document_number]) + node_number,
+                level=tree.level(node_number),
+                scores=scores.scores_of_node(document_number, node_number),
+                tokens=shown_text.model.count(document.text[node.start : node.end]),
                 flops=tools.meter.flops(),
-                shown=Shown("span", source.id, spans[0][0], spans[-1][1]),
+                shown=Shown("span", document.id, spans[0][0], spans[-1][1]),
                 note=f"{node.kind} {node.title}".strip(),
             )
         )

@@ -9,7 +9,8 @@ and "sub-section", titles with or without quotes. What a model wrote wrongly is 
 goes: a tag closes whatever is open inside it, a missing closing tag is implied, an unknown one is
 text.
 
-    parse(write(outline)) == outline        for every outline of the normal form that `parse` returns
+    parse_outline(write_outline(outline)) == outline        for every outline of the normal form
+    that `parse_outline` returns
 
 Text that looks like a tag or mark is written escaped ("&lt;", "&#46;"), so that a document cannot
 forge structure.
@@ -46,10 +47,10 @@ class Part:
 
 
 _SPECIAL = re.compile(r"&(?=(?:lt|gt|amp|#46);)|<|>")
-_NAMES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _DOTS = re.compile(r"\.{3,}")
 _ENTITY = re.compile(r"&(lt|gt|amp|#46);")
-_PLAIN = {"lt": "<", "gt": ">", "amp": "&", "#46": "."}
+_CHARACTER_OF_ENTITY = {"lt": "<", "gt": ">", "amp": "&", "#46": "."}
 
 
 def _escaped(text: str) -> str:
@@ -57,21 +58,21 @@ def _escaped(text: str) -> str:
 
     "a <b> ..." -> "a &lt;b&gt; &#46;&#46;&#46;"
     """
-    text = _SPECIAL.sub(lambda m: _NAMES[m.group()], " ".join(text.split()))
+    text = _SPECIAL.sub(lambda match: _ESCAPES[match.group()], " ".join(text.split()))
     return _DOTS.sub(_escaped_dots, text)
 
 
-def _written_clip(excerpt: Clip, mark: Mark) -> str:
+def _clip_as_text(clip: Clip, mark: Mark) -> str:
     """A clip as the outline's text: "Toren was <skip> the river."; a short paragraph stands whole.
 
     Args:
-        excerpt: The clip.
+        clip: The clip.
         mark: What stands between its head and its tail.
     """
-    if excerpt.tail is None:
-        return _escaped(excerpt.head)
-    head = _escaped(excerpt.head)
-    tail = _escaped(excerpt.tail)
+    if clip.tail is None:
+        return _escaped(clip.head)
+    head = _escaped(clip.head)
+    tail = _escaped(clip.tail)
     if mark == "<skip>":
         return f"{head} <skip> {tail}"
     # Dots beside the mark would move it.
@@ -85,31 +86,31 @@ def _escaped_dots(dots: re.Match[str]) -> str:
     return "&#46;" * len(dots.group())
 
 
-def write(part: Part, mark: Mark = "<skip>") -> str:
+def write_outline(part: Part, mark: Mark = "<skip>") -> str:
     """An outline, or a part of it, as text in the spelling of the released data but for the mark.
 
     Part("section", "Life", (Clip("He ...", "by 1719."),))
         -> "<section: Life>He &#46;&#46;&#46; <skip> by 1719.</section: Life>"
     """
-    inside = ""
+    content = ""
     after_clip = False
     for child in part.children:
         if isinstance(child, Clip):
             if after_clip:
-                inside += "<br>"
-            inside += _written_clip(child, mark)
+                content += "<br>"
+            content += _clip_as_text(child, mark)
         else:
-            inside += write(child, mark)
+            content += write_outline(child, mark)
         after_clip = isinstance(child, Clip)
     if part.kind == "root":
-        return inside
-    name: str = part.kind
+        return content
+    tag: str = part.kind
     if part.kind != "abstract":
-        name = f"{part.kind}: {_written_title(part.title)}"
-    return f"<{name}>{inside}</{name}>"
+        tag = f"{part.kind}: {_title_as_text(part.title)}"
+    return f"<{tag}>{content}</{tag}>"
 
 
-def _written_title(title: str) -> str:
+def _title_as_text(title: str) -> str:
     """A title as a tag has it, escaped. One in quotes gets others around it, as a reader takes a
     pair off."""
     written = _escaped(title)
@@ -118,18 +119,20 @@ def _written_title(title: str) -> str:
     return written
 
 
-def clip(text: str, tokens: Sequence[tuple[int, int]], k: int) -> Clip:
+def shorten_paragraph(
+    text: str, token_spans: Sequence[tuple[int, int]], n_tokens_per_end: int
+) -> Clip:
     """A paragraph shortened to its first and last tokens; one of 2 k tokens or fewer stays whole.
 
     Args:
         text: The paragraph.
-        tokens: (start, end) of its tokens.
-        k: How many first and how many last ones stay (8 in the released data).
+        token_spans: (start, end) of its tokens.
+        n_tokens_per_end: How many first and how many last ones stay (8 in the released data).
     """
-    if len(tokens) <= 2 * k:
+    if len(token_spans) <= 2 * n_tokens_per_end:
         return Clip(" ".join(text.split()))
-    _, end_of_head = tokens[k - 1]
-    start_of_tail, _ = tokens[-k]
+    _, end_of_head = token_spans[n_tokens_per_end - 1]
+    start_of_tail, _ = token_spans[-n_tokens_per_end]
     head = text[:end_of_head]
     tail = text[start_of_tail:]
     return Clip(" ".join(head.split()), " ".join(tail.split()))
@@ -141,7 +144,7 @@ _TAG = re.compile(
 )
 _BREAK = re.compile(r"<br\s*/?>|\n+", re.IGNORECASE)
 _SKIP = re.compile(r"\s*<skip>\s*", re.IGNORECASE)
-_DEPTH: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-section": 2}
+_DEPTH_OF_KIND: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-section": 2}
 
 
 def _read_clips(text: str) -> Iterator[Clip]:
@@ -150,18 +153,18 @@ def _read_clips(text: str) -> Iterator[Clip]:
     "He was <skip> in Brem.<br>It rained." -> Clip("He was", "in Brem."), Clip("It rained.")
     """
     for line in _BREAK.split(text):
-        piece = " ".join(line.split())
-        ends = _SKIP.split(piece, maxsplit=1)
-        if len(ends) == 1:
-            ends = piece.split("...", 1)
-        with_text = [end for end in map(_tidy, ends) if end]
-        if with_text:
-            yield Clip(*with_text)
+        line_text = " ".join(line.split())
+        head_and_tail = _SKIP.split(line_text, maxsplit=1)
+        if len(head_and_tail) == 1:
+            head_and_tail = line_text.split("...", 1)
+        texts = [text_part for text_part in map(_unescaped, head_and_tail) if text_part]
+        if texts:
+            yield Clip(*texts)
 
 
-def _tidy(text: str) -> str:
+def _unescaped(text: str) -> str:
     """A text on one line with its escapes read: "a &lt;b&gt;" -> "a <b>"."""
-    return " ".join(_ENTITY.sub(lambda m: _PLAIN[m.group(1)], text).split())
+    return " ".join(_ENTITY.sub(lambda match: _CHARACTER_OF_ENTITY[match.group(1)], text).split())
 
 
 @dataclass
@@ -173,7 +176,7 @@ class _OpenPart:
     children: list[Clip | Part]
 
 
-def parse(text: str) -> Part:
+def parse_outline(text: str) -> Part:
     """The outline that a text spells, as its root; paragraphs outside all tags are children of the
     root.
 
@@ -182,33 +185,33 @@ def parse(text: str) -> Part:
 
     Never raises: text without a tag is a root of paragraphs alone.
     """
-    stack = [_OpenPart("root", "", [])]
-    at = 0
+    open_parts = [_OpenPart("root", "", [])]
+    position = 0
     for tag in _TAG.finditer(text):
-        stack[-1].children += _read_clips(text[at : tag.start()])
-        at = tag.end()
+        open_parts[-1].children += _read_clips(text[position : tag.start()])
+        position = tag.end()
         kind = _kind_of(tag)
         if not tag["close"]:
-            _close(stack, _DEPTH[kind])
-            stack.append(_OpenPart(kind, _title_of(tag), []))
-        elif any(part.kind == kind for part in stack):
-            _close(stack, _DEPTH[kind])
-    stack[-1].children += _read_clips(text[at:])
-    _close(stack, 1)
-    return Part("root", "", tuple(map(_as_top_part, stack[0].children)))
+            _close_parts(open_parts, _DEPTH_OF_KIND[kind])
+            open_parts.append(_OpenPart(kind, _title_of(tag), []))
+        elif any(part.kind == kind for part in open_parts):
+            _close_parts(open_parts, _DEPTH_OF_KIND[kind])
+    open_parts[-1].children += _read_clips(text[position:])
+    _close_parts(open_parts, 1)
+    return Part("root", "", tuple(map(_as_top_part, open_parts[0].children)))
 
 
-def _close(stack: list[_OpenPart], depth: int) -> None:
+def _close_parts(open_parts: list[_OpenPart], depth: int) -> None:
     """Close the open parts that are as deep as `depth` or deeper: each becomes a child of the part
     before it.
 
     Args:
-        stack: The open parts, the innermost last; is changed.
-        depth: 1 for abstract and sections, 2 for sub-sections (`_DEPTH`).
+        open_parts: The open parts, the innermost last; is changed.
+        depth: 1 for abstract and sections, 2 for sub-sections (`_DEPTH_OF_KIND`).
     """
-    while _DEPTH[stack[-1].kind] >= depth:
-        done = stack.pop()
-        stack[-1].children.append(Part(done.kind, done.title, tuple(done.children)))
+    while _DEPTH_OF_KIND[open_parts[-1].kind] >= depth:
+        closed = open_parts.pop()
+        open_parts[-1].children.append(Part(closed.kind, closed.title, tuple(closed.children)))
 
 
 def _kind_of(tag: re.Match[str]) -> Kind:
@@ -226,7 +229,7 @@ def _title_of(tag: re.Match[str]) -> str:
     title = (tag["title"] or "").strip()
     if len(title) > 1 and title[0] == title[-1] == '"':
         title = title[1:-1]
-    return _tidy(title)
+    return _unescaped(title)
 
 
 def _as_top_part(child: Clip | Part) -> Clip | Part:

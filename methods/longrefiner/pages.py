@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 
 from methods.chunks import Span
 from methods.kept_text import join_spans
-from methods.longrefiner.outline import Part, clip
+from methods.longrefiner.outline import Part, shorten_paragraph
 
-K = 8
+TOKENS_PER_END = 8
 """Tokens that are kept of each end of a paragraph (the released script's number)."""
 
 _KILT = re.compile(r"Section::::(?P<title>.+?)\.?\s*$")
 _WIKI = re.compile(r"(?P<marks>={2,6})\s*(?P<title>[^=].*?)\s*=+\s*$")
 _MARKDOWN = re.compile(r"(?P<marks>#{1,6})\s+(?P<title>.*?)\s*#*\s*$")
-_LIST = re.compile(r"(BULLET::::|[*\-+] |\d+[.)] )")
-_ENDS = frozenset({"see also", "references", "external links", "notes", "further reading"})
+_LIST_LINE = re.compile(r"(BULLET::::|[*\-+] |\d+[.)] )")
+_TITLES_AFTER_THE_BODY = frozenset(
+    {"see also", "references", "external links", "notes", "further reading"}
+)
 _MIN_WORDS, _MIN_PARAGRAPHS = 20, 3
 
-Offsets = Callable[[str], Sequence[tuple[int, int]]]
+OffsetsOf = Callable[[str], Sequence[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Page:
 
 
 @dataclass
-class _Block:
+class _HeadingBlock:
     """The paragraphs under one heading; level 0 is the text before all headings."""
 
     level: int
@@ -53,7 +55,7 @@ class _Block:
     paragraphs: list[str] = field(default_factory=list)
 
 
-def page_from_text(text: str, offsets: Offsets) -> Page | None:
+def page_from_text(text: str, offsets: OffsetsOf) -> Page | None:
     """The body and the outline of a page; None for one without headings or with too few paragraphs.
 
     Args:
@@ -73,43 +75,43 @@ def page_from_text(text: str, offsets: Offsets) -> Page | None:
     return Page(" ".join(paragraphs), Part("root", "", tuple(children)))
 
 
-def _heading_blocks(text: str) -> list[_Block]:
+def _heading_blocks(text: str) -> list[_HeadingBlock]:
     """The paragraphs of a page under each heading of its two upper levels, up to the references and
     such.
 
     Lines of lists are left out; what is under deeper headings belongs to the heading above.
     """
-    blocks = [_Block(0, "")]
+    blocks = [_HeadingBlock(0, "")]
     lines = [line.strip() for line in text.splitlines()]
-    headings = [heading for heading in map(_heading, lines) if heading is not None]
-    top = min((level for level, _ in headings), default=1)
+    headings = [heading for heading in map(_parse_heading, lines) if heading is not None]
+    top_level = min((level for level, _ in headings), default=1)
     for line in lines:
-        heading = _heading(line)
+        heading = _parse_heading(line)
         if heading is None:
-            if line and not _LIST.match(line):
+            if line and not _LIST_LINE.match(line):
                 blocks[-1].paragraphs.append(" ".join(line.split()))
             continue
         level, title = heading
-        if title.lower() in _ENDS:
+        if title.lower() in _TITLES_AFTER_THE_BODY:
             break
-        if level - top < 2:
-            blocks.append(_Block(1 + level - top, title))
+        if level - top_level < 2:
+            blocks.append(_HeadingBlock(1 + level - top_level, title))
     return blocks
 
 
 def body_spans(text: str) -> list[Span]:
     """The spans of a text between its lines that are headings; those that touch are joined."""
     spans: list[Span] = []
-    at = 0
+    line_start = 0
     for line in text.splitlines(keepends=True):
-        end = at + len(line)
-        if _heading(line.strip()) is None:
-            spans.append((at, end))
-        at = end
+        line_end = line_start + len(line)
+        if _parse_heading(line.strip()) is None:
+            spans.append((line_start, line_end))
+        line_start = line_end
     return join_spans(spans)
 
 
-def _heading(line: str) -> tuple[int, str] | None:
+def _parse_heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a line that is a heading, else None.
 
     "== Career ==" -> (2, "Career")
@@ -117,8 +119,8 @@ def _heading(line: str) -> tuple[int, str] | None:
     """
     kilt = _KILT.match(line)
     if kilt:
-        *above, title = kilt["title"].split(".:")
-        return 1 + len(above), title
+        *titles_above, title = kilt["title"].split(".:")
+        return 1 + len(titles_above), title
     for pattern in (_WIKI, _MARKDOWN):
         match = pattern.match(line)
         if match:
@@ -134,20 +136,20 @@ def _merge_short(paragraphs: Sequence[str]) -> list[str]:
     Six."]
     """
     merged: list[str] = []
-    held = ""
+    joined = ""
     for paragraph in paragraphs:
-        held = f"{held} {paragraph}".strip()
-        if len(held.split()) >= _MIN_WORDS:
-            merged.append(held)
-            held = ""
-    if held and merged:
-        merged[-1] += f" {held}"
-    elif held:
-        merged.append(held)
+        joined = f"{joined} {paragraph}".strip()
+        if len(joined.split()) >= _MIN_WORDS:
+            merged.append(joined)
+            joined = ""
+    if joined and merged:
+        merged[-1] += f" {joined}"
+    elif joined:
+        merged.append(joined)
     return merged
 
 
-def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
+def _outline_parts(blocks: Sequence[_HeadingBlock], offsets: OffsetsOf) -> list[Part]:
     """The abstract and the sections of a page in order, their paragraphs clipped.
 
     A heading of the second level is a sub-section of the section before it, or a section of its own
@@ -157,16 +159,19 @@ def _outline_parts(blocks: Sequence[_Block], offsets: Offsets) -> list[Part]:
         blocks: The paragraphs under each heading.
         offsets: Gives (start, end) of each token of a text.
     """
-    made: list[Part] = []
+    parts: list[Part] = []
     for block in blocks:
-        clips = tuple(clip(paragraph, offsets(paragraph), K) for paragraph in block.paragraphs)
+        clips = tuple(
+            shorten_paragraph(paragraph, offsets(paragraph), TOKENS_PER_END)
+            for paragraph in block.paragraphs
+        )
         if block.level == 0:
-            made.append(Part("abstract", "", clips))
-        elif block.level == 2 and made and made[-1].kind == "section":
-            last = made[-1]
+            parts.append(Part("abstract", "", clips))
+        elif block.level == 2 and parts and parts[-1].kind == "section":
+            section = parts[-1]
             if clips:
-                inner = Part("sub-section", block.title, clips)
-                made[-1] = Part("section", last.title, (*last.children, inner))
+                subsection = Part("sub-section", block.title, clips)
+                parts[-1] = Part("section", section.title, (*section.children, subsection))
         else:
-            made.append(Part("section", block.title, clips))
-    return [part for part in made if part.children]
+            parts.append(Part("section", block.title, clips))
+    return [part for part in parts if part.children]

@@ -28,31 +28,33 @@ def selectable_titles(node: Node) -> frozenset[str]:
     """The folded titles by which a node can be selected: its own, and "abstract" for an abstract;
     empty for a leaf."""
     titles: set[str] = set()
-    if node.title and not node.leaf:
+    if node.title and not node.is_leaf:
         titles.add(folded(node.title))
     if node.kind == "abstract":
         titles.add("abstract")
     return frozenset(titles)
 
 
-def local_scores(tree: Tree, leaves: Sequence[float], rule: Rule = "paper") -> np.ndarray:
+def local_scores(tree: Tree, leaf_scores: Sequence[float], rule: Rule = "paper") -> np.ndarray:
     """The local score LS of each node [nodes], from those of the leaves upwards.
 
     Args:
         tree: A document's tree.
-        leaves: The scores of its leaves by the scoring model, in the order of `tree.leaves()`.
+        leaf_scores: The scores of its leaves by the scoring model, in the order of `tree.leaves()`.
         rule: How the score of a section is made from those of its children.
     """
     scores = np.zeros(len(tree.nodes))
-    scores[tree.leaves()] = leaves
+    scores[tree.leaves()] = leaf_scores
     children = tree.children()
-    for i in reversed(range(len(tree.nodes))):  # children have higher numbers than their parents
-        if tree.nodes[i].leaf:
+    for number in reversed(
+        range(len(tree.nodes))
+    ):  # children have higher numbers than their parents
+        if tree.nodes[number].is_leaf:
             continue
-        if rule == "code" and tree.nodes[i].kind == "section":
-            scores[i] = _mean_with_paragraphs_as_one(tree, children[i], scores)
+        if rule == "code" and tree.nodes[number].kind == "section":
+            scores[number] = _mean_with_paragraphs_as_one(tree, children[number], scores)
         else:
-            scores[i] = np.mean(scores[children[i]])
+            scores[number] = np.mean(scores[children[number]])
     return scores
 
 
@@ -64,16 +66,16 @@ def _mean_with_paragraphs_as_one(tree: Tree, children: Sequence[int], scores: np
         children: The numbers of the section's children.
         scores: The scores of all nodes, the children's already set [nodes].
     """
-    paragraphs: list[float] = []
-    values: list[float] = []
+    paragraph_scores: list[float] = []
+    child_scores: list[float] = []
     for child in children:
-        if tree.nodes[child].leaf:
-            paragraphs.append(float(scores[child]))
+        if tree.nodes[child].is_leaf:
+            paragraph_scores.append(float(scores[child]))
         else:
-            values.append(float(scores[child]))
-    if paragraphs:
-        values.append(float(np.mean(paragraphs)))
-    return float(np.mean(values))
+            child_scores.append(float(scores[child]))
+    if paragraph_scores:
+        child_scores.append(float(np.mean(paragraph_scores)))
+    return float(np.mean(child_scores))
 
 
 def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -81,12 +83,12 @@ def normalised(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
     all 0 where all are equal."""
     if not scores:
         return []
-    every = np.concatenate(scores)
-    if not len(every) or every.max() == every.min():
+    all_scores = np.concatenate(scores)
+    if not len(all_scores) or all_scores.max() == all_scores.min():
         return [np.zeros(len(values)) for values in scores]
-    low = every.min()
-    width = every.max() - low
-    return [(values - low) / width for values in scores]
+    lowest = all_scores.min()
+    score_range = all_scores.max() - lowest
+    return [(values - lowest) / score_range for values in scores]
 
 
 def global_scores(tree: Tree, selected: Collection[str], rule: Rule = "paper") -> np.ndarray:
@@ -116,11 +118,11 @@ def _shares_by_paper(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
     """
     scores = np.zeros(len(tree.nodes))
     children = tree.children()
-    for i, node in enumerate(tree.nodes):  # parents first, so a parent's score is known
-        if is_chosen[i]:
-            scores[i] = 1.0
+    for number, node in enumerate(tree.nodes):  # parents first, so a parent's score is known
+        if is_chosen[number]:
+            scores[number] = 1.0
         elif node.parent >= 0:
-            scores[i] = scores[node.parent] / len(children[node.parent])
+            scores[number] = scores[node.parent] / len(children[node.parent])
     return scores
 
 
@@ -136,7 +138,7 @@ def _shares_by_code(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
     """
     scores = np.array(is_chosen, dtype=float)
     children = tree.children()
-    for i, node in enumerate(tree.nodes):
+    for number, node in enumerate(tree.nodes):
         if node.parent < 0 or not is_chosen[node.parent]:
             continue
         kind = tree.nodes[node.parent].kind
@@ -145,6 +147,6 @@ def _shares_by_code(tree: Tree, is_chosen: Sequence[bool]) -> np.ndarray:
         # A section is shared by its sub-sections, a sub-section by its paragraphs.
         counts_leaves = kind == "sub-section"
         siblings = [tree.nodes[child] for child in children[node.parent]]
-        counted = sum(sibling.leaf == counts_leaves for sibling in siblings)
-        scores[i] += 1 / (counted + 1)
+        n_counted = sum(sibling.is_leaf == counts_leaves for sibling in siblings)
+        scores[number] += 1 / (n_counted + 1)
     return scores

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from methods.longrefiner.shown import Piece, Place, Showing
+from methods.longrefiner.shown import NodePlace, ShownPiece, ShownText
 from methods.longrefiner.tree import Tree
 
 
@@ -43,76 +43,80 @@ class Choice:
         reason: Why the choice ended: "budget", or "exhausted" where every node had its turn.
     """
 
-    nodes: tuple[Place, ...]
-    pieces: tuple[Piece, ...]
+    nodes: tuple[NodePlace, ...]
+    pieces: tuple[ShownPiece, ...]
     reason: str
 
 
-def choose_by_code(showing: Showing, scores: Sequence[np.ndarray], budget: int) -> Choice:
+def choose_by_code(shown_text: ShownText, scores: Sequence[np.ndarray], max_tokens: int) -> Choice:
     """The released code's choice, in the four steps at the head of this file.
 
     Args:
-        showing: Makes pieces of nodes, and counts their tokens.
+        shown_text: Makes pieces of nodes, and counts their tokens.
         scores: The scores of the nodes of each document, [nodes].
-        budget: Most tokens of what is read; separators are not counted.
+        max_tokens: Most tokens of what is read; separators are not counted.
     """
-    order = _by_score(showing, scores)
-    size: dict[Place, int] = {}  # tokens of each node
-    for place in order:
-        size[place] = showing.tokens([showing.node_piece(*place)])
-    chosen: list[Place] = []
-    left = budget
-    total = 0
-    for place in order:
-        total += size[place]
-        if total > 2 * budget or left < 0:
+    places_by_score = _leaves_and_parts_by_score(shown_text, scores)
+    tokens_of_node: dict[NodePlace, int] = {}  # tokens of each node
+    for place in places_by_score:
+        tokens_of_node[place] = shown_text.count_tokens([shown_text.node_piece(*place)])
+    chosen: list[NodePlace] = []
+    tokens_left = max_tokens
+    tokens_preselected = 0
+    for place in places_by_score:
+        tokens_preselected += tokens_of_node[place]
+        if tokens_preselected > 2 * max_tokens or tokens_left < 0:
             break
-        node = showing.trees[place.document].nodes[place.node]
-        if node.leaf and Place(place.document, node.parent) in chosen:
+        node = shown_text.trees[place.document].nodes[place.node]
+        if node.is_leaf and NodePlace(place.document, node.parent) in chosen:
             continue
-        replaced = _chosen_children(showing, chosen, place)
-        freed = sum(size[child] for child in replaced)
-        if replaced and left + freed < size[place]:
+        chosen_children = _chosen_children(shown_text, chosen, place)
+        tokens_freed = sum(tokens_of_node[child] for child in chosen_children)
+        if chosen_children and tokens_left + tokens_freed < tokens_of_node[place]:
             continue
-        for child in replaced:
+        for child in chosen_children:
             chosen.remove(child)
         chosen.append(place)
-        left += freed - size[place]
-    read = chosen[:-1]  # step 3
+        tokens_left += tokens_freed - tokens_of_node[place]
+    read_nodes = chosen[:-1]  # step 3
     reason = "exhausted"
-    if left < 0:
+    if tokens_left < 0:
         reason = "budget"
-    pieces = [showing.node_piece(*place) for place in read]
-    return Choice(tuple(read), tuple(pieces), reason)
+    pieces = [shown_text.node_piece(*place) for place in read_nodes]
+    return Choice(tuple(read_nodes), tuple(pieces), reason)
 
 
-def _chosen_children(showing: Showing, chosen: Sequence[Place], part: Place) -> list[Place]:
+def _chosen_children(
+    shown_text: ShownText, chosen: Sequence[NodePlace], part: NodePlace
+) -> list[NodePlace]:
     """Those of the chosen nodes that are children of a part, in order of choice.
 
     Args:
-        showing: The documents' trees.
+        shown_text: The documents' trees.
         chosen: The nodes that are chosen so far.
         part: Where the part is.
     """
-    nodes = showing.trees[part.document].nodes
-    of_document = [place for place in chosen if place.document == part.document]
-    return [place for place in of_document if nodes[place.node].parent == part.node]
+    nodes = shown_text.trees[part.document].nodes
+    chosen_in_document = [place for place in chosen if place.document == part.document]
+    return [place for place in chosen_in_document if nodes[place.node].parent == part.node]
 
 
-def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Place]:
+def _leaves_and_parts_by_score(
+    shown_text: ShownText, scores: Sequence[np.ndarray]
+) -> list[NodePlace]:
     """All nodes of all documents by falling score; of equal scores leaves before parts.
 
     Args:
-        showing: The documents' trees.
+        shown_text: The documents' trees.
         scores: The scores of the nodes of each document, [nodes].
     """
-    leaves: list[Place] = []
-    parts: list[Place] = []
-    for document, tree in enumerate(showing.trees):
-        leaves += [Place(document, leaf) for leaf in tree.leaves()]
-        parts += [Place(document, part) for part in _parts_by_end(tree)]
+    leaves: list[NodePlace] = []
+    parts: list[NodePlace] = []
+    for document, tree in enumerate(shown_text.trees):
+        leaves += [NodePlace(document, leaf) for leaf in tree.leaves()]
+        parts += [NodePlace(document, part) for part in _parts_by_end(tree)]
 
-    def high_score_first(place: Place) -> float:
+    def high_score_first(place: NodePlace) -> float:
         """A sort key: the score of a node, negated."""
         return -float(scores[place.document][place.node])
 
@@ -122,27 +126,27 @@ def _by_score(showing: Showing, scores: Sequence[np.ndarray]) -> list[Place]:
 def _parts_by_end(tree: Tree) -> list[int]:
     """The numbers of a tree's parts (nodes with others under them) in the order of their last leaf,
     a sub-section before its section."""
-    parts = [i for i, node in enumerate(tree.nodes) if not node.leaf]
+    parts = [number for number, node in enumerate(tree.nodes) if not node.is_leaf]
 
     def last_leaf_then_depth(part: int) -> tuple[int, int]:
         """A sort key: the part's last leaf, of the same leaf the deeper part first."""
-        return tree.under(part)[-1], -tree.level(part)
+        return tree.leaves_under(part)[-1], -tree.level(part)
 
     return sorted(parts, key=last_leaf_then_depth)
 
 
-def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Place]:
+def _nodes_by_score_then_place(scores: Sequence[np.ndarray]) -> list[NodePlace]:
     """All nodes of all documents by falling score; of equal scores the earlier document and text
     first.
 
     Args:
         scores: The scores of the nodes of each document, [nodes].
     """
-    places: list[Place] = []
-    for document, values in enumerate(scores):
-        places += [Place(document, node) for node in range(len(values))]
+    places: list[NodePlace] = []
+    for document, node_scores in enumerate(scores):
+        places += [NodePlace(document, node) for node in range(len(node_scores))]
 
-    def high_score_first(place: Place) -> tuple[float, Place]:
+    def high_score_first(place: NodePlace) -> tuple[float, NodePlace]:
         """A sort key: a high score first, of equal ones the earlier place."""
         return -float(scores[place.document][place.node]), place
 
@@ -150,30 +154,34 @@ def _by_score_then_place(scores: Sequence[np.ndarray]) -> list[Place]:
 
 
 def choose_nodes(
-    showing: Showing, scores: Sequence[np.ndarray], budget: int, skip: bool = False
+    shown_text: ShownText,
+    scores: Sequence[np.ndarray],
+    max_tokens: int,
+    skips_long_paragraphs: bool = False,
 ) -> Choice:
     """The paper's choice: by falling score, each node is taken with all leaves under it, if what is
     read then still fits.
 
     Args:
-        showing: Makes pieces of leaves, and counts their tokens.
+        shown_text: Makes pieces of leaves, and counts their tokens.
         scores: The scores of the nodes of each document, [nodes].
-        budget: Most tokens of what is read, as shown.
-        skip: Whether a paragraph that does not fit is passed over instead of ending the choice.
+        max_tokens: Most tokens of what is read, as shown.
+        skips_long_paragraphs: Whether a paragraph that does not fit is passed over instead of
+            ending the choice.
     """
-    read_leaves: set[Place] = set()
-    taken: list[Place] = []
+    read_leaves: set[NodePlace] = set()
+    chosen: list[NodePlace] = []
     reason = "exhausted"
-    for place in _by_score_then_place(scores):
-        tree = showing.trees[place.document]
-        leaves = {Place(place.document, leaf) for leaf in tree.under(place.node)}
+    for place in _nodes_by_score_then_place(scores):
+        tree = shown_text.trees[place.document]
+        leaves = {NodePlace(place.document, leaf) for leaf in tree.leaves_under(place.node)}
         if leaves <= read_leaves:
             continue
-        if showing.tokens(showing.pieces(read_leaves | leaves)) > budget:
+        if shown_text.count_tokens(shown_text.join_leaves(read_leaves | leaves)) > max_tokens:
             reason = "budget"
-            if tree.nodes[place.node].leaf and not skip:
+            if tree.nodes[place.node].is_leaf and not skips_long_paragraphs:
                 break
             continue
         read_leaves |= leaves
-        taken.append(place)
-    return Choice(tuple(taken), tuple(showing.pieces(read_leaves)), reason)
+        chosen.append(place)
+    return Choice(tuple(chosen), tuple(shown_text.join_leaves(read_leaves)), reason)

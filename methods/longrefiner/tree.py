@@ -22,12 +22,12 @@ from harness.models import MeteredModel
 from harness.types import Document
 from methods.chunks import Span, trimmed
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.filling import coverage, place_clips
+from methods.longrefiner.filling import place_clips, share_covered
 from methods.longrefiner.outline import Clip, Part
 from methods.packing import packed_chunks, sentence_chunks
 
-Path = tuple[int, ...]
-_PARTS = ("abstract", "section", "sub-section")
+PartPath = tuple[int, ...]
+_KINDS_OF_PARTS = ("abstract", "section", "sub-section")
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Node:
     parent: int = -1
 
     @property
-    def leaf(self) -> bool:
+    def is_leaf(self) -> bool:
         """Whether it has no children: parts always have some."""
-        return self.kind not in _PARTS
+        return self.kind not in _KINDS_OF_PARTS
 
 
 @dataclass
@@ -76,48 +76,51 @@ class Tree:
         """The document with only the text that the tree covers (`kept`)."""
         if not self.kept:
             return document
-        return replace(document, text="".join(document.text[a:b] for a, b in self.kept))
+        return replace(
+            document,
+            text="".join(document.text[kept_start:kept_end] for kept_start, kept_end in self.kept),
+        )
 
-    def original(self, start: int, end: int) -> list[Span]:
+    def spans_in_document(self, start: int, end: int) -> list[Span]:
         """The spans of the original document that text[start:end] of the tree's text is made of.
 
-        kept [(0, 10), (50, 60)]: original(5, 15) -> [(5, 10), (50, 55)]
+        kept [(0, 10), (50, 60)]: spans_in_document(5, 15) -> [(5, 10), (50, 55)]
         """
         if not self.kept:
             return [(start, end)]
         spans: list[Span] = []
-        at = 0
-        for a, b in self.kept:
-            first = max(start - at, 0)
-            last = min(end - at, b - a)
-            if first < last:
-                spans.append((a + first, a + last))
-            at += b - a
+        position = 0
+        for kept_start, kept_end in self.kept:
+            start_in_span = max(start - position, 0)
+            end_in_span = min(end - position, kept_end - kept_start)
+            if start_in_span < end_in_span:
+                spans.append((kept_start + start_in_span, kept_start + end_in_span))
+            position += kept_end - kept_start
         return spans
 
     def children(self) -> list[list[int]]:
         """For each node the numbers of its children."""
-        lists: list[list[int]] = [[] for _ in self.nodes]
-        for i, node in enumerate(self.nodes):
+        children_of_nodes: list[list[int]] = [[] for _ in self.nodes]
+        for number, node in enumerate(self.nodes):
             if node.parent >= 0:
-                lists[node.parent].append(i)
-        return lists
+                children_of_nodes[node.parent].append(number)
+        return children_of_nodes
 
     def leaves(self) -> list[int]:
         """The numbers of the leaves, in the order of the text."""
-        return [i for i, node in enumerate(self.nodes) if node.leaf]
+        return [number for number, node in enumerate(self.nodes) if node.is_leaf]
 
-    def under(self, node: int) -> list[int]:
+    def leaves_under(self, node: int) -> list[int]:
         """The numbers of the leaves under a node, in the order of the text; for a leaf its own
         number."""
         children = self.children()
         leaves: list[int] = []
-        left = [node]
-        while left:
-            at = left.pop()
-            left += children[at]
-            if self.nodes[at].leaf:
-                leaves.append(at)
+        to_visit = [node]
+        while to_visit:
+            current = to_visit.pop()
+            to_visit += children[current]
+            if self.nodes[current].is_leaf:
+                leaves.append(current)
         return sorted(leaves)
 
     def level(self, node: int) -> int:
@@ -137,25 +140,25 @@ class Tree:
     def from_index(cls, index: Index) -> Tree:
         """The tree of an index that `to_index` made."""
         nodes = [Node(*row) for row in index["nodes"]]
-        kept = [(a, b) for a, b in index["kept"]]
+        kept = [(kept_start, kept_end) for kept_start, kept_end in index["kept"]]
         return cls(nodes, index["placed"], index["structured"], list(index["notes"]), kept)
 
 
 @dataclass
-class _Stretch:
+class _TextOfPart:
     """Text that belongs to one part of the outline.
 
     Attributes:
         start: Its first character.
         end: The character after its last one.
-        path: The numbers of the parts that it is in, its own part last; () for none.
-        gap: Whether no clip of the outline was found in it.
+        part_path: The numbers of the parts that it is in, its own part last; () for none.
+        is_gap: Whether no clip of the outline was found in it.
     """
 
     start: int
     end: int
-    path: Path
-    gap: bool = False
+    part_path: PartPath
+    is_gap: bool = False
 
     @property
     def span(self) -> Span:
@@ -164,7 +167,7 @@ class _Stretch:
 
 
 @dataclass
-class _Parts:
+class _OutlineParts:
     """All parts of an outline, parents first; a part's number is its place in both lists.
 
     Attributes:
@@ -173,60 +176,62 @@ class _Parts:
     """
 
     parts: list[Part] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
+    paths: list[PartPath] = field(default_factory=list)
 
-    def add(self, part: Part, path: Path) -> Path:
-        """Append a part as a child of the part at `path`, () for none; returns its own path: (0,)
-        -> (0, 3)."""
+    def add(self, part: Part, path: PartPath) -> PartPath:
+        """Append a part as a child of the part at `part_path`, () for none; returns its own path:
+        (0,) -> (0, 3)."""
         self.parts.append(part)
         self.paths.append((*path, len(self.paths)))
         return self.paths[-1]
 
-    def empty_between(self, before: Path, after: Path | None, used: set[int]) -> Path | None:
+    def first_part_without_text(
+        self, path_before: PartPath, path_after: PartPath | None, parts_with_text: set[int]
+    ) -> PartPath | None:
         """Find the first part between two parts of the outline that has no text yet.
 
         Args:
-            before: The path of the part before; () for the beginning.
-            after: The path of the part after; None for the end.
-            used: The numbers of the parts that have text.
+            path_before: The path of the part before; () for the beginning.
+            path_after: The path of the part after; None for the end.
+            parts_with_text: The numbers of the parts that have text.
 
         Returns:
             The path of the part found; None where there is none.
         """
-        first = 0
-        if before:
-            first = before[-1] + 1
-        last = len(self.paths)
-        if after is not None:
-            last = first
-            if after:
-                last = after[-1]
-        above = after or ()
-        for number in range(first, last):
-            if number not in used and number not in above:
+        first_number = 0
+        if path_before:
+            first_number = path_before[-1] + 1
+        end_number = len(self.paths)
+        if path_after is not None:
+            end_number = first_number
+            if path_after:
+                end_number = path_after[-1]
+        parts_above = path_after or ()
+        for number in range(first_number, end_number):
+            if number not in parts_with_text and number not in parts_above:
                 return self.paths[number]
         return None
 
 
-def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, Path]], _Parts]:
+def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, PartPath]], _OutlineParts]:
     """The clips of an outline in order, each with the path of its part, and all parts of the
     outline."""
-    parts = _Parts()
-    clips: list[tuple[Clip, Path]] = []
+    parts = _OutlineParts()
+    clips: list[tuple[Clip, PartPath]] = []
 
-    def walk(part: Part, path: Path) -> None:
-        """Collect the clips and parts in `part`, which stands at `path`."""
+    def collect(part: Part, part_path: PartPath) -> None:
+        """Collect the clips and parts in `part`, which stands at `part_path`."""
         for child in part.children:
             if isinstance(child, Clip):
-                clips.append((child, path))
+                clips.append((child, part_path))
             else:
-                walk(child, parts.add(child, path))
+                collect(child, parts.add(child, part_path))
 
-    walk(outline, ())
+    collect(outline, ())
     return clips, parts
 
 
-def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
+def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
     """Build the tree of a text; its leaves cover every word of the text once.
 
     With method.unmatched=drop they cover only what the outline says something of.
@@ -240,43 +245,45 @@ def build(text: str, outline: Part, config: LongRefinerConfig, model: MeteredMod
     clips, parts = _clips_in_order(outline)
     spans = place_clips([clip for clip, _ in clips], text)
     runs = _placed_stretches(spans, [path for _, path in clips])
-    placed = _share_covered([run.span for run in runs], text)
-    kept: list[Span] = []
+    share_placed = _share_covered([run.span for run in runs], text)
+    kept_spans: list[Span] = []
     if config.structuring and config.unmatched == "drop":
-        cut = _cut_to_clips(text, runs, parts)
-        text = cut.text
-        runs = cut.runs
-        kept = cut.spans
-    runs = list(_with_gaps(text, runs, parts, config))
-    leaves: list[_Stretch] = []
+        text_with_clips = _without_unmatched_text(text, runs, parts)
+        text = text_with_clips.text
+        runs = text_with_clips.runs
+        kept_spans = text_with_clips.spans
+    runs = list(_runs_and_gaps(text, runs, parts, config))
+    leaves: list[_TextOfPart] = []
     for run in _join_short_paragraphs(runs, text, config):
-        leaves += _leaves(run, text, config, model)
-    tree = Tree(_nodes(leaves, parts.parts), placed, kept=kept)
-    top = [node for node in tree.nodes if node.parent < 0]
-    titled = [(node.start, node.end) for node in top if not node.leaf]
-    tree.structured = _share_covered(titled, text)
-    lost = sum(span is None for span in spans)
+        leaves += _cut_into_leaves(run, text, config, model)
+    tree = Tree(_nodes_over_leaves(leaves, parts.parts), share_placed, kept=kept_spans)
+    top_nodes = [node for node in tree.nodes if node.parent < 0]
+    spans_under_titles = [(node.start, node.end) for node in top_nodes if not node.is_leaf]
+    tree.structured = _share_covered(spans_under_titles, text)
+    n_not_found = sum(span is None for span in spans)
     if config.structuring and text.strip() and not tree.structured:
         tree.notes.append(
             "no part of an outline was found, so the document is in chunks of sentences"
         )
-    elif lost:
-        tree.notes.append(f"{lost} of {len(spans)} paragraphs of the outline are not in the text")
+    elif n_not_found:
+        tree.notes.append(
+            f"{n_not_found} of {len(spans)} paragraphs of the outline are not in the text"
+        )
     return tree
 
 
-def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[Path]) -> list[_Stretch]:
+def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[PartPath]) -> list[_TextOfPart]:
     """The stretch of text of each clip that has a place; [] where none of these is in a part.
 
     Args:
         spans: The span of each clip; None for one without a place.
         paths: The path of each clip's part.
     """
-    runs: list[_Stretch] = []
+    runs: list[_TextOfPart] = []
     for span, path in zip(spans, paths, strict=True):
         if span is not None:
-            runs.append(_Stretch(*span, path))
-    if not any(run.path for run in runs):
+            runs.append(_TextOfPart(*span, path))
+    if not any(run.part_path for run in runs):
         return []
     return runs
 
@@ -285,11 +292,11 @@ def _share_covered(spans: Sequence[Span], text: str) -> float:
     """The share of the text that is in the spans; 0 for a text of white space alone."""
     if not text.strip():
         return 0.0
-    return coverage(spans, text)
+    return share_covered(spans, text)
 
 
 @dataclass(frozen=True)
-class _CutText:
+class _TextWithClips:
     """A text cut to what the outline says something of.
 
     Attributes:
@@ -299,11 +306,13 @@ class _CutText:
     """
 
     text: str
-    runs: list[_Stretch]
+    runs: list[_TextOfPart]
     spans: list[Span]
 
 
-def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutText:
+def _without_unmatched_text(
+    text: str, runs: Sequence[_TextOfPart], parts: _OutlineParts
+) -> _TextWithClips:
     """Leave out the text that the outline says nothing of.
 
     A clip is a paragraph as the outline writes it, shortened; a run is the text where a clip was
@@ -319,39 +328,43 @@ def _cut_to_clips(text: str, runs: Sequence[_Stretch], parts: _Parts) -> _CutTex
     Returns:
         The text that stays, the place of each run in it, and the place of each run in `text`.
     """
-    placed = [run for run in runs if run.path]
-    if placed and text[: placed[0].start].strip() and not _has_abstract(placed, parts):
+    runs_in_parts = [run for run in runs if run.part_path]
+    if (
+        runs_in_parts
+        and text[: runs_in_parts[0].start].strip()
+        and not _has_abstract(runs_in_parts, parts)
+    ):
         abstract_path = parts.add(Part("abstract"), ())
-        placed.insert(0, _Stretch(0, placed[0].start, abstract_path))
-    runs_in_cut: list[_Stretch] = []
+        runs_in_parts.insert(0, _TextOfPart(0, runs_in_parts[0].start, abstract_path))
+    runs_in_cut: list[_TextOfPart] = []
     spans: list[Span] = []
-    pieces: list[str] = []
-    length = 0
-    next_starts = [run.start for run in placed[1:]]
+    run_texts: list[str] = []
+    length_so_far = 0
+    next_starts = [run.start for run in runs_in_parts[1:]]
     next_starts.append(len(text))
-    for run, next_start in zip(placed, next_starts, strict=False):
+    for run, next_start in zip(runs_in_parts, next_starts, strict=False):
         between = text[run.end : next_start]
         n_blanks = len(between) - len(between.lstrip())
         end = run.end + n_blanks
-        size = end - run.start
+        run_length = end - run.start
         spans.append((run.start, end))
-        runs_in_cut.append(_Stretch(length, length + size, run.path))
-        pieces.append(text[run.start : end])
-        length += size
-    return _CutText("".join(pieces), runs_in_cut, spans)
+        runs_in_cut.append(_TextOfPart(length_so_far, length_so_far + run_length, run.part_path))
+        run_texts.append(text[run.start : end])
+        length_so_far += run_length
+    return _TextWithClips("".join(run_texts), runs_in_cut, spans)
 
 
-def _has_abstract(stretches: Sequence[_Stretch], parts: _Parts) -> bool:
+def _has_abstract(stretches: Sequence[_TextOfPart], parts: _OutlineParts) -> bool:
     """Whether any of the stretches lies in an abstract."""
     part_numbers: set[int] = set()
     for stretch in stretches:
-        part_numbers.update(stretch.path)
+        part_numbers.update(stretch.part_path)
     return any(parts.parts[number].kind == "abstract" for number in part_numbers)
 
 
-def _with_gaps(
-    text: str, runs: Sequence[_Stretch], parts: _Parts, config: LongRefinerConfig
-) -> Iterator[_Stretch]:
+def _runs_and_gaps(
+    text: str, runs: Sequence[_TextOfPart], parts: _OutlineParts, config: LongRefinerConfig
+) -> Iterator[_TextOfPart]:
     """Yield the runs in order, with a run for each text between them; text without a word joins the
     run beside it.
 
@@ -363,91 +376,97 @@ def _with_gaps(
         parts: The parts of the outline; an abstract may be added to it.
         config: The method's settings.
     """
-    used: set[int] = set()
+    parts_with_text: set[int] = set()
     for run in runs:
-        used.update(run.path)
-    at = 0
-    before: _Stretch | None = None
-    for after in [*runs, None]:
-        stop = len(text)
-        if after is not None:
-            stop = after.start
-        between = text[at:stop]
-        has_word = re.search(r"\w", between) is not None
-        if between.strip() and not has_word and before is not None:
-            before.end = stop
-        elif between.strip() and not has_word and after is not None:
-            after.start = at
-        elif between.strip():
-            is_small = _word_count(between) < config.paragraph_words
-            owner = _owner(before, after, parts, used, is_small)
-            if before is not None:
-                yield before
-            before = _Stretch(at, stop, owner, gap=True)
-        if after is not None:
-            if before is not None:
-                yield before
-            before = after
-            at = after.end
-    if before is not None:
-        yield before
+        parts_with_text.update(run.part_path)
+    gap_start = 0
+    run_before: _TextOfPart | None = None
+    for run_after in [*runs, None]:
+        gap_end = len(text)
+        if run_after is not None:
+            gap_end = run_after.start
+        gap_text = text[gap_start:gap_end]
+        has_word = re.search(r"\w", gap_text) is not None
+        if gap_text.strip() and not has_word and run_before is not None:
+            run_before.end = gap_end
+        elif gap_text.strip() and not has_word and run_after is not None:
+            run_after.start = gap_start
+        elif gap_text.strip():
+            is_small = _word_count(gap_text) < config.paragraph_words
+            part_path = _part_of_gap(run_before, run_after, parts, parts_with_text, is_small)
+            if run_before is not None:
+                yield run_before
+            run_before = _TextOfPart(gap_start, gap_end, part_path, is_gap=True)
+        if run_after is not None:
+            if run_before is not None:
+                yield run_before
+            run_before = run_after
+            gap_start = run_after.end
+    if run_before is not None:
+        yield run_before
 
 
-def _owner(
-    before: _Stretch | None, after: _Stretch | None, parts: _Parts, used: set[int], small: bool
-) -> Path:
+def _part_of_gap(
+    run_before: _TextOfPart | None,
+    run_after: _TextOfPart | None,
+    parts: _OutlineParts,
+    parts_with_text: set[int],
+    is_small: bool,
+) -> PartPath:
     """The path of the part that a gap belongs to, by the rule at the head of this file.
 
     Args:
-        before: The run before it, None for none.
-        after: The run after it, None for none.
+        run_before: The run before it, None for none.
+        run_after: The run after it, None for none.
         parts: The parts of the outline; an abstract may be added to it.
-        used: The numbers of the parts with text; the owner is added where it had none.
-        small: Whether the gap is shorter than a paragraph.
+        parts_with_text: The numbers of the parts with text; the owner is added where it had none.
+        is_small: Whether the gap is shorter than a paragraph.
     """
-    if before is None and after is None:
+    if run_before is None and run_after is None:
         return ()
-    path_before: Path = ()
-    if before is not None:
-        path_before = before.path
-    path_after: Path | None = None
-    if after is not None:
-        path_after = after.path
-    empty = parts.empty_between(path_before, path_after, used)
-    if empty is not None:
-        used.update(empty)
-        return empty
-    if before is None:
-        return _abstract_before(path_after or (), parts, used)
-    if small:
+    path_before: PartPath = ()
+    if run_before is not None:
+        path_before = run_before.part_path
+    path_after: PartPath | None = None
+    if run_after is not None:
+        path_after = run_after.part_path
+    part_without_text = parts.first_part_without_text(path_before, path_after, parts_with_text)
+    if part_without_text is not None:
+        parts_with_text.update(part_without_text)
+        return part_without_text
+    if run_before is None:
+        return _abstract_before(path_after or (), parts, parts_with_text)
+    if is_small:
         return path_before
     return _common_path(path_before, path_after or ())
 
 
-def _abstract_before(after: Path, parts: _Parts, used: set[int]) -> Path:
+def _abstract_before(
+    path_after: PartPath, parts: _OutlineParts, parts_with_text: set[int]
+) -> PartPath:
     """The path of the abstract that text before all clips belongs to; () where the abstract comes
     later.
 
     Args:
-        after: The path of the part after the text.
+        path_after: The path of the part after the text.
         parts: The parts of the outline; an abstract is added where no used one is there.
-        used: The numbers of the parts with text.
+        parts_with_text: The numbers of the parts with text.
     """
-    has_abstract = any(parts.parts[number].kind == "abstract" for number in used)
+    has_abstract = any(parts.parts[number].kind == "abstract" for number in parts_with_text)
     if not has_abstract:
         return parts.add(Part("abstract"), ())
-    if after and parts.parts[after[0]].kind == "abstract":
-        return after[:1]
+    if path_after and parts.parts[path_after[0]].kind == "abstract":
+        return path_after[:1]
     return ()
 
 
-def _common_path(first: Path, second: Path) -> Path:
+def _common_path(first: PartPath, second: PartPath) -> PartPath:
     """What two paths have in common from their beginning: (0, 2, 5), (0, 2, 7) -> (0, 2)."""
     shared: list[int] = []
-    for a, b in zip(first, second, strict=False):
-        if a != b:
+    for first_part, second_part in zip(first, second, strict=False):
+        if first_part != second_part:
             break
-        shared.append(a)
+        shared.append(first_part)
     return tuple(shared)
 
 
@@ -458,8 +477,8 @@ def _word_count(text: str) -> int:
 
 
 def _join_short_paragraphs(
-    runs: Sequence[_Stretch], text: str, config: LongRefinerConfig
-) -> Iterator[_Stretch]:
+    runs: Sequence[_TextOfPart], text: str, config: LongRefinerConfig
+) -> Iterator[_TextOfPart]:
     """Yield the stretches, neighbours of one part joined until they have paragraph_words
     (docs/methods/longrefiner.md#longrefiner-leaves).
 
@@ -468,32 +487,32 @@ def _join_short_paragraphs(
         text: The document's text.
         config: The method's settings.
     """
-    open_run: _Stretch | None = None
-    words = 0
+    open_run: _TextOfPart | None = None
+    words_in_open_run = 0
     for run in runs:
-        size = _word_count(text[run.start : run.end])
-        is_long_gap = run.gap and size >= config.paragraph_words
+        n_words = _word_count(text[run.start : run.end])
+        is_long_gap = run.is_gap and n_words >= config.paragraph_words
         if open_run is not None:
-            is_full = words >= config.paragraph_words
-            if is_long_gap or is_full or open_run.path != run.path:
+            is_full = words_in_open_run >= config.paragraph_words
+            if is_long_gap or is_full or open_run.part_path != run.part_path:
                 yield open_run
                 open_run = None
         if is_long_gap:
             yield run
         elif open_run is not None:
             open_run.end = run.end
-            open_run.gap = open_run.gap and run.gap
-            words += size
+            open_run.is_gap = open_run.is_gap and run.is_gap
+            words_in_open_run += n_words
         else:
             open_run = replace(run)
-            words = size
+            words_in_open_run = n_words
     if open_run is not None:
         yield open_run
 
 
-def _leaves(
-    run: _Stretch, text: str, config: LongRefinerConfig, model: MeteredModel
-) -> Iterator[_Stretch]:
+def _cut_into_leaves(
+    run: _TextOfPart, text: str, config: LongRefinerConfig, model: MeteredModel
+) -> Iterator[_TextOfPart]:
     """Yield the leaves of a stretch of text, without the white space around them.
 
     Args:
@@ -502,19 +521,19 @@ def _leaves(
         config: The method's settings; leaf_tokens limits a leaf.
         model: The model whose tokens are counted.
     """
-    inside = text[run.start : run.end]
+    run_text = text[run.start : run.end]
     max_tokens = config.leaf_tokens or sys.maxsize
-    if run.gap:
-        spans: list[Span] = sentence_chunks(inside, config.chunk_sentences, max_tokens, model)
-    elif model.count(inside) > max_tokens:
-        spans = packed_chunks(inside, max_tokens, model)
+    if run.is_gap:
+        spans: list[Span] = sentence_chunks(run_text, config.chunk_sentences, max_tokens, model)
+    elif model.count(run_text) > max_tokens:
+        spans = packed_chunks(run_text, max_tokens, model)
     else:
-        spans = [trimmed(inside, 0, len(inside))]
-    for a, b in spans:
-        yield _Stretch(run.start + a, run.start + b, run.path, run.gap)
+        spans = [trimmed(run_text, 0, len(run_text))]
+    for leaf_start, leaf_end in spans:
+        yield _TextOfPart(run.start + leaf_start, run.start + leaf_end, run.part_path, run.is_gap)
 
 
-def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
+def _nodes_over_leaves(leaves: Sequence[_TextOfPart], parts: Sequence[Part]) -> list[Node]:
     """The nodes of a tree with these leaves, in the order of the text: each part before what is in
     it.
 
@@ -526,7 +545,7 @@ def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
     node_of_part: dict[int, int] = {}
     for leaf in leaves:
         parent = -1
-        for number in leaf.path:
+        for number in leaf.part_path:
             if number not in node_of_part:
                 node_of_part[number] = len(nodes)
                 part = parts[number]
@@ -535,7 +554,7 @@ def _nodes(leaves: Sequence[_Stretch], parts: Sequence[Part]) -> list[Node]:
             # A part ends where the last of its leaves ends.
             nodes[parent] = replace(nodes[parent], end=leaf.end)
         kind = "paragraph"
-        if leaf.gap:
+        if leaf.is_gap:
             kind = "chunk"
         nodes.append(Node(kind, "", leaf.start, leaf.end, parent))
     return nodes

@@ -29,11 +29,11 @@ from methods.packing import clause_chunks
 from methods.retry import window_of
 
 
-def even_groups(nodes: list[int], size: int) -> list[list[int]]:
-    """Consecutive groups of at most `size` nodes, as few and as even as can be: 9 nodes in groups
-    of at most 8 are groups of 4 and 5."""
-    count = math.ceil(len(nodes) / size)
-    cuts = [len(nodes) * i // count for i in range(count + 1)]
+def even_groups(nodes: list[int], max_size: int) -> list[list[int]]:
+    """Consecutive groups of at most `max_size` nodes, as few and as even as can be: 9 nodes in
+    groups of at most 8 are groups of 4 and 5."""
+    n_groups = math.ceil(len(nodes) / max_size)
+    cuts = [len(nodes) * number // n_groups for number in range(n_groups + 1)]
     return [nodes[start:end] for start, end in pairwise(cuts)]
 
 
@@ -52,36 +52,36 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
             node.
     """
     model = tools.model("builder")
-    room = _room(config, model)
+    max_child_tokens = _max_tokens_of_children(config, model)
     graph = Graph()
-    nodes = _add_segments(graph, document, config, tools)
+    nodes = _summarise_segments(graph, document, config, tools)
     if not nodes:
         graph.notes.append("the document has no text, so there is nothing to read")
     level = 1
     while len(nodes) > 1:
         level += 1
         groups = even_groups(nodes, config.children)
-        summaries = summary.write_groups(
+        summaries = summary.write_each_group_and_store(
             level,
             list(map(graph.texts_of, groups)),
-            lambda texts: _parent_summary(texts, room, model, config),
+            lambda texts: _write_parent_summary(texts, max_child_tokens, model, config),
             tools,
         )
-        written: list[NewNodes] = []
+        parents: list[NewNodes] = []
         for text, group in zip(summaries, groups, strict=True):
-            written.append(NewNodes([text], group, equal_weights(group)))
-        nodes = graph.add_level(level, written)
+            parents.append(NewNodes([text], group, equal_weights(group)))
+        nodes = graph.add_level(level, parents)
         graph.log.append(f"level {level}: {len(nodes)} nodes")
-    empty = graph.text.count("")
-    if empty:
+    n_empty = graph.text.count("")
+    if n_empty:
         graph.notes.append(
-            f"{empty} of {len(graph.text)} summaries are empty, so the walk passes these parts "
+            f"{n_empty} of {len(graph.text)} summaries are empty, so the walk passes these parts "
             "blindly"
         )
     return graph
 
 
-def _add_segments(
+def _summarise_segments(
     graph: Graph, document: Document, config: MemWalkerConfig, tools: Tools
 ) -> list[int]:
     """Cut the document into segments, and add a node with the summary of each to the tree.
@@ -99,7 +99,7 @@ def _add_segments(
     prompt = SEGMENT.with_replacements(config)
     spans = clause_chunks(document.text, config.segment_tokens, model)
     segments = [[document.text[start:end].strip()] for start, end in spans]
-    summaries = summary.write_groups(
+    summaries = summary.write_each_group_and_store(
         1,
         segments,
         lambda texts: summary.summarise(texts, model, config.summary_limit(), prompt),
@@ -108,54 +108,62 @@ def _add_segments(
     nodes: list[int] = []
     for text, span in zip(summaries, spans, strict=True):
         line = " ".join(text.split())
-        nodes.append(graph.add(line, 1, span))
+        nodes.append(graph.add_node(line, 1, span))
     return nodes
 
 
-def _room(config: MemWalkerConfig, model: MeteredModel) -> int:
+def _max_tokens_of_children(config: MemWalkerConfig, model: MeteredModel) -> int:
     """How many tokens of summaries the request for their parent may hold.
 
     Raises:
         QuestionError: The window is too short for a segment, or for the summaries of one node.
     """
-    window = window_of(config.window, model)
-    segment = (
-        window
-        - summary.frame_tokens(model, SEGMENT.with_replacements(config))
+    window_tokens = window_of(config.window, model)
+    segment_room = (
+        window_tokens
+        - summary.prompt_tokens_without_texts(model, SEGMENT.with_replacements(config))
         - config.summary_limit()
     )
-    if segment < config.segment_tokens:
+    if segment_room < config.segment_tokens:
         raise QuestionError(
-            f"the window of '{model.name}' ({window} tokens) leaves {max(segment, 0)} tokens for a "
+            f"the window of '{model.name}' ({window_tokens} tokens) leaves {max(segment_room, 0)} "
+            "tokens for a "
             f"segment of {config.segment_tokens} beside its prompt and summary; lower "
             "method.segment_tokens or method.summary_tokens, or raise method.window or model.window"
         )
-    room = window - prompt_tokens(prompts.parents([], config), model) - config.summary_limit()
-    if room < config.summary_limit() or room // config.children <= model.count("\n"):
+    children_room = (
+        window_tokens - prompt_tokens(prompts.parents([], config), model) - config.summary_limit()
+    )
+    if children_room < config.summary_limit() or children_room // config.children <= model.count(
+        "\n"
+    ):
         raise QuestionError(
-            f"the window of '{model.name}' ({window} tokens) is too short for the summaries of "
+            f"the window of '{model.name}' ({window_tokens} tokens) is too short for the summaries "
+            "of "
             f"{config.children} parts; lower method.summary_tokens or method.children, or raise "
             "method.window or model.window"
         )
-    return room
+    return children_room
 
 
-def _parent_summary(
-    texts: list[str], room: int, model: MeteredModel, config: MemWalkerConfig
+def _write_parent_summary(
+    texts: list[str], max_child_tokens: int, model: MeteredModel, config: MemWalkerConfig
 ) -> str:
     """Summarise the summaries under one node; where they do not fit together, each is shortened
     first.
 
     Args:
         texts: The summaries.
-        room: Tokens of them that fit a request.
+        max_child_tokens: Tokens of them that fit a request.
         model: The builder.
         config: The method's settings.
     """
-    newline = model.count("\n")
-    if sum(model.count(text) + newline for text in texts) > room:
-        share = min(config.summary_limit(), room // len(texts) - newline)
-        texts = [_ask_parent_summary([text], share, model, config) for text in texts]
+    newline_tokens = model.count("\n")
+    if sum(model.count(text) + newline_tokens for text in texts) > max_child_tokens:
+        max_tokens_each = min(
+            config.summary_limit(), max_child_tokens // len(texts) - newline_tokens
+        )
+        texts = [_ask_parent_summary([text], max_tokens_each, model, config) for text in texts]
     return _ask_parent_summary(texts, config.summary_limit(), model, config)
 
 
@@ -170,9 +178,9 @@ def _ask_parent_summary(
         model: The builder.
         config: The method's settings.
     """
-    with model.session() as s:
-        feed(s, prompts.parents(texts, config))
-        return " ".join(s.write(max_tokens).text.split())
+    with model.session() as session:
+        feed(session, prompts.parents(texts, config))
+        return " ".join(session.write(max_tokens).text.split())
 
 
 class MemWalker(reading.ReadingMethod):

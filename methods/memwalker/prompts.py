@@ -1,7 +1,7 @@
 """The prompts that build the tree and walk it, in this project's words
 (docs/methods/memwalker.md#memwalker).
 
-feed(session, triage(question, memory, summaries, config, back=False))
+feed(session, triage(question, memory, summaries, config, may_go_back=False))
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ PROMPTS = (SEGMENT, PARENT, TRIAGE_REASONS, TRIAGE, LEAF_REASONS, LEAF, NUMBERED
 
 def parents(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
     """The request for one short summary of the summaries of neighbouring parts."""
-    return PARENT.with_replacements(config).fill(summaries=_lines(summaries))
+    return PARENT.with_replacements(config).fill(summaries=_each_on_new_line(summaries))
 
 
 def triage(
@@ -77,7 +77,7 @@ def triage(
     summaries: Sequence[str],
     config: MemWalkerConfig,
     *,
-    back: bool,
+    may_go_back: bool,
 ) -> Pieces:
     """The request that asks which part most likely leads to the answer.
 
@@ -86,13 +86,13 @@ def triage(
         memory: Summaries that were read before.
         summaries: The summaries of the parts, which are numbered from 0.
         config: The method's settings.
-        back: Whether the reply may be -1, to go back.
+        may_go_back: Whether the reply may be -1, to go back.
     """
     prompt = TRIAGE
     if config.reasoning:
         prompt = TRIAGE_REASONS
     way_back = ""
-    if back:
+    if may_go_back:
         way_back = BACK.with_replacements(config).text
     numbered: list[str] = []
     for number, text in enumerate(summaries):
@@ -136,10 +136,10 @@ def _background(memory: Sequence[str], config: MemWalkerConfig) -> Sequence[str]
     """The summaries that were read on the way, as the prompt shows them; [] for none."""
     if not memory:
         return []
-    return MEMORY.with_replacements(config).fill(summaries=_lines(memory))
+    return MEMORY.with_replacements(config).fill(summaries=_each_on_new_line(memory))
 
 
-def _lines(texts: Sequence[str]) -> list[str]:
+def _each_on_new_line(texts: Sequence[str]) -> list[str]:
     r"""Pieces of a prompt that put each text on a line of its own: ["a", "b"] -> ["\n", "a", "\n",
     "b"].
 

@@ -13,9 +13,11 @@ from methods.retry import LABEL
 BACK = -1
 ANSWER = -2
 
-_FLAGS = re.MULTILINE | re.IGNORECASE
-_ACTION = re.compile(LABEL.format("Action") + r"[^\w\n-]*(-?[0-9]{1,9})[^\w\n]*$", _FLAGS)
-_ANSWER_LINE = re.compile(LABEL.format("Answer") + "(.*)", _FLAGS | re.DOTALL)
+_EACH_LINE_ANY_CASE = re.MULTILINE | re.IGNORECASE
+_ACTION = re.compile(
+    LABEL.format("Action") + r"[^\w\n-]*(-?[0-9]{1,9})[^\w\n]*$", _EACH_LINE_ANY_CASE
+)
+_ANSWER_LINE = re.compile(LABEL.format("Answer") + "(.*)", _EACH_LINE_ANY_CASE | re.DOTALL)
 
 
 class Verdict(NamedTuple):
@@ -53,13 +55,13 @@ def _parse_action(reply: str) -> _Action | None:
     return _Action(int(first.group(1)), reply[first.end() :])
 
 
-def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
+def parse_choice(reply: str, n_parts: int, may_go_back: bool = False) -> int | None:
     r"""The number that a reply chooses.
 
     Args:
         reply: "Reasoning: ...\nAction: 2".
-        count: 0 to count - 1 are allowed.
-        back: Whether BACK is allowed too.
+        n_parts: 0 to count - 1 are allowed.
+        may_go_back: Whether BACK is allowed too.
 
     Returns:
         The number; None for any other reply.
@@ -67,7 +69,7 @@ def parse_choice(reply: str, count: int, back: bool = False) -> int | None:
     action = _parse_action(reply)
     if action is None:
         return None
-    if 0 <= action.number < count or (back and action.number == BACK):
+    if 0 <= action.number < n_parts or (may_go_back and action.number == BACK):
         return action.number
     return None
 

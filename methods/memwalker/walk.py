@@ -37,10 +37,10 @@ from methods.retry import (
     window_of,
 )
 
-EMPTY = "(empty)"  # stands for a summary that was not written
-_FORM = "Action: -2\nAnswer:\n"
+EMPTY_SUMMARY = "(empty)"  # stands for a summary that was not written
+_REPLY_FORM = "Action: -2\nAnswer:\n"
 _REASONS = "Reasoning:\n"
-_SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
+_SPARE_TOKENS = 8  # tokens of a reply beside its form, the reasons and the answer
 
 T = TypeVar("T")
 
@@ -50,13 +50,13 @@ class _Outcome(Generic[T]):
     """What a request gave.
 
     Attributes:
-        found: What was read in its reply; None if the walk ends.
-        memory: The nodes of the working memory that the request showed, the newest ones.
+        parsed: What was read in its reply; None if the walk ends.
+        memory_nodes: The nodes of the working memory that the request showed, the newest ones.
         step: The tokens and notes of the request, to be completed.
     """
 
-    found: T | None
-    memory: list[int]
+    parsed: T | None
+    memory_nodes: list[int]
     step: Step
 
 
@@ -66,12 +66,12 @@ class _Request:
 
     Attributes:
         pieces: The prompt.
-        memory: The nodes of the working memory that it shows, the newest ones.
+        memory_nodes: The nodes of the working memory that it shows, the newest ones.
         n_left_out: How many older ones did not fit.
     """
 
     pieces: Pieces
-    memory: list[int]
+    memory_nodes: list[int]
     n_left_out: int
 
     @property
@@ -79,7 +79,7 @@ class _Request:
         """A sentence on the summaries that did not fit; none where all did."""
         if not self.n_left_out:
             return []
-        n_visited = self.n_left_out + len(self.memory)
+        n_visited = self.n_left_out + len(self.memory_nodes)
         return [f"{self.n_left_out} of {n_visited} summaries in the working memory did not fit"]
 
 
@@ -99,12 +99,12 @@ class Walk:
         """Begin with nothing visited, given up or read, and all counts at 0."""
         self._visited: dict[int, None] = {}  # in the order of the first visit: the working memory
         self._given_up: set[int] = set()
-        self._read: list[int] = []
-        self._calls = 0
-        self._invalid = 0
-        self._reverts = 0
-        self._depth = 0
-        self._why = ""
+        self._segments_read: list[int] = []
+        self._replies = 0
+        self._invalid_replies = 0
+        self._times_gone_back = 0
+        self._max_depth = 0
+        self._why_ended = ""
 
     def run(self) -> Answer:
         """Walk the tree, and return the answer of a segment.
@@ -112,44 +112,47 @@ class Walk:
         Without one the answer is "", or from the working memory (`fallback`), the stop reason "no
         answer", and the last step of the trace says why.
         """
-        text = self._walk()
+        text = self._walk_until_answer()
         reason = "answered"
         if not text:
             reason = "no answer"
             if self.config.fallback:
                 text = self._answer_from_memory()
                 if text:
-                    self._why += "; answered from the working memory"
+                    self._why_ended += "; answered from the working memory"
         self.steps.append(self._stop_step())
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
     def _stop_step(self) -> Step:
         """The last step of the trace: what the walk took, and why it ended.
 
-        Its scores: calls, invalid, reverts: how many; depth: nodes from the root down, that
-        counted; read: the share of the segments, by characters, that was read.
+        Its scores:
+            calls, invalid: How many replies there were, and how many of them were not understood.
+            reverts: How often the walk went back to a parent.
+            depth: The most nodes on the way from the root down, the root included.
+            read: The share of the segments, by characters, that was read.
         """
-        lengths: dict[int, int] = {}
+        length_of_segment: dict[int, int] = {}
         for node, span in enumerate(self.graph.span):
             if span is not None:
-                lengths[node] = span[1] - span[0]
-        read = sum(lengths[node] for node in self._read)
+                length_of_segment[node] = span[1] - span[0]
+        characters_read = sum(length_of_segment[node] for node in self._segments_read)
         scores = {
-            "calls": float(self._calls),
-            "invalid": float(self._invalid),
-            "reverts": float(self._reverts),
-            "depth": float(self._depth),
-            "read": read / max(sum(lengths.values()), 1),
+            "calls": float(self._replies),
+            "invalid": float(self._invalid_replies),
+            "reverts": float(self._times_gone_back),
+            "depth": float(self._max_depth),
+            "read": characters_read / max(sum(length_of_segment.values()), 1),
         }
-        note = "; ".join(filter(None, [*self.graph.notes, self._why]))
+        note = "; ".join(filter(None, [*self.graph.notes, self._why_ended]))
         return Step("stop", scores=scores, flops=self.tools.meter.flops(), note=note)
 
-    def _walk(self) -> str:
+    def _walk_until_answer(self) -> str:
         """Go down the tree, and back up from nodes that are given up, until a segment answers.
 
         Returns:
-            The answer. "" where no segment answers or the replies are used up; `_why` then says
-            which. An empty document has no answer and no reason.
+            The answer. "" where no segment answers or the replies are used up; `_why_ended` then
+            says which. An empty document has no answer and no reason.
         """
         if not self.graph.text:
             return ""
@@ -157,7 +160,7 @@ class Walk:
         path = [root]
         while path:
             node = path[-1]
-            self._depth = max(self._depth, len(path))
+            self._max_depth = max(self._max_depth, len(path))
             untried = self._untried_children(node)
             is_segment = self.graph.span[node] is not None
             if is_segment:
@@ -179,39 +182,41 @@ class Walk:
             self._visited.setdefault(node)
             self._given_up.add(path.pop())
             if path:
-                self._reverts += 1
+                self._times_gone_back += 1
                 self._record_step("revert", path[-1])
-        self._why = "every part was tried"
+        self._why_ended = "every part was tried"
         return ""
 
     def _untried_children(self, node: int) -> list[int]:
         """The numbers of a node's children that are not given up."""
-        children, _ = self.graph.below(node)
+        children, _ = self.graph.edges_below(node)
         return [child for child in children.tolist() if child not in self._given_up]
 
-    def _choose_part(self, node: int, untried: list[int], back: bool) -> int | None:
+    def _choose_part(self, node: int, untried: list[int], may_go_back: bool) -> int | None:
         """Ask which child to go down to.
 
         Args:
             node: The node that is visited.
             untried: Its children that are not given up.
-            back: Whether the reply may be to go back.
+            may_go_back: Whether the reply may be to go back.
 
         Returns:
             One of `untried`, or replies.BACK; None where the walk ends.
         """
-        if len(untried) == 1 and not back:
-            only = Step("", note="the only part left")
-            self._record_step("choose", node, {"child": float(untried[0])}, only)
+        if len(untried) == 1 and not may_go_back:
+            step_without_request = Step("", note="the only part left")
+            self._record_step("choose", node, {"child": float(untried[0])}, step_without_request)
             return untried[0]
-        texts = [self.graph.text[child] or EMPTY for child in untried]
+        texts = [self.graph.text[child] or EMPTY_SUMMARY for child in untried]
         with self.tools.phase("search"):
             outcome = self._ask_until_parsed(
                 self.tools.model("searcher"),
-                lambda memory: prompts.triage(self.question, memory, texts, self.config, back=back),
-                lambda reply: replies.parse_choice(reply, len(untried), back),
+                lambda memory: prompts.triage(
+                    self.question, memory, texts, self.config, may_go_back=may_go_back
+                ),
+                lambda reply: replies.parse_choice(reply, len(untried), may_go_back),
             )
-        number = outcome.found
+        number = outcome.parsed
         if number is None or number == replies.BACK:
             self._record_step("choose", node, {}, outcome.step)
             return number
@@ -238,10 +243,10 @@ class Walk:
             replies.parse_verdict,
             task.max_answer_tokens,
         )
-        self._read.append(node)
-        self._note_shown(outcome.memory)
+        self._segments_read.append(node)
+        self._add_summaries_shown(outcome.memory_nodes)
         self.shown.append(Shown("span", self.document.id, start, end))
-        verdict = outcome.found
+        verdict = outcome.parsed
         scores: dict[str, float] = {}
         if verdict is not None:
             scores["answers"] = float(verdict.answer is not None)
@@ -254,92 +259,99 @@ class Walk:
     def _ask_until_parsed(
         self,
         model: MeteredModel,
-        build: Callable[[list[str]], Pieces],
+        request_for_memory: Callable[[list[str]], Pieces],
         parse: Callable[[str], T | None],
         answer_tokens: int = 0,
     ) -> _Outcome[T]:
         """Send a request until its reply is understood.
 
         Where none is, or the walk has had all its replies, nothing is found. Also counts the
-        replies, and sets `_why` where the walk ends.
+        replies, and sets `_why_ended` where the walk ends.
 
         Args:
             model: The model.
-            build: Makes the prompt of a working memory (its texts, the newest last).
+            request_for_memory: Makes the prompt of a working memory (its texts, the newest last).
             parse: Reads a reply, None if its form is wrong.
             answer_tokens: Tokens of a reply for an answer.
 
         Raises:
             WindowExceeded: Not even an empty memory makes the request fit.
         """
-        limit = self._reply_tokens(model) + answer_tokens
-        request = self._fitting_request(model, build, limit)
+        max_reply_tokens = self._reply_tokens(model) + answer_tokens
+        request = self._fitting_request(model, request_for_memory, max_reply_tokens)
         response: ParsedReply[T] = ParsedReply(prompt_tokens(request.pieces, model))
-        sizes = "method.segment_tokens, method.summary_tokens or method.children"
-        require_room(response.tokens + limit, model, self.config.window, sizes)
-        with model.session() as s:
-            feed(s, request.pieces)
-            sample_until_parsed(s, response, limit, parse, self._retry(), self._seeds())
-        self._calls += response.replies
-        self._invalid += len(response.refused)
-        if response.found is None:
-            self._why = self._why_it_ends(response)
+        settings_to_lower = "method.segment_tokens, method.summary_tokens or method.children"
+        require_room(
+            response.prompt_tokens + max_reply_tokens, model, self.config.window, settings_to_lower
+        )
+        with model.session() as session:
+            feed(session, request.pieces)
+            sample_until_parsed(
+                session, response, max_reply_tokens, parse, self._retry(), self._seed_function()
+            )
+        self._replies += response.replies
+        self._invalid_replies += len(response.refused_texts)
+        if response.parsed is None:
+            self._why_ended = self._reason_to_end(response)
         notes = [*request.notes, *response.notes]
-        step = Step("", tokens=response.tokens, note="; ".join(notes))
-        return _Outcome(response.found, request.memory, step)
+        step = Step("", tokens=response.prompt_tokens, note="; ".join(notes))
+        return _Outcome(response.parsed, request.memory_nodes, step)
 
     def _fitting_request(
-        self, model: MeteredModel, build: Callable[[list[str]], Pieces], limit: int
+        self,
+        model: MeteredModel,
+        request_for_memory: Callable[[list[str]], Pieces],
+        max_reply_tokens: int,
     ) -> _Request:
         """The request with as many of the newest texts of the working memory as the window allows.
 
         Args:
             model: The model.
-            build: Makes the prompt of a working memory (its texts, the newest last).
-            limit: Most tokens of a reply.
+            request_for_memory: Makes the prompt of a working memory (its texts, the newest last).
+            max_reply_tokens: Most tokens of a reply.
 
         Returns:
             The request; one that does not fit even with an empty memory is returned as it is.
         """
-        memory: list[int] = []
+        memory_nodes: list[int] = []
         if self.config.working_memory:
-            memory = list(self._visited)
-        texts = [self.graph.text[node] or EMPTY for node in memory]
-        room = window_of(self.config.window, model) - limit
+            memory_nodes = list(self._visited)
+        texts = [self.graph.text[node] or EMPTY_SUMMARY for node in memory_nodes]
+        max_prompt_tokens = window_of(self.config.window, model) - max_reply_tokens
 
         def request_with_newest(count: int) -> Pieces:
             """The request with the newest `count` texts of the working memory."""
-            return build(texts[len(texts) - count :])
+            return request_for_memory(texts[len(texts) - count :])
 
-        pieces, n_shown = fit_lines(request_with_newest, len(texts), room, model)
-        n_left_out = len(memory) - n_shown
-        return _Request(pieces, memory[n_left_out:], n_left_out)
+        pieces, n_shown = fit_lines(request_with_newest, len(texts), max_prompt_tokens, model)
+        n_left_out = len(memory_nodes) - n_shown
+        return _Request(pieces, memory_nodes[n_left_out:], n_left_out)
 
     def _retry(self) -> Retry:
         """How often a reply may be asked for again: until the strikes, or the replies of the whole
         walk, are used up; the first reply is one of them."""
         config = self.config
-        replies = min(config.strikes, config.max_calls - self._calls)
-        return Retry(replies - 1, config.temperature, config.top_p)
+        replies_left = min(config.strikes, config.max_calls - self._replies)
+        return Retry(replies_left - 1, config.temperature, config.top_p)
 
     def _reply_tokens(self, model: MeteredModel) -> int:
         """Most tokens of a reply: its form, and its reasons where they are asked for, without an
         answer."""
-        tokens = model.count(_FORM) + _SPARE
+        tokens = model.count(_REPLY_FORM) + _SPARE_TOKENS
         if self.config.reasoning:
             tokens += model.count(_REASONS) + self.config.reasoning_tokens
         return tokens
 
-    def _why_it_ends(self, response: ParsedReply[T]) -> str:
+    def _reason_to_end(self, response: ParsedReply[T]) -> str:
         """Why the walk ends after replies of which none was understood."""
         if response.replies == self.config.strikes:
             return f"{self.config.strikes} invalid replies"
         return f"the walk took {self.config.max_calls} replies"
 
-    def _seeds(self) -> Callable[[int], int]:
+    def _seed_function(self) -> Callable[[int], int]:
         """A function: place of a reply to this request, from 0 -> its seed, which follows from its
         number in the walk."""
-        calls = self._calls
+        calls = self._replies
 
         def seed_of(attempt: int) -> int:
             """The seed of the reply at this place, from 0."""
@@ -348,17 +360,17 @@ class Walk:
 
         return seed_of
 
-    def _note_shown(self, nodes: list[int]) -> None:
+    def _add_summaries_shown(self, nodes: list[int]) -> None:
         """Add the summaries of these nodes to what the reader saw, each once, with the spans of the
         document that they were written from."""
-        document = self.document.id
+        document_id = self.document.id
         for node in nodes:
             span = self.graph.span[node]
-            spans = self.graph.sources(node, 0.0)
+            spans = self.graph.source_spans(node, 0.0)
             if span is not None:
                 spans = [span]
-            sources = tuple((document, start, end) for start, end in spans)
-            shown = Shown("generated", document, text=self.graph.text[node], sources=sources)
+            sources = tuple((document_id, start, end) for start, end in spans)
+            shown = Shown("generated", document_id, text=self.graph.text[node], sources=sources)
             if shown.text and shown not in self.shown:
                 self.shown.append(shown)
 
@@ -367,16 +379,16 @@ class Walk:
         fits."""
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
-        room = reading.room_for_text(self.question, self.tools, model, request)
-        room -= model.count(reading.SEPARATOR)
+        max_tokens = reading.room_for_text(self.question, self.tools, model, request)
+        max_tokens -= model.count(reading.SEPARATOR)
         newest = [node for node in reversed(self._visited) if self.graph.text[node]]
         texts = [self.graph.text[node] for node in newest]
-        count = reading.how_many_fit(texts, room, model)
-        if count == 0:
+        n_fitting = reading.how_many_fit(texts, max_tokens, model)
+        if n_fitting == 0:
             return ""
-        in_order_of_visit = list(reversed(newest[:count]))
-        shown_texts = list(reversed(texts[:count]))
-        self._note_shown(in_order_of_visit)
+        in_order_of_visit = list(reversed(newest[:n_fitting]))
+        shown_texts = list(reversed(texts[:n_fitting]))
+        self._add_summaries_shown(in_order_of_visit)
         return reading.ask(self.question, shown_texts, self.tools, model, request)
 
     def _record_step(
@@ -384,7 +396,7 @@ class Walk:
         action: str,
         node: int,
         scores: dict[str, float] | None = None,
-        detail: Step | None = None,
+        request_step: Step | None = None,
     ) -> None:
         """Add one move to the steps of the trace.
 
@@ -392,10 +404,10 @@ class Walk:
             action: What was done, in a word.
             node: The node at which it was done.
             scores: Its numbers by name.
-            detail: Has the tokens, the shown text and the note of its request.
+            request_step: Has the tokens, the shown text and the note of its request.
         """
         step = replace(
-            detail or Step(""),
+            request_step or Step(""),
             action=action,
             node=node,
             level=self.graph.level[node],

@@ -7,7 +7,7 @@ e_ij = A_ij / sum over j' in the batch of i of A_ij'
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -28,39 +28,39 @@ from methods.pecan.prompts import BULLET, POINTS
 
 
 @dataclass(frozen=True)
-class Level:
+class NodesToRead:
     """The nodes that one round of calls summarises.
 
     Attributes:
-        number: The number of the level that the calls write.
+        level_written: The number of the level that the calls write.
         nodes: Their numbers in the graph.
-        counts: Their tokens.
+        token_counts: Their tokens.
     """
 
-    number: int
+    level_written: int
     nodes: list[int]
-    counts: list[int]
+    token_counts: list[int]
 
 
 @dataclass(frozen=True)
-class Batch:
+class BuilderCall:
     """One call of the builder.
 
     Attributes:
-        nodes: Those that it read.
+        nodes_read: Those that it read.
         texts: What it wrote.
         weights: The weights of the edges between the two, [texts, nodes].
         parser: How the output was read.
-        cut: Whether the output ended at its limit.
-        repeated: How many repeated points were dropped.
+        is_cut_off: Whether the output ended at its limit.
+        n_repeated: How many repeated points were dropped.
     """
 
-    nodes: list[int]
+    nodes_read: list[int]
     texts: list[str]
     weights: np.ndarray
     parser: str
-    cut: bool
-    repeated: int
+    is_cut_off: bool
+    n_repeated: int
 
 
 class StoredCall(TypedDict):
@@ -70,7 +70,7 @@ class StoredCall(TypedDict):
         texts: The texts of the new nodes.
         weights: The weights of their edges, [new nodes, nodes that were read].
         how: How the output was parsed.
-        cut: Whether the output ended at its limit.
+        is_cut_off: Whether the output ended at its limit.
         again: How many repeated points were dropped.
     """
 
@@ -82,20 +82,20 @@ class StoredCall(TypedDict):
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTexts:
     """What a call wrote.
 
     Attributes:
         texts: The texts.
         attention: The attention of each text to each node that was read, [texts, nodes].
         parser: How the output was parsed.
-        cut: Whether the output ended at its limit.
+        is_cut_off: Whether the output ended at its limit.
     """
 
     texts: list[str]
     attention: np.ndarray
     parser: str
-    cut: bool
+    is_cut_off: bool
 
 
 def build_graph(document: Document, config: PecanConfig, tools: Tools) -> Graph:
@@ -121,100 +121,110 @@ class _GraphBuilder:
         """Build the graph level by level: chunks, then what is written over batches of the level
         below, until one batch holds all or `max_levels` are there."""
         self._add_chunks(document)
-        room = tokens_for_nodes(self._config, self._model)
-        nodes = [i for i, text in enumerate(self._graph.text) if text]
+        max_tokens_per_call = max_tokens_of_nodes(self._config, self._model)
+        nodes = [node for node, text in enumerate(self._graph.text) if text]
         if not nodes:
             self._graph.notes.append("the document has no text, so there is nothing to search")
-        below = self._level(2, nodes)
-        while below.nodes and below.number <= self._config.max_levels:
-            batches = self._write_level(below, room)
-            above = self._add_level(below, batches)
-            if self._is_top(below, above, batches):
+        lower_level = self._level_over(2, nodes)
+        while lower_level.nodes and lower_level.level_written <= self._config.max_levels:
+            calls = self._call_builder_for_level(lower_level, max_tokens_per_call)
+            higher_level = self._add_level(lower_level, calls)
+            if self._is_top(lower_level, higher_level, calls):
                 break
-            below = above
+            lower_level = higher_level
         return self._graph
 
     def _add_chunks(self, document: Document) -> None:
         """Add the chunks of the document as nodes of level 1, each on one line."""
-        cut = fixed_chunks
+        cut_into_chunks: Callable[[str, int, MeteredModel], list[tuple[int, int]]] = fixed_chunks
         if self._config.chunk_boundaries == "sentences":
-            cut = packed_chunks
-        for start, end in cut(document.text, self._config.chunk_tokens, self._model):
-            self._graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
+            cut_into_chunks = packed_chunks
+        for start, end in cut_into_chunks(document.text, self._config.chunk_tokens, self._model):
+            self._graph.add_node(" ".join(document.text[start:end].split()), 1, (start, end))
 
-    def _level(self, number: int, nodes: list[int]) -> Level:
-        """The nodes that level `number` is written over, with their tokens."""
+    def _level_over(self, number: int, nodes: list[int]) -> NodesToRead:
+        """The nodes that level `level_written` is written over, with their tokens."""
         counts = list(map(self._model.count, self._graph.texts_of(nodes)))
-        return Level(number, nodes, counts)
+        return NodesToRead(number, nodes, counts)
 
-    def _write_level(self, below: Level, room: int) -> list[Batch]:
+    def _call_builder_for_level(
+        self, lower_level: NodesToRead, max_tokens_per_call: int
+    ) -> list[BuilderCall]:
         """Group the nodes below, call the builder for each group, and log what it wrote.
 
         Args:
-            below: The nodes that are read.
-            room: Most tokens of nodes in one call.
+            lower_level: The nodes that are read.
+            max_tokens_per_call: Most tokens of nodes in one call.
         """
-        packed = pack_batches(self._shown_counts(below), room, self._config.batch_nodes)
-        groups = [[below.nodes[place] for place in places] for places in packed]
-        calls = summary.write_groups(
-            below.number,
+        places_of_calls = pack_nodes(
+            self._prompt_tokens_of_nodes(lower_level), max_tokens_per_call, self._config.batch_nodes
+        )
+        groups = [[lower_level.nodes[place] for place in places] for places in places_of_calls]
+        stored_calls = summary.write_each_group_and_store(
+            lower_level.level_written,
             list(map(self._graph.texts_of, groups)),
-            lambda texts: _call_builder(texts, below.number, self._model, self._config),
+            lambda texts: _ask_builder(texts, lower_level.level_written, self._model, self._config),
             self._tools,
         )
-        batches = list(map(_batch_of_call, groups, calls))
-        log_level(self._graph, below, batches, self._config)
-        return batches
+        calls = list(map(_call_from_store, groups, stored_calls))
+        log_level(self._graph, lower_level, calls, self._config)
+        return calls
 
-    def _shown_counts(self, below: Level) -> list[int]:
+    def _prompt_tokens_of_nodes(self, lower_level: NodesToRead) -> list[int]:
         """How many tokens each node of a level takes in a prompt: its text, its bullet where it has
         one, and a line break."""
-        counts = below.counts
-        if below.number > 2 and self._config.graph == "points":
-            bullet = self._model.count(BULLET)
-            texts = self._graph.texts_of(below.nodes)
-            counts = [bullet + self._model.count(f" {text}") for text in texts]
-        newline = self._model.count("\n")
-        return [count + newline for count in counts]
+        token_counts = lower_level.token_counts
+        if lower_level.level_written > 2 and self._config.graph == "points":
+            bullet_tokens = self._model.count(BULLET)
+            texts = self._graph.texts_of(lower_level.nodes)
+            token_counts = [bullet_tokens + self._model.count(f" {text}") for text in texts]
+        newline_tokens = self._model.count("\n")
+        return [count + newline_tokens for count in token_counts]
 
-    def _add_level(self, below: Level, batches: list[Batch]) -> Level:
+    def _add_level(self, lower_level: NodesToRead, calls: list[BuilderCall]) -> NodesToRead:
         """Add what the calls wrote to the graph; return the new nodes, over which the next level is
         written."""
-        written = [NewNodes(batch.texts, batch.nodes, batch.weights) for batch in batches]
-        return self._level(below.number + 1, self._graph.add_level(below.number, written))
+        nodes_by_call = [NewNodes(call.texts, call.nodes_read, call.weights) for call in calls]
+        return self._level_over(
+            lower_level.level_written + 1,
+            self._graph.add_level(lower_level.level_written, nodes_by_call),
+        )
 
-    def _is_top(self, below: Level, above: Level, batches: list[Batch]) -> bool:
+    def _is_top(
+        self, lower_level: NodesToRead, higher_level: NodesToRead, calls: list[BuilderCall]
+    ) -> bool:
         """Whether the graph is complete: one batch held the level below, or the new level is no
         smaller. The latter is also logged.
 
         Args:
-            below: The level that was read.
-            above: The level that was written.
-            batches: The calls that wrote it.
+            lower_level: The level that was read.
+            higher_level: The level that was written.
+            calls: The calls that wrote it.
         """
-        if len(batches) == 1:
-            return below.number - 1 >= self._config.min_ip_levels
-        has_as_many_nodes = len(above.nodes) >= len(below.nodes)
-        if has_as_many_nodes and sum(above.counts) >= sum(below.counts):
+        if len(calls) == 1:
+            return lower_level.level_written - 1 >= self._config.min_ip_levels
+        has_as_many_nodes = len(higher_level.nodes) >= len(lower_level.nodes)
+        if has_as_many_nodes and sum(higher_level.token_counts) >= sum(lower_level.token_counts):
             self._graph.log.append(
-                f"level {below.number} has neither fewer nodes nor fewer tokens than "
-                f"{below.number - 1}: building ends"
+                f"level {lower_level.level_written} has neither fewer nodes nor fewer tokens than "
+                f"{lower_level.level_written - 1}: building ends"
             )
             return True
         return False
 
 
-def pack_batches(
-    lengths: Sequence[int], room: int, max_nodes: int | None = None
+def pack_nodes(
+    token_counts: Sequence[int], max_tokens: int, max_nodes: int | None = None
 ) -> list[list[int]]:
-    """Pack nodes into batches, in order; the node that would cross `room` starts the next batch.
+    """Pack nodes into batches, in order; the node that would cross `max_tokens` starts the next
+    batch.
 
-    A single node longer than `room` gets a batch of its own, which the model then refuses by its
-    window (docs/methods/pecan.md#pecan-batches).
+    A single node longer than `max_tokens` gets a batch of its own, which the model then refuses by
+    its window (docs/methods/pecan.md#pecan-batches).
 
     Args:
-        lengths: Tokens of each node.
-        room: Most tokens of a batch.
+        token_counts: Tokens of each node.
+        max_tokens: Most tokens of a batch.
         max_nodes: Most nodes of a batch; they are spread evenly, so 11 nodes in batches of 10 are 5
             and 6 (docs/methods/pecan.md#pecan-tree).
 
@@ -223,86 +233,95 @@ def pack_batches(
     """
     n_batches = 1
     if max_nodes:
-        n_batches = math.ceil(len(lengths) / max_nodes)
-    starts = {len(lengths) * k // n_batches for k in range(n_batches)}
+        n_batches = math.ceil(len(token_counts) / max_nodes)
+    batch_starts = {len(token_counts) * batch // n_batches for batch in range(n_batches)}
     batches: list[list[int]] = []
-    used = 0
-    for i, n in enumerate(lengths):
-        if i in starts or used + n > room:
+    tokens_in_batch = 0
+    for node, n_tokens in enumerate(token_counts):
+        if node in batch_starts or tokens_in_batch + n_tokens > max_tokens:
             batches.append([])
-            used = 0
-        batches[-1].append(i)
-        used += n
+            tokens_in_batch = 0
+        batches[-1].append(node)
+        tokens_in_batch += n_tokens
     return batches
 
 
-def tokens_for_nodes(config: PecanConfig, model: MeteredModel) -> int:
+def max_tokens_of_nodes(config: PecanConfig, model: MeteredModel) -> int:
     """How many tokens of nodes one call may hold. Raises QuestionError where the window leaves
     none."""
-    window = min(config.window, model.window)
+    window_tokens = min(config.window, model.window)
     if config.graph == "tree":
-        frame = summary.frame_tokens(model, summary.DETAILED.with_replacements(config))
+        prompt_tokens_alone = summary.prompt_tokens_without_texts(
+            model, summary.DETAILED.with_replacements(config)
+        )
     else:
-        frame = prompt_tokens(POINTS.with_replacements(config).fill(nodes=[]), model)
-    room = window - frame - config.reserve
-    if room <= 0:
+        prompt_tokens_alone = prompt_tokens(POINTS.with_replacements(config).fill(nodes=[]), model)
+    tokens_left = window_tokens - prompt_tokens_alone - config.reserve
+    if tokens_left <= 0:
         raise QuestionError(
-            f"a window of {window} tokens leaves no room for text beside the prompt ({frame}) and "
+            f"a window of {window_tokens} tokens leaves no room for text beside the prompt "
+            f"({prompt_tokens_alone}) and "
             f"the summary ({config.reserve}); lower method.reserve or raise method.window and "
             "model.window"
         )
     if config.batch_tokens is None:
-        return room
-    return min(room, config.batch_tokens)
+        return tokens_left
+    return min(tokens_left, config.batch_tokens)
 
 
-def _batch_of_call(nodes: list[int], call: StoredCall) -> Batch:
-    """A stored call as a Batch, with the numbers of the nodes that it read."""
-    return Batch(
-        nodes=nodes,
+def _call_from_store(nodes: list[int], call: StoredCall) -> BuilderCall:
+    """A stored call as a BuilderCall, with the numbers of the nodes that it read."""
+    return BuilderCall(
+        nodes_read=nodes,
         texts=call["texts"],
         weights=np.asarray(call["weights"], np.float64),
         parser=call["how"],
-        cut=call["cut"],
-        repeated=call["again"],
+        is_cut_off=call["cut"],
+        n_repeated=call["again"],
     )
 
 
-def log_level(graph: Graph, below: Level, batches: list[Batch], config: PecanConfig) -> None:
+def log_level(
+    graph: Graph, lower_level: NodesToRead, calls: list[BuilderCall], config: PecanConfig
+) -> None:
     """Log a new level, and note the calls whose output did not have the form that was asked for.
 
     Args:
         graph: The graph, which gets one line of log and at most three notes.
-        below: The level that was read.
-        batches: The calls that wrote the new level.
+        lower_level: The level that was read.
+        calls: The calls that wrote the new level.
         config: The method's settings.
     """
-    name = f"level {below.number}"
-    counts = ", ".join(f"{len(batch.texts)} ({batch.parser})" for batch in batches)
-    graph.log.append(f"{name}: {len(below.nodes)} nodes in {len(batches)} calls -> points {counts}")
-    without_bullets = sum(batch.parser.startswith("lines") for batch in batches)
+    name = f"level {lower_level.level_written}"
+    points_by_call = ", ".join(f"{len(call.texts)} ({call.parser})" for call in calls)
+    graph.log.append(
+        f"{name}: {len(lower_level.nodes)} nodes in {len(calls)} calls -> points {points_by_call}"
+    )
+    without_bullets = sum(call.parser.startswith("lines") for call in calls)
     if without_bullets:
         graph.notes.append(
-            f"{name}: {without_bullets} of {len(batches)} summaries had no bullet: its lines were "
+            f"{name}: {without_bullets} of {len(calls)} summaries had no bullet: its lines were "
             "taken"
         )
-    cut = sum(batch.cut for batch in batches)
-    if cut:
+    n_cut_off = sum(call.is_cut_off for call in calls)
+    if n_cut_off:
         graph.notes.append(
-            f"{name}: {cut} of {len(batches)} summaries were cut at {config.reserve} tokens"
+            f"{name}: {n_cut_off} of {len(calls)} summaries were cut at {config.reserve} tokens"
         )
-    repeated = sum(batch.repeated for batch in batches)
-    if repeated:
-        graph.notes.append(f"{name}: {repeated} points that a call had written before were dropped")
+    n_repeated = sum(call.n_repeated for call in calls)
+    if n_repeated:
+        graph.notes.append(
+            f"{name}: {n_repeated} points that a call had written before were dropped"
+        )
 
 
 def feed_nodes(
-    s: Session, texts: Sequence[str], level: int, config: PecanConfig, model: MeteredModel
+    session: Session, texts: Sequence[str], level: int, config: PecanConfig, model: MeteredModel
 ) -> list[Span]:
     """Put the request for points into an empty session, tokenised as one text.
 
     Args:
-        s: An empty session of `model`.
+        session: An empty session of `model`.
         texts: The nodes to summarise.
         level: The level that is written; nodes of level 2 and above are shown with a bullet.
         config: The method's settings.
@@ -317,27 +336,27 @@ def feed_nodes(
     if level > 2:
         prefix = BULLET + " "
     prompt = "".join(before)
-    places: list[tuple[int, int]] = []
-    for i, text in enumerate(texts):
-        if i > 0:
+    places_in_prompt: list[tuple[int, int]] = []
+    for number, text in enumerate(texts):
+        if number > 0:
             prompt += "\n"
         prompt += prefix
-        places.append((len(prompt), len(prompt) + len(text)))
+        places_in_prompt.append((len(prompt), len(prompt) + len(text)))
         prompt += text
     prompt += "".join(after)
     if before.system:
-        s.system(before.system)
-    first = s.user(prompt).start
+        session.system(before.system)
+    first_token_of_prompt = session.user(prompt).start
     starts, ends = np.array(model.offsets(prompt)).T
     spans: list[Span] = []
-    for start, end in places:
+    for start, end in places_in_prompt:
         first_token = int((ends <= start).sum())
         last_token = int((starts < end).sum())
-        spans.append(Span(first + first_token, first + last_token))
+        spans.append(Span(first_token_of_prompt + first_token, first_token_of_prompt + last_token))
     return spans
 
 
-def _call_builder(
+def _ask_builder(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
 ) -> StoredCall:
     """Let the builder write points, or a summary, over some nodes, and weigh the edges to these.
@@ -355,24 +374,24 @@ def _call_builder(
         written = _write_summary(texts, model, config)
     else:
         written = _write_points(texts, level, model, config)
-    kept = list(range(len(written.texts)))
+    texts_to_keep = list(range(len(written.texts)))
     if config.repeated_points == "drop":
-        kept = _first_copies(written.texts)
-    if not kept:
+        texts_to_keep = _first_copies(written.texts)
+    if not texts_to_keep:
         raise QuestionError(
             f"the builder wrote no summary for {len(texts)} nodes of level {level - 1}"
         )
-    attention = written.attention[kept]
+    attention = written.attention[texts_to_keep]
     if config.token_mean == "sum":
         # A sum over the higher node's tokens cancels in the normalisation; over the lower node's it
         # does not.
         attention = attention * np.array([model.count(text) for text in texts])
     return {
-        "texts": [written.texts[i] for i in kept],
+        "texts": [written.texts[text_number] for text_number in texts_to_keep],
         "weights": normalise_rows(attention),
         "how": written.parser,
-        "cut": written.cut,
-        "again": len(written.texts) - len(kept),
+        "cut": written.is_cut_off,
+        "again": len(written.texts) - len(texts_to_keep),
     }
 
 
@@ -383,15 +402,15 @@ def _first_copies(texts: Sequence[str]) -> list[int]:
     The first copy was written with the text in view, the later ones mostly with the copies before
     them.
     """
-    numbers: dict[str, int] = {}
-    for i, text in enumerate(texts):
-        numbers.setdefault(text.casefold(), i)
-    return list(numbers.values())
+    first_place: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        first_place.setdefault(text.casefold(), place)
+    return list(first_place.values())
 
 
 def _write_points(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
-) -> Written:
+) -> WrittenTexts:
     """Let the builder write Information Points over some nodes.
 
     Args:
@@ -403,28 +422,29 @@ def _write_points(
     Raises:
         WindowExceeded: The window has no room to write.
     """
-    with model.session() as s:
-        spans = feed_nodes(s, texts, level, config, model)
-        left = min(config.reserve, s.room() - model.turn_tokens())
-        if left < 1:
+    with model.session() as session:
+        spans = feed_nodes(session, texts, level, config, model)
+        max_reply_tokens = min(config.reserve, session.room() - model.turn_tokens())
+        if max_reply_tokens < 1:
             raise WindowExceeded(
-                f"{len(texts)} nodes of level {level - 1} with their prompt take {s.length()} "
+                f"{len(texts)} nodes of level {level - 1} with their prompt take "
+                f"{session.length()} "
                 f"tokens, which leaves no room to write in the window of {model.window}; raise "
                 "model.window or lower method.chunk_tokens"
             )
-        out = s.write(left, watch=spans)
-    cut = out.finish == "length"
-    parsed = parse_points(out.text, cut)
-    rows = [out.attention_between(point.start, point.end) for point in parsed.points]
-    return Written(
+        reply = session.write(max_reply_tokens, watch=spans)
+    is_cut_off = reply.finish == "length"
+    parsed = parse_points(reply.text, is_cut_off)
+    attention_rows = [reply.attention_between(point.start, point.end) for point in parsed.points]
+    return WrittenTexts(
         texts=[point.text for point in parsed.points],
-        attention=np.array(rows).reshape(len(rows), len(texts)),
+        attention=np.array(attention_rows).reshape(len(attention_rows), len(texts)),
         parser=parsed.parser,
-        cut=cut,
+        is_cut_off=is_cut_off,
     )
 
 
-def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -> Written:
+def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -> WrittenTexts:
     """Let the builder write one summary of some nodes, on one line, also if it was cut
     (docs/methods/raptor.md#raptor-defaults).
 
@@ -433,14 +453,14 @@ def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -
         model: The builder.
         config: The method's settings.
     """
-    reply = summary.summarise_watched(
+    reply = summary.summarise_with_attention(
         texts, model, config.reserve, summary.DETAILED.with_replacements(config)
     )
     line = " ".join(reply.text.split())
     if not line:
-        return Written([], np.zeros((0, len(texts))), "summary", reply.cut)
-    assert reply.attention is not None  # `summarise_watched` watches the texts
-    return Written([line], reply.attention[None, :], "summary", reply.cut)
+        return WrittenTexts([], np.zeros((0, len(texts))), "summary", reply.is_cut_off)
+    assert reply.attention_to_texts is not None  # `summarise_with_attention` watches the texts
+    return WrittenTexts([line], reply.attention_to_texts[None, :], "summary", reply.is_cut_off)
 
 
 def normalise_rows(rows: np.ndarray) -> np.ndarray:
@@ -448,7 +468,7 @@ def normalise_rows(rows: np.ndarray) -> np.ndarray:
 
     A row of zeros becomes uniform, so that no point is cut off.
     """
-    total = rows.sum(axis=1, keepdims=True)
+    row_sums = rows.sum(axis=1, keepdims=True)
     uniform = np.full_like(rows, 1 / rows.shape[1])
-    scaled = rows / np.where(total > 0, total, 1)
-    return np.where(total > 0, scaled, uniform)
+    scaled = rows / np.where(row_sums > 0, row_sums, 1)
+    return np.where(row_sums > 0, scaled, uniform)

@@ -84,11 +84,11 @@ class Pecan(Method):
             )
         with tools.phase("search"):
             cosine = similarity_to(question.text, index["embeddings"], tools)
-        kind = Search
+        search_class = Search
         if self.config.record_stops is not None:
-            kind = RecordingSearch
+            search_class = RecordingSearch
         graph = Graph.from_index(index)
-        search = kind(graph, cosine, document, self.config, tools, tools.model("searcher"))
+        search = search_class(graph, cosine, document, self.config, tools, tools.model("searcher"))
         return search.run(question)
 
     def stop_rule(self) -> dict[str, float | None]:

@@ -16,7 +16,7 @@ from methods.packing import sentences
 # "*", a bullet sign, "-" or "1." / "1)" at the start of a line; the last two need a space, or -5
 # and 3.5 were marks. "**Points**" is a heading in bold: no bullet, and no part of the one before
 # it.
-_MARK = re.compile(
+_BULLET_MARK = re.compile(
     r"[ \t]*(?:(?:\*(?!\*)|[\u2022\u2023\u25aa\u25cf])[ \t]*|(?:-|\d{1,3}[.)])[ \t]+)"
 )
 _HEADING = re.compile(r"[ \t]*\*\*[^*\n]+\*\*:?[ \t]*")
@@ -33,7 +33,7 @@ class Point(NamedTuple):
     text: str
 
 
-class Parsed(NamedTuple):
+class ParsedPoints(NamedTuple):
     """The points of a text.
 
     parser: how they were found, "bullets" or "lines", with " cut" where the last one was dropped.
@@ -43,7 +43,7 @@ class Parsed(NamedTuple):
     parser: str
 
 
-def parse_points(text: str, truncated: bool) -> Parsed:
+def parse_points(text: str, is_cut_off: bool) -> ParsedPoints:
     r"""Find the points of a written text.
 
         "* Ann met Bob\n  in Rome.\n* Bob left.", False
@@ -54,17 +54,17 @@ def parse_points(text: str, truncated: bool) -> Parsed:
 
     Args:
         text: What the model wrote.
-        truncated: Whether the token limit cut the text, so that its last point is unfinished. That
+        is_cut_off: Whether the token limit cut the text, so that its last point is unfinished. That
             one is dropped if there are others.
     """
     parser = "bullets"
-    points = _points_at(text, _bullet_spans(text))
+    points = _points_in_spans(text, _bullet_spans(text))
     if not points:
         parser = "lines"
-        points = _points_at(text, _plain_spans(text))
-    if truncated and len(points) > 1:
-        return Parsed(points[:-1], f"{parser} cut")
-    return Parsed(points, parser)
+        points = _points_in_spans(text, _line_or_sentence_spans(text))
+    if is_cut_off and len(points) > 1:
+        return ParsedPoints(points[:-1], f"{parser} cut")
+    return ParsedPoints(points, parser)
 
 
 def _bullet_spans(text: str) -> list[Span]:
@@ -73,7 +73,7 @@ def _bullet_spans(text: str) -> list[Span]:
     starts: list[int] = []
     ends: list[int] = []
     for line in _LINE.finditer(text):
-        mark = _MARK.match(line.group())
+        mark = _BULLET_MARK.match(line.group())
         if mark:
             starts.append(line.start() + mark.end())
             ends.append(line.end())
@@ -88,7 +88,7 @@ def _continues_bullet(line: str) -> bool:
     return bool(line.strip()) and not _HEADING.fullmatch(line)
 
 
-def _plain_spans(text: str) -> Sequence[Span]:
+def _line_or_sentence_spans(text: str) -> Sequence[Span]:
     """The spans of a text's lines that have a word; where there is one such line only, of its
     sentences."""
     lines = [line.span() for line in _LINE.finditer(text) if _WORD.search(line.group())]
@@ -97,7 +97,7 @@ def _plain_spans(text: str) -> Sequence[Span]:
     return sentences(text)
 
 
-def _points_at(text: str, spans: Sequence[Span]) -> list[Point]:
+def _points_in_spans(text: str, spans: Sequence[Span]) -> list[Point]:
     r"""The points at these spans of a text, each on one line; a mark or an ellipsis alone is left
     out.
 

@@ -65,10 +65,10 @@ def prompts_of(graph: str) -> tuple[Prompt, ...]:
     Both wordings are always among them: the graph does not depend on them, so its cache key must
     not either.
     """
-    summary = POINTS
+    building_prompt = POINTS
     if graph == "tree":
-        summary = DETAILED
-    return (summary, *PROBES.values(), SECOND_TURN)
+        building_prompt = DETAILED
+    return (building_prompt, *PROBES.values(), SECOND_TURN)
 
 
 def second_turn(instruction: str, question: Question, config: PecanConfig) -> str:
@@ -82,7 +82,9 @@ def second_turn(instruction: str, question: Question, config: PecanConfig) -> st
         question: The question, whose options are shown, if it has any.
         config: The method's settings.
     """
-    lower = instruction[:1].lower() + instruction[1:]
+    instruction_in_small_letters = instruction[:1].lower() + instruction[1:]
     return "".join(
-        SECOND_TURN.with_replacements(config).fill(instruction=lower, options=options(question))
+        SECOND_TURN.with_replacements(config).fill(
+            instruction=instruction_in_small_letters, options=options(question)
+        )
     )

@@ -38,7 +38,7 @@ from methods.pecan.search import Context, Search
 class RecordingSearch(Search):
     """A Search whose config has record_stops."""
 
-    _ended = ""
+    _why_ended = ""
     """Why the recording ended before its time."""
 
     def run(self, question: Question) -> Answer:
@@ -46,29 +46,29 @@ class RecordingSearch(Search):
 
         The answer, its stop reason and what was shown are those of the search's own stop.
         """
-        with self.model.session() as s:
+        with self.model.session() as session:
             with self.tools.phase("search"):
-                context = self._open(s, question)
-                reason = self._walk(context)
-            text = self._record(context, "answer")
+                context = self._open_context(session, question)
+                reason = self._visit_until_stop(context)
+            text = self._record_answer(context, "answer")
             shown = tuple(self.shown)
             with self.tools.phase("study"), self._errors_end_recording():
                 self._record_later_stops(context)
-        if self._ended:
-            self.steps.append(Step(action="study", flops=self._flops(), note=self._ended))
+        if self._why_ended:
+            self.steps.append(Step(action="study", flops=self._flops(), note=self._why_ended))
         return Answer(text, shown, reason, tuple(self.steps))
 
     def _before_next_node(self, context: Context) -> None:
         """Record the answer over what the context has so far; nothing once the recording has
         ended."""
         with self._errors_end_recording():
-            if not self._ended:
-                self._record(context, "study")
+            if not self._why_ended:
+                self._record_answer(context, "study")
 
     @contextlib.contextmanager
     def _errors_end_recording(self) -> Iterator[None]:
-        """Context manager: an error inside ends the recording, not the question; `_ended` then says
-        why."""
+        """Context manager: an error inside ends the recording, not the question; `_why_ended` then
+        says why."""
         try:
             yield
         except STOPS:
@@ -76,11 +76,11 @@ class RecordingSearch(Search):
         except Exception as error:  # noqa: BLE001 - a run without recording would not have come here
             record = describe_failure(error)
             probes = sum(step.p_yes is not None for step in self.steps)
-            self._ended = (
+            self._why_ended = (
                 f"recording ended after {probes} probes: {record['type']}: {record['message']}"
             )
 
-    def _record(self, context: Context, phase: str) -> str:
+    def _record_answer(self, context: Context, phase: str) -> str:
         """Write the answer that a stop at the last step would give, put it into this step, and
         return it.
 
@@ -90,36 +90,36 @@ class RecordingSearch(Search):
             context: What the search has read.
             phase: The phase for which the cost of the answer counts.
         """
-        before = self.tools.meter.flops()
+        flops_before = self.tools.meter.flops()
         try:
             with self.tools.phase(phase), context.session.branch():
-                text = self._finish(context)
+                answer = self._ask_for_answer(context)
         finally:
-            spent = self.tools.meter.flops() - before
-            self._answer_flops += spent
-        self.steps[-1] = replace(self.steps[-1], answer=text, answer_flops=spent)
-        return text
+            answer_flops = self.tools.meter.flops() - flops_before
+            self._answer_flops += answer_flops
+        self.steps[-1] = replace(self.steps[-1], answer=answer, answer_flops=answer_flops)
+        return answer
 
     def _record_later_stops(self, context: Context) -> None:
         """Search on past the own stop, recording the answer after each probe, until `record_stops`
         probes counted as Yes or no node is left. The note of the last step says which."""
-        if self._ended:
+        if self._why_ended:
             return
-        stop = len(self.steps)
+        n_steps_at_stop = len(self.steps)
         max_yes = self.config.record_stops or 0
         reason = f"{max_yes} Yes"
-        while self._recorded_yes() < max_yes:
-            found = self._next_node(context)
-            if found.node is None:
-                reason = found.reason
+        while self._count_recorded_yes() < max_yes:
+            choice = self._choose_next_node(context)
+            if choice.node is None:
+                reason = choice.reason
                 break
-            self._visit(context, found.node, "study", found.scores)
+            self._visit(context, choice.node, "study", choice.scores)
             self._yes_count += self._probe(context)
-            self._record(context, "study")
-        if len(self.steps) > stop:
+            self._record_answer(context, "study")
+        if len(self.steps) > n_steps_at_stop:
             self.steps[-1] = replace(self.steps[-1], note=f"recording ends: {reason}")
 
-    def _recorded_yes(self) -> int:
+    def _count_recorded_yes(self) -> int:
         """How many probes counted as Yes so far: those with p_yes above record_t_p where it is set,
         else those that count for the search."""
         t_p = self.config.record_t_p

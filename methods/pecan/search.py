@@ -39,16 +39,16 @@ GREEDY_YES = "greedy_yes"
 replayed too."""
 
 
-def counts_as_yes(p_yes: float, greedy: bool, t_p: float | None) -> bool:
+def counts_as_yes(p_yes: float, yes_is_likeliest: bool, t_p: float | None) -> bool:
     """Whether a probe counts as Yes.
 
     Args:
         p_yes: P(Yes) of the reply.
-        greedy: Whether Yes was the likeliest of all tokens.
-        t_p: P(Yes) must be above it; None: `greedy` decides.
+        yes_is_likeliest: Whether Yes was the likeliest of all tokens.
+        t_p: P(Yes) must be above it; None: `yes_is_likeliest` decides.
     """
     if t_p is None:
-        return greedy
+        return yes_is_likeliest
     return p_yes > t_p
 
 
@@ -65,46 +65,46 @@ class StopRule:
     t_p: float | None
 
 
-def replay(steps: Sequence[StoredStep], rule: StopRule, recorded: StopRule) -> int | None:
+def replay(steps: Sequence[StoredStep], rule: StopRule, recorded_rule: StopRule) -> int | None:
     """Find where a recorded search would have ended by another rule.
 
     Args:
         steps: The steps of a record.
         rule: The other rule.
-        recorded: The rule up to which the search was recorded.
+        recorded_rule: The rule up to which the search was recorded.
 
     Returns:
         The index of the step whose probe ends the search; None where the recording ends before.
     """
-    yes_steps = _yes_steps(steps, rule.t_p)
+    yes_steps = _steps_that_count_as_yes(steps, rule.t_p)
     if len(yes_steps) >= rule.t_n:
         return yes_steps[rule.t_n - 1]
-    probes = [i for i, step in enumerate(steps) if step.get("p_yes") is not None]
-    if not probes or _recording_failed(steps):
+    probed_steps = [number for number, step in enumerate(steps) if step.get("p_yes") is not None]
+    if not probed_steps or _recording_failed(steps):
         return None
     # It went on to the window or the end of the graph unless it had all its Yes.
-    had_all_yes = len(_yes_steps(steps, recorded.t_p)) >= recorded.t_n
+    had_all_yes = len(_steps_that_count_as_yes(steps, recorded_rule.t_p)) >= recorded_rule.t_n
     if had_all_yes:
         return None
-    return probes[-1]
+    return probed_steps[-1]
 
 
-def _yes_steps(steps: Sequence[StoredStep], t_p: float | None) -> list[int]:
+def _steps_that_count_as_yes(steps: Sequence[StoredStep], t_p: float | None) -> list[int]:
     """The indices of the steps of a record whose probe counts as Yes.
 
     Args:
         steps: The steps of a record.
         t_p: A probe counts as Yes above this; None: where Yes was its likeliest token.
     """
-    found: list[int] = []
-    for i, step in enumerate(steps):
+    yes_steps: list[int] = []
+    for number, step in enumerate(steps):
         p_yes = step.get("p_yes")
         if p_yes is None:
             continue
         scores = step.get("scores") or {}
         if counts_as_yes(float(p_yes), bool(scores.get(GREEDY_YES)), t_p):
-            found.append(i)
-    return found
+            yes_steps.append(number)
+    return yes_steps
 
 
 def may_stop(reason: str, steps: Sequence[StoredStep], rule: StopRule) -> bool:
@@ -116,11 +116,11 @@ def may_stop(reason: str, steps: Sequence[StoredStep], rule: StopRule) -> bool:
         steps: The steps of the record; those past the stop have the action "study".
         rule: The rule by which the search ends.
     """
-    own = [step for step in steps if step.get("action") != "study"]
-    reached = _yes_steps(own, rule.t_p)
+    steps_up_to_stop = [step for step in steps if step.get("action") != "study"]
+    yes_steps = _steps_that_count_as_yes(steps_up_to_stop, rule.t_p)
     if reason != "yes":
-        return len(reached) < rule.t_n
-    return len(reached) == rule.t_n and reached[-1] == len(own) - 1
+        return len(yes_steps) < rule.t_n
+    return len(yes_steps) == rule.t_n and yes_steps[-1] == len(steps_up_to_stop) - 1
 
 
 def _recording_failed(steps: Sequence[StoredStep]) -> bool:
@@ -173,104 +173,104 @@ class NodeScores:
 
 
 def score_nodes(
-    z: np.ndarray, cosine: np.ndarray, unvisited: np.ndarray, config: PecanConfig
+    attention_passed_on: np.ndarray, cosine: np.ndarray, unvisited: np.ndarray, config: PecanConfig
 ) -> NodeScores:
     """Score every node by the attention that visited nodes pass on to it, and by its similarity to
     the question.
 
     Args:
-        z: Attention that visited nodes pass on to those below them, [nodes].
+        attention_passed_on: Attention that visited nodes pass on to those below them, [nodes].
         cosine: The similarity of each node to the question, [nodes]; negative counts 0
             (docs/methods/pecan.md#pecan-similarity).
         unvisited: Whether each node is still to be read, [nodes].
         config: The method's settings, which may leave one of the two parts out.
     """
-    attention = z.copy()
-    if config.attention_scale == "sum" and z.sum() > 0:
-        attention = z / z.sum()
-    clipped = np.maximum(cosine, 0.0)
+    attention = attention_passed_on.copy()
+    if config.attention_scale == "sum" and attention_passed_on.sum() > 0:
+        attention = attention_passed_on / attention_passed_on.sum()
+    similarity_from_zero = np.maximum(cosine, 0.0)
     attention = attention * config.attention
-    similarity = _scaled_similarity(clipped, unvisited, config) * config.similarity
+    similarity = _scaled_similarity(similarity_from_zero, unvisited, config) * config.similarity
     total = np.where(unvisited, attention + similarity, -np.inf)
     return NodeScores(total, attention, similarity)
 
 
 def _scaled_similarity(
-    clipped: np.ndarray, unvisited: np.ndarray, config: PecanConfig
+    similarity: np.ndarray, unvisited: np.ndarray, config: PecanConfig
 ) -> np.ndarray:
     """The nodes' similarities to the question, divided by their sum as `similarity_scale` says.
 
     Args:
-        clipped: The similarity of each node, at least 0 [nodes].
+        similarity: The similarity of each node, at least 0 [nodes].
         unvisited: Whether each node is still to be visited [nodes].
         config: Its `similarity_scale`: "raw" (as they are), "unvisited" (by the sum over these
             nodes) or "all" (by the sum over all).
     """
     if config.similarity_scale == "raw":
-        return clipped
-    base = clipped.sum()
+        return similarity
+    divisor = similarity.sum()
     if config.similarity_scale == "unvisited":
-        base = clipped[unvisited].sum()
-    if base <= 0:
-        return clipped
-    return np.asarray(clipped / base)
+        divisor = similarity[unvisited].sum()
+    if divisor <= 0:
+        return similarity
+    return np.asarray(similarity / divisor)
 
 
-def open_search(s: Session, question: Question, config: PecanConfig) -> Span:
+def open_search(session: Session, question: Question, config: PecanConfig) -> Span:
     """Feed the first turn up to the place of the nodes; return the span of the question in the
     session."""
     before, after = (
         PROBES[config.probe_wording].with_replacements(config).around("question", nodes=[])
     )
-    feed(s, before)
-    span = s.feed(question.text)
+    feed(session, before)
+    span = session.feed(question.text)
     for piece in after:
-        s.feed(piece)
+        session.feed(piece)
     return span
 
 
-def node_line(text: str, bullet: bool = True) -> tuple[str, str]:
+def node_line(text: str, has_bullet: bool = True) -> tuple[str, str]:
     r"""A node's line in the prompt as it is fed: the text before the node, and the node's own text.
 
     "Ann left." -> ("\n*", " Ann left.")        without a bullet: ("\n", "Ann left.")
     """
-    if bullet:
+    if has_bullet:
         return "\n" + BULLET, " " + text
     return "\n", text
 
 
-def feed_node(s: Session, text: str, question: Span, bullet: bool = True) -> Span:
+def feed_node(session: Session, text: str, question_span: Span, has_bullet: bool = True) -> Span:
     """Show one more node in the prompt.
 
     Args:
-        s: The session, in its first turn.
+        session: The session, in its first turn.
         text: The text of the node.
-        question: The span of the question in the session.
-        bullet: Whether the node is a line of a list.
+        question_span: The span of the question in the session.
+        has_bullet: Whether the node is a line of a list.
 
     Returns:
         The span of the node, with the attention between it and the question.
     """
-    before, line = node_line(text, bullet)
-    s.feed(before)
-    return s.feed(line, watch=[question])
+    before, line = node_line(text, has_bullet)
+    session.feed(before)
+    return session.feed(line, watch=[question_span])
 
 
-def finish(s: Session, yes: str, turn: str, max_tokens: int) -> str:
+def ask_for_answer(session: Session, yes: str, answer_turn: str, max_tokens: int) -> str:
     """Close the first turn and ask for the answer in a second one.
 
     Args:
-        s: The session.
+        session: The session.
         yes: The reply that closes the first turn.
-        turn: The text of the second turn.
+        answer_turn: The text of the second turn.
         max_tokens: Most tokens of the answer.
 
     Returns:
         The answer, without white space around it.
     """
-    s.reply(yes)
-    s.user(turn)
-    return s.write(max_tokens).text.strip()
+    session.reply(yes)
+    session.user(answer_turn)
+    return session.write(max_tokens).text.strip()
 
 
 @dataclass(frozen=True)
@@ -280,18 +280,18 @@ class Context:
     Attributes:
         session: The session.
         question_span: The span of the question in it.
-        limit: Tokens that it may hold before the second turn.
-        turn: The text of the second turn.
+        max_tokens: Tokens that it may hold before the second turn.
+        answer_turn: The text of the second turn.
     """
 
     session: Session
     question_span: Span
-    limit: int
-    turn: str
+    max_tokens: int
+    answer_turn: str
 
-    def room(self) -> int:
+    def tokens_left(self) -> int:
         """Tokens left for nodes."""
-        return self.limit - self.session.length()
+        return self.max_tokens - self.session.length()
 
 
 @dataclass
@@ -320,7 +320,7 @@ class Search:
 
     def __post_init__(self) -> None:
         """Begin with no node visited; nodes without a text are never visited."""
-        self._z = np.zeros(len(self.graph.text))
+        self._attention_passed_on = np.zeros(len(self.graph.text))
         self._unvisited = np.array([bool(text) for text in self.graph.text], dtype=bool)
         self._unread: list[_UnreadNode] = []
         self._yes_count = 0
@@ -331,12 +331,12 @@ class Search:
         why the search ended."""
         with self.model.session() as session:
             with self.tools.phase("search"):
-                context = self._open(session, question)
-                reason = self._walk(context)
-            text = self._finish(context)
+                context = self._open_context(session, question)
+                reason = self._visit_until_stop(context)
+            text = self._ask_for_answer(context)
         return Answer(text, tuple(self.shown), reason, tuple(self.steps))
 
-    def _open(self, session: Session, question: Question) -> Context:
+    def _open_context(self, session: Session, question: Question) -> Context:
         """Begin the prompt with the question, and show the nodes of the top level.
 
         Raises:
@@ -344,13 +344,15 @@ class Search:
         """
         answer_turn = second_turn(self.tools.task.instruction, question, self.config)
         question_span = open_search(session, question, self.config)
-        reserved = self._tokens_after_search(answer_turn)
-        window = min(self.config.window, self.model.window)
-        context = Context(session, question_span, window - reserved, answer_turn)
-        if context.room() < 0:
+        reserved_tokens = self._tokens_after_search(answer_turn)
+        window_tokens = min(self.config.window, self.model.window)
+        context = Context(session, question_span, window_tokens - reserved_tokens, answer_turn)
+        if context.tokens_left() < 0:
             raise WindowExceeded(
-                f"the question with its prompts and answer takes {session.length() + reserved} tokens, "
-                f"more than the searcher's window of {window}; raise method.window and the window of "
+                "the question with its prompts and answer takes "
+                f"{session.length() + reserved_tokens} tokens, "
+                f"more than the searcher's window of {window_tokens}; raise method.window and the "
+                "window of "
                 f"'{self.model.name}'"
             )
         self._visit_top_level(context)
@@ -363,67 +365,69 @@ class Search:
         texts = self.model.count(self.config.yes) + self.model.count(answer_turn)
         return turns + texts + self.tools.task.max_answer_tokens
 
-    def _finish(self, context: Context) -> str:
+    def _ask_for_answer(self, context: Context) -> str:
         """Close the first turn of the context, ask for the answer in a second one, and return
         it."""
         # A forced stop says "Yes" too, so that the second turn always follows the same words
         # (docs/methods/pecan.md#pecan-second-turn).
-        return finish(
-            context.session, self.config.yes, context.turn, self.tools.task.max_answer_tokens
+        return ask_for_answer(
+            context.session, self.config.yes, context.answer_turn, self.tools.task.max_answer_tokens
         )
 
     def _visit_top_level(self, context: Context) -> None:
         """Visit the nodes of the top level; where not all fit, those nearest the question
         (docs/methods/pecan.md#pecan-top-level). Also records the "start" steps."""
-        top = self.graph.top()
-        fits = self._fitting(top, context.room())
+        top_nodes = self.graph.highest_nodes()
+        shown_nodes = self._top_nodes_that_fit(top_nodes, context.tokens_left())
         notes = list(self.graph.notes)
-        if len(fits) < len(top):
-            notes.append(f"{len(top) - len(fits)} top nodes left out")
+        if len(shown_nodes) < len(top_nodes):
+            notes.append(f"{len(top_nodes) - len(shown_nodes)} top nodes left out")
         note = "; ".join(notes)
-        if not fits:
+        if not shown_nodes:
             self.steps.append(Step(action="start", note=note, flops=self._flops()))
             return
-        for node in fits[:-1]:
+        for node in shown_nodes[:-1]:
             self._visit(context, node, "start", {})
-        self._visit(context, fits[-1], "start", {}, note)
+        self._visit(context, shown_nodes[-1], "start", {}, note)
 
-    def _fitting(self, top: list[int], room: int) -> list[int]:
+    def _top_nodes_that_fit(self, top_nodes: list[int], tokens_left: int) -> list[int]:
         """The nodes of the top level that are shown, in their order; where not all may be, those
         nearest the question.
 
         Args:
-            top: The nodes of the top level.
-            room: Tokens left for nodes.
+            top_nodes: The nodes of the top level.
+            tokens_left: Tokens left for nodes.
         """
-        max_nodes = self._max_top_nodes(top)
-        costs = {node: self._cost(node) for node in top}
-        order = top
-        if len(top) > max_nodes or sum(costs.values()) > room:
-            order = sorted(top, key=lambda node: -self.cosine[node])  # nearest the question first
-        fits: list[int] = []
-        for node in order:
-            if len(fits) < max_nodes and costs[node] <= room:
-                fits.append(node)
-                room -= costs[node]
-        return sorted(fits)
+        max_nodes = self._max_top_nodes(top_nodes)
+        tokens_of_node = {node: self._tokens_in_prompt(node) for node in top_nodes}
+        nodes_in_order = top_nodes
+        if len(top_nodes) > max_nodes or sum(tokens_of_node.values()) > tokens_left:
+            nodes_in_order = sorted(
+                top_nodes, key=lambda node: -self.cosine[node]
+            )  # nearest the question first
+        fitting_nodes: list[int] = []
+        for node in nodes_in_order:
+            if len(fitting_nodes) < max_nodes and tokens_of_node[node] <= tokens_left:
+                fitting_nodes.append(node)
+                tokens_left -= tokens_of_node[node]
+        return sorted(fitting_nodes)
 
-    def _max_top_nodes(self, top: list[int]) -> int:
+    def _max_top_nodes(self, top_nodes: list[int]) -> int:
         """How many nodes of the top level may be read: all, `max_nodes`, or, without progress
         control, the share of `max_nodes` for one level."""
         if self.config.max_nodes is None:
-            return len(top)
+            return len(top_nodes)
         if self.config.progress_control:
             return self.config.max_nodes
         levels = max(self.graph.level, default=1)
         return max(1, self.config.max_nodes // levels)
 
-    def _cost(self, node: int) -> int:
+    def _tokens_in_prompt(self, node: int) -> int:
         """How many tokens it takes to append a node to the prompt."""
-        before, line = node_line(self.graph.text[node], self._bullet(node))
+        before, line = node_line(self.graph.text[node], self._has_bullet(node))
         return self.model.count(before) + self.model.count(line)
 
-    def _bullet(self, node: int) -> bool:
+    def _has_bullet(self, node: int) -> bool:
         """Whether a node is shown with a bullet: all but chunks, and these where `chunk_mark` says
         so."""
         return self.config.chunk_mark == "bullet" or self.graph.span[node] is None
@@ -442,7 +446,7 @@ class Search:
             note: The note of its step.
         """
         span = feed_node(
-            context.session, self.graph.text[node], context.question_span, self._bullet(node)
+            context.session, self.graph.text[node], context.question_span, self._has_bullet(node)
         )
         self._unvisited[node] = False
         rank = 1
@@ -473,8 +477,8 @@ class Search:
         """
         for unread in self._unread:
             relevance = unread.rank * self._attention_to(unread.span)
-            lower, weight = self.graph.below(unread.node)
-            self._z[lower] += relevance * weight
+            lower_nodes, edge_weights = self.graph.edges_below(unread.node)
+            self._attention_passed_on[lower_nodes] += relevance * edge_weights
             step = unread.step
             scores = {**step.scores, "relevance": relevance}
             self.steps.append(replace(step, scores=scores, flops=self._flops() - probe_flops))
@@ -494,7 +498,7 @@ class Search:
         """FLOPs of the question so far, without those of answers that no later step depends on."""
         return self.tools.meter.flops() - self._answer_flops
 
-    def _walk(self, context: Context) -> str:
+    def _visit_until_stop(self, context: Context) -> str:
         """Probe and append nodes in turn until a stop rule holds.
 
         Returns:
@@ -505,11 +509,11 @@ class Search:
                 self._yes_count += self._probe(context)
             if self._yes_count >= self.config.t_n:  # cumulatively: GARLIC's patience
                 return "yes"
-            found = self._next_node(context)
-            if found.node is None:
-                return found.reason
+            choice = self._choose_next_node(context)
+            if choice.node is None:
+                return choice.reason
             self._before_next_node(context)
-            self._visit(context, found.node, "visit", found.scores)
+            self._visit(context, choice.node, "visit", choice.scores)
 
     def _before_next_node(self, context: Context) -> None:
         """Do nothing; called when the search goes on past a possible stop, where RecordingSearch
@@ -526,18 +530,18 @@ class Search:
         # Nodes are read in the probe's pass, so their attention is known only now.
         self._record_unread(probe_flops)
         p_yes = probe.p[self.config.yes]
-        greedy = probe.top == self.config.yes
-        last = self.steps[-1]
+        yes_is_likeliest = probe.top == self.config.yes
+        last_step = self.steps[-1]
         self.steps[-1] = replace(
-            last,
-            scores={**last.scores, GREEDY_YES: float(greedy)},
+            last_step,
+            scores={**last_step.scores, GREEDY_YES: float(yes_is_likeliest)},
             p_yes=p_yes,
             flops=self._flops(),
             probe_flops=probe_flops,
         )
-        return counts_as_yes(p_yes, greedy, self.config.threshold)
+        return counts_as_yes(p_yes, yes_is_likeliest, self.config.threshold)
 
-    def _next_node(self, context: Context) -> NextNode:
+    def _choose_next_node(self, context: Context) -> NextNode:
         """Choose the node to visit next, or say why there is none: "max-nodes", "exhausted" or
         "window".
 
@@ -548,13 +552,13 @@ class Search:
             return NextNode(None, reason="max-nodes")
         if not self._unvisited.any():
             return NextNode(None, reason="exhausted")
-        scores = score_nodes(self._z, self.cosine, self._unvisited, self.config)
-        for node in self._candidates(scores):
-            if self._cost(node) <= context.room():
+        scores = score_nodes(self._attention_passed_on, self.cosine, self._unvisited, self.config)
+        for node in self._nodes_to_try(scores):
+            if self._tokens_in_prompt(node) <= context.tokens_left():
                 return NextNode(node, scores.parts(node))
         return NextNode(None, reason="window")
 
-    def _candidates(self, scores: NodeScores) -> list[int]:
+    def _nodes_to_try(self, scores: NodeScores) -> list[int]:
         """The numbers of the nodes to try next, the best first, of ties the lowest number
         (docs/methods/pecan.md#pecan-ties): the best one alone where `window_full` is "stop", else
         all that are unvisited."""

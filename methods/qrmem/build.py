@@ -40,54 +40,54 @@ from methods.packing import clause_chunks
 from methods.qrmem import prompts, replies
 from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import (
-    FUNCTION,
+    FUNCTION_WORDS,
     Memory,
     SubGraph,
-    find_all,
-    merge_entities,
-    merge_relations,
+    collect_relations,
+    find_whole_words,
+    join_names_to_entities,
     name_key,
-    occurs,
+    stands_in,
 )
 from methods.qrmem.prompts import Relation
 from methods.qrmem.replies import Triple
 from methods.reading import question_text
 from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, sample_until_parsed, window_of
-from methods.summary import SUMMARY, one_summary
+from methods.summary import SUMMARY, condense_to_one_summary
 
 T = TypeVar("T")
 
 
-class Pool:
+class QuestionPool:
     """Questions that differ from each other (QRMeM 2.1, note 2).
 
     Attributes:
-        novelty: A new question must have a lower ROUGE-L than this with each of them.
+        max_similarity: A new question must have a lower ROUGE-L than this with each of them.
         questions: Those that were added, in order.
     """
 
-    def __init__(self, novelty: float) -> None:
-        """Begin an empty pool; see the class for `novelty`."""
-        self.novelty = novelty
+    def __init__(self, max_similarity: float) -> None:
+        """Begin an empty pool; see the class for `max_similarity`."""
+        self.max_similarity = max_similarity
         self.questions: list[str] = []
-        self._words: list[list[str]] = []
+        self._words_of_questions: list[list[str]] = []
 
-    def add(self, question: str) -> bool:
+    def add_if_new(self, question: str) -> bool:
         """Add a question if it is new, and return whether it was. One without words is never
         new."""
-        tokens = words(question)
-        if not tokens:
+        question_words = words(question)
+        if not question_words:
             return False
-        for other in self._words:
-            if rouge_l(tokens, other) >= self.novelty:
+        for other_words in self._words_of_questions:
+            if rouge_l(question_words, other_words) >= self.max_similarity:
                 return False
         self.questions.append(question)
-        self._words.append(tokens)
+        self._words_of_questions.append(question_words)
         return True
 
-    def add_new(self, questions: Sequence[str]) -> list[str]:
+    def add_those_that_are_new(self, questions: Sequence[str]) -> list[str]:
         """Add those of the questions that are new, one after the other, and return these."""
-        return [question for question in questions if self.add(question)]
+        return [question for question in questions if self.add_if_new(question)]
 
 
 def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
@@ -98,21 +98,22 @@ def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
 
     Words are those of harness/words.py: no stemming.
     """
-    above = [0] * (len(second) + 1)  # lcs of the words so far and the first j words of `second`
+    # lengths[j]: the longest common subsequence of the words so far and the first j of `second`.
+    lengths_before = [0] * (len(second) + 1)
     for word in first:
-        row = [0]
-        for j, other in enumerate(second):
-            if word == other:
-                row.append(above[j] + 1)
+        lengths = [0]
+        for column, other_word in enumerate(second):
+            if word == other_word:
+                lengths.append(lengths_before[column] + 1)
             else:
-                row.append(max(above[j + 1], row[j]))
-        above = row
-    return 2 * above[-1] / max(len(first) + len(second), 1)
+                lengths.append(max(lengths_before[column + 1], lengths[column]))
+        lengths_before = lengths
+    return 2 * lengths_before[-1] / max(len(first) + len(second), 1)
 
 
 _QUOTES = "\"'“”‘’«»"
 # The prompts of a first extraction.
-_FIRST = (prompts.ENTITIES, prompts.RELATIONS, prompts.ABOUT)
+_FIRST_PROMPTS = (prompts.ENTITIES, prompts.RELATIONS, prompts.DOCUMENT_SUMMARY)
 # Its settings.
 _FIRST_SETTINGS = (
     "entity_tokens",
@@ -154,7 +155,7 @@ def build_memory(
     encoder = tools.encoder()
     spans = clause_chunks(document.text, config.segment_tokens, model)
     segments = [document.text[start:end].strip() for start, end in spans]
-    summary = one_summary(
+    summary = condense_to_one_summary(
         segments,
         config.summary_tokens,
         tools,
@@ -163,33 +164,39 @@ def build_memory(
         SUMMARY.with_replacements(config),
     )
     builder = _GraphBuilder(question, summary, segments, config, tools)
-    graphs = builder.graphs()
-    entities = merge_entities(graphs, segments)
+    graphs = builder.graphs_of_segments()
+    entities = join_names_to_entities(graphs, segments)
     memory = Memory(spans, entities.names, entities.mentions, entities.places)
     memory.questions = builder.pool.questions
     memory.document_summary = summary
-    relations = merge_relations(graphs, entities)
-    fused = tools.map(lambda pair: builder.merge(pair, relations[pair]), list(relations))
-    memory.edges = [edge.row for edge in fused]
-    memory.notes = _notes(memory, builder, fused)
-    edge_texts = [memory.edge_text(i) for i in range(len(memory.edges))]
+    relations = collect_relations(graphs, entities)
+    merged_edges = tools.map(
+        lambda pair: builder.merge_relations_of_pair(pair, relations[pair]), list(relations)
+    )
+    memory.edges = [edge.row for edge in merged_edges]
+    memory.notes = _notes_on_building(memory, builder, merged_edges)
+    edge_texts = [memory.edge_text(number) for number in range(len(memory.edges))]
     memory.edge_vectors = encoder.encode(edge_texts, "passage")
     memory.segment_vectors = encoder.encode(segments, "passage")
     return memory
 
 
-def _notes(memory: Memory, builder: _GraphBuilder, fused: Sequence[_FusedEdge]) -> list[str]:
+def _notes_on_building(
+    memory: Memory, builder: _GraphBuilder, merged_edges: Sequence[_MergedEdge]
+) -> list[str]:
     """Sentences about what did not go as usual while a memory was built.
 
     Args:
         memory: The memory.
         builder: Knows which requests were never understood.
-        fused: The merged relation of each pair of entities.
+        merged_edges: The merged relation of each pair of entities.
     """
     notes = builder.notes()
-    invalid = sum(not edge.understood for edge in fused)
-    if invalid:
-        notes.append(f"{invalid} of {len(fused)} edges have relations that were never fused")
+    n_not_understood = sum(not edge.is_understood for edge in merged_edges)
+    if n_not_understood:
+        notes.append(
+            f"{n_not_understood} of {len(merged_edges)} edges have relations that were never fused"
+        )
     if not memory.segments:
         notes.append("the document has no text, so there is nothing to read")
     elif not memory.names:
@@ -198,18 +205,18 @@ def _notes(memory: Memory, builder: _GraphBuilder, fused: Sequence[_FusedEdge]) 
 
 
 @dataclass(frozen=True)
-class _FusedEdge:
+class _MergedEdge:
     """The relation of two entities, merged from all segments.
 
     Attributes:
         pair: The numbers of the entities.
         text: The relation.
-        understood: Whether every reply of the merge was understood.
+        is_understood: Whether every reply of the merge was understood.
     """
 
     pair: tuple[int, int]
     text: str
-    understood: bool
+    is_understood: bool
 
     @property
     def row(self) -> tuple[int, int, str]:
@@ -242,8 +249,8 @@ class _GraphBuilder:
         config: The method's settings.
         tools: The engine's tools.
         pool: The questions of all segments that are new.
-        _lost: Kind of request -> the segments for which no reply was understood.
-        _cut: The segments whose lists were cut to fit the window.
+        _segments_not_understood: Kind of request -> the segments for which no reply was understood.
+        _segments_with_cut_lists: The segments whose lists were cut to fit the window.
     """
 
     question: Question
@@ -251,71 +258,85 @@ class _GraphBuilder:
     segments: list[str]
     config: QRMeMConfig
     tools: IndexTools
-    pool: Pool = field(init=False)
-    _lost: dict[str, list[int]] = field(default_factory=dict)
-    _cut: set[int] = field(default_factory=set)
+    pool: QuestionPool = field(init=False)
+    _segments_not_understood: dict[str, list[int]] = field(default_factory=dict)
+    _segments_with_cut_lists: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Begin with an empty pool of questions, and prepare the requests about this question and
         document."""
-        self.pool = Pool(self.config.novelty)
-        self.asking = prompts.Asking(self.config, self.question, self.summary)
+        self.pool = QuestionPool(self.config.novelty)
+        self.requests = prompts.Requests(self.config, self.question, self.summary)
 
-    def graphs(self) -> list[SubGraph]:
+    def graphs_of_segments(self) -> list[SubGraph]:
         """The graph of each segment, in order; where the config asks for it completed by what its
         new questions find.
 
         Also adds the new questions to `pool`.
         """
         numbers = range(len(self.segments))
-        graphs = self._first_graphs()
+        graphs = self._load_or_ask_for_first_graphs()
         if not self.config.update:
             return graphs
-        lists = self.tools.map(lambda k: self._ask_questions(k, graphs[k]), numbers)
+        questions_of_segments = self.tools.map(
+            lambda segment_number: self._ask_for_questions(segment_number, graphs[segment_number]),
+            numbers,
+        )
         # In the order of the document: whether a question is new depends on those before it.
-        new = [self.pool.add_new(questions) for questions in lists]
+        new_questions = [
+            self.pool.add_those_that_are_new(questions) for questions in questions_of_segments
+        ]
 
-        def updated(k: int) -> SubGraph:
+        def complete_graph(segment_number: int) -> SubGraph:
             """The graph of segment k, completed by what its new questions find."""
-            if not new[k]:
-                return graphs[k]
-            return self._extract(k, graphs[k], new[k])
+            if not new_questions[segment_number]:
+                return graphs[segment_number]
+            return self._ask_for_graph(
+                segment_number, graphs[segment_number], new_questions[segment_number]
+            )
 
-        return self.tools.map(updated, numbers)
+        return self.tools.map(complete_graph, numbers)
 
-    def _first_graphs(self) -> list[SubGraph]:
+    def _load_or_ask_for_first_graphs(self) -> list[SubGraph]:
         """The graph of each segment before updates, computed or as another memory stored it:
         presets with and without updates share it.
 
-        Also sets `_lost` and `_cut` to what was stored with it.
+        Also sets `_segments_not_understood` and `_segments_with_cut_lists` to what was stored with
+        it.
         """
         config = self.config
         needs = {
             "question": question_text(self.question),
             "summary": self.summary,
             "segments": self.segments,
-            "prompts": turn_texts(prompt.with_replacements(config) for prompt in _FIRST),
+            "prompts": turn_texts(prompt.with_replacements(config) for prompt in _FIRST_PROMPTS),
             "config": {name: getattr(config, name) for name in _FIRST_SETTINGS},
             "model window": self.tools.model("builder").window,
-            "version": 4,  # raise it when `_extract` changes
+            "version": 4,  # raise it when `_ask_for_graph` changes
         }
-        stored: StoredGraphs = self.tools.share("qrmem-graphs", "builder", needs, self._extract_all)
-        self._lost = {what: list(where) for what, where in stored["lost"].items()}
-        self._cut = set(stored["cut"])
+        stored: StoredGraphs = self.tools.share(
+            "qrmem-graphs", "builder", needs, self._ask_for_all_graphs
+        )
+        self._segments_not_understood = {
+            request_name: list(numbers) for request_name, numbers in stored["lost"].items()
+        }
+        self._segments_with_cut_lists = set(stored["cut"])
         graphs: list[SubGraph] = []
         for names, relations in stored["graphs"]:
             triples = [(first, second, text) for first, second, text in relations]
             graphs.append(SubGraph(list(names), triples))
         return graphs
 
-    def _extract_all(self) -> StoredGraphs:
+    def _ask_for_all_graphs(self) -> StoredGraphs:
         """The first graphs of all segments, with what was lost and cut in extracting them."""
         numbers = range(len(self.segments))
-        graphs = self.tools.map(lambda k: self._extract(k, SubGraph(), []), numbers)
+        graphs = self.tools.map(
+            lambda segment_number: self._ask_for_graph(segment_number, SubGraph(), []), numbers
+        )
         return {
             "graphs": [(graph.names, graph.relations) for graph in graphs],
-            "lost": self._lost,
-            "cut": sorted(self._cut),
+            "lost": self._segments_not_understood,
+            "cut": sorted(self._segments_with_cut_lists),
         }
 
     def notes(self) -> list[str]:
@@ -324,159 +345,200 @@ class _GraphBuilder:
 
             ["first entities of 2 of 9 segments were never understood"]
         """
-        total = len(self.segments)
+        n_segments = len(self.segments)
         notes: list[str] = []
-        for what, where in sorted(self._lost.items()):
-            notes.append(f"{what} of {len(where)} of {total} segments were never understood")
-        if self._cut:
+        for request_name, numbers in sorted(self._segments_not_understood.items()):
             notes.append(
-                f"the lists of {len(self._cut)} of {total} segments were cut to fit the window"
+                f"{request_name} of {len(numbers)} of {n_segments} segments were never understood"
+            )
+        if self._segments_with_cut_lists:
+            notes.append(
+                f"the lists of {len(self._segments_with_cut_lists)} of {n_segments} segments were "
+                "cut to fit the window"
             )
         return notes
 
-    def _extract(self, k: int, graph: SubGraph, guide: list[str]) -> SubGraph:
+    def _ask_for_graph(
+        self, segment_number: int, graph: SubGraph, guiding_questions: list[str]
+    ) -> SubGraph:
         """The graph of a segment with the names and relations added that are found in it.
 
         Args:
-            k: The number of the segment.
+            segment_number: The number of the segment.
             graph: Its graph so far.
-            guide: The questions that guide an update; [] at the first time.
+            guiding_questions: The questions that guide an update; [] at the first time.
         """
         names = list(graph.names)
         if not names:
-            names = self._recognised_names(k)
+            names = self._names_by_recogniser(segment_number)
         if self.config.open_entities:
-            names += self._listed_names(k, guide)
+            names += self._ask_for_names(segment_number, guiding_questions)
         names = _distinct_names(names)
         if len(names) < 2:
             return SubGraph(names, list(graph.relations))
-        listed = self._listed_relations(k, names, guide)
-        new = [triple for triple in listed if triple not in graph.relations]
-        return SubGraph(names, [*graph.relations, *new])
+        listed = self._ask_for_relations(segment_number, names, guiding_questions)
+        new_questions = [triple for triple in listed if triple not in graph.relations]
+        return SubGraph(names, [*graph.relations, *new_questions])
 
-    def _recognised_names(self, k: int) -> list[str]:
-        """The names that the recogniser finds in segment `k`, without function words such as
-        "They"."""
-        segment = self.segments[k]
+    def _names_by_recogniser(self, segment_number: int) -> list[str]:
+        """The names that the recogniser finds in segment `segment_number`, without function words
+        such as "They"."""
+        segment = self.segments[segment_number]
         recognised = load_recogniser(self.config.recogniser).names(segment)
-        return [name for name in recognised if not _is_function(name, segment)]
+        return [name for name in recognised if not _is_function_word(name, segment)]
 
-    def _listed_names(self, k: int, guide: list[str]) -> list[str]:
+    def _ask_for_names(self, segment_number: int, guiding_questions: list[str]) -> list[str]:
         """The names that the model lists for a segment, as the segment writes them; those that are
         not in it are left out.
 
         Args:
-            k: The number of the segment.
-            guide: The questions that guide an update; [] at the first time.
+            segment_number: The number of the segment.
+            guiding_questions: The questions that guide an update; [] at the first time.
         """
-        segment = self.segments[k]
-        limit = self.config.entity_tokens
-        pieces = self._fit_request(
-            k, lambda n: self.asking.entities(segment, guide[:n]), len(guide), limit
-        )
-        what = f"{_round_name(guide)} entities"
-        listed = self._ask_parsed(k, what, pieces, limit, replies.parse_names)
-        spelled = [_as_in_segment(name, segment) for name in listed]
-        return [name for name in spelled if name]
+        segment = self.segments[segment_number]
+        max_reply_tokens = self.config.entity_tokens
 
-    def _listed_relations(self, k: int, names: list[str], guide: list[str]) -> list[Triple]:
+        def request_with_lines(n_lines: int) -> Pieces:
+            """The prompt for entities with the first n guiding questions."""
+            return self.requests.entities(segment, guiding_questions[:n_lines])
+
+        request = self._fit_request(
+            segment_number, request_with_lines, len(guiding_questions), max_reply_tokens
+        )
+        request_name = f"{_round_name(guiding_questions)} entities"
+        listed = self._ask_and_store(
+            segment_number, request_name, request, max_reply_tokens, replies.parse_names
+        )
+        names_as_written = [_as_in_segment(name, segment) for name in listed]
+        return [name for name in names_as_written if name]
+
+    def _ask_for_relations(
+        self, segment_number: int, names: list[str], guiding_questions: list[str]
+    ) -> list[Triple]:
         """The relations between names of a segment that the model lists.
 
         Where the window is short, guiding questions are left out first, then names.
 
         Args:
-            k: The number of the segment.
+            segment_number: The number of the segment.
             names: The names.
-            guide: The questions that guide an update; [] at the first time.
+            guiding_questions: The questions that guide an update; [] at the first time.
 
         Returns:
             (name, name, relation) of each that joins two of the names.
         """
-        segment = self.segments[k]
-        limit = self.config.relation_tokens
+        segment = self.segments[segment_number]
+        max_reply_tokens = self.config.relation_tokens
 
-        def request(n: int) -> Pieces:
+        def request_with_lines(n_lines: int) -> Pieces:
             """The prompt for relations with the first n lines: names, then guiding questions."""
-            shown_guide = guide[: max(0, n - len(names))]
-            return self.asking.relations(segment, names[:n], shown_guide)
+            shown_guide = guiding_questions[: max(0, n_lines - len(names))]
+            return self.requests.relations(segment, names[:n_lines], shown_guide)
 
-        pieces = self._fit_request(k, request, len(names) + len(guide), limit)
-        what = f"{_round_name(guide)} relations"
-        listed = self._ask_parsed(k, what, pieces, limit, replies.parse_triples)
-        known = {name_key(name) for name in names}
+        request = self._fit_request(
+            segment_number,
+            request_with_lines,
+            len(names) + len(guiding_questions),
+            max_reply_tokens,
+        )
+        request_name = f"{_round_name(guiding_questions)} relations"
+        listed = self._ask_and_store(
+            segment_number, request_name, request, max_reply_tokens, replies.parse_triples
+        )
+        known_names = {name_key(name) for name in names}
         triples: list[Triple] = []
         for first, second, text in listed:
-            if name_key(first) in known and name_key(second) in known:
+            if name_key(first) in known_names and name_key(second) in known_names:
                 triples.append((first, second, text))
         return triples
 
-    def _ask_questions(self, k: int, graph: SubGraph) -> list[str]:
+    def _ask_for_questions(self, segment_number: int, graph: SubGraph) -> list[str]:
         """The questions that the model asks about what a segment's graph lacks (the paper's Q_k);
         [] if no reply could be parsed.
 
         Args:
-            k: The number of the segment.
+            segment_number: The number of the segment.
             graph: The graph of the segment.
         """
         names = graph.names
         relations = [" | ".join(triple) for triple in graph.relations]
-        limit = self.config.question_tokens
+        max_reply_tokens = self.config.question_tokens
 
-        def request(n: int) -> Pieces:
+        def request_with_lines(n_lines: int) -> Pieces:
             """The prompt for questions with the first n lines: names, then relations."""
-            shown_relations = relations[: max(0, n - len(names))]
-            return self.asking.questions(self.segments[k], names[:n], shown_relations)
+            shown_relations = relations[: max(0, n_lines - len(names))]
+            return self.requests.questions(
+                self.segments[segment_number], names[:n_lines], shown_relations
+            )
 
-        pieces = self._fit_request(k, request, len(names) + len(relations), limit)
-        questions = self._ask_parsed(k, "questions", pieces, limit, replies.parse_questions)
+        request = self._fit_request(
+            segment_number, request_with_lines, len(names) + len(relations), max_reply_tokens
+        )
+        questions = self._ask_and_store(
+            segment_number, "questions", request, max_reply_tokens, replies.parse_questions
+        )
         return [str(question) for question in questions][: self.config.questions]
 
     def _fit_request(
-        self, k: int, request_of: Callable[[int], Pieces], n_lines: int, limit: int
+        self,
+        segment_number: int,
+        request_with_lines: Callable[[int], Pieces],
+        n_lines: int,
+        max_reply_tokens: int,
     ) -> Pieces:
         """The request about a segment, with as many listed lines as fit beside its reply.
 
-        Also notes in `_cut` where lines of the segment were left out.
+        Also notes in `_segments_with_cut_lists` where lines of the segment were left out.
 
         Args:
-            k: The number of the segment.
-            request_of: Gives the request with the first n lines.
+            segment_number: The number of the segment.
+            request_with_lines: Gives the request with the first n lines.
             n_lines: How many lines there are.
-            limit: Most tokens of the reply.
+            max_reply_tokens: Most tokens of the reply.
         """
         model: MeteredModel = self.tools.model("builder")
-        room = window_of(self.config.window, model) - limit
-        request, n_shown = fit_lines(request_of, n_lines, room, model)
+        max_request_tokens = window_of(self.config.window, model) - max_reply_tokens
+        request, n_shown = fit_lines(request_with_lines, n_lines, max_request_tokens, model)
         if n_shown < n_lines:
-            self._cut.add(k)
+            self._segments_with_cut_lists.add(segment_number)
         return request
 
-    def _ask_parsed(
-        self, k: int, what: str, pieces: Pieces, limit: int, parse: Callable[[str], list[T] | None]
+    def _ask_and_store(
+        self,
+        segment_number: int,
+        request_name: str,
+        request: Pieces,
+        max_reply_tokens: int,
+        parse: Callable[[str], list[T] | None],
     ) -> list[T]:
         """Ask about a segment; what was parsed is stored, so that a stopped build goes on.
 
         Args:
-            k: The number of the segment.
-            what: What is asked for, "first entities"; with `k` the key of what is stored.
-            pieces: The prompt.
-            limit: Most tokens of the reply.
+            segment_number: The number of the segment.
+            request_name: What is asked for, "first entities"; with `segment_number` the key of what
+                is stored.
+            request: The prompt.
+            max_reply_tokens: Most tokens of the reply.
             parse: Parses a reply; None for one that it does not understand.
 
         Returns:
-            What the reply lists; [] if none could be parsed, which is noted in `_lost`.
+            What the reply lists; [] if none could be parsed, which is noted in
+            `_segments_not_understood`.
         """
         model: MeteredModel = self.tools.model("builder")
         retry = retry_of(self.config, self.tools.seed)
         items = self.tools.keep(
-            f"{what} {k}", lambda: ask_parsed(model, pieces, limit, parse, retry).found
+            f"{request_name} {segment_number}",
+            lambda: ask_parsed(model, request, max_reply_tokens, parse, retry).parsed,
         )
-        self.tools.progress(k + 1, len(self.segments), what)
+        self.tools.progress(segment_number + 1, len(self.segments), request_name)
         if items is None:
-            self._lost.setdefault(what, []).append(k)
+            self._segments_not_understood.setdefault(request_name, []).append(segment_number)
         return list(items or [])
 
-    def merge(self, pair: tuple[int, int], relations: list[tuple[int, str]]) -> _FusedEdge:
+    def merge_relations_of_pair(
+        self, pair: tuple[int, int], relations: list[tuple[int, str]]
+    ) -> _MergedEdge:
         """Merge the relations of two entities into one text, one after the other.
 
         Each merge reads the text so far beside the segment that came last into it:
@@ -490,20 +552,22 @@ class _GraphBuilder:
             pair: The numbers of the entities.
             relations: (number of the segment, text) of each, at least one.
         """
-        (last_segment, text), *rest = relations
+        (last_segment, text), *later_relations = relations
         first_entity, second_entity = pair
-        understood = True
-        for step, (segment, other) in enumerate(rest):
-            first = Relation(self.segments[last_segment], text)
-            second = Relation(self.segments[segment], other)
+        is_understood = True
+        for step, (segment_number, later_text) in enumerate(later_relations):
+            relation_so_far = Relation(self.segments[last_segment], text)
+            later_relation = Relation(self.segments[segment_number], later_text)
             key = f"fusion {first_entity} {second_entity} {step}"
-            merged = self.tools.keep(key, partial(self._merge_pair, first, second))
+            merged = self.tools.keep(
+                key, partial(self._merge_pair, relation_so_far, later_relation)
+            )
             if merged is None:
-                understood = False
-                merged = f"{text} {other}"
-            last_segment = segment
+                is_understood = False
+                merged = f"{text} {later_text}"
+            last_segment = segment_number
             text = str(merged)
-        return _FusedEdge(pair, text, understood)
+        return _MergedEdge(pair, text, is_understood)
 
     def _merge_pair(self, first: Relation, second: Relation) -> str | None:
         """Ask for questions about two relations, then for one sentence that merges them.
@@ -512,33 +576,35 @@ class _GraphBuilder:
             The sentence; None where no reply was understood or the request is too long.
         """
         config = self.config
-        asking = self.asking
+        requests = self.requests
         model = self.tools.model("builder")
         retry = retry_of(config, self.tools.seed)
-        pieces = asking.fusion_questions(first, second)
-        tokens = prompt_tokens(pieces, model)
-        second_turn_tokens = 2 * model.turn_tokens() + model.count(asking.fusion_relation())
+        request = requests.fusion_questions(first, second)
+        request_tokens = prompt_tokens(request, model)
+        second_turn_tokens = 2 * model.turn_tokens() + model.count(requests.fusion_relation())
         written_tokens = config.question_tokens + config.relation_tokens
-        if tokens + second_turn_tokens + written_tokens > window_of(config.window, model):
+        if request_tokens + second_turn_tokens + written_tokens > window_of(config.window, model):
             return None
-        with model.session() as s:
-            feed(s, pieces)
-            questions: ParsedReply[list[str]] = ParsedReply(tokens)
+        with model.session() as session:
+            feed(session, request)
+            questions: ParsedReply[list[str]] = ParsedReply(request_tokens)
             sample_until_parsed(
-                s, questions, config.question_tokens, replies.parse_questions, retry
+                session, questions, config.question_tokens, replies.parse_questions, retry
             )
-            listed = [f"* {question}" for question in questions.found or ["none"]]
-            s.reply("\n".join(listed))
-            s.user(asking.fusion_relation())
-            response: ParsedReply[str] = ParsedReply(s.length())
-            sample_until_parsed(s, response, config.relation_tokens, replies.parse_sentence, retry)
-        return response.found
+            questions_as_list = [f"* {question}" for question in questions.parsed or ["none"]]
+            session.reply("\n".join(questions_as_list))
+            session.user(requests.fusion_relation())
+            response: ParsedReply[str] = ParsedReply(session.length())
+            sample_until_parsed(
+                session, response, config.relation_tokens, replies.parse_sentence, retry
+            )
+        return response.parsed
 
 
-def _round_name(guide: Sequence[str]) -> str:
+def _round_name(guiding_questions: Sequence[str]) -> str:
     """What an extraction is called in keys and progress: "guided" where questions guide it, else
     "first"."""
-    if guide:
+    if guiding_questions:
         return "guided"
     return "first"
 
@@ -562,9 +628,9 @@ def _as_in_segment(name: str, segment: str) -> str:
 
         "TOREN", "Toren left." -> "Toren"
     """
-    if not occurs(name, segment):
+    if not stands_in(name, segment):
         name = _other_spelling(name, segment)
-    if not name or _is_function(name, segment):
+    if not name or _is_function_word(name, segment):
         return ""
     return name
 
@@ -572,29 +638,32 @@ def _as_in_segment(name: str, segment: str) -> str:
 def _other_spelling(name: str, segment: str) -> str:
     """A name as the segment first writes it with other upper and lower case; "" where it does not:
     "TOREN" -> "Toren"."""
-    at = segment.casefold().find(name.casefold())
-    if at < 0:
+    position = segment.casefold().find(name.casefold())
+    if position < 0:
         return ""
-    spelled = segment[at : at + len(name)]
-    if spelled.casefold() != name.casefold() or not occurs(spelled, segment):
+    name_as_written = segment[position : position + len(name)]
+    if name_as_written.casefold() != name.casefold() or not stands_in(name_as_written, segment):
         return ""
-    return spelled
+    return name_as_written
 
 
-def _is_function(name: str, segment: str) -> bool:
+def _is_function_word(name: str, segment: str) -> bool:
     """Whether a name is no name but function words: "who", and "They" where it only ever begins a
     sentence.
 
     "The Who", "US", and "It" in the middle of a sentence are names.
     """
-    form = name_key(name)
-    if not set(form) <= FUNCTION:
+    key_words = name_key(name)
+    if not set(key_words) <= FUNCTION_WORDS:
         return False
-    if name.islower() or "i" in form:
+    if name.islower() or "i" in key_words:
         return True
     if any(word[0].isupper() for word in name.split()[1:]):
         return False
-    return all(_begins_sentence(segment, at, at + len(name)) for at in find_all(name, segment))
+    return all(
+        _begins_sentence(segment, position, position + len(name))
+        for position in find_whole_words(name, segment)
+    )
 
 
 def _begins_sentence(segment: str, start: int, end: int) -> bool:

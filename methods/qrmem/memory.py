@@ -79,17 +79,17 @@ class Memory:
     def edge_text(self, edge: int) -> str:
         """An edge, given by its number, as "entity ; relation ; entity"
         (docs/methods/qrmem.md#qrmem-similarity)."""
-        a, b, text = self.edges[edge]
-        return f"{self.names[a]} ; {text} ; {self.names[b]}"
+        first, second, text = self.edges[edge]
+        return f"{self.names[first]} ; {text} ; {self.names[second]}"
 
-    def frontier(self, entities: Collection[int]) -> list[int]:
+    def edges_leading_on(self, entities: Collection[int]) -> list[int]:
         """The numbers of the edges from one of the entities to another one that is not among
         them."""
-        edges: list[int] = []
-        for number, (a, b, _) in enumerate(self.edges):
-            if (a in entities) != (b in entities):
-                edges.append(number)
-        return edges
+        edges_to_others: list[int] = []
+        for number, (first, second, _) in enumerate(self.edges):
+            if (first in entities) != (second in entities):
+                edges_to_others.append(number)
+        return edges_to_others
 
     def segments_of(self, entities: Iterable[int]) -> list[int]:
         """The numbers of the segments that name any of the entities, in document order."""
@@ -98,26 +98,26 @@ class Memory:
             segments.update(self.places[entity])
         return sorted(segments)
 
-    def named_in(self, text: str) -> list[int]:
+    def entities_named_in(self, text: str) -> list[int]:
         """The numbers of the entities with a mention in `text`; a mention inside a longer one does
         not count.
 
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
-        small = _lower_same_length(text)
+        text_in_small_letters = _lower_same_length(text)
         entities: set[int] = set()
         for mention, entity in self._longest_mentions_first():
-            exact = acronym(mention)
-            name = exact
-            searched = text
-            if not exact:
+            acronym_in_capitals = acronym(mention)
+            name = acronym_in_capitals
+            text_to_search = text
+            if not acronym_in_capitals:
                 name = _lower_same_length(mention)
-                searched = small
-            for at in find_all(name, searched):
+                text_to_search = text_in_small_letters
+            for position in find_whole_words(name, text_to_search):
                 entities.add(entity)
-                end = at + len(exact or mention)
-                text = _blanked(text, at, end)
-                small = _blanked(small, at, end)
+                end = position + len(acronym_in_capitals or mention)
+                text = _blank_out(text, position, end)
+                text_in_small_letters = _blank_out(text_in_small_letters, position, end)
         return sorted(entities)
 
     def _longest_mentions_first(self) -> list[tuple[str, int]]:
@@ -142,31 +142,31 @@ def _lower_same_length(text: str) -> str:
 
 def _lower_letter(letter: str) -> str:
     """The letter in lower case where that is a single letter, so that offsets stay."""
-    small = letter.lower()
-    if len(small) > 1:
+    small_letter = letter.lower()
+    if len(small_letter) > 1:
         return letter
-    return small
+    return small_letter
 
 
-def _blanked(text: str, start: int, end: int) -> str:
+def _blank_out(text: str, start: int, end: int) -> str:
     """The text with text[start:end] replaced by as many characters that no name has."""
     return text[:start] + "\0" * (end - start) + text[end:]
 
 
 # Pronouns, question words and the like, and what contractions leave of words ("they're", "I'd"):
 # never names by themselves.
-_FUNCTION_WORDS = (
+_FUNCTION_WORDS_AS_TEXT = (
     "i me my mine myself you your yours yourself yourselves he him his himself she her hers "
     "herself it its itself we us our ours ourselves they them their theirs themselves this that "
     "these those there here one someone somebody everyone everybody nobody who whom whose which "
     "what when where why how a an the and or of in on at by to from with for as m re ve ll d"
 )
-FUNCTION = frozenset(_FUNCTION_WORDS.split())
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS_AS_TEXT.split())
 _ARTICLES = ("the", "a", "an")
 _POSSESSIVE = re.compile(r"['’]s(?!\w)")
-_NO_WORD = re.compile(r"[\W_]+")
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 
-Form = tuple[str, ...]
+NameKey = tuple[str, ...]
 
 
 @dataclass
@@ -186,13 +186,13 @@ class Entities:
         names: The name of each entity.
         mentions: For each entity all ways in which it is written.
         places: For each entity the segments that it is in, in order.
-        of: Normal form of a name -> the number of its entity.
+        entity_of_key: Normal form of a name -> the number of its entity.
     """
 
     names: list[str] = field(default_factory=list)
     mentions: list[list[str]] = field(default_factory=list)
     places: list[list[int]] = field(default_factory=list)
-    of: dict[Form, int] = field(default_factory=dict)
+    entity_of_key: dict[NameKey, int] = field(default_factory=dict)
 
 
 def acronym(name: str) -> str:
@@ -201,18 +201,18 @@ def acronym(name: str) -> str:
     "the US" -> "US"        "Toren" -> ""
     """
     without_possessive = _POSSESSIVE.sub("", name)
-    words = _NO_WORD.sub(" ", without_possessive).split()
-    if len(words) == 2 and words[0].casefold() in _ARTICLES:
-        words = words[1:]
-    if len(words) != 1:
+    name_words = _BETWEEN_WORDS.sub(" ", without_possessive).split()
+    if len(name_words) == 2 and name_words[0].casefold() in _ARTICLES:
+        name_words = name_words[1:]
+    if len(name_words) != 1:
         return ""
-    (word,) = words
+    (word,) = name_words
     if len(word) > 1 and word.isupper():
         return word
     return ""
 
 
-def name_key(name: str) -> Form:
+def name_key(name: str) -> NameKey:
     """The words that a name is compared by: small letters, no article before it, no possessive, no
     marks.
 
@@ -220,50 +220,50 @@ def name_key(name: str) -> Form:
 
     An acronym that would be a function word in small letters keeps its capitals: ("US",).
     """
-    word = acronym(name)
-    if word.casefold() in FUNCTION:
-        return (word,)
+    capitals = acronym(name)
+    if capitals.casefold() in FUNCTION_WORDS:
+        return (capitals,)
     without_possessive = _POSSESSIVE.sub("", name.casefold())
-    parts = tuple(_NO_WORD.sub(" ", without_possessive).split())
-    if len(parts) > 1 and parts[0] in _ARTICLES:
-        return parts[1:]
-    return parts
+    name_words = tuple(_BETWEEN_WORDS.sub(" ", without_possessive).split())
+    if len(name_words) > 1 and name_words[0] in _ARTICLES:
+        return name_words[1:]
+    return name_words
 
 
-def find_all(name: str, text: str) -> Iterator[int]:
+def find_whole_words(name: str, text: str) -> Iterator[int]:
     """Yield the positions of `name` in `text`, in the same letters and not inside a longer word.
 
     "Ann", "Ann met Anna and Ann." -> 0, 17
     """
     if not name:
         return
-    at = text.find(name)
-    while at >= 0:
-        end = at + len(name)
-        goes_on_before = at > 0 and _is_one_word(text[at - 1], name[0])
-        goes_on_after = end < len(text) and _is_one_word(name[-1], text[end])
+    position = text.find(name)
+    while position >= 0:
+        end = position + len(name)
+        goes_on_before = position > 0 and _stand_in_one_word(text[position - 1], name[0])
+        goes_on_after = end < len(text) and _stand_in_one_word(name[-1], text[end])
         if not goes_on_before and not goes_on_after:
-            yield at
-        at = text.find(name, at + 1)
+            yield position
+        position = text.find(name, position + 1)
 
 
-def _is_one_word(first: str, second: str) -> bool:
+def _stand_in_one_word(first: str, second: str) -> bool:
     """Whether two neighbouring characters are in one word of a script with spaces."""
-    return _is_spaced_script(first) and _is_spaced_script(second)
+    return _is_letter_of_spaced_script(first) and _is_letter_of_spaced_script(second)
 
 
-def occurs(name: str, text: str) -> bool:
+def stands_in(name: str, text: str) -> bool:
     """Whether `name` stands anywhere in `text` as it is written."""
-    return next(find_all(name, text), None) is not None
+    return next(find_whole_words(name, text), None) is not None
 
 
-def _is_spaced_script(character: str) -> bool:
+def _is_letter_of_spaced_script(character: str) -> bool:
     """Whether a character is a letter or digit of a script that parts words by spaces; those of
     Chinese and Japanese are not."""
     return character.isalnum() and character < "\u2e80"
 
 
-def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entities:
+def join_names_to_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entities:
     """Find out which names of all segments are one entity; entities stand in the order of their
     first mention.
 
@@ -271,93 +271,95 @@ def merge_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) -> Entit
         graphs: The graph of each segment.
         segments: The text of each segment.
     """
-    surfaces: dict[Form, dict[str, None]] = {}
-    listed: dict[Form, set[int]] = {}
-    for k, graph in enumerate(graphs):
+    spellings_of_key: dict[NameKey, dict[str, None]] = {}
+    segments_of_key: dict[NameKey, set[int]] = {}
+    for segment, graph in enumerate(graphs):
         for name in graph.names:
-            form = name_key(name)
-            if form:
-                surfaces.setdefault(form, {})[name] = None
-                listed.setdefault(form, set()).add(k)
-    clusters = _same_entity_clusters(list(surfaces))
-    cluster_of: dict[Form, int] = {}
-    for number, forms in enumerate(clusters):
-        for form in forms:
-            cluster_of[form] = number
+            key = name_key(name)
+            if key:
+                spellings_of_key.setdefault(key, {})[name] = None
+                segments_of_key.setdefault(key, set()).add(segment)
+    clusters = _cluster_keys_of_one_entity(list(spellings_of_key))
+    cluster_of_key: dict[NameKey, int] = {}
+    for cluster_number, keys in enumerate(clusters):
+        for key in keys:
+            cluster_of_key[key] = cluster_number
     entities = Entities()
-    for form in surfaces:
-        first = clusters[cluster_of[form]][0]
-        if first not in entities.of:
-            forms = clusters[cluster_of[form]]
-            _add_entity(entities, forms, surfaces, listed, segments)
+    for key in spellings_of_key:
+        first_key = clusters[cluster_of_key[key]][0]
+        if first_key not in entities.entity_of_key:
+            keys = clusters[cluster_of_key[key]]
+            _add_entity(entities, keys, spellings_of_key, segments_of_key, segments)
     return entities
 
 
 def _add_entity(
     entities: Entities,
-    forms: Sequence[Form],
-    surfaces: dict[Form, dict[str, None]],
-    listed: dict[Form, set[int]],
+    keys: Sequence[NameKey],
+    spellings_of_key: dict[NameKey, dict[str, None]],
+    segments_of_key: dict[NameKey, set[int]],
     segments: Sequence[str],
 ) -> None:
     """Add to `entities` the entity that some forms of a name stand for.
 
     Args:
         entities: All entities so far; is changed.
-        forms: The normal forms of the entity's names, the longest first.
-        surfaces: Form -> how it is written, as the keys of a dict.
-        listed: Form -> the segments whose graphs name it.
+        keys: The normal forms of the entity's names, the longest first.
+        spellings_of_key: Form -> how it is written, as the keys of a dict.
+        segments_of_key: Form -> the segments whose graphs name it.
         segments: The texts; one that has any mention is a place of the entity, too.
     """
-    number = len(entities.names)
+    entity = len(entities.names)
     mentions: list[str] = []
     places: set[int] = set()
-    for form in forms:
-        entities.of[form] = number
-        mentions += surfaces[form]
-        places |= listed[form]
-    for k, text in enumerate(segments):
-        if k not in places and any(occurs(mention, text) for mention in mentions):
-            places.add(k)
+    for key in keys:
+        entities.entity_of_key[key] = entity
+        mentions += spellings_of_key[key]
+        places |= segments_of_key[key]
+    for segment, text in enumerate(segments):
+        if segment not in places and any(stands_in(mention, text) for mention in mentions):
+            places.add(segment)
     entities.names.append(mentions[0])
     entities.mentions.append(mentions)
     entities.places.append(sorted(places))
 
 
-def _same_entity_clusters(forms: Sequence[Form]) -> list[list[Form]]:
+def _cluster_keys_of_one_entity(keys: Sequence[NameKey]) -> list[list[NameKey]]:
     """Group forms that are one entity, the longest of each first.
 
         ("claudio", "ranieri"), ("ranieri",) -> one group of both
 
     A form that is a part of longer ones joins them if these are one entity, else it is its own.
     """
-    clusters: list[list[Form]] = []
-    inside: dict[Form, set[int]] = {}  # a part of a longer name -> the entities it could stand for
-    for form in sorted(forms, key=len, reverse=True):
-        longer = inside.get(form, set())
-        if len(longer) == 1:
-            (number,) = longer
-            clusters[number].append(form)
+    clusters: list[list[NameKey]] = []
+    clusters_of_part: dict[
+        NameKey, set[int]
+    ] = {}  # a part of a longer name -> the entities it could stand for
+    for key in sorted(keys, key=len, reverse=True):
+        clusters_with_longer = clusters_of_part.get(key, set())
+        if len(clusters_with_longer) == 1:
+            (cluster,) = clusters_with_longer
+            clusters[cluster].append(key)
         else:
-            number = len(clusters)
-            clusters.append([form])
-        for part in _parts_of_name(form):
-            inside.setdefault(part, set()).add(number)
+            cluster = len(clusters)
+            clusters.append([key])
+        for part in _parts_of_name(key):
+            clusters_of_part.setdefault(part, set()).add(cluster)
     return clusters
 
 
-def _parts_of_name(form: Form) -> Iterator[Form]:
+def _parts_of_name(key: NameKey) -> Iterator[NameKey]:
     """Yield all shorter runs of words in a name: ("a", "b") -> ("a",), ("b",); dates and numbers
     have none."""
-    if any(word.isdigit() for word in form):
+    if any(word.isdigit() for word in key):
         return
-    for start in range(len(form)):
-        for end in range(start + 1, len(form) + 1):
-            if end - start < len(form):
-                yield form[start:end]
+    for start in range(len(key)):
+        for end in range(start + 1, len(key) + 1):
+            if end - start < len(key):
+                yield key[start:end]
 
 
-def merge_relations(
+def collect_relations(
     graphs: Sequence[SubGraph], entities: Entities
 ) -> dict[tuple[int, int], list[tuple[int, str]]]:
     """Collect the relations of each pair of entities from the graphs of all segments.
@@ -372,20 +374,20 @@ def merge_relations(
         (entity, entity) in order of first mention -> [(segment, its relation text)], a segment's
         texts joined.
     """
-    relations: dict[tuple[int, int], dict[int, list[str]]] = {}
-    for k, graph in enumerate(graphs):
-        for first, second, text in graph.relations:
-            a = entities.of[name_key(first)]
-            b = entities.of[name_key(second)]
-            if a == b:
+    texts_of_pair: dict[tuple[int, int], dict[int, list[str]]] = {}
+    for segment, graph in enumerate(graphs):
+        for first_name, second_name, text in graph.relations:
+            first_entity = entities.entity_of_key[name_key(first_name)]
+            second_entity = entities.entity_of_key[name_key(second_name)]
+            if first_entity == second_entity:
                 continue
-            pair = (a, b)
-            if (b, a) in relations:
-                pair = (b, a)
-            texts = relations.setdefault(pair, {}).setdefault(k, [])
+            pair = (first_entity, second_entity)
+            if (second_entity, first_entity) in texts_of_pair:
+                pair = (second_entity, first_entity)
+            texts = texts_of_pair.setdefault(pair, {}).setdefault(segment, [])
             if text not in texts:
                 texts.append(text)
     merged: dict[tuple[int, int], list[tuple[int, str]]] = {}
-    for pair, by_segment in relations.items():
-        merged[pair] = [(k, " ".join(texts)) for k, texts in by_segment.items()]
+    for pair, texts_of_segment in texts_of_pair.items():
+        merged[pair] = [(segment, " ".join(texts)) for segment, texts in texts_of_segment.items()]
     return merged

@@ -36,15 +36,15 @@ from methods import reading
 from methods.qrmem import replies
 from methods.qrmem.build import build_memory
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.memory import Form, Memory, name_key
+from methods.qrmem.memory import Memory, NameKey, name_key
 from methods.qrmem.prompts import PROMPTS
 from methods.qrmem.search import (
     NOT_PARSED,
-    End,
     Moves,
-    State,
-    fit_added,
-    fit_start,
+    SearchEnd,
+    SearchState,
+    choose_first_segments,
+    drop_until_all_fit,
     replay,
     run_search,
 )
@@ -53,7 +53,7 @@ from methods.retry import fit_lines, window_of
 from methods.summary import SUMMARY
 
 
-def _reflection(state: State) -> Moves:
+def _moves_by_reflection(search: SearchState) -> Moves:
     """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to question
     and gap, and read the segments of its entity.
 
@@ -63,44 +63,48 @@ def _reflection(state: State) -> Moves:
     Returns:
         How the search ended by itself.
     """
-    memory = state.memory
-    start = state.start(state.config.start_share)
-    entities = list(state.entities)
-    mix = list(start)
-    added: dict[int, float] = {}
+    memory = search.memory
+    first_segments = search.read_first_segments(search.config.start_share)
+    entities = list(search.entities)
+    segments = list(first_segments)
+    score_of_added: dict[int, float] = {}
     reason = ""
-    is_new = True
+    has_new_segments = True
     while True:
-        if is_new:
-            verdict = state.ask(mix)
-            if isinstance(verdict, End):
+        if has_new_segments:
+            verdict = search.ask(segments)
+            if isinstance(verdict, SearchEnd):
                 return verdict
             reason = verdict
-        frontier = memory.frontier(set(entities))
-        if not frontier:
-            return End(mix, "no edge leads on")
-        yield mix
-        edge, score = _best_edge(state, frontier, entities, reason)
-        entity = _new_end(memory, edge, entities)
+        edges = memory.edges_leading_on(set(entities))
+        if not edges:
+            return SearchEnd(segments, "no edge leads on")
+        yield segments
+        edge, score = _best_edge(search, edges, entities, reason)
+        entity = _entity_at_other_end(memory, edge, entities)
         entities.append(entity)
         for segment in memory.places[entity]:
-            if segment not in mix:
-                added[segment] = score
-        added = fit_added(start, added, state.lengths, state.room)
-        before = mix
-        mix = sorted({*start, *added})
-        is_new = mix != before
+            if segment not in segments:
+                score_of_added[segment] = score
+        score_of_added = drop_until_all_fit(
+            first_segments, score_of_added, search.tokens_of_segment, search.max_segment_tokens
+        )
+        segments_before = segments
+        segments = sorted({*first_segments, *score_of_added})
+        has_new_segments = segments != segments_before
         note = memory.edge_text(edge)
-        if not is_new:
+        if not has_new_segments:
             note += " (nothing new to read)"
-        state.step("expand", entity, {"similarity": score, "segments": len(mix)}, note=note)
-        left = [segment for segment in before if segment not in mix]
-        state.drop_segments(left, "its score is the lowest, and not all segments fit")
-        new = [segment for segment in mix if segment not in before]
-        state.add_segments(new, added, [entity])
+        search.record_step(
+            "expand", entity, {"similarity": score, "segments": len(segments)}, note=note
+        )
+        dropped = [segment for segment in segments_before if segment not in segments]
+        search.drop_segments(dropped, "its score is the lowest, and not all segments fit")
+        new_segments = [segment for segment in segments if segment not in segments_before]
+        search.add_segments(new_segments, score_of_added, [entity])
 
 
-def _new_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
+def _entity_at_other_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
     """The entity at the end of an edge that is not among `entities`.
 
     Args:
@@ -108,14 +112,14 @@ def _new_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
         edge: The number of the edge, which has one end among them.
         entities: The entities reached so far.
     """
-    a, b, _ = memory.edges[edge]
-    if a in entities:
-        return b
-    return a
+    first, second, _ = memory.edges[edge]
+    if first in entities:
+        return second
+    return first
 
 
 def _best_edge(
-    state: State, frontier: list[int], entities: list[int], reason: str
+    search: SearchState, edges: list[int], entities: list[int], reason: str
 ) -> tuple[int, float]:
     """Find the edge that is most similar to what is missing.
 
@@ -123,8 +127,8 @@ def _best_edge(
     graph" (QRMeM 3.5).
 
     Args:
-        state: The search.
-        frontier: The edges to choose from.
+        search: The search.
+        edges_leading_on: The edges to choose from.
         entities: The entities reached so far.
         reason: Why the segments do not answer the question.
 
@@ -132,18 +136,18 @@ def _best_edge(
         The first edge with the highest similarity to question, reason and entities, and that
         similarity.
     """
-    query = [state.question.text]
-    if state.config.reflection:
+    query_parts = [search.question.text]
+    if search.config.reflection:
         if reason:
-            query.append(reason)
-        query.append(", ".join(state.memory.names[entity] for entity in entities))
-    with state.searching():
-        scores = state.similar(query, state.memory.edge_vectors[frontier])
-    best = int(scores.argmax())
-    return frontier[best], float(scores[best])
+            query_parts.append(reason)
+        query_parts.append(", ".join(search.memory.names[entity] for entity in entities))
+    with search.search_phase():
+        scores = search.similarity_of(query_parts, search.memory.edge_vectors[edges])
+    place = int(scores.argmax())
+    return edges[place], float(scores[place])
 
 
-def _entity_trials(state: State) -> Moves:
+def _moves_by_entity_trials(search: SearchState) -> Moves:
     """The moves of the entity trial: ask; until the segments answer, read those of entities that
     the model names.
 
@@ -153,187 +157,209 @@ def _entity_trials(state: State) -> Moves:
     Returns:
         How the search ended by itself.
     """
-    mix = state.start(share=1.0)
-    entities = list(state.entities)
-    chosen: list[int] | None = None
+    segments = search.read_first_segments(share=1.0)
+    entities = list(search.entities)
+    chosen_entities: list[int] | None = None
     while True:
-        reason = state.ask(mix)
-        if isinstance(reason, End):
+        reason = search.ask(segments)
+        if isinstance(reason, SearchEnd):
             return reason
-        if chosen is not None and len(mix) < len(state.memory.segments_of(entities)):
-            return End(mix, "the window is full")
-        yield mix
-        chosen = _choose_entities(state, mix, reason, entities)
-        if chosen is None:
-            return End(mix, NOT_PARSED)
-        if not chosen or set(chosen) == set(entities):
-            return End(mix, "the entities did not change")
-        entities = chosen
-        before = mix
-        segments = state.memory.segments_of(entities)
-        mix = fit_start(segments, state.lengths, state.room, 1.0, state.similarity)
-        if mix == before:
-            return End(mix, "the segments did not change")
-        left = [segment for segment in before if segment not in mix]
-        state.drop_segments(left, "no chosen entity stands in it, or not all segments fit")
-        new = [segment for segment in mix if segment not in before]
-        state.add_segments(new, by=entities)
+        if chosen_entities is not None and len(segments) < len(search.memory.segments_of(entities)):
+            return SearchEnd(segments, "the window is full")
+        yield segments
+        chosen_entities = _ask_for_entities(search, segments, reason, entities)
+        if chosen_entities is None:
+            return SearchEnd(segments, NOT_PARSED)
+        if not chosen_entities or set(chosen_entities) == set(entities):
+            return SearchEnd(segments, "the entities did not change")
+        entities = chosen_entities
+        segments_before = segments
+        segments_of_entities = search.memory.segments_of(entities)
+        segments = choose_first_segments(
+            segments_of_entities,
+            search.tokens_of_segment,
+            search.max_segment_tokens,
+            1.0,
+            search.similarity,
+        )
+        if segments == segments_before:
+            return SearchEnd(segments, "the segments did not change")
+        dropped = [segment for segment in segments_before if segment not in segments]
+        search.drop_segments(dropped, "no chosen entity stands in it, or not all segments fit")
+        new_segments = [segment for segment in segments if segment not in segments_before]
+        search.add_segments(new_segments, leading_entities=entities)
 
 
-def _choose_entities(
-    state: State, mix: list[int], reason: str, entities: list[int]
+def _ask_for_entities(
+    search: SearchState, segments: list[int], reason: str, entities: list[int]
 ) -> list[int] | None:
     """Let the model choose the entities to look up next. Also records a step "choose".
 
     Args:
-        state: The search.
-        mix: The segments that were read.
+        search: The search.
+        segments: The segments that were read.
         reason: Why they do not answer the question.
         entities: The entities that led to them.
 
     Returns:
         The numbers of the chosen ones; None if no reply could be parsed, [] if it names none.
     """
-    memory = state.memory
-    config = state.config
-    searcher = state.tools.model("searcher")
-    chosen = [memory.names[entity] for entity in entities]
-    others = [name for number, name in enumerate(memory.names) if number not in entities]
-    window = window_of(config.window, searcher) - config.entity_tokens
+    memory = search.memory
+    config = search.config
+    searcher = search.tools.model("searcher")
+    chosen_names = [memory.names[entity] for entity in entities]
+    other_names = [name for number, name in enumerate(memory.names) if number not in entities]
+    max_request_tokens = window_of(config.window, searcher) - config.entity_tokens
     # What does not fit goes: first segments (the model has read them already), then entities from
     # the end of the text.
-    shown = [state.texts[segment] for segment in mix]
-    listed = list(others)
-    pieces = state.asking.trial(shown, reason, chosen, listed)
-    while (shown or listed) and prompt_tokens(pieces, searcher) > window:
-        if len(shown) > 1 or not listed:
-            shown.pop()
+    shown_texts = [search.texts[segment] for segment in segments]
+    shown_names = list(other_names)
+    request = search.requests.trial(shown_texts, reason, chosen_names, shown_names)
+    while (shown_texts or shown_names) and prompt_tokens(request, searcher) > max_request_tokens:
+        if len(shown_texts) > 1 or not shown_names:
+            shown_texts.pop()
         else:
-            listed = listed[: len(listed) // 2]
-        pieces = state.asking.trial(shown, reason, chosen, listed)
-    with state.searching():
-        response = state.ask_parsed(searcher, pieces, config.entity_tokens, replies.parse_names)
-    named = _entities_named(memory, response.found or ())
-    names = ", ".join(memory.names[entity] for entity in named)
+            shown_names = shown_names[: len(shown_names) // 2]
+        request = search.requests.trial(shown_texts, reason, chosen_names, shown_names)
+    with search.search_phase():
+        response = search.ask_parsed(searcher, request, config.entity_tokens, replies.parse_names)
+    entities_named = _entities_named(memory, response.parsed or ())
+    names = ", ".join(memory.names[entity] for entity in entities_named)
     notes = [*response.notes, names or "none of the memory's entities"]
-    if len(shown) < len(mix):
-        notes.append(f"{len(shown)} of {len(mix)} segments were shown")
-    if len(listed) < len(others):
-        notes.append(f"{len(listed)} of {len(others)} other entities were shown")
-    scores = {"entities": len(named), "replies": response.replies}
-    state.step("choose", None, scores, tokens=response.tokens, note="; ".join(notes))
-    if response.found is None:
+    if len(shown_texts) < len(segments):
+        notes.append(f"{len(shown_texts)} of {len(segments)} segments were shown")
+    if len(shown_names) < len(other_names):
+        notes.append(f"{len(shown_names)} of {len(other_names)} other entities were shown")
+    scores = {"entities": len(entities_named), "replies": response.replies}
+    search.record_step("choose", None, scores, tokens=response.prompt_tokens, note="; ".join(notes))
+    if response.parsed is None:
         return None
-    return named
+    return entities_named
 
 
 def _entities_named(memory: Memory, names: Iterable[str]) -> list[int]:
     """The numbers of the entities that have one of the names as a mention, each once, in the order
     of the names."""
-    by_form: dict[Form, int] = {}
+    entity_of_key: dict[NameKey, int] = {}
     for entity, mentions in enumerate(memory.mentions):
         for mention in mentions:
-            by_form[name_key(mention)] = entity
-    named: dict[int, None] = {}
+            entity_of_key[name_key(mention)] = entity
+    entities: dict[int, None] = {}
     for name in names:
-        form = name_key(name)
-        if form in by_form:
-            named[by_form[form]] = None
-    return list(named)
+        key = name_key(name)
+        if key in entity_of_key:
+            entities[entity_of_key[key]] = None
+    return list(entities)
 
 
-def graph_expansion(state: State) -> Answer:
+def answer_by_graph_expansion(search: SearchState) -> Answer:
     """Expand by similar edges, let the model write an elaborated question, retrieve segments by it,
     and answer from these."""
-    config = state.config
-    memory = state.memory
-    entities = set(state.entities)
-    names = ", ".join(memory.names[entity] for entity in state.entities)
+    config = search.config
+    memory = search.memory
+    entities = set(search.entities)
+    names = ", ".join(memory.names[entity] for entity in search.entities)
     note = "the memory has no entity of the question"
     if names:
         note = f"entities of the question: {names}"
-    state.step("start", None, {"entities": len(entities)}, note="; ".join([*memory.notes, note]))
-    edges = _expand(state, entities)
-    elaborated = _elaborated_question(state, sorted(entities), edges)
-    with state.searching():
-        ranking = state.similar([state.question.text, *elaborated], memory.segment_vectors)
-    best = best_first(ranking)[: config.top_k]
-    read = fit_start(sorted(best), state.lengths, state.room, 1.0, ranking)
-    state.add_segments(read, {segment: float(ranking[segment]) for segment in read})
-    return state.answer_from(read, "expanded")
+    search.record_step(
+        "start", None, {"entities": len(entities)}, note="; ".join([*memory.notes, note])
+    )
+    edges = _expand_by_similar_edges(search, entities)
+    elaborated_questions = _ask_for_elaborated_question(search, sorted(entities), edges)
+    with search.search_phase():
+        similarity = search.similarity_of(
+            [search.question.text, *elaborated_questions], memory.segment_vectors
+        )
+    best = best_first(similarity)[: config.top_k]
+    segments_read = choose_first_segments(
+        sorted(best), search.tokens_of_segment, search.max_segment_tokens, 1.0, similarity
+    )
+    search.add_segments(
+        segments_read, {segment: float(similarity[segment]) for segment in segments_read}
+    )
+    return search.answer_from(segments_read, "expanded")
 
 
-def _expand(state: State, entities: set[int]) -> list[int]:
+def _expand_by_similar_edges(search: SearchState, entities: set[int]) -> list[int]:
     """Let neighbours over edges similar to the question join `entities`, which is changed; return
     the numbers of these edges, the oldest first. Also records a step for each."""
-    config = state.config
-    memory = state.memory
-    with state.searching():
-        similarity = state.similar([state.question.text], memory.edge_vectors)
-    least = 0.0
+    config = search.config
+    memory = search.memory
+    with search.search_phase():
+        similarity = search.similarity_of([search.question.text], memory.edge_vectors)
+    min_similarity = 0.0
     if len(similarity):
-        least = float(np.quantile(similarity, config.quantile))
-    taken: list[int] = []
+        min_similarity = float(np.quantile(similarity, config.quantile))
+    edges_taken: list[int] = []
     for _ in range(config.rounds):
-        new = [edge for edge in memory.frontier(entities) if similarity[edge] >= least]
-        if not new:
+        new_edges = [
+            edge for edge in memory.edges_leading_on(entities) if similarity[edge] >= min_similarity
+        ]
+        if not new_edges:
             break
-        taken += new
-        for edge in new:
-            entity = _new_end(memory, edge, entities)
+        edges_taken += new_edges
+        for edge in new_edges:
+            entity = _entity_at_other_end(memory, edge, entities)
             first, second, _ = memory.edges[edge]
             entities |= {first, second}
             scores = {"similarity": float(similarity[edge])}
-            state.step("expand", entity, scores, note=memory.edge_text(edge))
-    return taken
+            search.record_step("expand", entity, scores, note=memory.edge_text(edge))
+    return edges_taken
 
 
-def _elaborated_question(state: State, entities: Sequence[int], edges: Sequence[int]) -> list[str]:
+def _ask_for_elaborated_question(
+    search: SearchState, entities: Sequence[int], edges: Sequence[int]
+) -> list[str]:
     """Ask for the elaborated question; where the window is short, the newest relations are left
     out.
 
     Args:
-        state: The search, which gets a step.
+        search: The search, which gets a step.
         entities: The entities that were reached.
         edges: The edges that were reached, the oldest first.
 
     Returns:
         The question in a list; [] where the model writes none.
     """
-    memory = state.memory
-    config = state.config
-    searcher = state.tools.model("searcher")
-    room = window_of(config.window, searcher) - config.question_tokens
+    memory = search.memory
+    config = search.config
+    searcher = search.tools.model("searcher")
+    max_request_tokens = window_of(config.window, searcher) - config.question_tokens
     names = [memory.names[entity] for entity in entities]
     relations = [memory.edge_text(edge) for edge in edges]
 
-    def request(n: int) -> Pieces:
+    def request_with_lines(n_lines: int) -> Pieces:
         """The request with the first n lines: names, then relations."""
-        shown_relations = relations[: max(0, n - len(names))]
-        return state.asking.elaborate(names[:n], shown_relations)
+        shown_relations = relations[: max(0, n_lines - len(names))]
+        return search.requests.elaborate(names[:n_lines], shown_relations)
 
-    pieces, _ = fit_lines(request, len(names) + len(relations), room, searcher)
-    with state.searching():
-        response = state.ask_parsed(
-            searcher, pieces, config.question_tokens, replies.parse_questions
+    request_that_fits, _ = fit_lines(
+        request_with_lines, len(names) + len(relations), max_request_tokens, searcher
+    )
+    with search.search_phase():
+        response = search.ask_parsed(
+            searcher, request_that_fits, config.question_tokens, replies.parse_questions
         )
-    questions = (response.found or [])[:1]
-    state.step(
+    questions = (response.parsed or [])[:1]
+    search.record_step(
         "elaborate",
         None,
         {"replies": response.replies},
-        tokens=response.tokens,
+        tokens=response.prompt_tokens,
         note="; ".join([*response.notes, *(questions or ["no elaborated question"])]),
     )
     return questions
 
 
-_NAVIGATIONS: dict[str, Callable[[State], Answer]] = {
-    "reflection": lambda state: run_search(state, _reflection(state)),
-    "entity-trial": lambda state: run_search(state, _entity_trials(state)),
-    "graph-expansion": graph_expansion,
+_NAVIGATIONS: dict[str, Callable[[SearchState], Answer]] = {
+    "reflection": lambda search: run_search(search, _moves_by_reflection(search)),
+    "entity-trial": lambda search: run_search(search, _moves_by_entity_trials(search)),
+    "graph-expansion": answer_by_graph_expansion,
     # The segments of the question's entities alone:
-    "none": lambda state: state.answer_from(state.start(share=1.0), "no navigation"),
+    "none": lambda search: search.answer_from(
+        search.read_first_segments(share=1.0), "no navigation"
+    ),
 }
 
 
@@ -383,8 +409,8 @@ class QRMeM(reading.ReadingMethod):
         """Search the memory by the configured navigation, then answer from the segments found."""
         (document,) = documents
         (index,) = indexes
-        state = State(document, question, Memory.from_index(index), self.config, tools)
-        return _NAVIGATIONS[self.config.navigation](state)
+        search = SearchState(document, question, Memory.from_index(index), self.config, tools)
+        return _NAVIGATIONS[self.config.navigation](search)
 
     def stop_rule(self) -> dict[str, int]:
         """The rule by which a search ends: {"max_trials": most updates of the entity set}."""

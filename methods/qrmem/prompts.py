@@ -3,8 +3,8 @@ same.
 
 A prompt is a list of pieces, each encoded on its own, so that a document's words never run into
 those around them.
-"[Name]" in a segment marks an entity. `guide` is what the questions of an update are: none in the
-first round.
+"[Name]" in a segment marks an entity. The guiding questions are those of an update: there are none
+in the first round.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness.prompts import Pieces, Prompt
 from harness.types import Question
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.memory import find_all
+from methods.qrmem.memory import find_whole_words
 from methods.reading import question_text
 
 ENTITIES = Prompt(
@@ -40,7 +40,7 @@ RELATIONS = Prompt(
     "relation. State only what is said there.\n\n"
     "Relations:",
 )
-DOUBT = Prompt(
+QUESTIONS_ON_GRAPH = Prompt(
     "questions",
     "Look for what is missing in a graph of entities and relations that was made of a part of a "
     "document.{summary}\n\n"
@@ -106,7 +106,9 @@ ELABORATE = Prompt(
     "Write it on a line that begins with '* '.\n\nQuestion:",
 )
 # What stands in place of {summary}, {guide} and {reason} above where there is one.
-ABOUT = Prompt("document summary", "\n\nWhat the whole document is about:\n{summary}", first=False)
+DOCUMENT_SUMMARY = Prompt(
+    "document summary", "\n\nWhat the whole document is about:\n{summary}", first=False
+)
 GUIDE = Prompt(
     "guiding questions",
     "\n\nPay attention to what these questions ask for:{questions}",
@@ -117,13 +119,13 @@ REASON = Prompt("missing so far", "\n\nWhy it does not answer the question: {rea
 PROMPTS = (
     ENTITIES,
     RELATIONS,
-    DOUBT,
+    QUESTIONS_ON_GRAPH,
     FUSION_QUESTIONS,
     FUSION_RELATION,
     ASK,
     TRIAL,
     ELABORATE,
-    ABOUT,
+    DOCUMENT_SUMMARY,
     GUIDE,
     REASON,
 )
@@ -136,7 +138,7 @@ class Relation(NamedTuple):
     text: str
 
 
-def marked(segment: str, names: Sequence[str]) -> str:
+def with_names_in_brackets(segment: str, names: Sequence[str]) -> str:
     """A segment with each occurrence of a name in brackets; longer names go first, none inside
     another.
 
@@ -145,26 +147,26 @@ def marked(segment: str, names: Sequence[str]) -> str:
     Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate
     words.
     """
-    by_name = sorted({name for name in names if name})
-    longest_first = sorted(by_name, key=len, reverse=True)
-    stops: dict[int, int] = {}
-    inside: set[int] = set()
+    names_in_order = sorted({name for name in names if name})
+    longest_first = sorted(names_in_order, key=len, reverse=True)
+    end_of_name: dict[int, int] = {}
+    bracketed_characters: set[int] = set()
     for name in longest_first:
-        for at in find_all(name, segment):
-            here = range(at, at + len(name))
-            if inside.isdisjoint(here):
-                stops[at] = here.stop
-                inside.update(here)
+        for position in find_whole_words(name, segment):
+            characters = range(position, position + len(name))
+            if bracketed_characters.isdisjoint(characters):
+                end_of_name[position] = characters.stop
+                bracketed_characters.update(characters)
     pieces: list[str] = []
-    end = 0
-    for start, stop in sorted(stops.items()):
-        pieces += [segment[end:start], f"[{segment[start:stop]}]"]
-        end = stop
-    return "".join([*pieces, segment[end:]])
+    copied_up_to = 0
+    for name_start, name_end in sorted(end_of_name.items()):
+        pieces += [segment[copied_up_to:name_start], f"[{segment[name_start:name_end]}]"]
+        copied_up_to = name_end
+    return "".join([*pieces, segment[copied_up_to:]])
 
 
 @dataclass(frozen=True)
-class Asking:
+class Requests:
     """Writes the requests about one question and document; sends none.
 
     Args:
@@ -177,28 +179,30 @@ class Asking:
     question: Question
     summary: str = ""
 
-    def entities(self, segment: str, guide: Sequence[str]) -> Pieces:
+    def entities(self, segment: str, guiding_questions: Sequence[str]) -> Pieces:
         """The request for the entities of a segment.
 
         Args:
             segment: The text of the segment.
-            guide: Questions about what is missing; [] for none.
+            guiding_questions: Questions about what is missing; [] for none.
         """
-        return self._fill(ENTITIES, segment=[segment], guide=self._guide(guide))
+        return self._fill(ENTITIES, segment=[segment], guide=self._guiding_part(guiding_questions))
 
-    def relations(self, segment: str, names: Sequence[str], guide: Sequence[str]) -> Pieces:
+    def relations(
+        self, segment: str, names: Sequence[str], guiding_questions: Sequence[str]
+    ) -> Pieces:
         """The request for the relations between entities of a segment.
 
         Args:
             segment: The text of the segment.
             names: The entities, as the segment writes them.
-            guide: The questions that guide an update; [] at the first time.
+            guiding_questions: The questions that guide an update; [] at the first time.
         """
         return self._fill(
             RELATIONS,
-            segment=[marked(segment, names)],
-            entities=_lines(names),
-            guide=self._guide(guide),
+            segment=[with_names_in_brackets(segment, names)],
+            entities=_as_list(names),
+            guide=self._guiding_part(guiding_questions),
         )
 
     def questions(self, segment: str, names: Sequence[str], relations: Sequence[str]) -> Pieces:
@@ -210,12 +214,12 @@ class Asking:
             relations: The relations in the graph, "a | b | text" each.
         """
         return self._fill(
-            DOUBT,
-            summary=ABOUT.with_replacements(self.config).fill(summary=[self.summary]),
+            QUESTIONS_ON_GRAPH,
+            summary=DOCUMENT_SUMMARY.with_replacements(self.config).fill(summary=[self.summary]),
             segment=[segment],
             count=str(self.config.questions),
-            entities=_lines(names),
-            relations=_lines(relations),
+            entities=_as_list(names),
+            relations=_as_list(relations),
         )
 
     def fusion_questions(self, first: Relation, second: Relation) -> Pieces:
@@ -241,7 +245,7 @@ class Asking:
             segments: The texts of the segments that were found.
             instruction: How to answer.
         """
-        return self._fill(ASK, segments=_texts(segments), instruction=instruction)
+        return self._fill(ASK, segments=_as_paragraphs(segments), instruction=instruction)
 
     def trial(
         self, segments: Sequence[str], reason: str, chosen: Sequence[str], others: Sequence[str]
@@ -254,15 +258,15 @@ class Asking:
             chosen: The names of the entities that were chosen before.
             others: The names of the other entities.
         """
-        why: Sequence[str] = []
+        reason_part: Sequence[str] = []
         if reason:
-            why = REASON.with_replacements(self.config).fill(reason=[reason])
+            reason_part = REASON.with_replacements(self.config).fill(reason=[reason])
         return self._fill(
             TRIAL,
-            segments=_texts(segments),
-            reason=why,
-            chosen=_lines(chosen),
-            others=_lines(others),
+            segments=_as_paragraphs(segments),
+            reason=reason_part,
+            chosen=_as_list(chosen),
+            others=_as_list(others),
         )
 
     def elaborate(self, names: Sequence[str], relations: Sequence[str]) -> Pieces:
@@ -272,39 +276,41 @@ class Asking:
             names: The names of the entities that the search has reached.
             relations: The edges that it has reached, "a ; relation ; b" each.
         """
-        return self._fill(ELABORATE, entities=_lines(names), relations=_lines(relations))
+        return self._fill(ELABORATE, entities=_as_list(names), relations=_as_list(relations))
 
     def _fill(self, prompt: Prompt, **values: str | Sequence[str]) -> Pieces:
         """Fill a prompt with the question, the document's summary and further values by name."""
-        about: Sequence[str] = []
+        summary_part: Sequence[str] = []
         if self.summary:
-            about = ABOUT.with_replacements(self.config).fill(summary=[self.summary])
-        filled: dict[str, str | Sequence[str]] = {
+            summary_part = DOCUMENT_SUMMARY.with_replacements(self.config).fill(
+                summary=[self.summary]
+            )
+        field_values: dict[str, str | Sequence[str]] = {
             "question": [question_text(self.question)],
-            "summary": about,
+            "summary": summary_part,
         }
-        filled.update(values)
-        return prompt.with_replacements(self.config).fill(**filled)
+        field_values.update(values)
+        return prompt.with_replacements(self.config).fill(**field_values)
 
-    def _guide(self, guide: Sequence[str]) -> Sequence[str]:
+    def _guiding_part(self, guiding_questions: Sequence[str]) -> Sequence[str]:
         """The part of a prompt with the questions that guide an update; [] for none."""
-        if not guide:
+        if not guiding_questions:
             return []
-        return GUIDE.with_replacements(self.config).fill(questions=_lines(guide))
+        return GUIDE.with_replacements(self.config).fill(questions=_as_list(guiding_questions))
 
 
-def _lines(texts: Sequence[str]) -> list[str]:
+def _as_list(texts: Sequence[str]) -> list[str]:
     r"""The pieces of a list in a prompt: ["a", "b"] -> ["\n* ", "a", "\n* ", "b"]; one of the line
     "none" where it is empty."""
-    return _each_after("\n* ", texts or ("none",))
+    return _with_mark_before_each("\n* ", texts or ("none",))
 
 
-def _texts(segments: Sequence[str]) -> list[str]:
+def _as_paragraphs(segments: Sequence[str]) -> list[str]:
     r"""The pieces of segments in a prompt: ["a", "b"] -> ["\n\n", "a", "\n\n", "b"]."""
-    return _each_after("\n\n", segments)
+    return _with_mark_before_each("\n\n", segments)
 
 
-def _each_after(mark: str, texts: Sequence[str]) -> list[str]:
+def _with_mark_before_each(mark: str, texts: Sequence[str]) -> list[str]:
     """Pieces of a prompt, with the mark before each text: "-", ["a", "b"] -> ["-", "a", "-",
     "b"]."""
     pieces: list[str] = []

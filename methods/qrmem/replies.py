@@ -8,13 +8,15 @@ parse_verdict("Reasoning: it says so.\\nAction: -2\\nAnswer: Kelford")    Verdic
 import re
 from typing import NamedTuple
 
-from methods.memwalker import replies
+from methods.memwalker import replies as memwalker_replies
 from methods.retry import LABEL, parse_list
 
 Triple = tuple[str, str, str]
 
-_REASON = re.compile(rf"\A(.*?){LABEL.format('Action')}", re.MULTILINE | re.DOTALL | re.IGNORECASE)
-_EDGES = " \t[]\"'“”‘’.,;:*"
+_BEFORE_ACTION = re.compile(
+    rf"\A(.*?){LABEL.format('Action')}", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
+_AROUND_NAMES = " \t[]\"'“”‘’.,;:*"
 
 
 class Verdict(NamedTuple):
@@ -38,7 +40,7 @@ def parse_names(reply: str) -> list[str] | None:
     items = parse_list(reply)
     if items is None:
         return None
-    names = [item.strip(_EDGES) for item in items]
+    names = [item.strip(_AROUND_NAMES) for item in items]
     return list(filter(None, names))
 
 
@@ -68,7 +70,7 @@ def _triple_in(item: str) -> Triple | None:
     parts = [part.strip() for part in item.split("|", 2)]
     if len(parts) < 3:
         return None
-    triple = (parts[0].strip(_EDGES), parts[1].strip(_EDGES), parts[2])
+    triple = (parts[0].strip(_AROUND_NAMES), parts[1].strip(_AROUND_NAMES), parts[2])
     if not all(triple):
         return None
     return triple
@@ -105,9 +107,9 @@ def parse_verdict(reply: str) -> Verdict | None:
 
         "Reasoning: it says so.\nAction: -2\nAnswer: Kelford" -> Verdict("it says so.", "Kelford")
     """
-    inner = replies.parse_verdict(reply)
-    before = _REASON.match(reply)
-    if inner is None or before is None:
+    verdict = memwalker_replies.parse_verdict(reply)
+    text_before_action = _BEFORE_ACTION.match(reply)
+    if verdict is None or text_before_action is None:
         return None
-    reason = " ".join(before.group(1).replace("Reasoning:", " ").split())
-    return Verdict(reason, inner.answer)
+    reason = " ".join(text_before_action.group(1).replace("Reasoning:", " ").split())
+    return Verdict(reason, verdict.answer)

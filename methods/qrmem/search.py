@@ -42,80 +42,87 @@ from methods.qrmem.memory import Memory
 from methods.retrieval import best_first, similarity_to
 from methods.retry import ParsedReply, ask_parsed, window_of
 
-_FORM = "Reasoning:\nAction: -2\nAnswer:\n"
-_SPARE = 8  # tokens of a reply beside its form, the reasons and the answer
+_REPLY_FORM = "Reasoning:\nAction: -2\nAnswer:\n"
+_SPARE_TOKENS = 8  # tokens of a reply beside its form, the reasons and the answer
 NOT_PARSED = "replies never parsed"
 
-Lengths = Mapping[int, int]
+TokensOfSegments = Mapping[int, int]
 T = TypeVar("T")
 
 
-def fit_start(
-    segments: Sequence[int], lengths: Lengths, room: int, share: float, similarity: np.ndarray
+def choose_first_segments(
+    segments: Sequence[int],
+    tokens_of_segment: TokensOfSegments,
+    max_tokens: int,
+    share: float,
+    similarity: np.ndarray,
 ) -> list[int]:
     """Choose the segments to begin with: all where they fit, else the most similar ones, but at
     least one if it fits the room.
 
     Args:
         segments: The numbers of the segments to choose from.
-        lengths: Segment -> its tokens, a separator included.
-        room: Most tokens of all.
+        tokens_of_segment: Segment -> its tokens, a separator included.
+        max_tokens: Most tokens of all.
         share: The share of the room that is used where not all fit.
         similarity: The similarity to the question of each of the document's segments [segments].
 
     Returns:
         Their numbers, in document order.
     """
-    if sum(lengths[k] for k in segments) <= room:
+    if sum(tokens_of_segment[segment] for segment in segments) <= max_tokens:
         return list(segments)
-    fitting = [k for k in segments if lengths[k] <= room]
+    fitting = [segment for segment in segments if tokens_of_segment[segment] <= max_tokens]
     chosen: list[int] = []
-    used = 0
+    used_tokens = 0
 
     def most_similar_first(segment: int) -> tuple[float, int]:
         """A sort key: a high similarity first, of equal ones the earlier segment."""
         return -float(similarity[segment]), segment
 
-    for k in sorted(fitting, key=most_similar_first):
-        used += lengths[k]
-        if chosen and used > room * share:
+    for segment in sorted(fitting, key=most_similar_first):
+        used_tokens += tokens_of_segment[segment]
+        if chosen and used_tokens > max_tokens * share:
             break
-        chosen.append(k)
+        chosen.append(segment)
     return sorted(chosen)
 
 
-def fit_added(
-    start: Sequence[int], added: Mapping[int, float], lengths: Lengths, room: int
+def drop_until_all_fit(
+    first_segments: Sequence[int],
+    score_of_added: Mapping[int, float],
+    tokens_of_segment: TokensOfSegments,
+    max_tokens: int,
 ) -> dict[int, float]:
     """Leave out the added segments with the lowest scores until all fit; of equal scores the later
     segment goes first.
 
     Args:
-        start: The segments that stay.
-        added: Further segment -> its score.
-        lengths: Segment -> its tokens.
-        room: Most tokens of all.
+        first_segments: The segments that stay.
+        score_of_added: Further segment -> its score.
+        tokens_of_segment: Segment -> its tokens.
+        max_tokens: Most tokens of all.
 
     Returns:
         The added segments that are left, with their scores.
     """
-    left = dict(added)
-    used = sum(lengths[k] for k in {*start, *left})
+    score_of_kept = dict(score_of_added)
+    used_tokens = sum(tokens_of_segment[segment] for segment in {*first_segments, *score_of_kept})
 
     def lowest_first(segment: int) -> tuple[float, int]:
         """A sort key: a low score first, of equal ones the later segment."""
-        return left[segment], -segment
+        return score_of_kept[segment], -segment
 
-    while left and used > room:
-        lowest = min(left, key=lowest_first)
-        del left[lowest]
-        if lowest not in start:
-            used -= lengths[lowest]
-    return left
+    while score_of_kept and used_tokens > max_tokens:
+        dropped = min(score_of_kept, key=lowest_first)
+        del score_of_kept[dropped]
+        if dropped not in first_segments:
+            used_tokens -= tokens_of_segment[dropped]
+    return score_of_kept
 
 
 @dataclass
-class State:
+class SearchState:
     """The state that every navigation shares.
 
     Attributes:
@@ -125,10 +132,10 @@ class State:
         config: The method's settings.
         tools: The engine's tools.
         steps: The trace so far.
-        past_own_stop: Whether the search goes on past its own stop, to record later ones.
+        is_past_own_stop: Whether the search goes on past its own stop, to record later ones.
         texts: The text of each segment.
-        lengths: Segment -> its tokens, a separator included.
-        limit: Most tokens of a reply with reasons and answer.
+        tokens_of_segment: Segment -> its tokens, a separator included.
+        max_reply_tokens: Most tokens of a reply with reasons and answer.
         similarity: The similarity of each segment to the question [segments].
         entities: The entities that the question names.
     """
@@ -139,48 +146,52 @@ class State:
     config: QRMeMConfig
     tools: Tools
     steps: list[Step] = field(default_factory=list)
-    past_own_stop: bool = False
+    is_past_own_stop: bool = False
 
     def __post_init__(self) -> None:
         """Compute what every navigation needs: texts and tokens of segments, their similarity to
         the question, and the question's entities."""
         self.model: MeteredModel = self.tools.model("reader")
-        self.asking = prompts.Asking(self.config, self.question)
-        self.texts = [self.document.text[a:b].strip() for a, b in self.memory.segments]
+        self.requests = prompts.Requests(self.config, self.question)
+        self.texts = [self.document.text[start:end].strip() for start, end in self.memory.segments]
         separator = self.model.count("\n\n")
-        self.lengths = {k: self.model.count(text) + separator for k, text in enumerate(self.texts)}
-        self.limit = (
-            self.model.count(_FORM)
-            + _SPARE
+        self.tokens_of_segment = {
+            segment: self.model.count(text) + separator for segment, text in enumerate(self.texts)
+        }
+        self.max_reply_tokens = (
+            self.model.count(_REPLY_FORM)
+            + _SPARE_TOKENS
             + self.config.reasoning_tokens
             + self.tools.task.max_answer_tokens
         )
         self._answer_flops = Flops()  # FLOPs of answers, which belong to no step
         self._answers: dict[tuple[int, ...], tuple[str, Flops]] = {}
-        with self.searching():
-            self.similarity = self.similar([self.question.text], self.memory.segment_vectors)
-        self.entities = self.memory.named_in(self.question.text)
+        with self.search_phase():
+            self.similarity = self.similarity_of([self.question.text], self.memory.segment_vectors)
+        self.entities = self.memory.entities_named_in(self.question.text)
 
-    def searching(self) -> AbstractContextManager[None]:
+    def search_phase(self) -> AbstractContextManager[None]:
         """Context manager: costs inside count for the phase "search"; past the run's own stop for
         "study"."""
-        if self.past_own_stop:
+        if self.is_past_own_stop:
             return self.tools.phase("study")
         return self.tools.phase("search")
 
     @property
-    def room(self) -> int:
+    def max_segment_tokens(self) -> int:
         """How many tokens of segments fit both the question's prompt and the shared reading
         prompt."""
         config = self.config
         task = self.tools.task
-        window = window_of(config.window, self.model)
-        frame = prompt_tokens(self.asking.ask([], task.instruction), self.model)
+        window_tokens = window_of(config.window, self.model)
+        prompt_tokens_alone = prompt_tokens(self.requests.ask([], task.instruction), self.model)
         request = reading.Reading(task, config.window, config)
-        read = reading.room_for_text(self.question, self.tools, self.model, request)
-        return max(0, min(window - frame - self.limit, read))
+        reading_tokens = reading.room_for_text(self.question, self.tools, self.model, request)
+        return max(
+            0, min(window_tokens - prompt_tokens_alone - self.max_reply_tokens, reading_tokens)
+        )
 
-    def similar(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
+    def similarity_of(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
         """How similar a query is to each row of `vectors`, [rows].
 
         Args:
@@ -191,7 +202,7 @@ class State:
             return np.zeros(0)
         return similarity_to("\n".join(texts), vectors, self.tools)
 
-    def start(self, share: float) -> list[int]:
+    def read_first_segments(self, share: float) -> list[int]:
         """The numbers of the segments to begin with (the paper's S_imp): those of the question's
         entities, else the most similar ones, whose entities then become `entities`.
 
@@ -202,7 +213,7 @@ class State:
         """
         memory = self.memory
         notes = list(memory.notes)
-        by = self.entities
+        leading_entities = self.entities
         segments = memory.segments_of(self.entities)
         if segments:
             names = ", ".join(memory.names[entity] for entity in self.entities)
@@ -213,16 +224,18 @@ class State:
                 "the memory has no entity of the question: it begins with the most similar segments"
             )
             self.entities = self._entities_in(segments)
-        read = fit_start(segments, self.lengths, self.room, share, self.similarity)
-        if len(read) < len(segments):
-            notes.append(f"{len(read)} of {len(segments)} segments fit")
-        self.step(
+        first_segments = choose_first_segments(
+            segments, self.tokens_of_segment, self.max_segment_tokens, share, self.similarity
+        )
+        if len(first_segments) < len(segments):
+            notes.append(f"{len(first_segments)} of {len(segments)} segments fit")
+        self.record_step(
             "start",
-            scores={"entities": len(self.entities), "segments": len(read)},
+            scores={"entities": len(self.entities), "segments": len(first_segments)},
             note="; ".join(notes),
         )
-        self.add_segments(read, by=by)
-        return read
+        self.add_segments(first_segments, leading_entities=leading_entities)
+        return first_segments
 
     def _entities_in(self, segments: Collection[int]) -> list[int]:
         """The numbers of the entities that stand in any of the segments."""
@@ -236,25 +249,36 @@ class State:
         self,
         segments: Sequence[int],
         scores: Mapping[int, float] | None = None,
-        by: Sequence[int] = (),
+        leading_entities: Sequence[int] = (),
     ) -> None:
         """Add a step for each segment that is read from now on.
 
         Args:
             segments: The numbers of the segments.
             scores: Segment -> its similarity, where there is one.
-            by: The entities that led there, if any did.
+            leading_entities: The entities that led there, if any did.
         """
-        for k in segments:
+        for segment in segments:
             similarity: dict[str, float] = {}
             if scores is not None:
-                similarity["similarity"] = scores[k]
-            names = [self.memory.names[e] for e in by if k in self.memory.places[e]]
+                similarity["similarity"] = scores[segment]
+            names = [
+                self.memory.names[entity]
+                for entity in leading_entities
+                if segment in self.memory.places[entity]
+            ]
             note = ""
             if names:
                 note = f"through {', '.join(names)}"
-            shown = Shown("span", self.document.id, *self.memory.segments[k])
-            self.step("segment", k, similarity, tokens=self.lengths[k], shown=shown, note=note)
+            shown = Shown("span", self.document.id, *self.memory.segments[segment])
+            self.record_step(
+                "segment",
+                segment,
+                similarity,
+                tokens=self.tokens_of_segment[segment],
+                shown=shown,
+                note=note,
+            )
 
     def drop_segments(self, segments: Sequence[int], why: str) -> None:
         """Add a step for each segment that is read no longer.
@@ -263,35 +287,37 @@ class State:
             segments: The numbers of the segments.
             why: The note of these steps.
         """
-        for k in segments:
-            self.step("leave", None, {"segment": k}, note=why)
+        for segment in segments:
+            self.record_step("leave", None, {"segment": segment}, note=why)
 
-    def ask(self, segments: list[int]) -> str | End:
+    def ask(self, segments: list[int]) -> str | SearchEnd:
         """Ask the question over segments; also adds a step "ask".
 
         Returns:
             Why the segments do not answer; the End of the search where they do, or no reply could
             be parsed.
         """
-        pieces = self.asking.ask([self.texts[k] for k in segments], self.tools.task.instruction)
-        response: ParsedReply[replies.Verdict] = self.ask_parsed(
-            self.model, pieces, self.limit, replies.parse_verdict
+        request = self.requests.ask(
+            [self.texts[segment] for segment in segments], self.tools.task.instruction
         )
-        verdict = response.found
+        response: ParsedReply[replies.Verdict] = self.ask_parsed(
+            self.model, request, self.max_reply_tokens, replies.parse_verdict
+        )
+        verdict = response.parsed
         scores: dict[str, float] = {"replies": response.replies}
         reason = NOT_PARSED
         if verdict is not None:
             scores = {"answers": float(verdict.answer is not None), **scores}
             reason = verdict.reason
         note = "; ".join([*response.notes, reason])
-        self.step("ask", None, scores, tokens=response.tokens, note=note)
+        self.record_step("ask", None, scores, tokens=response.prompt_tokens, note=note)
         if verdict is None:
-            return End(segments, NOT_PARSED)
+            return SearchEnd(segments, NOT_PARSED)
         if verdict.answer is None:
             return reason
-        return End(segments, "answered", self._shortened(verdict.answer))
+        return SearchEnd(segments, "answered", self._first_answer_tokens(verdict.answer))
 
-    def _shortened(self, answer: str) -> str:
+    def _first_answer_tokens(self, answer: str) -> str:
         """An answer cut at the task's limit of tokens, which is not empty."""
         offsets = self.model.offsets(answer)[: self.tools.task.max_answer_tokens]
         return answer[: offsets[-1][1]].strip()
@@ -299,19 +325,21 @@ class State:
     def ask_parsed(
         self,
         model: MeteredModel,
-        pieces: Sequence[str],
-        limit: int,
+        request: Sequence[str],
+        max_reply_tokens: int,
         parse: Callable[[str], T | None],
     ) -> ParsedReply[T]:
         """Ask until the reply can be parsed, as often as the config allows.
 
         Args:
             model: The model.
-            pieces: The prompt.
-            limit: Tokens of a reply at most.
+            request: The prompt.
+            max_reply_tokens: Tokens of a reply at most.
             parse: Reads a reply; None for one that it does not understand.
         """
-        return ask_parsed(model, pieces, limit, parse, retry_of(self.config, self.tools.seed))
+        return ask_parsed(
+            model, request, max_reply_tokens, parse, retry_of(self.config, self.tools.seed)
+        )
 
     def answer_from(self, segments: Sequence[int], reason: str) -> Answer:
         """Answer from segments with the prompt that all methods share.
@@ -323,15 +351,15 @@ class State:
             segments: The numbers of the segments.
             reason: Why the search stopped.
         """
-        before = self.tools.meter.flops()
+        flops_before = self.tools.meter.flops()
         request = reading.Reading(self.tools.task, self.config.window, self.config)
-        texts = [self.texts[k] for k in segments]
+        texts = [self.texts[segment] for segment in segments]
         try:
             text = reading.ask(self.question, texts, self.tools, self.model, request)
         finally:
-            spent = self.tools.meter.flops() - before
-            self._answer_flops += spent
-        self._answers[tuple(segments)] = text, spent
+            answer_flops = self.tools.meter.flops() - flops_before
+            self._answer_flops += answer_flops
+        self._answers[tuple(segments)] = text, answer_flops
         if not segments:
             reason = f"{reason}: no text fits"
         return self.answer(text, segments, reason)
@@ -339,11 +367,11 @@ class State:
     def mark_updates(self, updates: int, *, ended: bool) -> None:
         """Note in the last step how many updates of the entity set were made, and whether the
         search ended by itself."""
-        last = self.steps[-1]
-        scores = {**last.scores, "updates": float(updates)}
+        last_step = self.steps[-1]
+        scores = {**last_step.scores, "updates": float(updates)}
         if ended:
             scores["ended"] = 1.0
-        self.steps[-1] = replace(last, scores=scores)
+        self.steps[-1] = replace(last_step, scores=scores)
 
     def record_answer(self, segments: Sequence[int], answer: str | None = None) -> None:
         """Add to the last step what would be answered there, and the FLOPs of that.
@@ -355,18 +383,20 @@ class State:
             answer: The answer, where a verdict gave one; None: the question is asked, unless it was
                 asked over these segments before.
         """
-        last = len(self.steps) - 1
-        spent = Flops()
+        last_number = len(self.steps) - 1
+        answer_flops = Flops()
         if answer is None:
             try:
                 with self.tools.phase("study"):
                     if tuple(segments) not in self._answers:
                         self.answer_from(segments, "recorded")
             except QuestionError as error:
-                self.step("stop", note=f"not recorded: {error}")
+                self.record_step("stop", note=f"not recorded: {error}")
                 return
-            answer, spent = self._answers[tuple(segments)]
-        self.steps[last] = replace(self.steps[last], answer=answer, answer_flops=spent)
+            answer, answer_flops = self._answers[tuple(segments)]
+        self.steps[last_number] = replace(
+            self.steps[last_number], answer=answer, answer_flops=answer_flops
+        )
 
     def answer(self, text: str, segments: Sequence[int], reason: str) -> Answer:
         """The Answer that the method returns.
@@ -376,10 +406,12 @@ class State:
             segments: The segments that it was read from.
             reason: Why the search stopped.
         """
-        shown = tuple(Shown("span", self.document.id, *self.memory.segments[k]) for k in segments)
+        shown = tuple(
+            Shown("span", self.document.id, *self.memory.segments[segment]) for segment in segments
+        )
         return Answer(text, shown, reason, tuple(self.steps))
 
-    def step(
+    def record_step(
         self,
         action: str,
         node: int | None = None,
@@ -401,7 +433,7 @@ class State:
         """
         numbers = {name: float(score) for name, score in (scores or {}).items()}
         flops = self.tools.meter.flops() - self._answer_flops
-        if self.past_own_stop:
+        if self.is_past_own_stop:
             note = ": ".join(filter(None, [action, note]))
             action = "study"
         self.steps.append(
@@ -413,7 +445,7 @@ MAX_TRIALS = "max trials"
 
 
 @dataclass(frozen=True)
-class End:
+class SearchEnd:
     """How a search ends by itself: the segments read, why, and the answer of the verdict, if
     any."""
 
@@ -422,63 +454,63 @@ class End:
     answer: str | None = None
 
 
-Moves = Generator[list[int], None, End]
+Moves = Generator[list[int], None, SearchEnd]
 
 
-def run_search(state: State, moves: Moves) -> Answer:
+def run_search(search: SearchState, moves: Moves) -> Answer:
     """Search with the moves of a navigation, and answer after `max_trials` updates, or where the
     navigation ends before.
 
     With record_stops the answers of all other maxima are recorded in the steps.
 
     Args:
-        state: The search.
+        search: The search.
         moves: The navigation.
     """
     segments: list[int] = []
-    for updates in range(state.config.max_trials + 1):
+    for updates in range(search.config.max_trials + 1):
         move = _next_move(moves)
-        state.mark_updates(updates, ended=isinstance(move, End))
-        if isinstance(move, End):
+        search.mark_updates(updates, ended=isinstance(move, SearchEnd))
+        if isinstance(move, SearchEnd):
             if move.answer is not None:
-                return state.answer(move.answer, move.segments, move.reason)
-            return state.answer_from(move.segments, move.reason)
+                return search.answer(move.answer, move.segments, move.reason)
+            return search.answer_from(move.segments, move.reason)
         segments = move
-        if updates < state.config.max_trials and state.config.record_stops is not None:
-            state.record_answer(segments)
-    from_question = state.answer_from(segments, MAX_TRIALS)
-    if (state.config.record_stops or 0) > state.config.max_trials:
-        _record_later_stops(state, moves)
-    return replace(from_question, steps=tuple(state.steps))
+        if updates < search.config.max_trials and search.config.record_stops is not None:
+            search.record_answer(segments)
+    answer_at_maximum = search.answer_from(segments, MAX_TRIALS)
+    if (search.config.record_stops or 0) > search.config.max_trials:
+        _record_later_stops(search, moves)
+    return replace(answer_at_maximum, steps=tuple(search.steps))
 
 
-def _next_move(moves: Moves) -> list[int] | End:
+def _next_move(moves: Moves) -> list[int] | SearchEnd:
     """The segments that a navigation yields next, or the End that it returns."""
     try:
         return next(moves)
     except StopIteration as ended:
-        end: End = ended.value
+        end: SearchEnd = ended.value
         return end
 
 
-def _record_later_stops(state: State, moves: Moves) -> None:
+def _record_later_stops(search: SearchState, moves: Moves) -> None:
     """Search on past the own stop, and record the answer after each update, up to `record_stops` of
     them."""
-    state.past_own_stop = True
-    first = state.config.max_trials + 1
-    last = state.config.record_stops or 0
-    with state.tools.phase("study"):
-        for updates in range(first, last + 1):
+    search.is_past_own_stop = True
+    first_count = search.config.max_trials + 1
+    last_count = search.config.record_stops or 0
+    with search.tools.phase("study"):
+        for updates in range(first_count, last_count + 1):
             try:
                 move = _next_move(moves)
             except QuestionError as error:
-                state.step("stop", note=f"recording ends: {error}")
+                search.record_step("stop", note=f"recording ends: {error}")
                 return
-            state.mark_updates(updates, ended=isinstance(move, End))
-            if isinstance(move, End):
-                state.record_answer(move.segments, move.answer)
+            search.mark_updates(updates, ended=isinstance(move, SearchEnd))
+            if isinstance(move, SearchEnd):
+                search.record_answer(move.segments, move.answer)
                 return
-            state.record_answer(move)
+            search.record_answer(move)
 
 
 def replay(steps: Sequence[StoredStep], max_trials: int) -> int | None:
@@ -494,17 +526,17 @@ def replay(steps: Sequence[StoredStep], max_trials: int) -> int | None:
     Returns:
         The place of the last step in `steps`; None where the search was not recorded that far.
     """
-    place_of_updates: dict[int, int] = {}
-    for place, step in enumerate(steps):
+    last_step_of_updates: dict[int, int] = {}
+    for number, step in enumerate(steps):
         scores = step.get("scores") or {}
         if "updates" in scores:
-            place_of_updates[int(scores["updates"])] = place
-    if max_trials in place_of_updates:
-        return place_of_updates[max_trials]
-    last = max(place_of_updates, default=max_trials)
-    if max_trials <= last:
+            last_step_of_updates[int(scores["updates"])] = number
+    if max_trials in last_step_of_updates:
+        return last_step_of_updates[max_trials]
+    most_updates = max(last_step_of_updates, default=max_trials)
+    if max_trials <= most_updates:
         return None
-    place = place_of_updates[last]
-    if "ended" not in steps[place]["scores"]:
+    number = last_step_of_updates[most_updates]
+    if "ended" not in steps[number]["scores"]:
         return None
-    return place
+    return number

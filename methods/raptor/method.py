@@ -20,7 +20,7 @@ from methods.retrieval import best_first, similarity_to
 from methods.summary import DETAILED
 
 
-def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
+def walk_down_the_tree(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
     """Walk down the tree: on each level take the nodes that are most similar to the question, then
     go on to the nodes below them.
 
@@ -32,17 +32,19 @@ def traversal(graph: Graph, similarity: np.ndarray, top_k: int) -> list[int]:
     Returns:
         The numbers of the nodes in the order of the walk.
     """
-    kept: list[int] = []
-    nodes = graph.top()
-    while nodes:
-        chosen = [nodes[i] for i in best_first(similarity[nodes])[:top_k]]
-        kept += chosen
-        below: dict[int, None] = {}  # a set in order
-        for node in chosen:
-            children, _ = graph.below(node)
-            below.update(dict.fromkeys(children.tolist()))
-        nodes = list(below)
-    return kept
+    nodes_taken: list[int] = []
+    nodes_of_level = graph.highest_nodes()
+    while nodes_of_level:
+        nearest_nodes = [
+            nodes_of_level[number] for number in best_first(similarity[nodes_of_level])[:top_k]
+        ]
+        nodes_taken += nearest_nodes
+        nodes_below: dict[int, None] = {}  # a set in order
+        for node in nearest_nodes:
+            children, _ = graph.edges_below(node)
+            nodes_below.update(dict.fromkeys(children.tolist()))
+        nodes_of_level = list(nodes_below)
+    return nodes_taken
 
 
 class Raptor(reading.ReadingMethod):
@@ -99,14 +101,14 @@ class Raptor(reading.ReadingMethod):
         graph = Graph.from_index(index)
         with tools.phase("search"):
             similarity = similarity_to(question.text, index["embeddings"], tools)
-        order, reason = self._chosen_nodes(graph, similarity)
-        texts = [graph.text[node] for node in order]
-        count, limit = self._fitting(question, texts, tools)
+        nodes_in_order, reason = self._choose_nodes(graph, similarity)
+        texts = [graph.text[node] for node in nodes_in_order]
+        shown_count, limit_reached = self._count_fitting(question, texts, tools)
         steps: list[Step] = []
         if graph.notes:
             steps.append(Step(action="start", note="; ".join(graph.notes)))
-        shown = [graph.shown(node, document.id) for node in order[:count]]
-        for node, place in zip(order, shown, strict=False):
+        shown = [graph.shown(node, document.id) for node in nodes_in_order[:shown_count]]
+        for node, shown_node in zip(nodes_in_order, shown, strict=False):
             steps.append(
                 Step(
                     action="select",
@@ -115,14 +117,14 @@ class Raptor(reading.ReadingMethod):
                     scores={"similarity": float(similarity[node])},
                     tokens=tools.model().count(graph.text[node]),
                     flops=tools.meter.flops(),
-                    shown=place,
+                    shown=shown_node,
                 )
             )
         request = reading.Reading(tools.task, config=self.config)
-        text = reading.ask(question, texts[:count], tools, tools.model(), request)
-        return Answer(text, tuple(shown), limit or reason, tuple(steps))
+        text = reading.ask(question, texts[:shown_count], tools, tools.model(), request)
+        return Answer(text, tuple(shown), limit_reached or reason, tuple(steps))
 
-    def _chosen_nodes(self, graph: Graph, similarity: np.ndarray) -> tuple[list[int], str]:
+    def _choose_nodes(self, graph: Graph, similarity: np.ndarray) -> tuple[list[int], str]:
         """Choose the nodes to show, by the setting `retrieval`.
 
         Args:
@@ -135,13 +137,13 @@ class Raptor(reading.ReadingMethod):
         """
         top_k = self.config.top_k
         if self.config.retrieval == "traversal":
-            return traversal(graph, similarity, top_k), "traversed"
-        order = best_first(similarity)
-        if len(order) > top_k:
-            return order[:top_k], "k"
-        return order, "exhausted"
+            return walk_down_the_tree(graph, similarity, top_k), "traversed"
+        nodes_in_order = best_first(similarity)
+        if len(nodes_in_order) > top_k:
+            return nodes_in_order[:top_k], "k"
+        return nodes_in_order, "exhausted"
 
-    def _fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
+    def _count_fitting(self, question: Question, texts: list[str], tools: Tools) -> tuple[int, str]:
         """How many of the texts are shown: the first one that would pass the budget or the window
         ends the list (docs/methods/raptor.md#raptor-retrieval).
 
@@ -156,19 +158,19 @@ class Raptor(reading.ReadingMethod):
         """
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)
-        room = reading.room_for_text(question, tools, model, request)
-        separator = model.count(reading.SEPARATOR)
-        budget = self.config.max_tokens
+        max_tokens_by_window = reading.room_for_text(question, tools, model, request)
+        separator_tokens = model.count(reading.SEPARATOR)
+        max_tokens = self.config.max_tokens
         tokens = 0
-        for i, text in enumerate(texts):
+        for number, text in enumerate(texts):
             tokens += model.count(text)
-            limit = ""
-            if budget is not None and tokens > budget:
-                limit = "budget"
-            elif tokens + i * separator > room:
-                limit = "window"
-            if limit and i == 0:
-                return 0, f"{limit}: not even one node fits"
-            if limit:
-                return i, limit
+            limit_reached = ""
+            if max_tokens is not None and tokens > max_tokens:
+                limit_reached = "budget"
+            elif tokens + number * separator_tokens > max_tokens_by_window:
+                limit_reached = "window"
+            if limit_reached and number == 0:
+                return 0, f"{limit_reached}: not even one node fits"
+            if limit_reached:
+                return number, limit_reached
         return len(texts), ""

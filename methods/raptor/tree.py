@@ -43,25 +43,25 @@ from methods.graph import Graph, NewNodes, equal_weights
 from methods.packing import clause_chunks
 from methods.raptor.config import NEEDS_UMAP, RaptorConfig
 
-_OF_UMAP = ("umap", "pynndescent")
+_PACKAGES_OF_UMAP = ("umap", "pynndescent")
 
 
-def cache_compiled(modules: Iterable[Any], home: Path) -> None:
+def cache_compiled_functions(modules: Iterable[Any], cache_root: Path) -> None:
     """Let numba keep what it compiles of some modules on disk; nothing happens where it cannot
     write.
 
     Args:
         modules: The modules whose functions numba compiles.
-        home: A folder below which they are kept, unless numba is configured for another one.
+        cache_root: A folder below which they are kept, unless numba is configured for another one.
     """
     from numba.core.dispatcher import Dispatcher
 
     config: Any = import_module("numba").config
-    before = config.CACHE_DIR
+    configured_folder = config.CACHE_DIR
     # numba's own key has its version and the CPU, but not how far it optimises.
-    folder = (home / f"numba-opt{int(config.OPT)}").absolute()
-    if before:
-        folder = Path(before)
+    folder = (cache_root / f"numba-opt{int(config.OPT)}").absolute()
+    if configured_folder:
+        folder = Path(configured_folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -71,27 +71,27 @@ def cache_compiled(modules: Iterable[Any], home: Path) -> None:
     config.CACHE_DIR = str(folder)
     try:
         for module in modules:
-            for value in list(vars(module).values()):
-                if isinstance(value, Dispatcher):
-                    value.enable_caching()
+            for attribute in list(vars(module).values()):
+                if isinstance(attribute, Dispatcher):
+                    attribute.enable_caching()
     finally:
-        config.CACHE_DIR = before
+        config.CACHE_DIR = configured_folder
 
 
-_DEPTH = 5  # times a cluster is clustered again; then it is cut in order
+_MAX_DEPTH = 5  # times a cluster is clustered again; then it is cut in order
 # numba's kernels may not be entered by two threads at once, and warnings are a matter of the whole
 # process.
 _LOCK = threading.Lock()
 
 
-def clusters(
-    vectors: np.ndarray, tokens: Sequence[int], max_tokens: int, config: RaptorConfig
+def cluster_nodes(
+    vectors: np.ndarray, token_counts: Sequence[int], max_tokens: int, config: RaptorConfig
 ) -> list[list[int]]:
     """Cluster nodes by their embeddings; a node may be in several clusters.
 
     Args:
         vectors: The embedding of each node, [nodes, width].
-        tokens: The tokens of each node [nodes].
+        token_counts: The tokens of each node [nodes].
         max_tokens: Most tokens of a group, but for a group of one node.
         config: The method's settings.
 
@@ -102,108 +102,116 @@ def clusters(
     Raises:
         CannotRun: UMAP is configured but not installed.
     """
-    groups = _split_large(list(range(len(vectors))), vectors, tokens, max_tokens, config)
+    groups = _cluster_until_small(
+        list(range(len(vectors))), vectors, token_counts, max_tokens, config
+    )
     return [list(group) for group in dict.fromkeys(map(tuple, groups))]
 
 
-def _split_large(
+def _cluster_until_small(
     group: list[int],
     vectors: np.ndarray,
-    tokens: Sequence[int],
+    token_counts: Sequence[int],
     max_tokens: int,
     config: RaptorConfig,
-    depth: int = _DEPTH,
+    splits_left: int = _MAX_DEPTH,
 ) -> Iterator[list[int]]:
     """Yield the clusters of a group; one that is too large is clustered again.
 
     Args:
         group: The numbers of nodes, which are rows of `vectors`.
         vectors: The vectors of all nodes [nodes, width].
-        tokens: The tokens of each node [nodes].
+        token_counts: The tokens of each node [nodes].
         max_tokens: Most tokens of a cluster.
         config: The method's settings.
-        depth: How often a cluster may be clustered again; then it is cut in order.
+        splits_left: How often a cluster may be clustered again; then it is cut in order.
     """
     for rows in _soft_clusters(vectors[group], config):
         cluster = [group[row] for row in rows]
-        if len(cluster) == 1 or sum(tokens[i] for i in cluster) <= max_tokens:
+        cluster_tokens = sum(token_counts[node] for node in cluster)
+        if len(cluster) == 1 or cluster_tokens <= max_tokens:
             yield cluster
             continue
         is_whole_group = len(cluster) == len(group)
-        if depth == 0 or is_whole_group or _has_few_points(vectors[cluster], config):
-            yield from cut_in_order(cluster, tokens, max_tokens)
+        may_be_split = splits_left > 0 and not is_whole_group
+        if not may_be_split or _has_few_points(vectors[cluster], config):
+            yield from cut_in_order(cluster, token_counts, max_tokens)
         else:
-            yield from _split_large(cluster, vectors, tokens, max_tokens, config, depth - 1)
+            yield from _cluster_until_small(
+                cluster, vectors, token_counts, max_tokens, config, splits_left - 1
+            )
 
 
 def _has_few_points(vectors: np.ndarray, config: RaptorConfig) -> bool:
     """Whether there are too few distinct vectors to be clustered."""
-    firsts, _ = _distinct(vectors)
-    return len(firsts) <= config.dimensions + 1
+    first_rows, _ = _first_rows_and_numbers(vectors)
+    return len(first_rows) <= config.dimensions + 1
 
 
 def cut_in_order(
-    group: Sequence[int], tokens: Sequence[int], max_tokens: int
+    group: Sequence[int], token_counts: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
     """Yield parts of a group, in order, each of as many nodes as fit.
 
     Args:
         group: The numbers of nodes.
-        tokens: The tokens of each node [nodes].
+        token_counts: The tokens of each node [nodes].
         max_tokens: Most tokens of a part; a node that has more is a part alone.
     """
     part: list[int] = []
-    used = 0
+    part_tokens = 0
     for node in group:
-        if part and used + tokens[node] > max_tokens:
+        if part and part_tokens + token_counts[node] > max_tokens:
             yield part
             part = []
-            used = 0
+            part_tokens = 0
         part.append(node)
-        used += tokens[node]
+        part_tokens += token_counts[node]
     if part:
         yield part
 
 
-def _distinct(vectors: np.ndarray) -> tuple[list[int], list[int]]:
+def _first_rows_and_numbers(vectors: np.ndarray) -> tuple[list[int], list[int]]:
     """The first row of each distinct vector, and for every row the number of its vector among
     these.
 
         rows a, b, a -> [0, 1], [0, 1, 0]
     """
-    numbers: dict[bytes, int] = {}
-    firsts: list[int] = []
-    which: list[int] = []
+    number_of_vector: dict[bytes, int] = {}
+    first_rows: list[int] = []
+    numbers_of_rows: list[int] = []
     for row, vector in enumerate(vectors):
-        number = numbers.setdefault(vector.tobytes(), len(numbers))
-        if number == len(firsts):
-            firsts.append(row)
-        which.append(number)
-    return firsts, which
+        number = number_of_vector.setdefault(vector.tobytes(), len(number_of_vector))
+        if number == len(first_rows):
+            first_rows.append(row)
+        numbers_of_rows.append(number)
+    return first_rows, numbers_of_rows
 
 
 def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
     """Cluster rows of vectors: global clusters, then local ones inside each. Rows stand in
     ascending order; one may be in several clusters."""
-    firsts, which = _distinct(vectors)
-    points = vectors[firsts]
-    few = config.dimensions + 1
-    if len(points) <= few:
+    first_rows, numbers_of_rows = _first_rows_and_numbers(vectors)
+    points = vectors[first_rows]
+    max_of_one_cluster = config.dimensions + 1
+    if len(points) <= max_of_one_cluster:
         return [list(range(len(vectors)))]
-    groups: list[list[int]] = []
-    reduced = _reduce(points, isqrt(len(points) - 1), config)
-    for members in _mixture_clusters(reduced, config):
-        local = [np.arange(len(members))]
-        if len(members) > few:
-            reduced_again = _reduce(points[members], config.neighbours, config)
-            local = _mixture_clusters(reduced_again, config)
-        for part in local:
-            kept = set(members[part].tolist())
-            groups.append([row for row, number in enumerate(which) if number in kept])
-    return groups
+    clusters: list[list[int]] = []
+    reduced_points = _reduce_dimensions(points, isqrt(len(points) - 1), config)
+    for members in _mixture_clusters(reduced_points, config):
+        local_clusters = [np.arange(len(members))]
+        if len(members) > max_of_one_cluster:
+            reduced_again = _reduce_dimensions(points[members], config.neighbours, config)
+            local_clusters = _mixture_clusters(reduced_again, config)
+        for local_cluster in local_clusters:
+            numbers_in_cluster = set(members[local_cluster].tolist())
+            clusters.append(
+                [row for row, number in enumerate(numbers_of_rows) if number in numbers_in_cluster]
+            )
+    return clusters
 
 
-def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
+def _reduce_dimensions(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.ndarray:
     """Reduce points to fewer dimensions by UMAP or PCA: to `dimensions`, and n - 2 at most.
 
     Args:
@@ -214,23 +222,23 @@ def _reduce(points: np.ndarray, neighbours: int, config: RaptorConfig) -> np.nda
     Returns:
         The points [n, dimensions].
     """
-    width = max(1, min(config.dimensions, len(points) - 2))
+    n_dimensions = max(1, min(config.dimensions, len(points) - 2))
     if config.reduction == "pca":
         pca = import_module("sklearn.decomposition").PCA(
-            min(width, points.shape[1]), svd_solver="full"
+            min(n_dimensions, points.shape[1]), svd_solver="full"
         )
         return np.asarray(pca.fit_transform(points.astype(np.float64)))
     with _LOCK, warnings.catch_warnings():
         # UMAP warns of tiny and disconnected graphs, and lays them out all the same.
         warnings.simplefilter("ignore")
-        made = _import_umap().UMAP(
+        reducer = _import_umap().UMAP(
             n_neighbors=min(max(2, neighbours), len(points) - 1),
-            n_components=width,
+            n_components=n_dimensions,
             metric="cosine",
             random_state=config.seed,
             n_jobs=1,
         )
-        return np.asarray(made.fit_transform(points), dtype=np.float64)
+        return np.asarray(reducer.fit_transform(points), dtype=np.float64)
 
 
 def _import_umap() -> Any:
@@ -246,8 +254,8 @@ def _import_umap() -> Any:
     except ModuleNotFoundError as error:
         raise CannotRun(f"method.reduction: {NEEDS_UMAP}") from error
     if is_first:
-        names = [name for name in sys.modules if name.partition(".")[0] in _OF_UMAP]
-        cache_compiled([sys.modules[name] for name in names], harness_home())
+        names = [name for name in sys.modules if name.partition(".")[0] in _PACKAGES_OF_UMAP]
+        cache_compiled_functions([sys.modules[name] for name in names], harness_home())
     return umap
 
 
@@ -263,18 +271,22 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
         points: The points [n, dimensions].
         config: The method's settings.
     """
-    kind = import_module("sklearn.mixture").GaussianMixture
-    counts = range(1, max(2, min(config.components, len(points))))
+    mixture_class = import_module("sklearn.mixture").GaussianMixture
+    component_counts = range(1, max(2, min(config.components, len(points))))
     with _LOCK, warnings.catch_warnings():
         # Of mixtures that have not converged; BIC judges them like the others.
         warnings.simplefilter("ignore")
-        tried = [kind(count, random_state=config.seed).fit(points) for count in counts]
-        best = min(tried, key=lambda mixture: float(mixture.bic(points)))
-        mixture = kind(best.n_components, random_state=0).fit(points)
+        mixtures = [
+            mixture_class(count, random_state=config.seed).fit(points) for count in component_counts
+        ]
+        best_mixture = min(mixtures, key=lambda mixture: float(mixture.bic(points)))
+        mixture = mixture_class(best_mixture.n_components, random_state=0).fit(points)
         posterior = mixture.predict_proba(points)
-    member = posterior > config.threshold
-    member[np.arange(len(points)), posterior.argmax(axis=1)] = True
-    return [np.flatnonzero(column) for column in member.T if column.any()]
+    is_member = posterior > config.threshold
+    is_member[np.arange(len(points)), posterior.argmax(axis=1)] = True
+    return [
+        np.flatnonzero(is_in_component) for is_in_component in is_member.T if is_in_component.any()
+    ]
 
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:
@@ -295,49 +307,52 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     model = tools.model("builder")
     encoder = tools.encoder()
     graph = Graph()
-    max_tokens = _cluster_tokens(config, model)
+    max_tokens = _max_cluster_tokens(config, model)
     if max_tokens < config.cluster_tokens:
         graph.log.append(
             f"clusters hold {max_tokens} tokens at most, which is what the window of "
             f"'{model.name}' leaves"
         )
     for start, end in clause_chunks(document.text, config.chunk_tokens, model):
-        graph.add(" ".join(document.text[start:end].split()), 1, (start, end))
+        graph.add_node(" ".join(document.text[start:end].split()), 1, (start, end))
     if not graph.text:
         graph.notes.append("the document has no text, so there is nothing to retrieve")
     vectors = encoder.encode(graph.text, "passage")
     nodes = list(range(len(graph.text)))
-    newline = model.count("\n")
+    newline_tokens = model.count("\n")
     for level in range(2, config.layers + 2):
         if len(nodes) <= config.dimensions + 1:
             break
-        tokens = [model.count(text) + newline for text in graph.texts_of(nodes)]
-        found = clusters(vectors[nodes], tokens, max_tokens, config)
-        groups = [[nodes[row] for row in rows] for rows in found]
+        token_counts = [model.count(text) + newline_tokens for text in graph.texts_of(nodes)]
+        clusters_of_rows = cluster_nodes(vectors[nodes], token_counts, max_tokens, config)
+        groups = [[nodes[row] for row in rows] for rows in clusters_of_rows]
         graph.log.append(f"level {level}: {len(nodes)} nodes in {len(groups)} clusters")
-        nodes = _add_summaries(graph, level, groups, config, tools)
-        new = encoder.encode(graph.texts_of(nodes), "passage")
+        nodes = _summarise_groups(graph, level, groups, config, tools)
+        summary_vectors = encoder.encode(graph.texts_of(nodes), "passage")
         if nodes:
-            vectors = np.concatenate([vectors, new])
+            vectors = np.concatenate([vectors, summary_vectors])
     return graph, vectors
 
 
-def _cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
+def _max_cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
     """Most tokens of a cluster: the setting's, or what the builder's window leaves. Raises
     QuestionError where that does not hold a chunk."""
-    frame = summary.frame_tokens(model, summary.DETAILED.with_replacements(config))
-    room = model.window - frame - config.summary_tokens
-    if room < config.chunk_tokens:
+    prompt_tokens_alone = summary.prompt_tokens_without_texts(
+        model, summary.DETAILED.with_replacements(config)
+    )
+    tokens_left = model.window - prompt_tokens_alone - config.summary_tokens
+    if tokens_left < config.chunk_tokens:
         raise QuestionError(
             f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of "
-            f"{config.chunk_tokens} tokens beside the prompt ({frame}) and the summary "
+            f"{config.chunk_tokens} tokens beside the prompt ({prompt_tokens_alone}) and the "
+            "summary "
             f"({config.summary_tokens}); lower method.chunk_tokens or method.summary_tokens, or "
             "raise model.window"
         )
-    return min(config.cluster_tokens, room)
+    return min(config.cluster_tokens, tokens_left)
 
 
-def _add_summaries(
+def _summarise_groups(
     graph: Graph, level: int, groups: list[list[int]], config: RaptorConfig, tools: Tools
 ) -> list[int]:
     """Summarise each group of nodes, and add the summaries to the tree.
@@ -354,21 +369,21 @@ def _add_summaries(
     """
     model = tools.model("builder")
     prompt = summary.DETAILED.with_replacements(config)
-    summaries = summary.write_groups(
+    summaries = summary.write_each_group_and_store(
         level,
         list(map(graph.texts_of, groups)),
         lambda texts: summary.summarise(texts, model, config.summary_tokens, prompt),
         tools,
     )
-    written: list[NewNodes] = []
+    new_nodes: list[NewNodes] = []
     for text, group in zip(summaries, groups, strict=True):
         line = " ".join(text.split())
         if line:
-            written.append(NewNodes([line], group, equal_weights(group)))
-    nodes = graph.add_level(level, written)
-    empty = len(groups) - len(written)
-    if empty:
+            new_nodes.append(NewNodes([line], group, equal_weights(group)))
+    nodes = graph.add_level(level, new_nodes)
+    n_empty = len(groups) - len(new_nodes)
+    if n_empty:
         graph.notes.append(
-            f"level {level}: {empty} of {len(groups)} summaries were empty and are left out"
+            f"level {level}: {n_empty} of {len(groups)} summaries were empty and are left out"
         )
     return nodes

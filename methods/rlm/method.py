@@ -30,7 +30,7 @@ from harness.prompts import Pieces, Prompt, feed, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods.reading import question_text
 from methods.retry import require_room
-from methods.rlm.repl import Limits, Ran, Repl, confinement_problem
+from methods.rlm.repl import BlockResult, Limits, Repl, confinement_problem
 
 _SESSION = (
     "You answer a question about a text that is too long to read. The text is the variable "
@@ -64,12 +64,12 @@ SUBTASK = Prompt(
 )
 TURN = Prompt("turn", "Turn {number} of {most}:", first=False)
 OUTPUT = Prompt("output of code", "REPL output:\n{output}\n\n{turn}", first=False)
-SILENT = Prompt("reply without code", "Your reply has no block of code.\n\n{turn}", first=False)
-FORCE = Prompt(
+NO_CODE = Prompt("reply without code", "Your reply has no block of code.\n\n{turn}", first=False)
+ANSWER_NOW = Prompt(
     "final answer", "Give the final answer now, from what was found. {instruction}", first=False
 )
 _BLOCK = re.compile(r"```repl\s*\n(.*?)\n?```", re.DOTALL)
-_MANY = 20  # names of variables that the model is shown at most
+_MAX_VARIABLES = 20  # names of variables that the model is shown at most
 
 
 @dataclass
@@ -82,17 +82,17 @@ class _Trace:
 
 
 @dataclass(frozen=True)
-class _Context:
+class _Conversation:
     """What a conversation is about: its text, its first request, and its depth, from 1."""
 
     text: str
-    task: Pieces
+    first_request: Pieces
     instruction: str
     depth: int = 1
 
 
 @dataclass(frozen=True)
-class _End:
+class _ConversationEnd:
     """The answer of a conversation, and why it ended."""
 
     text: str
@@ -131,7 +131,7 @@ class RLM(Method):
 
     def templates(self) -> Sequence[Prompt]:
         """The prompts that it sends: the task, what code prints, and the request to answer."""
-        return (TASK, SUBTASK, TURN, OUTPUT, SILENT, FORCE)
+        return (TASK, SUBTASK, TURN, OUTPUT, NO_CODE, ANSWER_NOW)
 
     def problems(self) -> list[str]:
         """No sentence, as no setting is wrong by itself; checks that code may be run.
@@ -160,18 +160,18 @@ class RLM(Method):
         """
         (document,) = documents
         instruction = tools.task.instruction
-        task = self._task(
+        first_request = self._first_request(
             TASK, document.text, question=[question_text(question)], instruction=instruction
         )
-        context = _Context(document.text, task, instruction)
+        conversation = _Conversation(document.text, first_request, instruction)
         trace = _Trace()
         with tools.phase("search"):
-            end = self._solve(context, trace, tools)
+            end = self._hold_conversation(conversation, trace, tools)
         reason = f"{end.reason}, {trace.n_requests} requests by code"
         text = tools.task.answer_in(end.text)
         return Answer(text, tuple(trace.shown), reason, tuple(trace.steps))
 
-    def _task(self, prompt: Prompt, text: str, **values: str | list[str]) -> Pieces:
+    def _first_request(self, prompt: Prompt, text: str, **values: str | list[str]) -> Pieces:
         """The first request about a text, which does not show the text itself.
 
         Args:
@@ -186,12 +186,14 @@ class RLM(Method):
             length=str(len(text)), turn=turn, **values
         )
 
-    def _solve(self, context: _Context, trace: _Trace, tools: Tools) -> _End:
+    def _hold_conversation(
+        self, conversation: _Conversation, trace: _Trace, tools: Tools
+    ) -> _ConversationEnd:
         """Hold one conversation, in which the model writes code until the code gives an answer, or
         a limit is reached and the model is told to answer.
 
         Args:
-            context: The text, the task and the depth.
+            conversation: The text, the task and the depth.
             trace: The steps and what was shown are added to it.
             tools: The engine's tools.
 
@@ -203,94 +205,108 @@ class RLM(Method):
         """
         config = self.config
         model = tools.model()
-        force = FORCE.with_replacements(config).fill(instruction=context.instruction)
-        reserved = prompt_tokens(force, model) + 2 * config.reply_tokens
-        require_room(prompt_tokens(context.task, model) + reserved, model, None)
+        request_to_answer = ANSWER_NOW.with_replacements(config).fill(
+            instruction=conversation.instruction
+        )
+        reserved_tokens = prompt_tokens(request_to_answer, model) + 2 * config.reply_tokens
+        require_room(
+            prompt_tokens(conversation.first_request, model) + reserved_tokens, model, None
+        )
 
-        def ask(prompts: Sequence[str], deep: bool) -> list[str]:
+        def ask(prompts: Sequence[str], in_own_session: bool) -> list[str]:
             """What models reply to the code of this conversation."""
-            return self._replies(prompts, deep, context.depth, trace, tools)
+            return self._answer_code(prompts, in_own_session, conversation.depth, trace, tools)
 
         limits = Limits(config.seconds, config.megabytes)
-        with model.session() as s, Repl(context.text, limits, ask) as repl:
-            feed(s, context.task)
-            for number in range(1, config.max_turns + 1):
-                reply = s.write(config.reply_tokens).text
-                ran = self._run_blocks(repl, reply, s, trace, tools)
-                for block in ran:
+        with model.session() as session, Repl(conversation.text, limits, ask) as repl:
+            feed(session, conversation.first_request)
+            for turn_number in range(1, config.max_turns + 1):
+                reply = session.write(config.reply_tokens).text
+                block_results = self._run_blocks(repl, reply, session, trace, tools)
+                for block in block_results:
                     if block.answer is not None:
-                        return _End(block.answer, f"answered in turn {number}")
-                following = self._following(ran, number)
-                length = s.length() + sum(map(model.count, following)) + reserved
-                if length > model.window:
-                    feed(s, force)
-                    return _End(s.write(config.reply_tokens).text, "told to answer: window")
-                if number < config.max_turns:
-                    feed(s, following)
-            feed(s, force)
-            return _End(s.write(config.reply_tokens).text, "told to answer: max_turns")
+                        return _ConversationEnd(block.answer, f"answered in turn {turn_number}")
+                next_request = self._next_request(block_results, turn_number)
+                tokens_needed = (
+                    session.length() + sum(map(model.count, next_request)) + reserved_tokens
+                )
+                if tokens_needed > model.window:
+                    feed(session, request_to_answer)
+                    return _ConversationEnd(
+                        session.write(config.reply_tokens).text, "told to answer: window"
+                    )
+                if turn_number < config.max_turns:
+                    feed(session, next_request)
+            feed(session, request_to_answer)
+            return _ConversationEnd(
+                session.write(config.reply_tokens).text, "told to answer: max_turns"
+            )
 
     def _run_blocks(
-        self, repl: Repl, reply: str, s: Session, trace: _Trace, tools: Tools
-    ) -> list[Ran]:
+        self, repl: Repl, reply: str, session: Session, trace: _Trace, tools: Tools
+    ) -> list[BlockResult]:
         """Run the blocks of code in a reply, up to one that answers, and return what each did.
 
         Args:
             repl: The Python session.
             reply: The model's reply.
-            s: The conversation.
+            session: The conversation.
             trace: A step for each block, and what it printed, are added to it.
             tools: The engine's tools.
         """
-        results: list[Ran] = []
+        results: list[BlockResult] = []
         for code in _BLOCK.findall(reply):
-            ran = repl.run(code.strip())
-            seen = Shown("quote", text=ran.printed[: self.config.output_characters])
-            if seen.text.strip():
-                trace.shown.append(seen)
-            step = Step("code", tokens=s.length(), flops=tools.meter.flops(), note=code.strip())
-            trace.steps.append(replace(step, shown=seen))
-            results.append(ran)
-            if ran.answer is not None:
+            result = repl.run(code.strip())
+            shown_output = Shown("quote", text=result.printed[: self.config.output_characters])
+            if shown_output.text.strip():
+                trace.shown.append(shown_output)
+            step = Step(
+                "code", tokens=session.length(), flops=tools.meter.flops(), note=code.strip()
+            )
+            trace.steps.append(replace(step, shown=shown_output))
+            results.append(result)
+            if result.answer is not None:
                 break
         return results
 
-    def _following(self, ran: Sequence[Ran], number: int) -> Pieces:
+    def _next_request(self, block_results: Sequence[BlockResult], turn_number: int) -> Pieces:
         """The request after a reply.
 
         Args:
-            ran: What the blocks of the reply did; [] where it had none.
-            number: The turn of the reply, from 1.
+            block_results: What the blocks of the reply did; [] where it had none.
+            turn_number: The turn of the reply, from 1.
         """
         config = self.config
         turn = "".join(
-            TURN.with_replacements(config).fill(number=str(number + 1), most=str(config.max_turns))
+            TURN.with_replacements(config).fill(
+                number=str(turn_number + 1), most=str(config.max_turns)
+            )
         )
-        if not ran:
-            return SILENT.with_replacements(config).fill(turn=turn)
-        outputs = [self._shown_output(block) for block in ran]
+        if not block_results:
+            return NO_CODE.with_replacements(config).fill(turn=turn)
+        outputs = [self._shown_output(block) for block in block_results]
         return OUTPUT.with_replacements(config).fill(output=["\n\n".join(outputs)], turn=turn)
 
-    def _shown_output(self, ran: Ran) -> str:
+    def _shown_output(self, result: BlockResult) -> str:
         """What a block printed as the model sees it, cut where it is long, with the names of the
         variables."""
-        most = self.config.output_characters
-        output = ran.printed[:most]
-        left_out = len(ran.printed) - most
-        if left_out > 0:
-            output += f"... ({left_out} more characters)"
-        if ran.names:
-            output += f"\nVariables: {', '.join(ran.names[:_MANY])}"
+        max_characters = self.config.output_characters
+        output = result.printed[:max_characters]
+        n_left_out = len(result.printed) - max_characters
+        if n_left_out > 0:
+            output += f"... ({n_left_out} more characters)"
+        if result.names:
+            output += f"\nVariables: {', '.join(result.names[:_MAX_VARIABLES])}"
         return output.strip() or "(nothing)"
 
-    def _replies(
-        self, prompts: Sequence[str], deep: bool, depth: int, trace: _Trace, tools: Tools
+    def _answer_code(
+        self, prompts: Sequence[str], in_own_session: bool, depth: int, trace: _Trace, tools: Tools
     ) -> list[str]:
         """What models reply to prompts of the code, or errors where the code has asked too often.
 
         Args:
             prompts: The prompts.
-            deep: Whether each is to get a session of its own.
+            in_own_session: Whether each is to get a session of its own.
             depth: The depth of the session that asks, from 1.
             trace: Requests, steps and what was shown are added to it.
             tools: The engine's tools.
@@ -300,28 +316,32 @@ class RLM(Method):
         trace.n_requests += len(prompts)
         for prompt in prompts:
             trace.shown.append(Shown("quote", text=prompt))
-        if deep and depth < self.config.depth:
-            return [self._reply_of_session(prompt, depth + 1, trace, tools) for prompt in prompts]
-        replies = tools.map(lambda prompt: self._reply(prompt, tools), prompts)
+        if in_own_session and depth < self.config.depth:
+            return [self._ask_in_own_session(prompt, depth + 1, trace, tools) for prompt in prompts]
+        replies = tools.map(lambda prompt: self._ask_once(prompt, tools), prompts)
         for prompt, reply in zip(prompts, replies, strict=True):
-            tokens = tools.model("searcher").count(prompt)
+            prompt_length = tools.model("searcher").count(prompt)
             note = f"{prompt[:200]} -> {reply[:200]}"
-            trace.steps.append(Step("ask", tokens=tokens, flops=tools.meter.flops(), note=note))
+            trace.steps.append(
+                Step("ask", tokens=prompt_length, flops=tools.meter.flops(), note=note)
+            )
         return replies
 
-    def _reply(self, prompt: str, tools: Tools) -> str:
+    def _ask_once(self, prompt: str, tools: Tools) -> str:
         """A model's reply to one prompt of the code; a sentence that says so where the prompt is
         too long."""
         model = tools.model("searcher")
-        pieces = Pieces([prompt])
-        tokens = prompt_tokens(pieces, model)
-        if tokens + self.config.asked_tokens > model.window:
-            return f"Error: the prompt has {tokens} tokens, too many; ask about a shorter part"
-        with model.session() as s:
-            feed(s, pieces)
-            return s.write(self.config.asked_tokens).text
+        request = Pieces([prompt])
+        prompt_length = prompt_tokens(request, model)
+        if prompt_length + self.config.asked_tokens > model.window:
+            return (
+                f"Error: the prompt has {prompt_length} tokens, too many; ask about a shorter part"
+            )
+        with model.session() as session:
+            feed(session, request)
+            return session.write(self.config.asked_tokens).text
 
-    def _reply_of_session(self, prompt: str, depth: int, trace: _Trace, tools: Tools) -> str:
+    def _ask_in_own_session(self, prompt: str, depth: int, trace: _Trace, tools: Tools) -> str:
         """The answer of a model that reads the prompt by code in a session of its own.
 
         Args:
@@ -330,5 +350,5 @@ class RLM(Method):
             trace: The steps and what was shown are added to it.
             tools: The engine's tools.
         """
-        context = _Context(prompt, self._task(SUBTASK, prompt), "", depth)
-        return self._solve(context, trace, tools).text
+        conversation = _Conversation(prompt, self._first_request(SUBTASK, prompt), "", depth)
+        return self._hold_conversation(conversation, trace, tools).text

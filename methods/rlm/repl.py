@@ -25,8 +25,8 @@ from types import TracebackType
 
 WORKER = Path(__file__).with_name("worker.py")
 START_SECONDS = 30
-MOST_BYTES = 64 * 2**20  # of a message; the process holds a few times as much
-Ask = Callable[[Sequence[str], bool], list[str]]
+MAX_MESSAGE_BYTES = 64 * 2**20  # of a message; the process holds a few times as much
+AskModels = Callable[[Sequence[str], bool], list[str]]
 """Questions of the code, and whether they are for a session of their own -> replies."""
 
 
@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ran:
+class BlockResult:
     """What a block did.
 
     Attributes:
@@ -71,7 +71,7 @@ class Ran:
 class Repl:
     """A session over one text."""
 
-    def __init__(self, text: str, limits: Limits, ask: Ask) -> None:
+    def __init__(self, text: str, limits: Limits, ask: AskModels) -> None:
         """Keep what a process needs; it is started by the first code.
 
         Args:
@@ -97,7 +97,7 @@ class Repl:
         """End the process."""
         self._stop()
 
-    def run(self, code: str) -> Ran:
+    def run(self, code: str) -> BlockResult:
         """Run a block of code; the questions that it asks are answered by `ask`. A block that goes
         beyond a limit ends the process, and what is returned says so."""
         try:
@@ -105,28 +105,28 @@ class Repl:
                 self._process = _Process(self._limits)
                 self._process.send({"text": self._text}, START_SECONDS)
                 self._process.receive(START_SECONDS)
-            return self._run(self._process, code)
-        except _Ended as ended:
+            return self._run_in_process(self._process, code)
+        except _SessionEnded as ended:
             self._stop()
-            return Ran(f"{ended} The session was started anew: all variables are lost.")
+            return BlockResult(f"{ended} The session was started anew: all variables are lost.")
 
-    def _run(self, process: _Process, code: str) -> Ran:
+    def _run_in_process(self, process: _Process, code: str) -> BlockResult:
         """Run a block in the process, and answer what the code asks; that time does not count.
 
         Raises:
-            _Ended: The block goes beyond a limit, or breaks the session.
+            _SessionEnded: The block goes beyond a limit, or breaks the session.
         """
-        left = self._limits.seconds
-        process.send({"code": code}, left)
+        seconds_left = self._limits.seconds
+        process.send({"code": code}, seconds_left)
         while True:
-            began = time.monotonic()
-            message = process.receive(left)
-            left -= time.monotonic() - began
+            start_time = time.monotonic()
+            message = process.receive(seconds_left)
+            seconds_left -= time.monotonic() - start_time
             if "ask" not in message:
-                return _ran(message)
-            prompts = _texts(message["ask"])
+                return _parse_result(message)
+            prompts = _as_texts(message["ask"])
             replies = self._ask(prompts, bool(message.get("deep")))
-            process.send({"replies": replies}, left)
+            process.send({"replies": replies}, seconds_left)
 
     def _stop(self) -> None:
         """End the process, if one runs; the next code starts another."""
@@ -135,36 +135,36 @@ class Repl:
             self._process = None
 
 
-_BROKEN = "Error: the code broke the session."
+_BROKEN_BY_CODE = "Error: the code broke the session."
 
 
-def _ran(message: Mapping[str, object]) -> Ran:
+def _parse_result(message: Mapping[str, object]) -> BlockResult:
     r"""The result of a block from the message that the process sends.
 
         {"printed": "11\n", "answer": null, "names": ["hits"]} -> Ran("11\n", None, ("hits",))
 
-    Raises _Ended for a message of another form: code can write any.
+    Raises _SessionEnded for a message of another form: code can write any.
     """
     try:
         answer = message["answer"]
         if answer is not None:
             answer = str(answer)
-        return Ran(str(message["printed"]), answer, tuple(_texts(message["names"])))
+        return BlockResult(str(message["printed"]), answer, tuple(_as_texts(message["names"])))
     except KeyError as error:
-        raise _Ended(_BROKEN) from error
+        raise _SessionEnded(_BROKEN_BY_CODE) from error
 
 
-def _texts(value: object) -> list[str]:
-    """The items of a list as texts. Raises _Ended for what is no list."""
+def _as_texts(value: object) -> list[str]:
+    """The items of a list as texts. Raises _SessionEnded for what is no list."""
     if not isinstance(value, list):
-        raise _Ended(_BROKEN)
+        raise _SessionEnded(_BROKEN_BY_CODE)
     return list(map(str, value))
 
 
-_GONE = "Error: the code ended the session, took too much memory, or printed too much."
+_ENDED_BY_CODE = "Error: the code ended the session, took too much memory, or printed too much."
 
 
-class _Ended(Exception):
+class _SessionEnded(Exception):
     """The process has ended, or must end; the text says why."""
 
 
@@ -175,8 +175,8 @@ class _Process:
         """Start the process in an empty folder, with pipes to it and from it; writing to it does
         not block."""
         self._folder = tempfile.TemporaryDirectory()
-        memory = limits.megabytes * 2**20
-        arguments = [str(memory), str(round(limits.seconds * 100) + START_SECONDS)]
+        memory_bytes = limits.megabytes * 2**20
+        arguments = [str(memory_bytes), str(round(limits.seconds * 100) + START_SECONDS)]
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-X", "utf8", str(WORKER), *arguments],
             stdin=subprocess.PIPE,
@@ -190,42 +190,42 @@ class _Process:
         self._input = self._process.stdin.fileno()
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._input, False)
-        self._read = b""
+        self._bytes_read = b""
 
     def send(self, message: Mapping[str, object], seconds: float) -> None:
-        """Write a message as a line of JSON. Raises _Ended where the process is gone, or does not
-        read it in time."""
-        waiting = json.dumps(message).encode() + b"\n"
-        until = time.monotonic() + seconds
-        while waiting:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([], [self._input], [], left)[1]:
-                raise _Ended("Error: the code took too long.")
+        """Write a message as a line of JSON. Raises _SessionEnded where the process is gone, or
+        does not read it in time."""
+        bytes_to_write = json.dumps(message).encode() + b"\n"
+        end_time = time.monotonic() + seconds
+        while bytes_to_write:
+            seconds_left = end_time - time.monotonic()
+            if seconds_left <= 0 or not select.select([], [self._input], [], seconds_left)[1]:
+                raise _SessionEnded("Error: the code took too long.")
             try:
-                written = os.write(self._input, waiting)
+                written = os.write(self._input, bytes_to_write)
             except OSError as error:
-                raise _Ended(_GONE) from error
-            waiting = waiting[written:]
+                raise _SessionEnded(_ENDED_BY_CODE) from error
+            bytes_to_write = bytes_to_write[written:]
 
     def receive(self, seconds: float) -> Mapping[str, object]:
-        """Read a line of JSON, an object. Raises _Ended where none comes in time, or none that can
-        be read."""
-        until = time.monotonic() + seconds
-        while b"\n" not in self._read:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self._output], [], [], left)[0]:
-                raise _Ended("Error: the code took too long.")
-            part = os.read(self._output, 2**20)
-            self._read += part
-            if not part or len(self._read) > MOST_BYTES:
-                raise _Ended(_GONE)
-        line, _, self._read = self._read.partition(b"\n")
+        """Read a line of JSON, an object. Raises _SessionEnded where none comes in time, or none
+        that can be read."""
+        end_time = time.monotonic() + seconds
+        while b"\n" not in self._bytes_read:
+            seconds_left = end_time - time.monotonic()
+            if seconds_left <= 0 or not select.select([self._output], [], [], seconds_left)[0]:
+                raise _SessionEnded("Error: the code took too long.")
+            new_bytes = os.read(self._output, 2**20)
+            self._bytes_read += new_bytes
+            if not new_bytes or len(self._bytes_read) > MAX_MESSAGE_BYTES:
+                raise _SessionEnded(_ENDED_BY_CODE)
+        line, _, self._bytes_read = self._bytes_read.partition(b"\n")
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _Ended(_BROKEN) from error
+            raise _SessionEnded(_BROKEN_BY_CODE) from error
         if not isinstance(message, dict):
-            raise _Ended(_BROKEN)
+            raise _SessionEnded(_BROKEN_BY_CODE)
         return message
 
     def kill(self) -> None:

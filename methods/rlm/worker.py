@@ -56,7 +56,7 @@ PRELOADED = (
 # System calls that computing needs, by their numbers on x86-64: read, write, mmap, mprotect,
 # munmap, brk, rt_sigaction, rt_sigprocmask, rt_sigreturn, sched_yield, mremap, madvise, exit,
 # gettimeofday, futex, clock_gettime, exit_group, getrandom.
-CALLS = (0, 1, 9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 60, 96, 202, 228, 231, 318)
+ALLOWED_CALLS = (0, 1, 9, 10, 11, 12, 13, 14, 15, 24, 25, 28, 60, 96, 202, 228, 231, 318)
 X86_64 = 0xC000003E
 # Of the kernel's filters (linux/bpf_common.h, linux/seccomp.h, linux/prctl.h).
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
@@ -65,20 +65,20 @@ OTHER_ABI = 0x40000000  # numbers from here on are those of the x32 ABI
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
 
 
-def limit(memory: int, seconds: int) -> None:
+def limit_resources(memory_bytes: int, cpu_seconds: int) -> None:
     """Bound the process.
 
     Args:
-        memory: Most bytes of its address space.
-        seconds: Most seconds of processor time.
+        memory_bytes: Most bytes of its address space.
+        cpu_seconds: Most seconds of processor time.
     """
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def confine() -> None:
-    """Give up all system calls but CALLS, for good, by a filter in the kernel.
+    """Give up all system calls but ALLOWED_CALLS, for good, by a filter in the kernel.
 
     A call of another number fails with "operation not permitted"; one of another architecture kills
     the process.
@@ -93,17 +93,18 @@ def confine() -> None:
         _instruction(JUMP_EQUAL, 1, 0, X86_64),
         _instruction(RETURN, 0, 0, KILL),
         _instruction(LOAD, 0, 0, 0),
-        _instruction(JUMP_AT_LEAST, len(CALLS), 0, OTHER_ABI),  # to REFUSE
+        _instruction(JUMP_AT_LEAST, len(ALLOWED_CALLS), 0, OTHER_ABI),  # to REFUSE
     ]
-    for place, number in enumerate(CALLS):
-        program.append(_instruction(JUMP_EQUAL, len(CALLS) - place, 0, number))  # to ALLOW
+    for place, call_number in enumerate(ALLOWED_CALLS):
+        to_allow = len(ALLOWED_CALLS) - place
+        program.append(_instruction(JUMP_EQUAL, to_allow, 0, call_number))
     program += [_instruction(RETURN, 0, 0, REFUSE), _instruction(RETURN, 0, 0, ALLOW)]
-    code = b"".join(program)
-    buffer = ctypes.create_string_buffer(code, len(code))
+    program_bytes = b"".join(program)
+    buffer = ctypes.create_string_buffer(program_bytes, len(program_bytes))
     # struct sock_fprog: the number of instructions, and where they are.
-    described = struct.pack("HP", len(program), ctypes.addressof(buffer))
+    filter_description = struct.pack("HP", len(program), ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.prctl(SECCOMP, FILTER, described):
+    if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.prctl(SECCOMP, FILTER, filter_description):
         raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")
 
 
@@ -125,9 +126,9 @@ class Session:
     def __init__(self, text: str) -> None:
         """Begin with the variables that the session provides, `context` being the text."""
         self._text = text
-        self._names: dict[str, object] = {}
-        self._reset()
-        self._names["answer"] = {"content": "", "ready": False}
+        self._variables: dict[str, object] = {}
+        self._set_provided_variables()
+        self._variables["answer"] = {"content": "", "ready": False}
 
     def run(self, code: str) -> dict[str, object]:
         """Run a block of code.
@@ -139,34 +140,38 @@ class Session:
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             try:
-                exec(compile(code, "<repl>", "exec"), self._names)
+                exec(compile(code, "<repl>", "exec"), self._variables)
             except BaseException as error:  # noqa: BLE001 - the model is shown what its code raises
                 printed.write(f"{type(error).__name__}: {error}\n")
-        self._reset()
-        answer = self._names.get("answer")
-        final = None
+        self._set_provided_variables()
+        answer = self._variables.get("answer")
+        final_answer = None
         if isinstance(answer, dict) and answer.get("ready"):
-            final = str(answer.get("content", ""))
-        return {"printed": printed.getvalue(), "answer": final, "names": self._own_names()}
+            final_answer = str(answer.get("content", ""))
+        return {
+            "printed": printed.getvalue(),
+            "answer": final_answer,
+            "names": self._names_made_by_code(),
+        }
 
-    def _reset(self) -> None:
+    def _set_provided_variables(self) -> None:
         """Set the variables that the session provides anew, whatever a block did to them; `answer`
         stays."""
-        self._names.update(
+        self._variables.update(
             context=self._text,
             llm_query=_ask_one,
-            llm_query_batched=_ask,
+            llm_query_batched=_ask_harness,
             rlm_query=functools.partial(_ask_one, deep=True),
-            rlm_query_batched=functools.partial(_ask, deep=True),
-            SHOW_VARS=self._own_names,
+            rlm_query_batched=functools.partial(_ask_harness, deep=True),
+            SHOW_VARS=self._names_made_by_code,
         )
 
-    def _own_names(self) -> list[str]:
+    def _names_made_by_code(self) -> list[str]:
         """The names of the variables that the code has made, without those that begin with "_"."""
         provided = {"context", "llm_query", "llm_query_batched", "SHOW_VARS", "answer"}
         provided |= {"rlm_query", "rlm_query_batched"}
-        own = [name for name in self._names if name not in provided]
-        return [name for name in own if not name.startswith("_")]
+        names_not_provided = [name for name in self._variables if name not in provided]
+        return [name for name in names_not_provided if not name.startswith("_")]
 
 
 def _ask_one(prompt: object, model: object = None, deep: bool = False) -> str:
@@ -177,10 +182,10 @@ def _ask_one(prompt: object, model: object = None, deep: bool = False) -> str:
         model: Not used: the code may name a model, but there is only one.
         deep: Whether that model gets a session of its own.
     """
-    return _ask([prompt], model, deep)[0]
+    return _ask_harness([prompt], model, deep)[0]
 
 
-def _ask(prompts: list[object], model: object = None, deep: bool = False) -> list[str]:
+def _ask_harness(prompts: list[object], model: object = None, deep: bool = False) -> list[str]:
     """The replies of a model to questions of the code, in order.
 
     Args:
@@ -218,7 +223,7 @@ def main() -> None:
 
     The two arguments of the command are bytes of memory and seconds of processor time.
     """
-    limit(int(sys.argv[1]), int(sys.argv[2]))
+    limit_resources(int(sys.argv[1]), int(sys.argv[2]))
     confine()
     session = Session(_receive()["text"])
     _send({"ready": True})

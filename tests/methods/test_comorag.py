@@ -4,7 +4,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.comorag import ComoRAG, final_answer, probes_in, window_size
+from methods.comorag import ComoRAG, final_answer, passages_per_episode, probes_in
 from tests.methods.conftest import FakeTools, WordEncoder
 
 PARAGRAPHS = ["The novel Velindra is by Toren.", "Toren lives in Kelford.", "Mira sold boats."]
@@ -110,7 +110,7 @@ def test_what_does_not_fit_the_window_is_cut_from_its_end():
     ("passages", "size"), [(5, 2), (6, 3), (50, 5), (200, 10), (300, 16), (5000, 20)]
 )
 def test_how_many_passages_a_summary_is_about(passages, size):
-    assert window_size(passages) == size
+    assert passages_per_episode(passages) == size
 
 
 @pytest.mark.parametrize(

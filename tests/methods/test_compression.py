@@ -20,8 +20,14 @@ from harness.llm.backend import load_model
 from harness.llm.scripted import Script, ScriptedModel
 from harness.types import Document
 from methods.compression import config, lingua
-from methods.compression.selective import _at_percentile, _self_information, _sentence_groups
-from methods.compression.surprise import Units, open_context, spans_of_kept, surprise, units_of
+from methods.compression.selective import _mask_at_percentile, _self_information, _sentence_ranges
+from methods.compression.surprise import (
+    Units,
+    cut_into_units,
+    measure_surprise,
+    open_context,
+    spans_of_kept_units,
+)
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import REPLY
 from tests.random_model import save
@@ -71,20 +77,20 @@ def squeezed(text, settings_, model, question=ASKED):
 @settings(deadline=None, max_examples=60)
 @given(st.text(alphabet="ab .\n\u5b66\U0001f600\u00e9", max_size=40), st.data())
 def test_units_tile_any_text_and_runs_are_what_is_kept(llama, text, data):
-    units = units_of(text, tools_of(llama).model("compressor"))
-    assert "".join(units.piece(i) for i in range(len(units))) == text
-    assert sum(units.sizes) == llama.count(text)
+    units = cut_into_units(text, tools_of(llama).model("compressor"))
+    assert "".join(units.text_of_unit(i) for i in range(len(units))) == text
+    assert sum(units.token_counts) == llama.count(text)
     mask = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units))), dtype=bool
     )
-    stays = "".join(units.piece(i) for i in range(len(units)) if mask[i])
-    assert "".join(text[a:b] for a, b in spans_of_kept(units, mask)) == stays
+    stays = "".join(units.text_of_unit(i) for i in range(len(units)) if mask[i])
+    assert "".join(text[a:b] for a, b in spans_of_kept_units(units, mask)) == stays
 
 
 def test_a_character_of_several_tokens_is_one_unit(llama):
-    units = units_of("a\u5b66b", tools_of(llama).model("compressor"))
-    assert [units.piece(i) for i in range(len(units))] == ["a", "\u5b66", "b"]
-    assert units.sizes == (1, 3, 1)
+    units = cut_into_units("a\u5b66b", tools_of(llama).model("compressor"))
+    assert [units.text_of_unit(i) for i in range(len(units))] == ["a", "\u5b66", "b"]
+    assert units.token_counts == (1, 3, 1)
 
 
 def test_surprise_is_minus_the_log_probability_the_network_gives(llama):
@@ -97,7 +103,7 @@ def test_surprise_is_minus_the_log_probability_the_network_gives(llama):
     model = tools_of(llama).model("compressor")
     with model.session() as s:
         s.user()
-        found = surprise(s, model, units_of(text, model))
+        found = measure_surprise(s, model, cut_into_units(text, model))
     assert np.isnan(found[0])  # nothing stands before it
     assert found[1:] == pytest.approx(wanted, abs=1e-4)
 
@@ -108,7 +114,7 @@ def test_a_token_cut_otherwise_shares_its_cost_by_characters():
     units = Units("abcd ef", (0, 1, 4, 7), (1, 1, 2))
     with tools.model("compressor").session() as s:
         s.user("x")
-        assert surprise(s, tools.model("compressor"), units).tolist() == [
+        assert measure_surprise(s, tools.model("compressor"), units).tolist() == [
             0.25,
             0.75,
             1.0,
@@ -122,11 +128,11 @@ def test_unusable_log_probabilities():
         mock.patch.object(type(s), "score", side_effect=[[-math.inf], [math.nan]]),
     ):
         s.user("x")
-        assert surprise(s, model, units_of("a", model)).tolist() == [1e4]
+        assert measure_surprise(s, model, cut_into_units("a", model)).tolist() == [1e4]
         with pytest.raises(
             ModelOutputError, match=r"gave NaN log-probabilities; try --set model.dtype=float32"
         ):
-            surprise(s, model, units_of("a", model))
+            measure_surprise(s, model, cut_into_units("a", model))
 
 
 def test_a_context_that_is_not_there_cannot_be_forced(llama):
@@ -153,8 +159,8 @@ def test_where_the_window_is_full_the_oldest_kept_tokens_are_forgotten(folder, l
     text = first_tokens(TEXT, 2000, llama)
     setting = config.LLMLinguaConfig(rate=0.9, use_context_level_filter=False)
     _, found = squeezed(text, setting, model)
-    assert found.before == pytest.approx(2000, abs=5)
-    assert 1400 < found.after < 2000
+    assert found.tokens_before == pytest.approx(2000, abs=5)
+    assert 1400 < found.tokens_after < 2000
     spans = [piece for piece in found.pieces if isinstance(piece, tuple)]
     assert spans == sorted(spans)
     assert all(a < b <= c for (a, b), (c, _) in pairwise(spans))
@@ -203,11 +209,11 @@ def test_what_was_kept_is_read_once_for_all_windows(llama, kind, times):
     setting = kind(target_tokens=300, use_context_level_filter=False, iterative_size=60)
     tools = tools_of(llama)
     found = lingua.compress_document(Document("d", text), setting, tools, ASKED)
-    assert found.before == pytest.approx(900, abs=3)
-    assert 100 < found.after < 600
+    assert found.tokens_before == pytest.approx(900, abs=3)
+    assert 100 < found.tokens_after < 600
     read = sum(event.new for event in tools.meter.events if event.kind == "prefill")
     question = llama.count(ASKED)
-    assert 0 < read <= times * (found.after + question)
+    assert 0 < read <= times * (found.tokens_after + question)
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +229,8 @@ def gpt(folder, tmp_path_factory):
 def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_text(gpt):
     tools = tools_of(gpt)
     model = tools.model("compressor")
-    units = units_of("One river. Two boats.", model)
-    found = _self_information(units, _sentence_groups(units, 100), tools)
+    units = cut_into_units("One river. Two boats.", model)
+    found = _self_information(units, _sentence_ranges(units, 100), tools)
     assert np.isfinite(
         found
     ).all()  # NaN for every sentence's first token before, which always stayed
@@ -234,7 +240,7 @@ def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_te
         logits = gpt.net(input_ids=torch.tensor([[eos]], device=gpt.device)).logits[0, -1]
     assert found[0] == pytest.approx(-float(logits.log_softmax(-1)[first]), abs=1e-4)
     values = [-1.0, *range(2, 2 + len(found) - 1)]
-    assert not _at_percentile(np.array(values), 0.5)[0], "so a first token can go"
+    assert not _mask_at_percentile(np.array(values), 0.5)[0], "so a first token can go"
 
 
 def test_only_a_context_that_nothing_begins_gets_the_token_between_texts(gpt):

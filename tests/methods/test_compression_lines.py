@@ -11,7 +11,7 @@ from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
 from methods.compression import LLMLingua2, LongLLMLingua, lingua2
 from methods.compression.classifier import Tokenized
-from methods.compression.contexts import titled_lines
+from methods.compression.contexts import titled_line_spans
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
 
@@ -42,7 +42,7 @@ def document(*pages):
 )
 def test_a_title_stands_before_the_first_line_of_its_page(pages, contexts):
     found = document(*pages)
-    assert [found.text[a:b] for a, b in titled_lines(found)] == contexts
+    assert [found.text[a:b] for a, b in titled_line_spans(found)] == contexts
 
 
 def ranked(window, **settings):
@@ -89,7 +89,7 @@ class Digits:
         spans = [m.span() for m in re.finditer(r"\S+", text)]
         return Tokenized([f"\u2581{text[a:b]}" for a, b in spans], spans)
 
-    def keep(self, tokens):
+    def keep_probabilities(self, tokens):
         self.requests += 1
         return np.array([int(token[-1]) / 10 for token in tokens])
 
@@ -117,8 +117,10 @@ LINES = "w9 w9 w7 w7\nw1 w3 w2 w2\nw5 w5 w4 w6\nw4 w4 w4 w4"
 )
 def test_lines_of_the_lowest_mean_are_left_out_first(settings, wanted, requests, monkeypatch):
     classifier = Digits()
-    monkeypatch.setattr(lingua2, "load", lambda *_: classifier)
-    monkeypatch.setattr(lingua2, "find", lambda _: SimpleNamespace(identity="digits"))
+    monkeypatch.setattr(lingua2, "load_classifier", lambda *_: classifier)
+    monkeypatch.setattr(
+        lingua2, "locate_and_hash_weights", lambda _: SimpleNamespace(identity="digits")
+    )
     method = LLMLingua2(LLMLingua2.Config(**{"contexts": "titled-lines", **settings}))
     index = method.index(Document("d", LINES), FakeTools())
     text = "".join(

@@ -12,8 +12,8 @@ from harness.llm.scripted import Rule
 from harness.method import MethodConfig
 from harness.types import Document, Question
 from methods.compression import LLMLingua, LLMLingua2, LongLLMLingua, SelectiveContext, classifier
-from methods.compression.lingua2 import above_percentile, chunk_ends, words_of
-from methods.compression.show import Compressed, answer_from, spans_in_document
+from methods.compression.lingua2 import are_above_percentile, chunk_ends, join_tokens_into_words
+from methods.compression.show import Compressed, answer_from_compressed, pieces_that_are_kept
 from tests.methods.conftest import FakeTools
 from tests.methods.table_model import Table
 
@@ -81,7 +81,9 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
     compressed = Compressed([(0, 9), "\n\n", (12, 300)], 100, 90)
     text = "ab " * 100
     tools = tools_of(window=110)
-    result = answer_from(QUESTION, Document("d", text), compressed, tools, MethodConfig())
+    result = answer_from_compressed(
+        QUESTION, Document("d", text), compressed, tools, MethodConfig()
+    )
     assert result.stop_reason == "truncated"
     assert result.truncated["side"] == "right"
     assert result.truncated["tokens_after"] < result.truncated["tokens_before"] == 100
@@ -94,14 +96,14 @@ def test_what_the_window_does_not_hold_is_cut_and_told():
 def test_runs_of_the_joined_contexts_as_places_in_the_document():
     # "abcd" + blank line + "efgh", whose places in the document are 10 and 3
     layout = [(10, 14), "\n\n", (3, 7)]
-    assert spans_in_document(layout, [(0, 2), (3, 7), (9, 10)]) == [
+    assert pieces_that_are_kept(layout, [(0, 2), (3, 7), (9, 10)]) == [
         (10, 12),
         (13, 14),
         "\n\n",
         (3, 4),
         (6, 7),
     ]
-    assert spans_in_document(layout, []) == []
+    assert pieces_that_are_kept(layout, []) == []
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,11 @@ def test_llmlingua_2_keeps_words_of_the_text_and_is_metered(weights):
     assert 0.1 * len(words) < len(stays) < 0.6 * len(words)
     events = [e for e in tools.meter.events if e.role == "compressor"]
     assert all(e.kind == "embed" and e.new <= 64 for e in events)
-    total = len(classifier.load(classifier.find(str(weights)), tools.meter).tokenize(PROSE).tokens)
+    total = len(
+        classifier.load_classifier(classifier.locate_and_hash_weights(str(weights)), tools.meter)
+        .tokenize(PROSE)
+        .tokens
+    )
     assert sum(e.new for e in events) == total + 2 * len(events)  # each chunk with [CLS] and [SEP]
     shape = tools.meter.shapes[events[0].shape]
     pairs = shape.flops_per_pair * sum(e.new**2 for e in events)
@@ -228,8 +234,10 @@ def test_probabilities_are_those_of_the_network(weights):
     ids = [2, *tokenizer("mira rowed", add_special_tokens=False)["input_ids"], 3]
     with torch.inference_mode():
         wanted = net(torch.tensor([ids])).logits[0].softmax(-1)[1:-1, 1].tolist()
-    found = classifier.load(classifier.find(str(weights)), tools_of().meter)
-    assert found.keep(found.tokenize("mira rowed").tokens).tolist() == pytest.approx(
+    found = classifier.load_classifier(
+        classifier.locate_and_hash_weights(str(weights)), tools_of().meter
+    )
+    assert found.keep_probabilities(found.tokenize("mira rowed").tokens).tolist() == pytest.approx(
         wanted, abs=1e-5
     )
 
@@ -279,11 +287,13 @@ def test_a_budget_sets_the_rate(weights):
     ],
 )
 def test_the_percentile_of_a_chunk(values, tokens, rate, wanted):
-    assert above_percentile(values, tokens, rate) == wanted
+    assert are_above_percentile(values, tokens, rate) == wanted
 
 
 def test_chunks_end_at_a_stop_or_are_cut(weights):
-    found = classifier.load(classifier.find(str(weights)), tools_of().meter)
+    found = classifier.load_classifier(
+        classifier.locate_and_hash_weights(str(weights)), tools_of().meter
+    )
     text = "aa bb. cc dd"  # a ##a b ##b . c ##c d ##d
     tokens = found.tokenize(text)
     assert len(tokens.tokens) == 9
@@ -291,7 +301,9 @@ def test_chunks_end_at_a_stop_or_are_cut(weights):
     assert chunk_ends(text, tokens, 4, (".",)) == [4, 5, 9]
     assert chunk_ends(text, tokens, 7, ()) == [7, 9]
     assert chunk_ends("aa\nbb", found.tokenize("aa\nbb"), 3, ("\n",)) == [2, 4]
-    assert [text[w.start : w.end] for w in words_of(text, tokens, found.style, 0)] == [
+    assert [
+        text[w.start : w.end] for w in join_tokens_into_words(text, tokens, found.style, 0)
+    ] == [
         "aa",
         "bb",
         ".",
@@ -304,11 +316,15 @@ def test_words_of_a_vocabulary_that_marks_their_beginnings():
     text = "don't \u5b66\u6821"
     spans = [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
     tokens = classifier.Tokenized(["\u2581don", "'", "t", "\u2581", "\u5b66", "\u6821"], spans)
-    assert [text[w.gap : w.end] for w in words_of(text, tokens, "metaspace", 0)][:2] == [
+    assert [
+        text[w.gap_start : w.end] for w in join_tokens_into_words(text, tokens, "metaspace", 0)
+    ][:2] == [
         "don",
         "'t",
     ]
-    assert [text[w.start : w.end] for w in words_of(text, tokens, "metaspace", 0)][-2:] == [
+    assert [text[w.start : w.end] for w in join_tokens_into_words(text, tokens, "metaspace", 0)][
+        -2:
+    ] == [
         "\u5b66",
         "\u6821",
     ]
@@ -353,7 +369,7 @@ def test_the_classifier_runs_where_encoders_do(weights, monkeypatch, gpu, device
     moved = []
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("torch.nn.Module.to", lambda self, *where, **_: moved.append(where) or self)
-    classifier._load_network(classifier.find(str(weights)))
+    classifier._load_network(classifier.locate_and_hash_weights(str(weights)))
     assert moved[-1] == (device,)
 
 
@@ -364,4 +380,6 @@ def test_a_model_of_another_kind_is_no_classifier(tmp_path):
     with pytest.raises(
         CannotRun, match="is no classifier of tokens to keep or drop|cannot load the classifier"
     ):
-        classifier.load(classifier.find(str(tmp_path / "llama")), tools_of().meter)
+        classifier.load_classifier(
+            classifier.locate_and_hash_weights(str(tmp_path / "llama")), tools_of().meter
+        )

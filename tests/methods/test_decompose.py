@@ -7,7 +7,7 @@ from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.decompose import Decompose, fill_in_answers
 from methods.summarised import Summarised
-from methods.summary import condense, one_summary
+from methods.summary import condense, condense_to_one_summary
 from tests.methods.conftest import FakeTools, answered
 
 SEGMENTS = [
@@ -127,7 +127,7 @@ def test_summaries_that_do_not_fit_are_summarised_again():
     ):
         tools = FakeTools([*SHORT, Rule(when=f"{CONTEXT}in short 0\nin short 1\n", reply="both")])
         pieces = condense(SEGMENTS, room, 5, tools, tools.model())
-        assert [(p.text, p.first, p.last) for p in pieces] == found
+        assert [(p.text, p.first_segment, p.last_segment) for p in pieces] == found
         assert len(tools.reader.prompts) == requests
 
 
@@ -146,14 +146,14 @@ def test_no_more_neighbours_are_joined_than_must_be(count, pieces):
     tools = FakeTools([Rule(reply=" ".join(["so"] * 200))])
     found = condense(segments, 18 * 201, 200, tools, tools.model())
     assert len(found) == pieces
-    assert [p.first for p in found] == [0, *(p.last + 1 for p in found[:-1])]
-    assert found[-1].last == count - 1
+    assert [p.first_segment for p in found] == [0, *(p.last_segment + 1 for p in found[:-1])]
+    assert found[-1].last_segment == count - 1
 
 
 def test_a_request_is_no_longer_than_the_window_it_was_given():
     tools = FakeTools([Rule(reply="so it is said")])
     segments = [f"s{i} " + "word " * 29 for i in range(12)]
-    assert one_summary(segments, 5, tools, tools.model(), window=100) == "so it is said"
+    assert condense_to_one_summary(segments, 5, tools, tools.model(), window=100) == "so it is said"
     longest = max(len(tools.reader.offsets(p)) for p in tools.reader.prompts)
     assert longest + 5 <= 100 < longest + 5 + 30
     with pytest.raises(
@@ -164,8 +164,8 @@ def test_a_request_is_no_longer_than_the_window_it_was_given():
 
 def test_one_summary_of_all():
     tools = FakeTools([*SHORT, Rule(when="in short 0\nin short 1\nin short 2", reply="all  of it")])
-    assert one_summary(SEGMENTS, 5, tools, tools.model()) == "all of it"
-    assert one_summary([], 5, tools, tools.model()) == ""
+    assert condense_to_one_summary(SEGMENTS, 5, tools, tools.model()) == "all of it"
+    assert condense_to_one_summary([], 5, tools, tools.model()) == ""
     assert len(tools.shared) == 4
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from harness.errors import QuestionError
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
-from methods.gist import Gist, Pages
+from methods.gist import Gist, PageCutter
 from tests.methods.conftest import FakeTools, answered
 
 LINES = [
@@ -103,7 +103,7 @@ def test_a_page_break_that_is_none_ends_the_page_at_its_last_label(reply):
 
 
 def paged(text, most, least, last):
-    return Pages(text, Gist.Config(page_words=most, least_words=least, last_words=last))
+    return PageCutter(text, Gist.Config(page_words=most, least_words=least, last_words=last))
 
 
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(2, 20), st.integers(0, 10))
@@ -111,17 +111,17 @@ def test_units_hold_all_words_and_fit_a_page(sizes, most, least):
     least = min(least, most - 1)
     text = "\n".join(" ".join(f"w{i}." if i % 7 == 6 else f"w{i}" for i in range(n)) for n in sizes)
     pages = paged(text, most, least, 3)
-    assert sum(pages.words) == len(text.split())
-    assert all(n <= 2 * most for n in pages.words)
+    assert sum(pages.unit_words) == len(text.split())
+    assert all(n <= 2 * most for n in pages.unit_words)
     assert " ".join(text[a:b] for a, b in pages.units).split() == text.split()
     start = 0
     while start < len(pages.units):
-        end = pages._page_end(start)
+        end = pages._latest_page_end(start)
         labels = pages._offered_labels(start, end)
         assert start < end <= len(pages.units)
         assert labels[-1] == end
-        assert sum(pages.words[start : end - 1]) < most or end == start + 1
-        assert sum(pages.words[start:end]) >= most or end == len(pages.units)
+        assert sum(pages.unit_words[start : end - 1]) < most or end == start + 1
+        assert sum(pages.unit_words[start:end]) >= most or end == len(pages.units)
         start = end
 
 
@@ -140,7 +140,7 @@ def test_paragraphs_are_the_demos_else_blocks_else_lines(text, units):
 
 
 def test_a_request_that_does_not_fit_leaves_out_the_page_before_then_the_next_paragraph():
-    pages = Pages(TEXT, Gist.Config(**SIZES))
+    pages = PageCutter(TEXT, Gist.Config(**SIZES))
     seen = []
     for window in range(60, 200):
         model = FakeTools(window=window).model()
@@ -156,8 +156,8 @@ CHINESE = "\n".join([BOAT * 8 + "\u6cb3" * 8] * 300)
 
 def test_a_text_without_white_space_has_pages():
     pages = paged(CHINESE, 600, 280, 350)
-    assert (len(pages.units), set(pages.words)) == (300, {12})
-    spans = pages.spans(FakeTools([Rule(reply="none")]).model(), FakeTools())
+    assert (len(pages.units), set(pages.unit_words)) == (300, {12})
+    spans = pages.cut_pages(FakeTools([Rule(reply="none")]).model(), FakeTools())
     assert [round((b - a) / 97) for a, b in spans] == [50] * 6
     gaps = zip(spans, [*spans[1:], (len(CHINESE), 0)], strict=True)
     assert all(not CHINESE[b:c].strip() for (_, b), (c, _) in gaps)
@@ -169,7 +169,7 @@ def test_a_text_without_white_space_has_pages():
 )
 def test_a_word_longer_than_a_page_is_cut(text):
     pages = paged(text, 12, 4, 3)
-    assert all(0 < n <= 12 for n in pages.words)
+    assert all(0 < n <= 12 for n in pages.unit_words)
     assert all(b - a <= 12 * 8 + 7 for a, b in pages.units)
     assert "".join("".join(text[a:b] for a, b in pages.units).split()) == "".join(text.split())
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.communities import Community, communities, deepest
+from methods.communities import Community, communities, finest_community_of_nodes
 from methods.graphrag import GraphRAG, points_in, report_in
 from tests.methods.conftest import FakeTools, WordEncoder
 
@@ -120,7 +120,7 @@ def test_a_large_community_has_communities_in_it():
     edges = [(a, b, 1.0) for a, b in networkx.ring_of_cliques(30, 5).edges]
     found = communities(edges, 9)
     assert {community.level for community in found} == {0, 1}
-    assert sorted(deepest(found, 0)) == list(range(150))
+    assert sorted(finest_community_of_nodes(found, 0)) == list(range(150))
     fine = [community for community in found if community.level == 1]
     assert {len(community.nodes) for community in fine} == {5}
     assert communities(edges, 150) == [community for community in found if community.level == 0]
@@ -128,8 +128,8 @@ def test_a_large_community_has_communities_in_it():
 
 def test_of_levels_that_are_too_fine_the_coarser_community_counts():
     found = [Community(0, (1, 2, 3)), Community(1, (1, 2)), Community(1, (3,))]
-    assert deepest(found, 1) == {1: 1, 2: 1, 3: 2}
-    assert deepest(found, 0) == {1: 0, 2: 0, 3: 0}
+    assert finest_community_of_nodes(found, 1) == {1: 1, 2: 1, 3: 2}
+    assert finest_community_of_nodes(found, 0) == {1: 0, 2: 0, 3: 0}
 
 
 @pytest.mark.parametrize(

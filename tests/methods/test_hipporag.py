@@ -9,7 +9,7 @@ import scipy.sparse.linalg
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.hipporag import HippoRAG, _graph, _similar_phrases, passage_ranks
+from methods.hipporag import HippoRAG, _build_graph, _similar_phrases, passage_ranks
 from tests.methods.conftest import FakeTools, WordEncoder, answered
 
 PARAGRAPHS = [
@@ -128,9 +128,11 @@ def test_a_phrase_of_three_letters_has_at_most_a_hundred_similar_ones():
 def test_a_similarity_takes_the_place_of_how_often_triples_join_two_phrases():
     index = {"of": [[0, 0, 0], [0]], "synonyms": [[0, 1, 0.9], [1, 0, 0.9]]}
     facts = [("velindra", "is by", "toren")]
-    weights = _graph(index, facts, {"velindra": 0, "toren": 1}).weights
+    weights = _build_graph(index, facts, {"velindra": 0, "toren": 1}).edge_weights
     assert weights[0, 1] + weights[1, 0] == pytest.approx(1.8)
-    weights = _graph({**index, "synonyms": []}, facts, {"velindra": 0, "toren": 1}).weights
+    weights = _build_graph(
+        {**index, "synonyms": []}, facts, {"velindra": 0, "toren": 1}
+    ).edge_weights
     assert weights[0, 1] + weights[1, 0] == 8
 
 
@@ -144,7 +146,7 @@ def test_ranks_of_a_large_graph_are_those_of_the_equations():
     ranks = passage_ranks(index, np.ones(n), [7], similarity, config)
 
     phrases = {f"p{i}": i for i in range(n)}
-    weights = _graph(index, [tuple(fact) for fact in facts], phrases).weights
+    weights = _build_graph(index, [tuple(fact) for fact in facts], phrases).edge_weights
     edges = (list(weights.values()), tuple(zip(*weights, strict=True)))
     one_way = scipy.sparse.coo_array(edges, shape=(2 * n, 2 * n)).tocsr()
     links = one_way + one_way.T

@@ -8,7 +8,7 @@ import pytest
 from harness.errors import WindowExceeded
 from harness.llm.scripted import Rule
 from harness.types import Document, Passage, Question
-from methods.ircot import IRCoT, query_of
+from methods.ircot import IRCoT, next_query
 from tests.methods.conftest import FakeTools, answered
 
 PARAGRAPHS = [
@@ -107,7 +107,7 @@ def test_limits(params, asked, found):
     ],
 )
 def test_queries(reasoning, query):
-    assert query_of(QUESTION.text, reasoning) == query
+    assert next_query(QUESTION.text, reasoning) == query
 
 
 def test_paragraphs_that_do_not_fit_are_left_out_of_a_request_and_told():

@@ -52,7 +52,7 @@ def cut(model, cut_at=None, after="", **config):
 def test_a_press_leaves_the_budget_and_nothing_on_the_model(pocket, press):
     before = plain(pocket)
     reader, _, events = cut(pocket, press=press)
-    assert (reader.kept, reader.read) == (BUDGET, events[0].new)
+    assert (reader.tokens_kept, reader.tokens_read) == (BUDGET, events[0].new)
     assert events[-1].kind == "decode"
     assert events[-1].cached == BUDGET
     assert plain(pocket) == before
@@ -62,7 +62,7 @@ def test_a_press_leaves_the_budget_and_nothing_on_the_model(pocket, press):
 @pytest.mark.parametrize("press", PRESSES)
 def test_a_text_within_the_budget_is_answered_as_without_one(pocket, press):
     reader, written, _ = cut(pocket, press=press, budget=10_000)
-    assert reader.kept == reader.read
+    assert reader.tokens_kept == reader.tokens_read
     assert written.text == plain(pocket)[0]
 
 
@@ -92,7 +92,7 @@ def test_kvzip_costs_the_repetition_of_the_text(pocket):
 def test_a_question_after_the_cut_is_read_over_what_is_left(pocket):
     before = pocket.count(TEXT)
     reader, _, events = cut(pocket, cut_at=before, after=" Which bird?", press="snapkv")
-    assert (reader.read, reader.kept) == (before, BUDGET)
+    assert (reader.tokens_read, reader.tokens_kept) == (before, BUDGET)
     first, second, decoded = events
     assert (first.new, second.cached) == (before, BUDGET)
     assert decoded.cached == BUDGET + second.new

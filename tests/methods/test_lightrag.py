@@ -9,7 +9,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.lightrag import LightRAG, records_in
+from methods.lightrag import LightRAG, items_in
 from tests.methods.conftest import FakeTools
 
 TEXT = "Velindra is by Toren. Toren lives in Kelford. Mira sold boats."
@@ -218,7 +218,7 @@ def test_without_keywords_or_a_match_it_declines_but_asks_by_both_levels(mode, r
     ],
 )
 def test_records(reply, records):
-    found = records_in(reply)
+    found = items_in(reply)
     assert (found if found is None else list(map(list, found))) == records
 
 

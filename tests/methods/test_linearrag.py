@@ -86,7 +86,7 @@ def test_a_weak_name_and_the_last_round_lead_no_further(params, found):
 def test_a_passage_weighs_by_similarity_and_by_the_names_that_it_has():
     _, index, _ = read()
     reached = {0: Activated(0.5, 1), 1: Activated(0.3, 2)}
-    starts = made_graph(index).passage_starts(FIT, reached, LinearRAG.Config())
+    starts = made_graph(index).passage_start_weights(FIT, reached, LinearRAG.Config())
     first = 2 * 1 + math.log1p(0.5 * math.log(2) + 0.3 * math.log(2) / 2)
     second = 2 * 0.5 + math.log1p(0.3 * math.log(2) / 2)
     assert starts[:3] == pytest.approx([0.05 * first, 0.05 * second, 0])

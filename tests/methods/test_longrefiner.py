@@ -14,7 +14,7 @@ from harness.types import Document, Question
 from methods.longrefiner import LongRefiner
 from methods.longrefiner.config import LongRefinerConfig
 from methods.longrefiner.prompts import parse_titles
-from methods.longrefiner.shown import Showing
+from methods.longrefiner.shown import ShownText
 from tests.methods.conftest import FakeTools
 
 TEXT = (
@@ -260,9 +260,9 @@ def test_the_budget_is_counted_by_the_tokenizer_that_is_asked_for(role, monkeypa
 
     def showing(*given):
         asked.append(given[2].role)
-        return Showing(*given)
+        return ShownText(*given)
 
-    monkeypatch.setattr("methods.longrefiner.method.Showing", showing)
+    monkeypatch.setattr("methods.longrefiner.method.ShownText", showing)
     answer(Tools(), budget_of=role)
     assert asked == [role]
 

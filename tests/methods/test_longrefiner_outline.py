@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness.types import Document
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.filling import coverage, place_clips
-from methods.longrefiner.outline import Clip, Part, clip, parse, write
-from methods.longrefiner.tree import Tree, build
+from methods.longrefiner.filling import place_clips, share_covered
+from methods.longrefiner.outline import Clip, Part, parse_outline, shorten_paragraph, write_outline
+from methods.longrefiner.tree import Tree, build_tree
 from tests.datasets.support import needs_real, real
 from tests.methods.conftest import FakeTools
 
@@ -56,16 +56,16 @@ READ = [
 
 @pytest.mark.parametrize(("text", "tree"), [row[1:] for row in READ], ids=[row[0] for row in READ])
 def test_reading(text, tree):
-    assert parse(text) == tree
+    assert parse_outline(text) == tree
 
 
 def test_clips_keep_eight_tokens_of_each_end():
     text = " ".join(f"w{i}" for i in range(17))
     tokens = [m.span() for m in re.finditer(r"\s*\S+", text)]
-    assert clip(text, tokens, 8) == Clip(
+    assert shorten_paragraph(text, tokens, 8) == Clip(
         "w0 w1 w2 w3 w4 w5 w6 w7", "w9 w10 w11 w12 w13 w14 w15 w16"
     )
-    assert clip(text, tokens[:16], 8) == Clip(text)
+    assert shorten_paragraph(text, tokens[:16], 8) == Clip(text)
 
 
 MARKS = '<br> <skip> ... .... &lt; &amp; &#46; " </section> > < : é 字'
@@ -90,7 +90,7 @@ outlines = st.builds(
 @settings(max_examples=50, deadline=None)
 @given(outlines, st.sampled_from(["<skip>", "..."]))
 def test_a_written_outline_is_read_back(outline, mark):
-    assert parse(write(outline, mark)) == outline
+    assert parse_outline(write_outline(outline, mark)) == outline
 
 
 def whole(tree, text):
@@ -98,12 +98,12 @@ def whole(tree, text):
     spans = [(tree.nodes[i].start, tree.nodes[i].end) for i in tree.leaves()]
     assert all(0 <= a < b <= len(text) for a, b in spans)
     assert all(b <= c for (_, b), (c, _) in pairwise(spans))
-    assert coverage(spans, text) == 1.0
+    assert share_covered(spans, text) == 1.0
     children = tree.children()
     for i, node in enumerate(tree.nodes):
         assert node.parent < i
-        assert node.leaf == (not children[i])
-        if not node.leaf:
+        assert node.is_leaf == (not children[i])
+        if not node.is_leaf:
             assert (node.start, node.end) == (
                 tree.nodes[children[i][0]].start,
                 tree.nodes[children[i][-1]].end,
@@ -125,12 +125,12 @@ texts = st.lists(parts, max_size=20)
     texts.map(" ".join),
 )
 def test_any_output_yields_nodes_that_cover_the_document(output, text):
-    tree = build(text, parse(output), CONFIG, MODEL)
+    tree = build_tree(text, parse_outline(output), CONFIG, MODEL)
     whole(tree, text)
     assert Tree.from_index(json.loads(json.dumps(tree.to_index()))) == tree
-    tree = build(
+    tree = build_tree(
         text,
-        parse(output),
+        parse_outline(output),
         CONFIG.model_copy(update={"unmatched": "drop", "leaf_tokens": None}),
         MODEL,
     )
@@ -150,13 +150,13 @@ def test_the_outline_of_a_text_places_all_of_it(sizes):
     text = "\n\n".join(p for part in paragraphs for p in part)
 
     def short(p):
-        return clip(p, [m.span() for m in re.finditer(r"\s*\S+", p)], 8)
+        return shorten_paragraph(p, [m.span() for m in re.finditer(r"\s*\S+", p)], 8)
 
     outline = root(*(section(f"S{i}", *map(short, part)) for i, part in enumerate(paragraphs)))
-    tree = build(text, parse(write(outline)), CONFIG, MODEL)
+    tree = build_tree(text, parse_outline(write_outline(outline)), CONFIG, MODEL)
     whole(tree, text)
     assert tree.placed == tree.structured == 1.0
-    parts = [n for n in tree.nodes if not n.leaf]
+    parts = [n for n in tree.nodes if not n.is_leaf]
     assert [n.title for n in parts] == [f"S{i}" for i in range(len(sizes))]
     assert [text[n.start : n.end] for n in parts] == ["\n\n".join(part) for part in paragraphs]
 
@@ -204,9 +204,9 @@ GAPS = [
     ("text", "output", "nodes"), [row[1:] for row in GAPS], ids=[row[0] for row in GAPS]
 )
 def test_gaps(text, output, nodes):
-    tree = build(
+    tree = build_tree(
         text,
-        parse(output),
+        parse_outline(output),
         LongRefinerConfig(scoring="bm25", paragraph_words=20, chunk_sentences=2),
         MODEL,
     )
@@ -218,7 +218,9 @@ def test_a_long_gap_belongs_to_what_both_sides_have_in_common():
     gap = "Some five words are here. " * 4
     text = f"One a. {gap}Two b. {gap}Three c."
     output = "<section: S><sub-section: T>One a.</sub-section><sub-section: U>Two b.</sub-section></section><section: V>Three c."
-    tree = build(text, parse(output), LongRefinerConfig(scoring="bm25", paragraph_words=10), MODEL)
+    tree = build_tree(
+        text, parse_outline(output), LongRefinerConfig(scoring="bm25", paragraph_words=10), MODEL
+    )
     levels = [(n.kind, n.title, n.parent) for n in tree.nodes]
     assert levels == [
         ("section", "S", -1), ("sub-section", "T", 0), ("paragraph", "", 1), ("chunk", "", 0), ("sub-section", "U", 0),
@@ -229,8 +231,10 @@ def test_a_long_gap_belongs_to_what_both_sides_have_in_common():
 def test_paragraphs_are_put_together_until_they_have_enough_words():
     text = "a b c. d e. f g h i j k. l."
     output = "<section: S>a b c.<br>d e.<br>f g h i j k.<br>l.</section: S>"
-    tree = build(text, parse(output), LongRefinerConfig(scoring="bm25", paragraph_words=4), MODEL)
-    assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == [
+    tree = build_tree(
+        text, parse_outline(output), LongRefinerConfig(scoring="bm25", paragraph_words=4), MODEL
+    )
+    assert [text[n.start : n.end] for n in tree.nodes if n.is_leaf] == [
         "a b c. d e.",
         "f g h i j k.",
         "l.",
@@ -239,20 +243,25 @@ def test_paragraphs_are_put_together_until_they_have_enough_words():
 
 def test_a_long_paragraph_is_several_leaves():
     text = "One two three. Four five six. Seven eight nine."
-    outline = parse(f"<section: S>{text}</section: S>")
+    outline = parse_outline(f"<section: S>{text}</section: S>")
     for tokens, leaves in (
         (6, ["One two three. Four five six.", "Seven eight nine."]),
         (None, [text]),
     ):
-        tree = build(text, outline, CONFIG.model_copy(update={"leaf_tokens": tokens}), MODEL)
-        assert [text[n.start : n.end] for n in tree.nodes if n.leaf] == leaves
+        tree = build_tree(text, outline, CONFIG.model_copy(update={"leaf_tokens": tokens}), MODEL)
+        assert [text[n.start : n.end] for n in tree.nodes if n.is_leaf] == leaves
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x", "字" * 3000, "." * 20_000, "a b " * 5000])
 def test_awkward_texts_are_covered(text):
     for output in ("", "<section: S>" + text[:40], "<abstract>a ... b</abstract>"):
         whole(
-            build(text, parse(output), LongRefinerConfig(scoring="bm25", leaf_tokens=50), MODEL),
+            build_tree(
+                text,
+                parse_outline(output),
+                LongRefinerConfig(scoring="bm25", leaf_tokens=50),
+                MODEL,
+            ),
             text,
         )
 
@@ -268,7 +277,7 @@ def test_released_samples(row):
         real("data", "longrefiner", "step2_doc-structuring.json").read_text("utf-8")
     )[row]
     text, output = sample["input"], sample["output"]
-    tree = build(text, parse(output), LongRefinerConfig(scoring="bm25"), MODEL)
+    tree = build_tree(text, parse_outline(output), LongRefinerConfig(scoring="bm25"), MODEL)
     whole(tree, text)
     assert tree.structured >= 0.98
     assert tree.placed >= 0.93
@@ -280,4 +289,4 @@ def test_released_samples(row):
         assert [n.title for n in tree.nodes if n.kind == kind] == [
             " ".join(title.split()) for title in named
         ]
-    assert parse(write(parse(output))) == parse(output)
+    assert parse_outline(write_outline(parse_outline(output))) == parse_outline(output)

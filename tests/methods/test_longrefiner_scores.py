@@ -21,7 +21,7 @@ from methods.longrefiner.scores import (
     selectable_titles,
 )
 from methods.longrefiner.select import choose_by_code, choose_nodes
-from methods.longrefiner.shown import Place, Showing
+from methods.longrefiner.shown import NodePlace, ShownText
 from methods.longrefiner.tree import Node, Tree
 from tests.methods.conftest import FakeTools
 
@@ -38,7 +38,7 @@ MODEL = FakeTools().model()
 
 
 def showing(titles=False, documents=None, trees=None, part_titles="none"):
-    return Showing(
+    return ShownText(
         documents or [Document("d", TEXT, "Mira Tal")], trees or [TREE], MODEL, titles, part_titles
     )
 
@@ -121,7 +121,7 @@ def test_the_papers_choice_at_every_budget(budget, nodes, texts, reason):
     found = choose_nodes(show, [local_scores(TREE, LEAVES)], budget)
     assert ([node for _, node in found.nodes], found.reason) == (nodes, reason)
     assert [show.text(piece) for piece in found.pieces] == texts
-    assert show.tokens(found.pieces) <= budget
+    assert show.count_tokens(found.pieces) <= budget
 
 
 def test_a_part_that_does_not_fit_makes_way_for_its_paragraphs():
@@ -132,7 +132,9 @@ def test_a_part_that_does_not_fit_makes_way_for_its_paragraphs():
     tree = Tree([Node("chunk", "", 0, 24), Node("chunk", "", 25, 29)])
     show = showing(documents=[Document("d", text)], trees=[tree])
     assert choose_nodes(show, [np.array([2.0, 1.0])], 3).nodes == ()
-    assert choose_nodes(show, [np.array([2.0, 1.0])], 3, skip=True).nodes == ((0, 1),)
+    assert choose_nodes(show, [np.array([2.0, 1.0])], 3, skips_long_paragraphs=True).nodes == (
+        (0, 1),
+    )
 
 
 def test_titles_count_and_stand_once_a_document():
@@ -144,7 +146,7 @@ def test_titles_count_and_stand_once_a_document():
     # one separator.
     found = choose_nodes(show, scores, 8)
     assert [show.text(piece) for piece in found.pieces] == ["Mira Tal\nc1 c2.", "Toren\nq1 q2."]
-    assert show.tokens(found.pieces) == 8
+    assert show.count_tokens(found.pieces) == 8
     assert [show.text(piece) for piece in choose_nodes(show, scores, 7).pieces] == ["Toren\nq1 q2."]
     assert [(s.document_id, s.start, s.end) for s in show.shown(found.pieces)] == [
         ("x", 35, 41),
@@ -203,9 +205,9 @@ HEADED = [
 @pytest.mark.parametrize(("rule", "leaves", "texts"), HEADED)
 def test_a_part_that_is_read_whole_stands_under_its_title(rule, leaves, texts):
     show = showing(part_titles=rule)
-    found = show.pieces([Place(0, leaf) for leaf in leaves])
+    found = show.join_leaves([NodePlace(0, leaf) for leaf in leaves])
     assert [show.text(piece) for piece in found] == texts
-    assert show.tokens(found) == sum(len(text.split()) for text in texts) + len(texts) - 1
+    assert show.count_tokens(found) == sum(len(text.split()) for text in texts) + len(texts) - 1
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_whatever_the_scores_the_budget_holds_and_nothing_is_shown_twice(
     show = showing()
     total = local_scores(TREE, leaves) + weight * global_scores(TREE, selected)
     found = choose_nodes(show, [total], budget)
-    assert show.tokens(found.pieces) <= budget
+    assert show.count_tokens(found.pieces) <= budget
     spans = [(piece.start, piece.end) for piece in found.pieces]
     assert spans == sorted(spans)
     assert all(b <= c for (_, b), (c, _) in pairwise(spans))

@@ -3,8 +3,8 @@ here."""
 
 import numpy as np
 
-from methods.compression.selective import _sentence_groups
-from methods.compression.surprise import units_of
+from methods.compression.selective import _sentence_ranges
+from methods.compression.surprise import cut_into_units
 from methods.hipporag import HippoRAG, passage_ranks
 from methods.in_context_ranking import _chunk_scores
 from methods.longrefiner.scores import global_scores, local_scores, normalised
@@ -68,8 +68,11 @@ def test_selective_context_ends_sentences_as_its_program_does():
     """liyucheng09/Selective_Context at 3074343: not behind titles and abbreviations, not behind
     "!"."""
     text = "Mr. Abel took his Ph.D. at Kelford (est. 1719). It was e.g. a mill! Was it? U.S. rivers fell. He left."
-    units = units_of(text, FakeTools().model())
-    found = [text[units.cuts[a] : units.cuts[b]].strip() for a, b in _sentence_groups(units, 1024)]
+    units = cut_into_units(text, FakeTools().model())
+    found = [
+        text[units.boundaries[a] : units.boundaries[b]].strip()
+        for a, b in _sentence_ranges(units, 1024)
+    ]
     theirs = [
         "Mr. Abel took his Ph.D. at Kelford (est.",
         "1719).",

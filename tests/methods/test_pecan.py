@@ -10,7 +10,7 @@ from harness.errors import QuestionError, WindowExceeded
 from harness.llm.scripted import Rule, Script, ScriptedModel
 from harness.types import Document, Question
 from methods.pecan import Pecan
-from methods.pecan.build import pack_batches
+from methods.pecan.build import pack_nodes
 from methods.pecan.config import PecanConfig
 from methods.pecan.points import parse_points
 from methods.pecan.prompts import POINTS
@@ -139,7 +139,7 @@ def test_levels_go_on_until_one_call_held_all():
     )  # eight tokens of text a call: two chunks
     assert graph.level == [1, 1, 1, 1, 2, 2, 3]
     assert [(i, j) for i, j, _ in graph.edges] == [(4, 0), (4, 1), (5, 2), (5, 3), (6, 4), (6, 5)]
-    assert graph.top() == [6]
+    assert graph.highest_nodes() == [6]
     (shown,) = answer.shown
     assert (shown.kind, shown.text) == ("generated", "root")
     assert [TEXT[a:b].strip() for _, a, b in shown.sources] == CHUNKS
@@ -198,11 +198,11 @@ def test_parse_points(text, truncated, points, how):
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=60), st.integers(1, 12))
 def test_pack_spreads_nodes_evenly(lengths, most):
-    sizes = [len(b) for b in pack_batches(lengths, 10**6, most)]
+    sizes = [len(b) for b in pack_nodes(lengths, 10**6, most)]
     assert len(sizes) == -(-len(lengths) // most)
     assert sum(sizes) == len(lengths)
     assert not sizes or (max(sizes) <= most and max(sizes) - min(sizes) <= 1)
-    tight = pack_batches(lengths, 12, most)
+    tight = pack_nodes(lengths, 12, most)
     assert [i for b in tight for i in b] == list(range(len(lengths)))
     assert all(len(b) <= most and sum(lengths[i] for i in b) <= 12 for b in tight)
 

@@ -98,7 +98,10 @@ def test_of_a_repeated_point_the_first_copy_and_its_weights_are_kept():
             [], FakeTools(rules, probes(), attend), "aa ab ac ba bb bc", repeated_points=kept
         )
         tops.append(
-            [(graph.text[i], [part.tolist() for part in graph.below(i)]) for i in graph.top()]
+            [
+                (graph.text[i], [part.tolist() for part in graph.edges_below(i)])
+                for i in graph.highest_nodes()
+            ]
         )
     drop, keep = tops
     assert [text for text, _ in keep] == ["one", "two", "One"]

@@ -472,13 +472,13 @@ def test_the_plan_names_the_key_to_change():
 def graphs(draw):
     graph = Graph()
     for _ in range(draw(st.integers(1, 6))):
-        graph.add("c", 1, (0, 1))
+        graph.add_node("c", 1, (0, 1))
     for level in (2, 3):
         below = [i for i, at in enumerate(graph.level) if at == level - 1]
         row = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=len(below), max_size=len(below))
         rows = draw(st.lists(row, max_size=3))
-        above = [graph.add("p", level) for _ in rows]
-        graph.connect(
+        above = [graph.add_node("p", level) for _ in rows]
+        graph.add_edges(
             [([node], below, np.array([row])) for node, row in zip(above, rows, strict=True)]
         )
     return graph
@@ -488,7 +488,7 @@ def graphs(draw):
 @given(graphs())
 def test_successors_are_those_of_the_list_of_edges(graph):
     for node in range(len(graph.text)):
-        lower, weight = graph.below(node)
+        lower, weight = graph.edges_below(node)
         edges = [(low, w) for high, low, w in graph.edges if high == node]
         assert list(zip(lower.tolist(), weight.tolist(), strict=True)) == edges
     again = Graph.from_index(graph.to_index())

@@ -8,8 +8,14 @@ from rouge_score.rouge_scorer import RougeScorer
 from harness.llm.scripted import Rule
 from harness.types import Question
 from methods.qrmem import prompts, replies
-from methods.qrmem.build import Pool, rouge_l
-from methods.qrmem.memory import SubGraph, merge_entities, merge_relations, name_key, occurs
+from methods.qrmem.build import QuestionPool, rouge_l
+from methods.qrmem.memory import (
+    SubGraph,
+    collect_relations,
+    join_names_to_entities,
+    name_key,
+    stands_in,
+)
 from tests.methods.qrmem_memory import (
     DOUBT,
     ENTITY,
@@ -68,12 +74,12 @@ def test_rouge_l_is_that_of_the_published_package(first, second):
 
 
 def test_the_pool_is_asked_as_a_whole_and_its_bound_is_open():
-    pool = Pool(0.6)
-    assert pool.add("A b c d e?")
-    assert not pool.add("A b c x y?"), "0.6 is not below 0.6"
-    assert pool.add("A b x y z?"), "0.4"
-    assert not pool.add("x y z v?"), "like the second, not like the first"
-    assert not pool.add("???")
+    pool = QuestionPool(0.6)
+    assert pool.add_if_new("A b c d e?")
+    assert not pool.add_if_new("A b c x y?"), "0.6 is not below 0.6"
+    assert pool.add_if_new("A b x y z?"), "0.4"
+    assert not pool.add_if_new("x y z v?"), "like the second, not like the first"
+    assert not pool.add_if_new("???")
     assert pool.questions == ["A b c d e?", "A b x y z?"]
 
 
@@ -138,9 +144,11 @@ def test_without_open_entities_the_recogniser_finds_them_alone():
 )
 def test_disambiguation(segments, names):
     graphs = [SubGraph(list(found)) for found in segments]
-    found = merge_entities(graphs, [""] * len(segments))
+    found = join_names_to_entities(graphs, [""] * len(segments))
     assert sorted(map(sorted, found.mentions)) == sorted(map(sorted, names))
-    assert found.of.keys() == {name_key(n) for names_ in segments for n in names_ if name_key(n)}
+    assert found.entity_of_key.keys() == {
+        name_key(n) for names_ in segments for n in names_ if name_key(n)
+    }
 
 
 def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
@@ -151,8 +159,8 @@ def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
         ),
         SubGraph(["Bo", "Cid", "Ann Bo"], [("Cid", "Bo", "z"), ("Bo", "Ann Bo", "self")]),
     ]
-    entities = merge_entities(graphs, ["", ""])
-    assert merge_relations(graphs, entities) == {(0, 1): [(0, "x y"), (1, "z")]}
+    entities = join_names_to_entities(graphs, ["", ""])
+    assert collect_relations(graphs, entities) == {(0, 1): [(0, "x y"), (1, "z")]}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ def test_relations_of_one_pair_are_gathered_and_those_of_one_entity_dropped():
      ("", "x", False), ("北京", "在北京的人", True), ("Dr.", "Dr.No", True)],
 )  # fmt: skip
 def test_occurs(name, text, found):
-    assert occurs(name, text) is found
+    assert stands_in(name, text) is found
 
 
 @pytest.mark.parametrize(
@@ -212,7 +220,7 @@ def test_replies(parse, reply, found):
     ],
 )
 def test_marked(text, names, message):
-    assert prompts.marked(text, names) == message
+    assert prompts.with_names_in_brackets(text, names) == message
 
 
 def test_replies_that_never_parse():

@@ -10,7 +10,7 @@ from harness.engine.plan import plan_choices
 from harness.entities import recogniser as entities
 from harness.errors import HarnessError
 from methods.qrmem.build import _as_in_segment
-from methods.qrmem.memory import Memory, SubGraph, merge_entities
+from methods.qrmem.memory import Memory, SubGraph, join_names_to_entities
 
 
 @pytest.mark.parametrize(
@@ -30,16 +30,16 @@ from methods.qrmem.memory import Memory, SubGraph, merge_entities
 )
 def test_case_matters_for_acronyms_in_a_question(mentions, question, named):
     memory = Memory([(0, 1)], [mentions[0]], [mentions], [[0]])
-    assert memory.named_in(question) == ([0] if named else [])
+    assert memory.entities_named_in(question) == ([0] if named else [])
 
 
 def test_a_mention_inside_a_longer_one_is_none_whatever_its_case():
     memory = Memory([(0, 1)], ["US", "us navy yard"], [["US"], ["us navy yard"]], [[0], [0]])
-    assert memory.named_in("at the US Navy Yard") == [1]
+    assert memory.entities_named_in("at the US Navy Yard") == [1]
 
 
 def test_an_acronym_is_no_pronoun_and_a_name_in_capitals_is_that_name():
-    found = merge_entities([SubGraph(["US", "us", "TOREN", "Toren"])], ["x"])
+    found = join_names_to_entities([SubGraph(["US", "us", "TOREN", "Toren"])], ["x"])
     assert found.mentions == [["US"], ["us"], ["TOREN", "Toren"]]
 
 

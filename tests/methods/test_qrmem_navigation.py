@@ -11,7 +11,7 @@ from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
 from methods.qrmem import QRMeM
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.search import fit_added, fit_start
+from methods.qrmem.search import choose_first_segments, drop_until_all_fit
 from tests.methods.conftest import FakeTools
 from tests.methods.qrmem_graph import (
     QUESTION,
@@ -155,7 +155,7 @@ def test_the_filter_at_the_windows_edge(room, kept):
     # Segment 0 has 5 tokens, 1 has 5, 2 has 10, 3 has 10: of two equal scores the later segment
     # goes first.
     lengths = {0: 5, 1: 5, 2: 10, 3: 10}
-    assert fit_added([0], {1: 0.5, 2: 0.9, 3: 0.5}, lengths, room) == kept
+    assert drop_until_all_fit([0], {1: 0.5, 2: 0.9, 3: 0.5}, lengths, room) == kept
 
 
 @given(
@@ -165,7 +165,7 @@ def test_the_filter_at_the_windows_edge(room, kept):
 )
 def test_what_is_filtered_out_scores_no_more_than_what_stays(added, sizes, room):
     lengths = dict(enumerate(sizes))
-    kept = fit_added([], added, lengths, room)
+    kept = drop_until_all_fit([], added, lengths, room)
     gone = set(added) - set(kept)
     assert sum(lengths[k] for k in kept) <= room
     assert all(added[k] <= min(kept.values(), default=1) for k in gone)
@@ -188,7 +188,10 @@ def test_what_is_filtered_out_scores_no_more_than_what_stays(added, sizes, room)
 def test_start_segments_that_do_not_fit(room, share, kept):
     # Tokens 5, 10, 10; similarity 0.1, 0.2, 0.3.
     assert (
-        fit_start([0, 1, 2], {0: 5, 1: 10, 2: 10}, room, share, np.array([0.1, 0.2, 0.3])) == kept
+        choose_first_segments(
+            [0, 1, 2], {0: 5, 1: 10, 2: 10}, room, share, np.array([0.1, 0.2, 0.3])
+        )
+        == kept
     )
 
 

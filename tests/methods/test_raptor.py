@@ -23,7 +23,7 @@ from methods.packing import clause_chunks
 from methods.raptor import Raptor
 from methods.raptor import config as raptor_config
 from methods.raptor.config import RaptorConfig
-from methods.raptor.tree import cache_compiled, clusters, cut_in_order
+from methods.raptor.tree import cache_compiled_functions, cluster_nodes, cut_in_order
 from tests.methods.conftest import FakeTools
 from tests.methods.raptor_tree import Vectors, fingerprint, index_of, text_of
 
@@ -103,16 +103,18 @@ def blobs(*sizes):
 
 
 def test_groups_far_apart_are_found():
-    found = clusters(blobs(40, 30, 50), [1] * 120, 3500, PCA.model_copy(update={"dimensions": 2}))
+    found = cluster_nodes(
+        blobs(40, 30, 50), [1] * 120, 3500, PCA.model_copy(update={"dimensions": 2})
+    )
     assert sorted(found) == [list(range(40)), list(range(40, 70)), list(range(70, 120))]
 
 
 def test_equal_vectors_share_their_clusters():
     one = np.repeat(points(1), 40, axis=0)
-    assert clusters(one, [1] * 40, 3500, PCA) == [list(range(40))]
+    assert cluster_nodes(one, [1] * 40, 3500, PCA) == [list(range(40))]
     # 24 points in three groups, each point twice.
     twice = np.concatenate([blobs(8, 9, 7)] * 2)
-    for group in clusters(twice, [1] * 48, 3500, PCA):
+    for group in cluster_nodes(twice, [1] * 48, 3500, PCA):
         assert {i % 24 for i in group} == {i for i in group if i < 24}
         assert len(group) == 2 * len({i % 24 for i in group})
 
@@ -132,14 +134,14 @@ CAPS = [
 def test_a_cluster_that_cannot_be_split_is_cut_in_order(tokens, most, wanted):
     assert list(cut_in_order(range(len(tokens)), tokens, most)) == wanted
     if tokens:
-        assert clusters(points(len(tokens)), tokens, most, PCA) == wanted
+        assert cluster_nodes(points(len(tokens)), tokens, most, PCA) == wanted
         same = np.repeat(points(1), len(tokens), axis=0)
-        assert clusters(same, tokens, most, PCA) == wanted
+        assert cluster_nodes(same, tokens, most, PCA) == wanted
 
 
 @pytest.mark.parametrize("vectors", [blobs(30), blobs(20, 20), np.repeat(points(1), 30, axis=0)])
 def test_no_cluster_has_more_tokens_than_it_may(vectors):
-    found = clusters(vectors, [10] * len(vectors), 45, PCA)
+    found = cluster_nodes(vectors, [10] * len(vectors), 45, PCA)
     assert {i for group in found for i in group} == set(range(len(vectors)))
     assert max(map(len, found)) <= 4
 
@@ -161,9 +163,9 @@ def test_a_tree_is_whole_and_ends(text):
     assert index["embeddings"].shape[0] == len(graph.text)
     assert 2 <= max(graph.level) <= 6
     second = [i for i, level in enumerate(graph.level) if level == 2]
-    assert {int(c) for i in second for c in graph.below(i)[0]} == set(leaves)
+    assert {int(c) for i in second for c in graph.edges_below(i)[0]} == set(leaves)
     for node, level in enumerate(graph.level):
-        below, weight = graph.below(node)
+        below, weight = graph.edges_below(node)
         assert all(graph.level[c] == level - 1 for c in below)
         assert len(below) == 0 or weight.sum() == pytest.approx(1)
         assert (graph.span[node] is not None) == (level == 1)
@@ -178,7 +180,7 @@ def test_summaries_are_asked_for_once_in_document_order_and_cut():
     graph = Graph.from_index(index)
     assert {graph.text[i] for i, level in enumerate(graph.level) if level == 2} == {"one two"}
     for node in (i for i, level in enumerate(graph.level) if level == 2):
-        below = graph.below(node)[0].tolist()
+        below = graph.edges_below(node)[0].tolist()
         assert below == sorted(below)
         text = "\n".join(graph.text[c] for c in below)
         assert any(f"Text:\n{text}\n\nThe text" in p for p in tools.reader.prompts)
@@ -200,11 +202,11 @@ def test_empty_summaries_are_left_out_and_told():
 def test_what_numba_compiled_is_stored(tmp_path):
     numba = pytest.importorskip("numba")
     kernel = numba.njit(lambda x: x + 1)
-    cache_compiled([SimpleNamespace(kernel=kernel)], tmp_path)
+    cache_compiled_functions([SimpleNamespace(kernel=kernel)], tmp_path)
     assert (kernel(1), numba.config.CACHE_DIR) == (2, "")
     assert list(tmp_path.rglob("*.nbc"))
     (tmp_path / "file").touch()
-    cache_compiled(
+    cache_compiled_functions(
         [SimpleNamespace(kernel=kernel)], tmp_path / "file"
     )  # cannot be written: compiled anew each time
 
@@ -249,11 +251,11 @@ CHILDREN = {4: [0, 1], 5: [1, 2, 3], 6: [4, 5]}
 def hand_made():
     graph = Graph()
     for start, end in SPANS:
-        graph.add(TEXT[start:end].strip(), 1, (start, end))
+        graph.add_node(TEXT[start:end].strip(), 1, (start, end))
     for node, level in ((4, 2), (5, 2), (6, 3)):
-        graph.add(f"s{node} y", level)
+        graph.add_node(f"s{node} y", level)
         below = CHILDREN[node]
-        graph.connect([([node], below, np.full((1, len(below)), 1 / len(below)))])
+        graph.add_edges([([node], below, np.full((1, len(below)), 1 / len(below)))])
     return graph
 
 

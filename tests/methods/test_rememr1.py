@@ -5,7 +5,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Question, Shown
-from methods.rememr1 import NOT_RECALLED, ReMemR1, nearest
+from methods.rememr1 import NOT_RECALLED, ReMemR1, nearest_memory
 from tests.methods.conftest import FakeTools
 
 TEXT = "Toren wrote Velindra here. He lives in Kelford. Mira sold two boats."
@@ -72,7 +72,7 @@ def test_the_memory_is_overwritten_and_earlier_ones_are_recalled():
     ],
 )
 def test_the_nearest_memory_is_recalled(query, memories, found):
-    assert nearest(query, memories, FakeTools().model()) == found
+    assert nearest_memory(query, memories, FakeTools().model()) == found
 
 
 def test_without_a_text_there_is_no_memory():

@@ -7,7 +7,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.search_agent import SearchAgent, _Calls, _ToolCall
+from methods.search_agent import SearchAgent, _DocumentTools, _ToolCall
 from tests.methods.conftest import FakeTools, answered
 
 TEXT = "Velindra is by Toren. Toren lives in Kelford. Mira sold boats. Oh!"
@@ -85,25 +85,25 @@ def test_the_index_has_the_vectors_of_sentences_of_more_than_ten_characters():
 )  # fmt: skip
 def test_what_a_tool_returns(call, result):
     tools, config = FakeTools(), SearchAgent.Config(segment_tokens=4)
-    calls = _Calls(DOCUMENT, SearchAgent(config).index(DOCUMENT, tools), config, tools)
-    assert calls.result(_ToolCall.parse(call)) == result
+    calls = _DocumentTools(DOCUMENT, SearchAgent(config).index(DOCUMENT, tools), config, tools)
+    assert calls.run(_ToolCall.parse(call)) == result
 
 
 def test_a_search_takes_three_sentences_a_chunk_and_twenty_chunks_at_most():
     text = "Ann lives here now. Bob was there then. Ann lives here in May."
     tools, config = FakeTools(), SearchAgent.Config(segment_tokens=20)
     document = Document("d", text)
-    calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
+    calls = _DocumentTools(document, SearchAgent(config).index(document, tools), config, tools)
     by_meaning = {"tool": "semantic_search", "query": "ann lives here in may", "top": 1}
-    found = calls.result(_ToolCall.parse(by_meaning))
+    found = calls.run(_ToolCall.parse(by_meaning))
     assert (
         found
         == "Chunk 0: ... Ann lives here now ... Bob was there then ... Ann lives here in May ..."
     )
     document, config = Document("d", "Ann came. " * 30), SearchAgent.Config(segment_tokens=2)
-    calls = _Calls(document, SearchAgent(config).index(document, tools), config, tools)
+    calls = _DocumentTools(document, SearchAgent(config).index(document, tools), config, tools)
     by_keyword = {"tool": "keyword_search", "keywords": ["ann"], "top": 25}
-    assert calls.result(_ToolCall.parse(by_keyword)).count("Chunk") == 20
+    assert calls.run(_ToolCall.parse(by_keyword)).count("Chunk") == 20
 
 
 @pytest.mark.parametrize(

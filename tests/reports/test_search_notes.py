@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from harness.storage.record_columns import columns_of
 from harness.storage.records import StoredRecord
 from methods.graph import Graph
-from methods.pecan.build import Batch, Level, log_level
+from methods.pecan.build import BuilderCall, NodesToRead, log_level
 from methods.pecan.config import PecanConfig
 from reports.search_notes import count_declined, same_nodes_notes, search_notes
 from tests.reports.build import stored_config
@@ -62,9 +62,9 @@ def test_a_method_without_a_search_visits_no_node():
 
 def test_calls_cut_at_the_reserve_are_counted_once_a_document():
     """The sentence is read from what graph construction notes, so the note is made by it here."""
-    graph, batch = Graph(), Batch([0], ["a"], None, "bullets", True, 0)
+    graph, batch = Graph(), BuilderCall([0], ["a"], None, "bullets", True, 0)
     for level, cut in ((2, [batch, batch]), (3, [batch])):
-        log_level(graph, Level(level, [0], [1]), cut, PecanConfig(reserve=20))
+        log_level(graph, NodesToRead(level, [0], [1]), cut, PecanConfig(reserve=20))
     note = "; ".join([*graph.notes, "2 top nodes left out"])
     rows = [
         *[record("yes", note=note)] * 2,

@@ -11,8 +11,8 @@ from pocket.world.fact_proofs import Path
 
 from harness.stats.rng import Dice
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.outline import parse, write
-from methods.longrefiner.tree import build
+from methods.longrefiner.outline import parse_outline, write_outline
+from methods.longrefiner.tree import build_tree
 from methods.memwalker.replies import parse_verdict
 from methods.qrmem import replies
 from packages.pocket.tests.reading import proves
@@ -91,12 +91,12 @@ def test_an_outline_places_every_paragraph(monkeypatch, pieces):
     config = LongRefinerConfig(scoring="bm25", paragraph_words=1)
     for _, _, scene in scenes_of(monkeypatch, refinement, "outline", pieces):
         (text,), (reply,) = scene.texts, scene.replies
-        outline = parse(reply)
-        assert write(outline) == reply
-        tree = build(text, outline, config, model)
+        outline = parse_outline(reply)
+        assert write_outline(outline) == reply
+        tree = build_tree(text, outline, config, model)
         assert tree.placed == tree.structured == 1.0
         paragraphs = text.split("\n\n")
-        parts = [node for node in tree.nodes if not node.leaf]
+        parts = [node for node in tree.nodes if not node.is_leaf]
         assert [text[n.start : n.end] for n in parts] == paragraphs
         assert [n.kind for n in parts] == ["abstract"] + ["section"] * (len(paragraphs) - 1)
         assert all(n.title.lower() in text[n.start : n.end].lower() for n in parts)

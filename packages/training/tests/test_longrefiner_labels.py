@@ -20,7 +20,7 @@ from harness.method import Task
 from harness.models import CAPABILITIES
 from harness.types import Document, Example, Gold, Question
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.outline import Clip, Part, parse, write
+from methods.longrefiner.outline import Clip, Part, parse_outline, write_outline
 from methods.longrefiner.pages import page_from_text
 from tests.methods.conftest import FakeTools
 from tests.methods.test_longrefiner import plan
@@ -55,7 +55,7 @@ def test_a_page_says_its_outline_itself(text):
     assert found.outline == Part(
         "root", "", (Part("abstract", "", (CLIP,)), Part("section", "Career", (CLIP, early)))
     )
-    assert parse(write(found.outline)) == found.outline
+    assert parse_outline(write_outline(found.outline)) == found.outline
 
 
 def test_short_paragraphs_join_and_the_last_one_is_not_lost():
@@ -221,7 +221,7 @@ def test_measures_by_hand():
     found = STRUCTURING.measure(outline, SceneOutcome([TOLD.replace("Work", "Life")]))
     assert found == {"outline F1": 0.5, "title F1": 0.5, "exact": 0.0}
     assert STRUCTURING.measure(outline, SceneOutcome([TOLD]))["exact"] == 1.0
-    assert outline_items(parse(TOLD))[0] == ("abstract", "abstract")
+    assert outline_items(parse_outline(TOLD))[0] == ("abstract", "abstract")
     assert ANALYSIS.floor([scene, scene, Scene(QUESTION, (), task, (), (False,))]) == pytest.approx(
         2 / 3
     )

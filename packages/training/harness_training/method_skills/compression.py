@@ -10,7 +10,7 @@ model that learns replies only finds every text about equally surprising.
 from harness.method import MethodConfig, Tools
 from harness_training.method_skills import reading
 from harness_training.tasks import Scene, Skill
-from methods.compression.contexts import RESTRICTIVE
+from methods.compression.contexts import RESTRICTIVE_SENTENCE
 from methods.compression.show import SEPARATOR
 from methods.compression.surprise import open_context
 
@@ -34,7 +34,7 @@ def _play_ranking(scene: Scene, tools: Tools) -> None:
     """Let the compressor score a scene's question and the restrictive sentence after its text."""
     with open_context(tools.model("compressor")) as s:
         s.feed(scene.texts[0])
-        s.score(scene.question.text + RESTRICTIVE)
+        s.score(scene.question.text + RESTRICTIVE_SENTENCE)
 
 
 _RANKING = Skill("compressor ranking", "followed", _play_ranking)

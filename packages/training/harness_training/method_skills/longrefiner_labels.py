@@ -24,12 +24,12 @@ from harness.types import Document, Question
 from harness_training.method_skills.longrefiner import task_skills
 from harness_training.tasks import Labelling, Scene, SceneOutcome, TrainingTask
 from methods.longrefiner import prompts
-from methods.longrefiner.asking import abstract_and_outline, body_start, structure
+from methods.longrefiner.asking import abstract_and_outline, body_start, build_tree_of_document
 from methods.longrefiner.config import LongRefinerConfig
-from methods.longrefiner.outline import Clip, Part, parse, write
+from methods.longrefiner.outline import Clip, Part, parse_outline, write_outline
 from methods.longrefiner.pages import page_from_text
 from methods.longrefiner.scores import selectable_titles
-from methods.longrefiner.tree import Tree, build
+from methods.longrefiner.tree import Tree, build_tree
 from methods.reading import question_text
 from methods.values import values_in
 
@@ -99,7 +99,7 @@ def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
     page = page_from_text(text, tools.offsets)
     if page is not None:
         text = page.text
-        outline_text = write(page.outline)
+        outline_text = write_outline(page.outline)
     elif text.strip():
         outline_text = _teacher_outline(text, tools)
     if outline_text is None:
@@ -124,12 +124,12 @@ def _teacher_outline(text: str, tools: Labelling) -> str | None:
         raise ModelOutputError(
             f"the outline was not at its end after {reply.span.end - reply.span.start} tokens"
         )
-    root = parse(reply.text)
-    tree = build(text, root, LongRefinerConfig(scoring="bm25"), teacher)
-    is_titled = any(node.kind != "abstract" and not node.leaf for node in tree.nodes)
+    root = parse_outline(reply.text)
+    tree = build_tree(text, root, LongRefinerConfig(scoring="bm25"), teacher)
+    is_titled = any(node.kind != "abstract" and not node.is_leaf for node in tree.nodes)
     if not is_titled or tree.placed < _PLACED:
         return None
-    return write(root)
+    return write_outline(root)
 
 
 def label_titles(
@@ -153,7 +153,7 @@ def label_titles(
     scenes = []
     for document in documents:
         model = tools.base()
-        build_tree = partial(structure, document, config, model, _call)
+        build_tree = partial(build_tree_of_document, document, config, model, _call)
         tree: Tree = tools.once(document.text, build_tree)  # which keeps the tree in memory
         if not any(selectable_titles(node) for node in tree.nodes):
             continue
@@ -265,8 +265,8 @@ def _majority_share(scenes: Sequence[Scene]) -> float:
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     """Scores of the outline that was written: {"outline F1": parts and clips, "title F1": parts
     alone, "exact": 1.0 if it equals the right one}."""
-    predicted = outline_items(parse(outcome.written[0]))
-    right = outline_items(parse(scene.replies[0]))
+    predicted = outline_items(parse_outline(outcome.written[0]))
+    right = outline_items(parse_outline(scene.replies[0]))
     return {
         "outline F1": f1(predicted, right),
         "title F1": f1(_titles(predicted), _titles(right)),

@@ -25,7 +25,7 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
         """The method's prompt at a node; the scene's texts are the memory, then the summaries."""
         memory, *summaries = scene.texts
         return prompts.triage(
-            scene.question, memory.splitlines(), summaries, config, back=config.inner_revert
+            scene.question, memory.splitlines(), summaries, config, may_go_back=config.inner_revert
         )
 
     def leaf(scene: Scene) -> Pieces:

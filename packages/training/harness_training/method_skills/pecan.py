@@ -9,7 +9,7 @@ from methods import summary
 from methods.pecan.build import feed_nodes
 from methods.pecan.config import PecanConfig
 from methods.pecan.prompts import second_turn
-from methods.pecan.search import feed_node, finish, open_search
+from methods.pecan.search import ask_for_answer, feed_node, open_search
 
 
 def skills(config: PecanConfig) -> list[Skill]:
@@ -63,4 +63,4 @@ def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
             s.probe([config.yes, config.no])
         if scene.replies:
             turn = second_turn(scene.task.instruction, scene.question, config)
-            finish(s, config.yes, turn, scene.task.max_answer_tokens)
+            ask_for_answer(s, config.yes, turn, scene.task.max_answer_tokens)

@@ -14,7 +14,7 @@ from harness_training.method_skills.reading import request_skill
 from harness_training.method_skills.summary import summary_skill
 from harness_training.tasks import Scene, Skill
 from methods.qrmem.config import QRMeMConfig
-from methods.qrmem.prompts import Asking, Relation
+from methods.qrmem.prompts import Relation, Requests
 from methods.summary import SUMMARY
 
 
@@ -35,10 +35,10 @@ def _memory_skills(config: QRMeMConfig) -> list[Skill]:
     stands at the head of this file.
     """
 
-    def asking(scene: Scene, summary: str = "") -> Asking:
+    def asking(scene: Scene, summary: str = "") -> Requests:
         """What writes the method's requests about the scene's question; `summary` is of the whole
         document."""
-        return Asking(config, scene.question, summary)
+        return Requests(config, scene.question, summary)
 
     def entities(scene: Scene) -> Pieces:
         """The method's request for the entities of a segment."""
