@@ -23,18 +23,20 @@ from harness.storage.hub_download import DATASETS, download, pin_repo
 from harness.storage.paths import package_folder, path_inside
 
 PACKAGE = "package:"
-_SPLIT_WORDS = {  # how file names say a split; the same words Hugging Face `datasets` looks for
+# Split -> the words by which file names say it; those that Hugging Face `datasets` looks for.
+_WORDS_OF_SPLIT = {
     "validation": ("validation", "valid", "dev", "val"),
     "train": ("train", "training"),
     "test": ("test", "testing"),
 }
-_ALL_SPLIT_WORDS = frozenset(itertools.chain.from_iterable(_SPLIT_WORDS.values()))
+_WORDS_OF_ALL_SPLITS = frozenset(itertools.chain.from_iterable(_WORDS_OF_SPLIT.values()))
 # Parts of one file: "-00001-of-00003" in a name (older: and a hash), or a name that is a number
 # (converted by the hub).
-_SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
+_SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?|(?<=/)\d{4}(?=\.)")
 # QuALITY's release has each split with HTML, and with its tags taken out by the authors.
 _NO_HTML = ".htmlstripped"
-_BY_LENGTH = sorted(SUFFIXES, key=len, reverse=True)
+_SUFFIXES_LONGEST_FIRST = sorted(SUFFIXES, key=len, reverse=True)
+_MAX_LISTED = 8  # paths in a message
 _NOT_DATA = ("dataset_infos.json", "dataset_info.json", "config.json", "package.json")
 
 
@@ -49,15 +51,19 @@ class FileOptions(BaseModel):
     )
 
 
-OPTIONS = tuple(FileOptions.model_fields)
+FILE_OPTIONS = tuple(FileOptions.model_fields)
+"""The names of the options of every data set that is read from files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of rows: files in order, their name in the manifest, and their commit.
+    """The source of rows.
 
-    files: iterate once; files of the hub are downloaded on the way. The iteration raises CannotRun
-    and DataError.
+    Attributes:
+        files: The files in order; iterate once, as files of the hub are downloaded on the way. The
+            iteration raises CannotRun and DataError.
+        name: Their name in the manifest.
+        revision: Their commit on the hub; None for local files.
     """
 
     files: Iterable[Path | Member]
@@ -65,59 +71,64 @@ class Source:
     revision: str | None = None
 
 
-def file_patterns(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> tuple[str, ...]:
+def file_patterns(
+    config: DatasetConfig, known_options: Sequence[str] = FILE_OPTIONS
+) -> tuple[str, ...]:
     """The file names or patterns in dataset.options.files: "a.json" -> ("a.json",); () for none.
 
     Args:
         config: Has the options.
-        known: The options that the data set's format has.
+        known_options: The options that the data set's format has.
 
     Raises:
         ConfigError: The patterns are malformed, or there is another option that is not known.
     """
-    problems = [_unknown_option(key, known) for key in config.options if key not in known]
-    patterns = config.options.get("files", ())
-    if isinstance(patterns, str):
-        patterns = (patterns,)
-    names: tuple[str, ...] = ()
-    if isinstance(patterns, list | tuple) and all(map(_is_name, patterns)):
-        names = tuple(patterns)
+    unknown_options = [option for option in config.options if option not in known_options]
+    problems = [_unknown_option_problem(option, known_options) for option in unknown_options]
+    files = config.options.get("files", ())
+    if isinstance(files, str):
+        files = (files,)
+    patterns: tuple[str, ...] = ()
+    if isinstance(files, list | tuple) and all(map(_is_filled_text, files)):
+        patterns = tuple(files)
     else:
         problems.append(
             "dataset.options.files: should be a file name or pattern, or a list of them"
         )
     if problems:
         raise ConfigError(problems)
-    return names
+    return patterns
 
 
-def _unknown_option(key: str, known: Sequence[str]) -> str:
+def _unknown_option_problem(option: str, known_options: Sequence[str]) -> str:
     """A sentence that names an unknown option, with the closest known one."""
-    problem = f"dataset.options: unknown key '{key}'"
-    near = close_matches(key, known)
-    if near:
-        problem += f"; did you mean '{near[0]}'?"
+    problem = f"dataset.options: unknown key '{option}'"
+    similar = close_matches(option, known_options)
+    if similar:
+        problem += f"; did you mean '{similar[0]}'?"
     return problem
 
 
-def _is_name(value: object) -> bool:
-    """Whether a value can name a file: a string that is not empty."""
+def _is_filled_text(value: object) -> bool:
+    """Whether a value is a string that is not empty."""
     return isinstance(value, str) and value != ""
 
 
-def find_source(config: DatasetConfig, known: Sequence[str] = OPTIONS) -> Source:
+def find_source(config: DatasetConfig, known_options: Sequence[str] = FILE_OPTIONS) -> Source:
     """The files that hold the rows of a data set: of a package, a local place or the hub.
+
+    Asks the hub which files it has; they are downloaded when the source is iterated.
 
     Args:
         config: Says where the rows are, and of which split and subset.
-        known: The options that the data set's format has.
+        known_options: The options that the data set's format has.
 
     Raises:
         ConfigError: The config names no place, or a revision of a local one.
         DataError: The local place does not hold them.
         CannotRun: The package or the data set on the hub does not hold them.
     """
-    patterns = file_patterns(config, known)
+    patterns = file_patterns(config, known_options)
     if config.data is None:
         return _hub_source(config, patterns)
     if config.revision is not None:
@@ -134,19 +145,19 @@ def _package_source(data: str) -> Source:
 
     Raises CannotRun if there is no such package or file.
     """
-    package, _, inner = data.removeprefix(PACKAGE).partition("/")
-    root = package_folder(package)
-    if root is None:
+    package, _, path_in_package = data.removeprefix(PACKAGE).partition("/")
+    folder = package_folder(package)
+    if folder is None:
         raise CannotRun(f"dataset.data '{data}': there is no package '{package}'")
-    path = path_inside(root, inner)
-    if not inner or not path.is_file():
+    path = path_inside(folder, path_in_package)
+    if not path_in_package or not path.is_file():
         raise CannotRun(f"dataset.data '{data}': the package '{package}' has no such file")
     return Source((path,), data)
 
 
 def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
     """The source for the split's files on the hub; each is downloaded when the iteration reaches
-    it.
+    it, but an archive is downloaded at once.
 
     Args:
         config: The data set on the hub, the split and the subset.
@@ -159,21 +170,26 @@ def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
     if config.hub is None:
         sentence = "does not say where its rows are; name their file with --data"
         raise ConfigError([f"dataset '{config.name}' {sentence}"])
-    commit, listed = pin_repo(DATASETS, config.hub, config.revision)
+    commit, all_names = pin_repo(DATASETS, config.hub, config.revision)
     try:
         names = choose_files(
-            listed, split=config.split, subset=config.subset, patterns=patterns, shards_only=True
+            all_names,
+            split=config.split,
+            subset=config.subset,
+            patterns=patterns,
+            shards_only=True,
         )
-    except Ambiguous as error:
-        place = f"the data set '{config.hub.partition('@')[0]}' at {commit[:12]}"
+    except UnclearFiles as error:
+        data_set = f"the data set '{config.hub.partition('@')[0]}' at {commit[:12]}"
         raise CannotRun(
-            f"{place} {error} (dataset.options.files takes file names or patterns)"
+            f"{data_set} {error} (dataset.options.files takes file names or patterns)"
         ) from None
-    paths = (download(DATASETS, config.hub, commit, name) for name in names)
-    source = f"{config.hub} ({', '.join(names)})"
+    downloaded_paths = (download(DATASETS, config.hub, commit, name) for name in names)
+    source_name = f"{config.hub} ({', '.join(names)})"
     if not is_archive(names[0]):
-        return Source(paths, source, commit)
-    return Source(_members_of_split(next(paths), config, patterns), source, commit)
+        return Source(downloaded_paths, source_name, commit)
+    archive = next(downloaded_paths)
+    return Source(_members_of_split(archive, config, patterns), source_name, commit)
 
 
 def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
@@ -192,8 +208,9 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
     if path.is_dir():
         return _folder_source(data, config, patterns)
     if path.is_file() and is_archive(path.name):
-        chosen = _members_of_split(path, config, patterns)
-        return Source(chosen, f"{path.name} ({', '.join(member.name for member in chosen)})")
+        members = _members_of_split(path, config, patterns)
+        listed = ", ".join(member.name for member in members)
+        return Source(members, f"{path.name} ({listed})")
     if patterns:
         raise ConfigError(
             ["dataset.options.files: chooses among files of a folder or the hub; this is one file"]
@@ -221,34 +238,36 @@ def _folder_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) 
     """
     folder = Path(data).expanduser()
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
-    shards_only = False
+    are_in_subfolders = False
     if not _data_files(names):
-        nested = _nested_data_files(folder)
-        if nested:
-            names = nested
-            shards_only = True
-    chosen = _choose_local_files(names, config, patterns, data, shards_only=shards_only)
-    if is_archive(chosen[0]):
-        return Source(_members_of_split(folder / chosen[0], config, patterns), chosen[0])
+        names_in_subfolders = _data_files_in_subfolders(folder)
+        if names_in_subfolders:
+            names = names_in_subfolders
+            are_in_subfolders = True
+    chosen = _choose_local_files(names, config, patterns, data, shards_only=are_in_subfolders)
+    first = chosen[0]
+    if is_archive(first):
+        return Source(_members_of_split(folder / first, config, patterns), first)
     return Source(tuple(folder / name for name in chosen), ", ".join(chosen))
 
 
-def _nested_data_files(folder: Path) -> list[str]:
+def _data_files_in_subfolders(folder: Path) -> list[str]:
     """The data files in a folder and its subfolders, as paths relative to it:
     ["qasper/dev.jsonl"].
     """
-    names = []
-    for root, _, files in os.walk(folder):
-        place = Path(root).relative_to(folder)
-        names += [(place / name).as_posix() for name in files if _data_files([name])]
-    return names
+    paths = []
+    for subfolder, _, file_names in os.walk(folder):
+        relative_folder = Path(subfolder).relative_to(folder)
+        data_files = [file_name for file_name in file_names if _data_files([file_name])]
+        paths += [(relative_folder / file_name).as_posix() for file_name in data_files]
+    return paths
 
 
 def _choose_local_files(
     names: Sequence[str],
     config: DatasetConfig,
     patterns: tuple[str, ...],
-    place: str,
+    folder_or_archive: str,
     *,
     shards_only: bool,
 ) -> list[str]:
@@ -260,27 +279,27 @@ def _choose_local_files(
         names: Paths in the folder or archive.
         config: The split and the subset.
         patterns: Patterns that the paths must match, as in `choose_files`.
-        place: The folder or archive, named in a DataError.
+        folder_or_archive: Its path, named in a DataError.
         shards_only: Choose files only where they are the shards of one table, as in `choose_files`.
 
     Raises:
         DataError: No file is meant, or several that do not belong together.
     """
     subset = config.subset
-    if not subset or not _subset_files(names, subset):
+    if not subset or not _files_named_as_subset(names, subset):
         subset = None
     try:
         return choose_files(
             names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only
         )
-    except Ambiguous as error:
+    except UnclearFiles as error:
         noun = "folder"
-        if is_archive(place):
+        if is_archive(folder_or_archive):
             noun = "archive"
         problem = f"the {noun} {error}"
         if "name one of them" in str(error):
             problem += " (--set dataset.files=NAME)"
-        raise DataError(place, None, None, problem) from None
+        raise DataError(folder_or_archive, None, None, problem) from None
 
 
 def _is_of_subset(name: str, subset: str) -> bool:
@@ -288,15 +307,16 @@ def _is_of_subset(name: str, subset: str) -> bool:
 
     Both "qasper/a.jsonl" and "x/qasper-00000-of-00002.parquet" are of "qasper".
     """
-    return subset in PurePosixPath(name).parts[:-1] or _stem(name) == subset
+    folders = PurePosixPath(name).parts[:-1]
+    return subset in folders or _name_without_endings(name) == subset
 
 
-def _stem(name: str) -> str:
+def _name_without_endings(name: str) -> str:
     """A file's name without the number of a part and what follows a full stop.
 
     "qasper/dev-00000-of-00002.parquet" -> "dev"
     """
-    return _SHARD.sub("", PurePosixPath(name).name).split(".")[0]
+    return _SHARD_NUMBER.sub("", PurePosixPath(name).name).split(".")[0]
 
 
 def _members_of_split(
@@ -317,9 +337,9 @@ def _members_of_split(
     return [Member(archive, name) for name in chosen]
 
 
-class Ambiguous(Exception):
+class UnclearFiles(Exception):
     """`choose_files` finds no file, or several that are not parts of one. The message follows the
-    place's name."""
+    name of the folder, archive or data set: "has several archives (..); name one of them"."""
 
 
 def _words_in_path(path: str) -> set[str]:
@@ -329,20 +349,20 @@ def _words_in_path(path: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", path.lower()))
 
 
-def _subset_files(names: Iterable[str], subset: str) -> list[str]:
+def _files_named_as_subset(names: Iterable[str], subset: str) -> list[str]:
     """Files whose folder or stem is `subset`; if there are none, those with the word in their path.
 
     So "qasper" means qasper.jsonl or qasper/test.parquet, and neither qasper_e.jsonl nor
     qasper_e/test.parquet.
     """
     names = list(names)
-    exact = [name for name in names if _is_of_subset(name, subset)]
-    if exact:
-        return exact
+    exactly_named = [name for name in names if _is_of_subset(name, subset)]
+    if exactly_named:
+        return exactly_named
     return [name for name in names if subset.lower() in _words_in_path(name)]
 
 
-def _holds_rows(name: str) -> bool:
+def _can_hold_rows(name: str) -> bool:
     """Whether a file's name says that it can hold rows: "dev.jsonl" -> True; "config.json" ->
     False.
     """
@@ -355,34 +375,34 @@ def _data_files(names: Iterable[str]) -> list[str]:
     The archives where there is no such file; copies that macOS adds (__MACOSX) are left out.
     """
     names = [name for name in names if "__MACOSX" not in PurePosixPath(name).parts]
-    data = list(filter(_holds_rows, names))
-    if data:
-        return data
+    files_of_rows = list(filter(_can_hold_rows, names))
+    if files_of_rows:
+        return files_of_rows
     return list(filter(is_archive, names))
 
 
-def _names_split(path: str, split: str) -> bool | None:
+def _is_named_as_split(path: str, split: str) -> bool | None:
     """Whether the path names `split`, by one of its usual names; None if it names no split at
     all.
 
     For "validation": "dev.jsonl" -> True, "train.jsonl" -> False, "rows.jsonl" -> None
     """
-    words = _words_in_path(path)
+    words_in_path = _words_in_path(path)
     split = split.lower()
-    split_words = _SPLIT_WORDS.get(split, (split,))
-    if words.intersection(split_words):
+    words_of_split = _WORDS_OF_SPLIT.get(split, (split,))
+    if words_in_path.intersection(words_of_split):
         return True
-    if words & _ALL_SPLIT_WORDS:
+    if words_in_path & _WORDS_OF_ALL_SPLITS:
         return False
     return None
 
 
-def _names_text(paths: Iterable[str], limit: int = 8) -> str:
-    """The first paths in sorted order, for messages: "a.json, b.json and 3 more"."""
+def _list_for_message(paths: Iterable[str]) -> str:
+    """The first eight paths in sorted order: "a.json, b.json and 3 more"."""
     paths = sorted(paths)
-    listed = ", ".join(paths[:limit])
-    if len(paths) > limit:
-        listed += f" and {len(paths) - limit} more"
+    listed = ", ".join(paths[:_MAX_LISTED])
+    if len(paths) > _MAX_LISTED:
+        listed += f" and {len(paths) - _MAX_LISTED} more"
     return listed
 
 
@@ -396,17 +416,19 @@ def _split_files(paths: list[str], split: str) -> list[str]:
         split: The split that is meant, "validation".
 
     Raises:
-        Ambiguous: The paths name other splits only.
+        UnclearFiles: The paths name other splits only.
     """
-    named = {path: _names_split(path, split) for path in paths}
+    is_named_as_split = {path: _is_named_as_split(path, split) for path in paths}
+    some_path_names_a_split = any(named is not None for named in is_named_as_split.values())
     chosen = paths
-    if any(answer is not None for answer in named.values()):
-        chosen = [path for path, answer in named.items() if answer]
+    if some_path_names_a_split:
+        chosen = [path for path, named in is_named_as_split.items() if named]
         if not chosen:
             hint = "name a file, or set dataset.split"
-            raise Ambiguous(f"has no file for split '{split}' among {_names_text(named)}; {hint}")
-    unstripped = {path.replace(_NO_HTML, "") for path in chosen if _NO_HTML in path}
-    return [path for path in chosen if path not in unstripped]
+            listed = _list_for_message(paths)
+            raise UnclearFiles(f"has no file for split '{split}' among {listed}; {hint}")
+    names_with_html = {path.replace(_NO_HTML, "") for path in chosen if _NO_HTML in path}
+    return [path for path in chosen if path not in names_with_html]
 
 
 def choose_files(
@@ -431,35 +453,54 @@ def choose_files(
         shards_only: Without patterns, several files must be numbered parts of one.
 
     Raises:
-        Ambiguous: No file is meant, or several that do not belong together.
+        UnclearFiles: No file is meant, or several that do not belong together.
     """
     visible = [name for name in names if not _is_hidden(name)]
-    data = _data_files(visible)
-    if not data:
+    data_files = _data_files(visible)
+    if not data_files:
         among = ""
         if visible:
-            among = f" among {_names_text(visible)}"
-        raise Ambiguous(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
-    if all(map(is_archive, data)):
-        return [_one_archive(data, subset)]  # which of its members are meant is another choice
-    chosen = _matching_files(data, patterns)
-    if not patterns:
-        chosen = _files_of_subset(data, subset)
-        stems = {_stem(name) for name in chosen}
-        if stems != {subset}:  # a file of the subset's own name holds one split
-            chosen = _split_files(chosen, split)
-    endings = {_ending(name) for name in chosen}
-    if len(endings) > 1:
-        raise Ambiguous(f"has files of several formats ({_names_text(chosen)}); name one of them")
-    whole_files = {_SHARD.sub("", name) for name in chosen}
-    if shards_only and not patterns and len(whole_files) > 1:
-        raise Ambiguous(
-            f"has several files for split '{split}' ({_names_text(chosen)}); name one of them"
-        )
+            among = f" among {_list_for_message(visible)}"
+        raise UnclearFiles(f"has no data file ({', '.join(SUFFIXES)} are looked for){among}")
+    if all(map(is_archive, data_files)):
+        # Which of its members are meant is another choice.
+        return [_only_archive(data_files, subset)]
+    if patterns:
+        chosen = _matching_files(data_files, patterns)
+    else:
+        chosen = _files_of_subset_and_split(data_files, subset, split)
+    listed = _list_for_message(chosen)
+    suffixes = {_longest_suffix(name) for name in chosen}
+    if len(suffixes) > 1:
+        raise UnclearFiles(f"has files of several formats ({listed}); name one of them")
+    names_without_shard = {_SHARD_NUMBER.sub("", name) for name in chosen}
+    must_be_one_file = shards_only and not patterns
+    if must_be_one_file and len(names_without_shard) > 1:
+        raise UnclearFiles(f"has several files for split '{split}' ({listed}); name one of them")
     return sorted(chosen)
 
 
-def _one_archive(archives: list[str], subset: str | None) -> str:
+def _files_of_subset_and_split(names: list[str], subset: str | None, split: str) -> list[str]:
+    """Those of the data files that belong to the subset and hold the split.
+
+    A file of the subset's own name holds one split, and is taken whatever the split.
+
+    Args:
+        names: The paths of the data files.
+        subset: The subset that is meant; None: any.
+        split: The split that is meant.
+
+    Raises:
+        UnclearFiles: None belongs to the subset, or all name other splits.
+    """
+    files_of_subset = _files_of_subset(names, subset)
+    have_the_subsets_name = {_name_without_endings(name) for name in files_of_subset} == {subset}
+    if have_the_subsets_name:
+        return files_of_subset
+    return _split_files(files_of_subset, split)
+
+
+def _only_archive(archives: list[str], subset: str | None) -> str:
     """The archive that is named as the subset; without such the only one.
 
     Args:
@@ -467,14 +508,15 @@ def _one_archive(archives: list[str], subset: str | None) -> str:
         subset: The subset that is meant; None: any.
 
     Raises:
-        Ambiguous: Several archives are left.
+        UnclearFiles: Several archives are left.
     """
-    meant = archives
+    candidates = archives
     if len(archives) > 1 and subset:
-        meant = _subset_files(archives, subset) or archives
-    if len(meant) > 1:
-        raise Ambiguous(f"has several archives ({_names_text(meant)}); name one of them")
-    return meant[0]
+        candidates = _files_named_as_subset(archives, subset) or archives
+    if len(candidates) > 1:
+        listed = _list_for_message(candidates)
+        raise UnclearFiles(f"has several archives ({listed}); name one of them")
+    return candidates[0]
 
 
 def _is_hidden(name: str) -> bool:
@@ -484,11 +526,11 @@ def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
-def _ending(name: str) -> str:
+def _longest_suffix(name: str) -> str:
     """The longest known ending of a file's name, which must have one: "a.jsonl.gz" ->
     ".jsonl.gz".
     """
-    return next(suffix for suffix in _BY_LENGTH if name.lower().endswith(suffix))
+    return next(suffix for suffix in _SUFFIXES_LONGEST_FIRST if name.lower().endswith(suffix))
 
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
@@ -497,29 +539,24 @@ def _matches_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch(name, pattern) or fnmatch(file_name, pattern) for pattern in patterns)
 
 
-def _matching_files(data: list[str], patterns: Sequence[str]) -> list[str]:
-    """The paths that match one of the shell patterns; all paths where there are no patterns.
-
-    Raises Ambiguous where none matches.
-    """
-    if not patterns:
-        return data
-    chosen = [name for name in data if _matches_any(name, patterns)]
-    if not chosen:
-        raise Ambiguous(
-            f"has no file that matches {' or '.join(patterns)} among {_names_text(data)}"
-        )
-    return chosen
+def _matching_files(names: list[str], patterns: Sequence[str]) -> list[str]:
+    """The paths that match one of the shell patterns. Raises UnclearFiles where none matches."""
+    matching = [name for name in names if _matches_any(name, patterns)]
+    if not matching:
+        listed = _list_for_message(names)
+        raise UnclearFiles(f"has no file that matches {' or '.join(patterns)} among {listed}")
+    return matching
 
 
-def _files_of_subset(data: list[str], subset: str | None) -> list[str]:
-    """The paths that belong to the subset; all paths for None. Raises Ambiguous where none
+def _files_of_subset(names: list[str], subset: str | None) -> list[str]:
+    """The paths that belong to the subset; all paths for None. Raises UnclearFiles where none
     belongs.
     """
     if subset is None:
-        return data
-    chosen = _subset_files(data, subset)
-    if not chosen:
+        return names
+    files = _files_named_as_subset(names, subset)
+    if not files:
         hint = "set dataset.subset, or null where there is only one"
-        raise Ambiguous(f"has no file of subset '{subset}' among {_names_text(data)}; {hint}")
-    return chosen
+        listed = _list_for_message(names)
+        raise UnclearFiles(f"has no file of subset '{subset}' among {listed}; {hint}")
+    return files

@@ -22,38 +22,38 @@ def document_files(folder: Path) -> list[Path]:
     Raises:
         DataError: A link leads out of the folder, or to a hidden file of it.
     """
-    root = folder.resolve()
     files = []
     for path in sorted(folder.rglob("*")):
-        if _is_hidden(path, folder):
+        if _is_hidden_in(folder, path):
             continue
         if path.is_symlink():
-            _check_link(path, folder, root)
+            _refuse_link_to_unread_file(path, folder)
         if path.is_file():
             files.append(path)
     return files
 
 
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether a file, or a folder on the way to it, has a name that starts with a full stop.
+def _is_hidden_in(folder: Path, path: Path) -> bool:
+    """Whether a file in a folder, or a subfolder on the way to it, has a name that starts with a
+    full stop.
 
     Args:
+        folder: The folder, whose own name does not matter.
         path: The file.
-        folder: The folder from which the way is looked at.
     """
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return any(name.startswith(".") for name in path.relative_to(folder).parts)
 
 
-def _check_link(link: Path, folder: Path, root: Path) -> None:
+def _refuse_link_to_unread_file(link: Path, folder: Path) -> None:
     """Raise DataError for a link that leads out of the folder, or to something hidden in it.
 
     Args:
         link: The link.
         folder: The folder as it was named.
-        root: The same with its own links resolved.
     """
     target = Path(os.path.realpath(link))  # of a link to itself: that link
-    if target.is_relative_to(root) and not _is_hidden(target, root):
+    real_folder = folder.resolve()
+    if target.is_relative_to(real_folder) and not _is_hidden_in(real_folder, target):
         return
     name = link.relative_to(folder).as_posix()
     problem = (

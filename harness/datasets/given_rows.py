@@ -12,7 +12,7 @@ from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import Row, RowError, StrictRow, clean_answers, refuse_blank
 
 
-class _Given(StrictRow):
+class _GivenRow(StrictRow):
     id: str
     question: str
     paragraphs: list[list[str]]
@@ -30,7 +30,7 @@ def parse_row(raw: RawRow) -> Row:
     Raises RowError for a field of another type, a blank question, a paragraph that is no pair, an
     index of a paragraph that is not there, and for no answer.
     """
-    given = _Given.read(raw)
+    given = _GivenRow.read(raw)
     refuse_blank({"question": given.question})
     paragraphs: list[tuple[str, str]] = []
     for paragraph in given.paragraphs:
@@ -38,14 +38,14 @@ def parse_row(raw: RawRow) -> Row:
             raise RowError("paragraphs", "should be pairs of a title and a text")
         title, text = paragraph
         paragraphs.append((title, text))
-    for number in given.supporting:
-        if number not in range(len(paragraphs)):
+    for index in given.supporting:
+        if index not in range(len(paragraphs)):
             raise RowError("supporting", f"should be numbers from 0 to {len(paragraphs) - 1}")
     return Row(
-        given.id,
-        given.question,
-        tuple(paragraphs),
-        clean_answers(given.answers, "answers"),
-        tuple(given.supporting),
-        given.extra,
+        id=given.id,
+        question=given.question,
+        paragraphs=tuple(paragraphs),
+        answers=clean_answers(given.answers, "answers"),
+        supporting=tuple(given.supporting),
+        extra=given.extra,
     )

@@ -10,6 +10,7 @@ corpus is a document, which its questions share.
 """
 
 import hashlib
+from collections.abc import Container
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,12 +28,12 @@ Options = FileOptions
 R = TypeVar("R", bound=StrictRow)
 
 
-class _Corpus(StrictRow):
+class _CorpusRow(StrictRow):
     corpus_name: str
     context: str
 
 
-class _Asked(StrictRow):
+class _QuestionRow(StrictRow):
     id: str
     source: str
     question: str
@@ -40,12 +41,12 @@ class _Asked(StrictRow):
     question_type: str
 
 
-def _read(path: Path, kind: type[R]) -> list[tuple[RowPlace, R]]:
+def _read_json_list(path: Path, row_class: type[R]) -> list[tuple[RowPlace, R]]:
     """Read the rows of a JSON list, each with its place.
 
     Args:
         path: The file.
-        kind: The class of a row, which checks it.
+        row_class: The class of a row, which checks it.
 
     Raises:
         DataError: The file is no list, or a row is malformed.
@@ -57,40 +58,40 @@ def _read(path: Path, kind: type[R]) -> list[tuple[RowPlace, R]]:
     for number, raw in enumerate(values, start=1):
         place = RowPlace(path.name, row=number)
         try:
-            rows.append((place, kind.read(raw)))
+            rows.append((place, row_class.read(raw)))
         except RowError as error:
             raise place.error(error.field, error.problem) from None
     return rows
 
 
-def _example(asked: _Asked, documents: dict[str, Document]) -> Example:
+def _example(row: _QuestionRow, corpus_names: Container[str]) -> Example:
     """Make a question on its corpus.
 
     Args:
-        asked: The question as the file has it.
-        documents: Name of each corpus -> its document.
+        row: The question as the file has it.
+        corpus_names: The names of all corpora, which are the ids of their documents.
 
     Raises:
         RowError: A field is blank, or there is no such corpus.
     """
-    if asked.source not in documents:
-        raise RowError("source", f"'{asked.source}' is no corpus_name of the corpus file")
-    refuse_blank({"id": asked.id, "question": asked.question})
-    gold = Gold(clean_answers([asked.answer], "answer"), extra={"type": asked.question_type})
-    return Example(Question(asked.id, asked.question, (asked.source,)), gold)
+    if row.source not in corpus_names:
+        raise RowError("source", f"'{row.source}' is no corpus_name of the corpus file")
+    refuse_blank({"id": row.id, "question": row.question})
+    gold = Gold(clean_answers([row.answer], "answer"), extra={"type": row.question_type})
+    return Example(Question(row.id, row.question, (row.source,)), gold)
 
 
-def _folder(config: DatasetConfig) -> Path:
+def _folder_with_data(config: DatasetConfig) -> Path:
     """The folder with Questions and Corpus: "Datas" in the folder that is named, or this itself.
 
     Raises ConfigError where no folder is named, DataError for one that has them not.
     """
     if config.data is None:
         raise ConfigError([f"dataset '{config.name}': name the repository's folder with --data"])
-    folder = Path(config.data).expanduser()
-    for place in (folder / "Datas", folder):
-        if (place / "Questions").is_dir() and (place / "Corpus").is_dir():
-            return place
+    named_folder = Path(config.data).expanduser()
+    for folder in (named_folder / "Datas", named_folder):
+        if (folder / "Questions").is_dir() and (folder / "Corpus").is_dir():
+            return folder
     problem = "should hold Datas/Questions and Datas/Corpus, as the authors' repository"
     raise DataError(str(config.data), None, None, problem)
 
@@ -105,30 +106,35 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file cannot be used.
     """
     validate_tree(Options, Tree([("", config.options)]), "dataset")
-    folder = _folder(config)
-    hashed = hashlib.sha256(b"graphrag-bench 1\n")
-    documents: dict[str, Document] = {}
-    for place, corpus in _read(folder / "Corpus" / f"{config.subset}.json", _Corpus):
+    folder = _folder_with_data(config)
+    fingerprint = hashlib.sha256(b"graphrag-bench 1\n")
+    document_by_id: dict[str, Document] = {}
+    corpus_file = folder / "Corpus" / f"{config.subset}.json"
+    for place, corpus in _read_json_list(corpus_file, _CorpusRow):
         if not corpus.context.strip():
             raise place.error("context", "is empty")
-        documents[corpus.corpus_name] = Document(corpus.corpus_name, corpus.context)
-        hashed.update(canonical_json([corpus.corpus_name, corpus.context]).encode())
+        document_by_id[corpus.corpus_name] = Document(corpus.corpus_name, corpus.context)
+        fingerprint.update(canonical_json([corpus.corpus_name, corpus.context]).encode())
     examples: list[Example] = []
-    name = f"{config.subset}_questions.json"
-    for place, asked in _read(folder / "Questions" / name, _Asked):
+    questions_file = folder / "Questions" / f"{config.subset}_questions.json"
+    for place, row in _read_json_list(questions_file, _QuestionRow):
         try:
-            example = _example(asked, documents)
+            example = _example(row, document_by_id)
         except RowError as error:
             raise place.error(error.field, error.problem) from None
-        hashed.update(canonical_json(example).encode())
+        fingerprint.update(canonical_json(example).encode())
         examples.append(example)
-    first = examples[:limit]
-    needed = {example.question.document_ids[0] for example in first}
+    first_examples = examples[:limit]
+    needed_ids = {example.question.document_ids[0] for example in first_examples}
+    documents = {}
+    for document_id, document in document_by_id.items():
+        if document_id in needed_ids:
+            documents[document_id] = document
     return Dataset(
-        config.name,
-        tuple(first),
-        {key: document for key, document in documents.items() if key in needed},
-        hashed.hexdigest(),
-        name,
+        name=config.name,
+        examples=tuple(first_examples),
+        documents=documents,
+        fingerprint=fingerprint.hexdigest(),
+        source=questions_file.name,
         rows=len(examples),
     )

@@ -45,28 +45,28 @@ class Options(FileOptions):
     )
 
 
-class _Asked(StrictRow):
+class _QuestionWithPairs(StrictRow):
     id: int | str
     question: str
     answer: list[str]
 
 
-class _Text(StrictRow):
+class _TextRow(StrictRow):
     dataset: str
     context_len: int
     context_window_text: str
 
 
-def _read_asked(raw: RawRow) -> _Asked:
+def _parse_question(raw: RawRow) -> _QuestionWithPairs:
     """Parse a question with its pairs of users. Raises RowError, also for a blank id or
     question.
     """
-    asked = _Asked.read(raw)
-    refuse_blank({"id": str(asked.id), "question": asked.question})
-    return asked
+    row = _QuestionWithPairs.read(raw)
+    refuse_blank({"id": str(row.id), "question": row.question})
+    return row
 
 
-def _pairs_config(config: DatasetConfig, options: Options) -> DatasetConfig:
+def _config_of_questions(config: DatasetConfig, options: Options) -> DatasetConfig:
     """The config that says where the questions are.
 
     The file of the wanted length, unless --data is a file or the option `files` names some.
@@ -76,80 +76,88 @@ def _pairs_config(config: DatasetConfig, options: Options) -> DatasetConfig:
         options: Its options.
     """
     files: tuple[str, ...] | str = options.files
-    is_file = config.data is not None and Path(config.data).expanduser().is_file()
-    if not files and not is_file:
+    data_is_file = config.data is not None and Path(config.data).expanduser().is_file()
+    if not files and not data_is_file:
         files = (f"*oolong-pairs-{options.tokens}.json",)
     return config.model_copy(update={"options": {"files": files}})
 
 
-def _texts_config(config: DatasetConfig, texts: str | None) -> DatasetConfig:
+def _config_of_texts(config: DatasetConfig, texts: str | None) -> DatasetConfig:
     """The config that says where the texts of OOLONG-synth are.
 
     Args:
         config: The data set's config.
-        texts: A place of the user's; None: the hub.
+        texts: A file or folder of the user's own; None: the hub.
     """
-    place: dict[str, object] = {"hub": TEXTS, "data": texts, "revision": None, "options": {}}
-    return config.model_copy(update={**place, "split": "validation"})
+    settings_of_texts: dict[str, object] = {
+        "hub": TEXTS,
+        "data": texts,
+        "revision": None,
+        "options": {},
+        "split": "validation",
+    }
+    return config.model_copy(update=settings_of_texts)
 
 
-def _texts_of(config: DatasetConfig, tokens: int) -> Iterator[str]:
+def _read_texts(config: DatasetConfig, n_tokens: int) -> Iterator[str]:
     """Yield the texts of OOLONG-synth on TREC's questions that have a length; some come several
     times.
 
     Args:
         config: Says where the texts are.
-        tokens: The length that a text must have.
+        n_tokens: The length that a text must have.
 
     Raises:
         DataError: A row cannot be used.
         CannotRun: The hub cannot be reached.
     """
     for file in find_source(config).files:
-        for text in parse_each(read_rows(file), _Text.read):
-            if text.dataset == "trec_coarse" and text.context_len == tokens:
-                yield text.context_window_text
+        for row in parse_each(read_rows(file), _TextRow.read):
+            if row.dataset == "trec_coarse" and row.context_len == n_tokens:
+                yield row.context_window_text
 
 
-def _users(asked: Iterable[_Asked]) -> set[str]:
+def _users_in_answers(questions: Iterable[_QuestionWithPairs]) -> set[str]:
     """The numbers of all users that the answers name.
 
     ["(11, 22)", "(11, 7)"] -> {"11", "22", "7"}
     """
-    named: set[str] = set()
-    for each in asked:
-        named.update(_NUMBER.findall(" ".join(each.answer)))
-    return named
+    users: set[str] = set()
+    for question in questions:
+        users.update(_NUMBER.findall(" ".join(question.answer)))
+    return users
 
 
-def _find_text(texts: Iterable[str], users: set[str], tokens: int) -> str:
+def _find_text_with_users(texts: Iterable[str], users: set[str], n_tokens: int) -> str:
     """The first text that names all users.
 
     Args:
         texts: The texts to look through.
         users: The numbers of the users.
-        tokens: The length of the texts, for the error.
+        n_tokens: The length of the texts, for the error.
 
     Raises:
         ConfigError: No text does.
     """
     for text in texts:
-        if users <= set(_USER.findall(text)):
+        users_in_text = set(_USER.findall(text))
+        if users <= users_in_text:
             return text
-    problem = f"no trec_coarse text of {tokens} tokens names all users of the answers"
+    problem = f"no trec_coarse text of {n_tokens} tokens names all users of the answers"
     raise ConfigError([f"dataset.texts: {problem}"])
 
 
-def _example(asked: _Asked, tokens: int, document: Document) -> Example:
+def _example(question_with_pairs: _QuestionWithPairs, n_tokens: int, document: Document) -> Example:
     """Make a question on the text; its gold answer is all pairs, one a line.
 
     Args:
-        asked: The question with its pairs.
-        tokens: The length of the text, which begins the question's id.
+        question_with_pairs: The question as the row has it.
+        n_tokens: The length of the text, which begins the question's id.
         document: The text.
     """
-    pairs = "\n".join(asked.answer) or NO_PAIR
-    question = Question(f"{tokens}-{asked.id}", asked.question, (document.id,))
+    pairs = "\n".join(question_with_pairs.answer) or NO_PAIR
+    question_id = f"{n_tokens}-{question_with_pairs.id}"
+    question = Question(question_id, question_with_pairs.question, (document.id,))
     return Example(question, Gold((pairs,)))
 
 
@@ -164,24 +172,24 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         CannotRun: The hub cannot be reached.
     """
     options = validate_tree(Options, Tree([("", config.options)]), "dataset")
-    source = find_source(_pairs_config(config, options))
-    asked: list[_Asked] = []
+    source = find_source(_config_of_questions(config, options))
+    questions: list[_QuestionWithPairs] = []
     for file in source.files:
-        asked += parse_each(read_rows(file), _read_asked)
-    if not asked:
+        questions += parse_each(read_rows(file), _parse_question)
+    if not questions:
         raise DataError(source.name, None, None, "holds no question")
-    texts = _texts_of(_texts_config(config, options.texts), options.tokens)
-    text = _find_text(texts, _users(asked), options.tokens)
+    texts = _read_texts(_config_of_texts(config, options.texts), options.tokens)
+    text = _find_text_with_users(texts, _users_in_answers(questions), options.tokens)
     document = Document(id_from_text("oolong-pairs", text), text)
-    examples = [_example(each, options.tokens, document) for each in asked]
-    hashed = hashlib.sha256(b"oolong-pairs 1\n")
-    hashed.update(canonical_json([text, *examples]).encode())
+    examples = [_example(question, options.tokens, document) for question in questions]
+    fingerprint = hashlib.sha256(b"oolong-pairs 1\n")
+    fingerprint.update(canonical_json([text, *examples]).encode())
     return Dataset(
-        config.name,
-        tuple(examples[:limit]),
-        {document.id: document},
-        hashed.hexdigest(),
-        source.name,
-        source.revision,
+        name=config.name,
+        examples=tuple(examples[:limit]),
+        documents={document.id: document},
+        fingerprint=fingerprint.hexdigest(),
+        source=source.name,
+        revision=source.revision,
         rows=len(examples),
     )

@@ -29,6 +29,7 @@ from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError, clean_answers, id_from_text, type_name
 
 T = TypeVar("T")
+_PLAIN_ID_KEYS = ("id", "sample_id", "question_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,252 +57,270 @@ class OpenRow:
         return {"short_answers": self.short_answers, **self.extra}
 
 
-def _string(raw: RawRow, key: str, prefix: str = "") -> str:
+def _require_string(raw: RawRow, key: str, path_before: str = "") -> str:
     """The text under a key of a row or of an object in it.
 
     Args:
         raw: The row, or the object.
         key: The key.
-        prefix: The path to the object in the row, "output[0].", for messages.
+        path_before: The path to the object in the row, "output[0].", for messages.
 
     Raises:
         RowError: It is missing, no text, or blank.
     """
+    field = path_before + key
     value = raw.get(key)
     if key not in raw:
-        raise RowError(prefix + key, "is missing")
+        raise RowError(field, "is missing")
     if not isinstance(value, str):
-        raise RowError(prefix + key, f"should be a string, is {type_name(value)}")
+        raise RowError(field, f"should be a string, is {type_name(value)}")
     if not value.strip():
-        raise RowError(prefix + key, "is empty")
+        raise RowError(field, "is empty")
     return value
 
 
-def _list_of(kind: type[T], value: object, name: str) -> list[T]:
+def _require_list(value: object, entry_type: type[T], field: str) -> list[T]:
     """Return a value that is a list of strings, or of objects.
 
     Args:
-        kind: The type of its entries, str or dict.
         value: The value.
-        name: The field that holds it, for messages.
+        entry_type: The type of its entries, str or dict.
+        field: The field that holds it, for messages.
 
     Raises:
         RowError: It is no list, or an entry is of another type.
     """
     if not isinstance(value, list):
-        raise RowError(name, f"should be a list, is {type_name(value)}")
+        raise RowError(field, f"should be a list, is {type_name(value)}")
     for index, entry in enumerate(value):
-        if not isinstance(entry, kind):
-            noun = "an object"
-            if kind is str:
-                noun = "a string"
-            raise RowError(f"{name}[{index}]", f"should be {noun}, is {type_name(entry)}")
+        if not isinstance(entry, entry_type):
+            expected = "an object"
+            if entry_type is str:
+                expected = "a string"
+            raise RowError(f"{field}[{index}]", f"should be {expected}, is {type_name(entry)}")
     return value
 
 
-def _strings(value: object, name: str) -> list[str]:
+def _parse_strings(value: object, field: str) -> list[str]:
     """The strings of a field: ["a", "b"], '["a", "b"]' or "a".
 
     A list, a JSON list in a string, or a single string, which becomes a list of one.
 
     Args:
         value: The value of the field.
-        name: The field, for messages.
+        field: The field, for messages.
 
     Raises:
         RowError: It is of another form.
     """
     if not isinstance(value, str):
-        return _list_of(str, value, name)
-    if not value.lstrip().startswith("["):
+        return _require_list(value, str, field)
+    is_json_list = value.lstrip().startswith("[")
+    if not is_json_list:
         return [value]
     try:
-        return _list_of(str, json.loads(value), name)
+        return _require_list(json.loads(value), str, field)
     except (ValueError, RecursionError):
-        raise RowError(name, "starts with '[' but is no JSON list") from None
+        raise RowError(field, "starts with '[' but is no JSON list") from None
 
 
-def _answers(raw: RawRow, name: str) -> tuple[str, ...]:
-    """The accepted answers in the field `name` of a row, without repeats and blanks.
+def _answers_in(raw: RawRow, field: str) -> tuple[str, ...]:
+    """The accepted answers in a field of a row, without repeats and blanks.
 
     Raises RowError where none is left.
     """
-    return clean_answers(_strings(raw[name], name), name)
+    return clean_answers(_parse_strings(raw[field], field), field)
 
 
-def _row_id(raw: RawRow, question: str, *keys: str) -> str:
-    """The row's id under the first of `keys`, or "_id", that it has; else one made of the
+def _find_or_make_id(raw: RawRow, question: str, *id_keys: str) -> str:
+    """The row's id under the first of `id_keys`, or "_id", that it has; else one made of the
     question.
 
     Args:
         raw: The row.
         question: The text of the question.
-        *keys: Keys that may hold the id.
+        *id_keys: Keys that may hold the id.
 
     Raises:
         RowError: The id is blank, or neither a string nor a whole number.
     """
-    for key in (*keys, "_id"):
+    for key in (*id_keys, "_id"):
         value = raw.get(key)
-        if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, str | int):
             raise RowError(key, f"should be a string or a whole number, is {type_name(value)}")
-        if value is not None:
-            if not str(value).strip():
-                raise RowError(key, "is empty")
-            return str(value)
+        if not str(value).strip():
+            raise RowError(key, "is empty")
+        return str(value)
     return id_from_text("q", question)
 
 
-def _short_answers(pairs: object, name: str) -> list[list[str]]:
+def _parse_short_answers(qa_pairs: object, field: str) -> list[list[str]]:
     """The accepted answers of each sub-question that has any, from ASQA's qa_pairs.
 
     [{"question": "..", "short_answers": ["1914", "in 1914"]}] -> [["1914", "in 1914"]]
 
     Args:
-        pairs: The qa_pairs; None: [] is returned.
-        name: The field that holds them, for messages.
+        qa_pairs: The value of the field; None: [] is returned.
+        field: The field that holds them, for messages.
 
     Raises:
         RowError: They are of another form.
     """
-    if pairs is None:
+    if qa_pairs is None:
         return []
-    texts: list[list[str]] = []
-    for number, pair in enumerate(_list_of(dict, pairs, name)):
-        answers = _strings(pair.get("short_answers"), f"{name}[{number}].short_answers")
-        not_blank = [answer for answer in answers if answer.strip()]
-        if not_blank:
-            texts.append(not_blank)
-    return texts
+    answers_of_parts: list[list[str]] = []
+    for number, pair in enumerate(_require_list(qa_pairs, dict, field)):
+        answers = _parse_strings(pair.get("short_answers"), f"{field}[{number}].short_answers")
+        filled_answers = [answer for answer in answers if answer.strip()]
+        if filled_answers:
+            answers_of_parts.append(filled_answers)
+    return answers_of_parts
 
 
-def _flashrag_row(raw: RawRow) -> OpenRow:
+def _parse_flashrag_row(raw: RawRow) -> OpenRow:
     """Parse a row of FlashRAG; it has short answers where its metadata has ASQA's pairs.
 
     Raises RowError for a field that is missing or of another type.
     """
-    question = _string(raw, "question")
-    answers = _answers(raw, "golden_answers")
+    question = _require_string(raw, "question")
+    answers = _answers_in(raw, "golden_answers")
     metadata = raw.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
         raise RowError("metadata", f"should be an object, is {type_name(metadata)}")
-    short_answers = _short_answers((metadata or {}).get("qa_pairs"), "metadata.qa_pairs")
-    return OpenRow(_row_id(raw, question, "id"), question, answers, short_answers)
+    short_answers = _parse_short_answers(metadata.get("qa_pairs"), "metadata.qa_pairs")
+    row_id = _find_or_make_id(raw, question, "id")
+    return OpenRow(row_id, question, answers, short_answers)
 
 
-def _asqa_row(raw: RawRow) -> OpenRow:
+def _parse_asqa_row(raw: RawRow) -> OpenRow:
     """Parse a row of ASQA's own file; the annotators' long answers are the accepted ones.
 
     Raises RowError for a field that is missing or of another type.
     """
-    question = _string(raw, "ambiguous_question")
-    annotations = _list_of(dict, raw.get("annotations"), "annotations")
-    texts = [
-        _string(entry, "long_answer", f"annotations[{number}].")
-        for number, entry in enumerate(annotations)
+    question = _require_string(raw, "ambiguous_question")
+    annotations = _require_list(raw.get("annotations"), dict, "annotations")
+    long_answers = [
+        _require_string(annotation, "long_answer", f"annotations[{number}].")
+        for number, annotation in enumerate(annotations)
     ]
-    answers = clean_answers(texts, "annotations")
-    short_answers = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    return OpenRow(_row_id(raw, question, "id", "sample_id"), question, answers, short_answers)
+    answers = clean_answers(long_answers, "annotations")
+    short_answers = _parse_short_answers(raw.get("qa_pairs"), "qa_pairs")
+    row_id = _find_or_make_id(raw, question, "id", "sample_id")
+    return OpenRow(row_id, question, answers, short_answers)
 
 
-def _popqa_row(raw: RawRow) -> OpenRow:
+def _parse_popqa_row(raw: RawRow) -> OpenRow:
     """Parse a row of PopQA; the property that it asks for (prop) becomes its type in `extra`.
 
     Raises RowError for a field that is missing or of another type.
     """
-    question = _string(raw, "question")
-    answers = _answers(raw, "possible_answers")
-    row = OpenRow(_row_id(raw, question, "id"), question, answers)
-    if not isinstance(raw.get("prop"), str):
+    question = _require_string(raw, "question")
+    answers = _answers_in(raw, "possible_answers")
+    row = OpenRow(_find_or_make_id(raw, question, "id"), question, answers)
+    asked_property = raw.get("prop")
+    if not isinstance(asked_property, str):
         return row
-    return replace(row, extra={"type": raw["prop"]})
+    return replace(row, extra={"type": asked_property})
 
 
-def _kilt_row(raw: RawRow) -> OpenRow:
+def _parse_kilt_row(raw: RawRow) -> OpenRow:
     """Parse a row of a KILT task; outputs without an answer, which hold provenance only, are
     passed over.
 
     Raises RowError for a field that is missing or of another type.
     """
-    question = _string(raw, "input")
-    texts = []
-    for number, output in enumerate(_list_of(dict, raw.get("output"), "output")):
+    question = _require_string(raw, "input")
+    answers = []
+    for number, output in enumerate(_require_list(raw.get("output"), dict, "output")):
         if output.get("answer") is not None:
-            texts.append(_string(output, "answer", f"output[{number}]."))
-    return OpenRow(_row_id(raw, question, "id"), question.strip(), clean_answers(texts, "output"))
+            answers.append(_require_string(output, "answer", f"output[{number}]."))
+    row_id = _find_or_make_id(raw, question, "id")
+    return OpenRow(row_id, question.strip(), clean_answers(answers, "output"))
 
 
 @dataclass(frozen=True)
-class _TriviaNames:
-    """The names of TriviaQA's fields, in its files or in the hub copy."""
+class _TriviaFields:
+    """The names of TriviaQA's fields, in its files or in the hub copy.
+
+    Attributes:
+        question: Of the question.
+        answer: Of the object with the answers.
+        value: In that object, of the first answer.
+        more_answers: In that object, of the lists of other accepted answers.
+    """
 
     question: str
     answer: str
     value: str
-    others: tuple[str, ...]
+    more_answers: tuple[str, ...]
 
 
-_TRIVIA_FILE = _TriviaNames("Question", "Answer", "Value", ("Aliases", "HumanAnswers"))
+_FIELDS_IN_FILES = _TriviaFields("Question", "Answer", "Value", ("Aliases", "HumanAnswers"))
 
 
-_TRIVIA_HUB = _TriviaNames("question", "answer", "value", ("aliases", "humananswers"))
+_FIELDS_ON_HUB = _TriviaFields("question", "answer", "value", ("aliases", "humananswers"))
 
 
-def _trivia_row(raw: RawRow) -> OpenRow:
+def _parse_trivia_row(raw: RawRow) -> OpenRow:
     """Parse a row of TriviaQA's files (Question, Answer) or of the hub copy (question, answer).
 
     Raises RowError for a field that is missing or of another type.
     """
-    names = _TRIVIA_HUB
+    fields = _FIELDS_ON_HUB
     if "Question" in raw:
-        names = _TRIVIA_FILE
-    question = _string(raw, names.question)
-    answer = raw.get(names.answer)
+        fields = _FIELDS_IN_FILES
+    question = _require_string(raw, fields.question)
+    answer = raw.get(fields.answer)
     if answer is None:
-        hidden = "is missing (test splits are published without; use the dev split)"
-        raise RowError(names.answer, hidden)
+        problem = "is missing (test splits are published without; use the dev split)"
+        raise RowError(fields.answer, problem)
     if not isinstance(answer, dict):
-        raise RowError(names.answer, f"should be an object, is {type_name(answer)}")
-    texts = [_string(answer, names.value, f"{names.answer}.")]
-    for key in names.others:
-        texts += _strings(answer.get(key) or [], f"{names.answer}.{key}")
-    row_id = _row_id(raw, question, "QuestionId", "question_id")
-    return OpenRow(row_id, question, clean_answers(texts, names.answer))
+        raise RowError(fields.answer, f"should be an object, is {type_name(answer)}")
+    answers = [_require_string(answer, fields.value, f"{fields.answer}.")]
+    for key in fields.more_answers:
+        answers += _parse_strings(answer.get(key) or [], f"{fields.answer}.{key}")
+    row_id = _find_or_make_id(raw, question, "QuestionId", "question_id")
+    return OpenRow(row_id, question, clean_answers(answers, fields.answer))
 
 
-def _plain_row(raw: RawRow) -> OpenRow:
+def _parse_plain_row(raw: RawRow) -> OpenRow:
     """Parse a row with a question and "answers" or "answer": NQ-open, DPR, ALCE, HotpotQA and
     others.
 
     Raises RowError for a field that is missing or of another type.
     """
-    question = _string(raw, "question")
-    name = "answer"
+    question = _require_string(raw, "question")
+    answer_field = "answer"
     if "answers" in raw:
-        name = "answers"
-    if name not in raw:
+        answer_field = "answers"
+    if answer_field not in raw:
         answer_keys = "answers, golden_answers, possible_answers or output"
         raise RowError("answer", f"is missing (it may also be called {answer_keys})")
-    answers = _answers(raw, name)
-    short_answers = _short_answers(raw.get("qa_pairs"), "qa_pairs")
-    row_id = _row_id(raw, question, "id", "sample_id", "question_id")
+    answers = _answers_in(raw, answer_field)
+    short_answers = _parse_short_answers(raw.get("qa_pairs"), "qa_pairs")
+    row_id = _find_or_make_id(raw, question, *_PLAIN_ID_KEYS)
     return OpenRow(row_id, question, answers, short_answers)
 
 
 def parse_without_answer(raw: RawRow) -> OpenRow:
     """Parse a row that has a question and no accepted answer. Raises RowError."""
-    question = _string(raw, "question")
-    return OpenRow(_row_id(raw, question, "id", "sample_id", "question_id"), question, ())
+    question = _require_string(raw, "question")
+    row_id = _find_or_make_id(raw, question, *_PLAIN_ID_KEYS)
+    return OpenRow(row_id, question, answers=())
 
 
-_FORMS: tuple[tuple[str, Callable[[RawRow], OpenRow]], ...] = (
-    ("golden_answers", _flashrag_row),
-    ("ambiguous_question", _asqa_row),
-    ("possible_answers", _popqa_row),
-    ("Question", _trivia_row),
-    ("input", _kilt_row),
-)
+# Key that only rows of a published form have -> their parser; the first key in a row decides.
+_PARSER_BY_KEY: dict[str, Callable[[RawRow], OpenRow]] = {
+    "golden_answers": _parse_flashrag_row,
+    "ambiguous_question": _parse_asqa_row,
+    "possible_answers": _parse_popqa_row,
+    "Question": _parse_trivia_row,
+    "input": _parse_kilt_row,
+}
 
 
 def parse_question(raw: RawRow) -> OpenRow:
@@ -311,14 +330,14 @@ def parse_question(raw: RawRow) -> OpenRow:
     its keys fit. `extra` gets "gold_passages" where the row names them. Raises RowError, which
     names the field.
     """
-    row = _parse_form(raw)
+    row = _parse_in_its_form(raw)
     if raw.get("gold_passages") is None:
         return row
-    named = _list_of(str, raw["gold_passages"], "gold_passages")
-    return replace(row, extra={**row.extra, "gold_passages": named})
+    gold_passages = _require_list(raw["gold_passages"], str, "gold_passages")
+    return replace(row, extra={**row.extra, "gold_passages": gold_passages})
 
 
-def _parse_form(raw: RawRow) -> OpenRow:
+def _parse_in_its_form(raw: RawRow) -> OpenRow:
     """Parse a row as the first published form whose keys it has.
 
         {"possible_answers": ...}               as PopQA
@@ -327,9 +346,10 @@ def _parse_form(raw: RawRow) -> OpenRow:
 
     Raises RowError.
     """
-    for key, parse in _FORMS:
+    for key, parse in _PARSER_BY_KEY.items():
         if key in raw:
             return parse(raw)
-    if isinstance(raw.get("answer"), dict):  # TriviaQA's aliases, with a question in lower case
-        return _trivia_row(raw)
-    return _plain_row(raw)
+    is_trivia_row_of_hub = isinstance(raw.get("answer"), dict)
+    if is_trivia_row_of_hub:
+        return _parse_trivia_row(raw)
+    return _parse_plain_row(raw)

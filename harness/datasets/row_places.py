@@ -25,9 +25,12 @@ class RowPlace:
 
     def __str__(self) -> str:
         """The place in words: "dev.jsonl, line 3"."""
-        numbers = {"line": self.line, "row": self.row}.items()
-        named = [f"{name} {number}" for name, number in numbers if number is not None]
-        return ", ".join([self.file, *named])
+        place = self.file
+        if self.line is not None:
+            place += f", line {self.line}"
+        if self.row is not None:
+            place += f", row {self.row}"
+        return place
 
     def error(self, field: str | None, problem: str) -> DataError:
         """Make the DataError for a mistake at this place, without raising it.
@@ -36,9 +39,10 @@ class RowPlace:
             field: The field that is wrong; None for the whole row.
             problem: What is wrong with it.
         """
-        if self.line is not None or self.row is None:
-            return DataError(self.file, self.line, field, problem)
-        return DataError(f"{self.file}, row {self.row}", None, field, problem)
+        is_in_list = self.row is not None and self.line is None
+        if is_in_list:
+            return DataError(f"{self.file}, row {self.row}", None, field, problem)
+        return DataError(self.file, self.line, field, problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ language."""
 from itertools import product
 
 
-def split_words(text: str, by: str = ", ") -> tuple[str, ...]:
+def split_words(text: str, separator: str = ", ") -> tuple[str, ...]:
     """Split a text at a separator: "Bal  Bel, Cor" -> ("Bal Bel", "Cor").
 
     Args:
         text: Line breaks and runs of spaces in it count as one space.
-        by: The separator.
+        separator: What stands between two parts.
     """
-    return tuple(" ".join(text.split()).split(by))
+    return tuple(" ".join(text.split()).split(separator))
 
 
 STARTS = split_words(

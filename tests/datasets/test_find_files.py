@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.datasets.find_files import Ambiguous, choose_files
+from harness.datasets.find_files import UnclearFiles, choose_files
 
 HOTPOT = [
     "README.md",
@@ -69,6 +69,6 @@ BAD = [
 
 @pytest.mark.parametrize(("names", "wanted", "message"), BAD)
 def test_refused(names, wanted, message):
-    with pytest.raises(Ambiguous) as caught:
+    with pytest.raises(UnclearFiles) as caught:
         choose_files(names, shards_only=True, **wanted)
     assert message in str(caught.value)
