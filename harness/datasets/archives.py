@@ -31,7 +31,7 @@ _BAD_ARCHIVE = (
     RuntimeError,
     NotImplementedError,
 )
-_GZIP_MAGIC = b"\x1f\x8b"  # no text begins so
+GZIP_MAGIC = b"\x1f\x8b"  # no text begins so
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
 def _begins_as_gzip(path: Path) -> bool:
     """Whether a file is a gzip file, by its first bytes."""
     with open(path, "rb") as stream:
-        return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
 @contextmanager

@@ -126,14 +126,11 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         examples.append(example)
     first_examples = examples[:limit]
     needed_ids = {example.question.document_ids[0] for example in first_examples}
-    documents = {}
-    for document_id, document in document_by_id.items():
-        if document_id in needed_ids:
-            documents[document_id] = document
+    ids_in_order = [document_id for document_id in document_by_id if document_id in needed_ids]
     return Dataset(
         name=config.name,
         examples=tuple(first_examples),
-        documents=documents,
+        documents={document_id: document_by_id[document_id] for document_id in ids_in_order},
         fingerprint=fingerprint.hexdigest(),
         source=questions_file.name,
         rows=len(examples),

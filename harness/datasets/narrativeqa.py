@@ -31,24 +31,24 @@ from harness.datasets.archives import Member, member_names, opened
 from harness.datasets.base import Dataset
 from harness.datasets.files import parse_each, read_rows, sha256_of_content
 from harness.datasets.find_files import PACKAGE, FileOptions, Source, file_patterns, find_source
-from harness.datasets.narrativeqa_stories import STORIES, Stories, stories_in
+from harness.datasets.narrativeqa_stories import STORIES_ARCHIVE, Stories, open_stories
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import (
     Records,
     RowError,
     StrictRow,
-    canonical_line,
     clean_answers,
     refuse_blank,
+    refuse_half_characters,
 )
 from harness.errors import ConfigError, DataError
 from harness.storage.hub_download import DATASETS, download, pin_repo
 from harness.types import Document, Example, Gold, Question
 
-TABLES = "narrativeqa-master.zip"
-_HINT = "; mend or remove the row"
-_SET_OF_SPLIT = {
+TABLES_ARCHIVE = "narrativeqa-master.zip"
+_ADVICE = "; mend or remove the row"
+_SET_OF_SPLIT = {  # split -> what the official files call it
     "validation": "valid",
     "valid": "valid",
     "dev": "valid",
@@ -62,62 +62,88 @@ _COLUMNS = {
 
 
 @dataclass
-class _Collected:
-    """Questions and stories that were read so far."""
+class _ReadQuestions:
+    """Questions and stories that were read so far.
 
-    limit: int | None  # of questions; None: all
+    Attributes:
+        limit: How many questions are wanted; None: all.
+        examples: The questions.
+        document_by_id: Their stories.
+        id_counts: How many questions had each id, to number those that come again.
+    """
+
+    limit: int | None
     examples: list[Example] = field(default_factory=list)
-    documents: dict[str, Document] = field(default_factory=dict)
-    ids: Counter[str] = field(default_factory=Counter)  # ids of questions, to number repeated ones
+    document_by_id: dict[str, Document] = field(default_factory=dict)
+    id_counts: Counter[str] = field(default_factory=Counter)
 
-    def full(self) -> bool:
+    def are_enough(self) -> bool:
         """Whether as many questions were read as the limit allows."""
         return self.limit is not None and len(self.examples) >= self.limit
 
-    def add(
-        self, document: Document, question: str, answers: tuple[str, ...], extra: dict[str, object]
+    def add_question(
+        self,
+        story: Document,
+        question_text: str,
+        answers: tuple[str, ...],
+        extra: dict[str, object],
     ) -> None:
         """Add a question on a story, with an id made of the story's id and a hash of the question.
 
+        The story is added too, where it is not there yet.
+
         Args:
-            document: The story.
-            question: The text of the question.
+            story: The story.
+            question_text: The words of the question.
             answers: The accepted answers.
             extra: Becomes Gold.extra.
 
         Raises:
             RowError: A text cannot be used, or the story has another text in an earlier row.
         """
-        canonical_line([question, answers, extra])
-        question_id = f"{document.id[:12]}-{hashlib.sha256(question.encode()).hexdigest()[:8]}"
-        self.ids[question_id] += 1
-        if self.ids[question_id] > 1:
-            question_id += f"-{self.ids[question_id]}"
-        if document.id not in self.documents:
-            canonical_line([document.id, document.title, document.text])
-            self.documents[document.id] = document
-        first = self.documents[document.id]
-        if first.text != document.text:
+        refuse_half_characters([question_text, answers, extra])
+        if story.id not in self.document_by_id:
+            refuse_half_characters([story.id, story.title, story.text])
+            self.document_by_id[story.id] = story
+        if self.document_by_id[story.id].text != story.text:
             raise RowError(
-                "document.text", f"the story '{document.id}' has another text in an earlier row"
+                "document.text", f"the story '{story.id}' has another text in an earlier row"
             )
-        self.examples.append(
-            Example(Question(question_id, question, (first.id,)), Gold(answers, extra=extra))
-        )
+        question_id = self._new_id(story.id, question_text)
+        question = Question(question_id, question_text, (story.id,))
+        self.examples.append(Example(question, Gold(answers, extra=extra)))
 
-    def dataset(
-        self, config: DatasetConfig, fingerprint: str, source: str, revision: str | None
+    def _new_id(self, story_id: str, question_text: str) -> str:
+        """Make the id of a question, and count it: "a1b2c3d4e5f6-0a1b2c3d".
+
+        A question that comes again gets "-2", "-3" after it.
+        """
+        hash_of_question = hashlib.sha256(question_text.encode()).hexdigest()[:8]
+        question_id = f"{story_id[:12]}-{hash_of_question}"
+        self.id_counts[question_id] += 1
+        count = self.id_counts[question_id]
+        if count > 1:
+            return f"{question_id}-{count}"
+        return question_id
+
+    def make_dataset(
+        self, name: str, fingerprint: str, source: str, revision: str | None
     ) -> Dataset:
         """Make the data set of the questions and stories that were read.
 
         Args:
-            config: Has its name.
+            name: The data set's name.
             fingerprint: sha256 of all questions and stories.
             source: Where they came from, for the manifest.
             revision: The commit on the hub; None for local files.
         """
         return Dataset(
-            config.name, tuple(self.examples), self.documents, fingerprint, source, revision
+            name=name,
+            examples=tuple(self.examples),
+            documents=self.document_by_id,
+            fingerprint=fingerprint,
+            source=source,
+            revision=revision,
         )
 
 
@@ -127,7 +153,8 @@ Options = FileOptions
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """Load the first `limit` questions (None: all) with their stories, and check all that is read.
 
-    Raises what harness.datasets.load raises.
+    From the folder of official files that config.data names, from the archives of the hub copy, or
+    else from files of rows. Raises what harness.datasets.load raises.
     """
     patterns = file_patterns(config, tuple(Options.model_fields))
     folder = _official_folder(config)
@@ -147,16 +174,16 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     return _load_rows(find_source(config), config, limit)
 
 
-def _official_archives(files: Sequence[str]) -> list[str]:
+def _official_archives(paths: Sequence[str]) -> list[str]:
     """The paths of the two official archives among the files of a hub data set, the tables' first.
 
     ["data/narrativeqa-master.zip", "data/narrativeqa_full_text.zip"]; [] where one is lacking.
     """
-    for name in files:
-        if PurePosixPath(name).name == TABLES:
-            stories = str(PurePosixPath(name).with_name(STORIES))
-            if stories in files:
-                return [name, stories]
+    for path in paths:
+        if PurePosixPath(path).name == TABLES_ARCHIVE:
+            stories_path = str(PurePosixPath(path).with_name(STORIES_ARCHIVE))
+            if stories_path in paths:
+                return [path, stories_path]
             return []
     return []
 
@@ -173,13 +200,13 @@ def _official_folder(config: DatasetConfig) -> Path | None:
         path = path.parent
     # The authors' repository, and a clone of the hub's.
     for folder in (path, path / "data"):
-        if (folder / "qaps.csv").is_file() or (folder / TABLES).is_file():
+        if (folder / "qaps.csv").is_file() or (folder / TABLES_ARCHIVE).is_file():
             return folder
     return None
 
 
 def _load_official(
-    folder: Path, config: DatasetConfig, limit: int | None, source: str, commit: str | None
+    folder: Path, config: DatasetConfig, limit: int | None, source_name: str, commit: str | None
 ) -> Dataset:
     """Load questions of the official files; all rows of the split are checked.
 
@@ -187,59 +214,61 @@ def _load_official(
         folder: The folder of qaps.csv and documents.csv, or of the archives.
         config: The data set's config, which has the split.
         limit: Load the first so many questions; None: all.
-        source: The source's name in the `Dataset`.
+        source_name: The source's name in the `Dataset`.
         commit: The commit on the hub; None for local files.
 
     Raises:
         DataError: A row cannot be used, or there is none of the split.
     """
-    split_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
-    story_rows = _stories_of_split(folder, split_name)
-    stories = stories_in(folder)
-    collected = _Collected(limit)
-    hashed = hashlib.sha256(b"narrativeqa 1\n")
+    set_name = _SET_OF_SPLIT.get(config.split.lower(), config.split)
+    story_row_by_id = _read_story_rows(folder, set_name)
+    stories = open_stories(folder)
+    questions = _ReadQuestions(limit)
+    fingerprint = hashlib.sha256(b"narrativeqa 1\n")
     story_ids: dict[str, None] = {}  # a set in order
     for place, row in _read_table(folder, "qaps.csv"):
-        if row["set"] != split_name:
+        if row["set"] != set_name:
             continue
         try:
-            document_id = row["document_id"]
-            if document_id not in story_rows:
-                problem = f"'{document_id}' is not a document of this set in documents.csv"
+            story_id = row["document_id"]
+            if story_id not in story_row_by_id:
+                problem = f"'{story_id}' is not a document of this set in documents.csv"
                 raise RowError("document_id", problem)
-            answers = _answers_of_official(row)
-            story_ids[document_id] = None
-            hashed.update(canonical_json([document_id, row["question"], answers]).encode() + b"\n")
-            if not collected.full():
-                about = story_rows[document_id]
-                document = collected.documents.get(document_id)
-                if document is None:
-                    document = _story_document(document_id, about, stories, folder)
-                collected.add(document, row["question"], answers, {"kind": about.get("kind") or ""})
+            answers = _answers_in_table(row)
+            story_ids[story_id] = None
+            line = canonical_json([story_id, row["question"], answers])
+            fingerprint.update(line.encode() + b"\n")
+            if not questions.are_enough():
+                story_row = story_row_by_id[story_id]
+                story = questions.document_by_id.get(story_id)
+                if story is None:
+                    story = _read_story(story_id, story_row, stories, folder)
+                extra: dict[str, object] = {"kind": story_row.get("kind") or ""}
+                questions.add_question(story, row["question"], answers, extra)
         except RowError as error:
-            raise place.error(error.field, error.problem + _HINT) from None
+            raise place.error(error.field, error.problem + _ADVICE) from None
     if not story_ids:
-        problem = f"has no question of the set '{split_name}' (dataset.split={config.split})"
+        problem = f"has no question of the set '{set_name}' (dataset.split={config.split})"
         raise DataError("qaps.csv", None, None, problem)
-    hashed.update(stories.digest(story_ids).encode())
-    return collected.dataset(config, hashed.hexdigest(), source, commit)
+    fingerprint.update(stories.digest(story_ids).encode())
+    return questions.make_dataset(config.name, fingerprint.hexdigest(), source_name, commit)
 
 
-def _stories_of_split(folder: Path, split_name: str) -> dict[str, dict[str, str]]:
+def _read_story_rows(folder: Path, set_name: str) -> dict[str, dict[str, str]]:
     """Map the id of each story of a split to its row of documents.csv.
 
     Args:
         folder: The folder of the official files.
-        split_name: The split as the files call it, "valid".
+        set_name: The split as the files call it, "valid".
     """
-    rows: dict[str, dict[str, str]] = {}
+    row_by_id: dict[str, dict[str, str]] = {}
     for _, row in _read_table(folder, "documents.csv"):
-        if row["set"] == split_name:
-            rows[row["document_id"]] = row
-    return rows
+        if row["set"] == set_name:
+            row_by_id[row["document_id"]] = row
+    return row_by_id
 
 
-def _answers_of_official(row: dict[str, str]) -> tuple[str, ...]:
+def _answers_in_table(row: dict[str, str]) -> tuple[str, ...]:
     """The two answers in a row of qaps.csv, without a repeat or a blank second one.
 
     Raises RowError for a blank question or a blank first answer.
@@ -249,90 +278,87 @@ def _answers_of_official(row: dict[str, str]) -> tuple[str, ...]:
     return clean_answers([row["answer1"], row["answer2"]], "answer1")
 
 
-def _story_document(
-    document_id: str, about: dict[str, str], stories: Stories, folder: Path
+def _read_story(
+    story_id: str, story_row: dict[str, str], stories: Stories, folder: Path
 ) -> Document:
     """Read a story as a document.
 
     Args:
-        document_id: The id of the story.
-        about: Its row of documents.csv, which has its title.
+        story_id: The id of the story.
+        story_row: Its row of documents.csv, which has its title.
         stories: The texts of all stories.
         folder: The folder of the official files, named in the error.
 
     Raises:
         RowError: The story is missing or empty.
     """
-    text = stories.read(document_id)
+    text = stories.read(story_id)
     if text is None:
-        advice = f"put {document_id}.content into '{folder.name}' or its tmp/, or {STORIES} into '{folder.name}'"
-        raise RowError("document_id", f"the story '{document_id}' is not there; {advice}")
+        advice = (
+            f"put {story_id}.content into '{folder.name}' or its tmp/, or {STORIES_ARCHIVE} into "
+            f"'{folder.name}'"
+        )
+        raise RowError("document_id", f"the story '{story_id}' is not there; {advice}")
     if not text or text.isspace():
-        raise RowError("document_id", f"the story '{document_id}' is empty")
-    return Document(document_id, text, about.get("wiki_title") or "")
+        raise RowError("document_id", f"the story '{story_id}' is empty")
+    return Document(story_id, text, story_row.get("wiki_title") or "")
 
 
-def _table_file(folder: Path, name: str) -> Path | Member:
+def _find_table(folder: Path, table_name: str) -> Path | Member:
     """The file of a table: in the folder, or in the archive of the tables there.
 
     Args:
         folder: The folder of the official files.
-        name: The table, "qaps.csv".
+        table_name: The table, "qaps.csv".
 
     Raises:
         DataError: It is in neither.
     """
-    if (folder / name).is_file():
-        return folder / name
-    archive = folder / TABLES
-    listed: list[str] = []
+    path = folder / table_name
+    if path.is_file():
+        return path
+    archive = folder / TABLES_ARCHIVE
+    members: list[str] = []
     if archive.is_file():
-        listed = member_names(archive)
-    inside = [member for member in listed if PurePosixPath(member).name == name]
-    if not inside:
-        raise DataError(
-            folder.name,
-            None,
-            None,
-            f"the folder has no {name}, which belongs to the official files",
-        )
-    return Member(archive, inside[0])
+        members = member_names(archive)
+    for member in members:
+        if PurePosixPath(member).name == table_name:
+            return Member(archive, member)
+    problem = f"the folder has no {table_name}, which belongs to the official files"
+    raise DataError(folder.name, None, None, problem)
 
 
-def _read_table(folder: Path, name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
+def _read_table(folder: Path, table_name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
     """Yield (place, {column: value}) for each row of an official CSV table.
 
     Args:
         folder: The folder of the official files.
-        name: The table, "qaps.csv" or "documents.csv".
+        table_name: The table, "qaps.csv" or "documents.csv".
 
     Raises:
         DataError: The table is missing or damaged, or lacks a column.
     """
-    with opened(_table_file(folder, name)) as stream:
+    needed_columns = _COLUMNS[table_name]
+    with opened(_find_table(folder, table_name)) as stream:
         try:
             reader = csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""))
             columns = reader.fieldnames or ()
-            lacking = [column for column in _COLUMNS[name] if column not in columns]
+            lacking = [column for column in needed_columns if column not in columns]
             if lacking:
-                raise DataError(
-                    name,
-                    1,
-                    None,
-                    f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})",
-                )
+                problem = f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})"
+                raise DataError(table_name, 1, None, problem)
             for row in reader:
-                place = RowPlace(name, line=reader.line_num)
-                missing = [column for column in _COLUMNS[name] if row[column] is None]
+                place = RowPlace(table_name, line=reader.line_num)
+                missing = [column for column in needed_columns if row[column] is None]
                 if missing:
                     raise place.error(missing[0], "is missing: the row has too few columns")
                 yield place, row
         except UnicodeDecodeError as error:
-            raise DataError(
-                name, None, None, f"not UTF-8 ({error.reason}); save the file as UTF-8"
-            ) from None
+            problem = f"not UTF-8 ({error.reason}); save the file as UTF-8"
+            raise DataError(table_name, None, None, problem) from None
         except csv.Error as error:
-            raise DataError(name, None, None, f"not readable as a table ({error})") from None
+            problem = f"not readable as a table ({error})"
+            raise DataError(table_name, None, None, problem) from None
 
 
 class _Text(StrictRow):
@@ -355,11 +381,11 @@ class _Row(StrictRow):
     answers: Records[_Text]
 
 
-def _parse_and_add(stories: _Collected, raw: RawRow) -> None:
-    """Parse a row of a question with its whole story, and add both to `stories`.
+def _parse_and_add(questions: _ReadQuestions, raw: RawRow) -> None:
+    """Parse a row of a question with its whole story, and add both to `questions`.
 
     Args:
-        stories: The questions and stories read so far; changed.
+        questions: The questions and stories read so far; changed.
         raw: The row.
 
     Raises:
@@ -370,23 +396,24 @@ def _parse_and_add(stories: _Collected, raw: RawRow) -> None:
     refuse_blank(
         {"document.id": story.id, "document.text": story.text, "question.text": row.question.text}
     )
-    texts = [answer.text for answer in row.answers]
-    if not texts or not texts[0].strip():  # the second answer alone will not do
+    answer_texts = [answer.text for answer in row.answers]
+    has_first_answer = bool(answer_texts) and bool(answer_texts[0].strip())
+    if not has_first_answer:  # the second answer alone will not do
         raise RowError("answers", "the row has no answer")
-    answers = clean_answers(texts, "answers")
+    answers = clean_answers(answer_texts, "answers")
     title = ""
     if story.summary:
         title = story.summary.title or ""
     document = Document(story.id, story.text, title)
-    stories.add(document, row.question.text, answers, {"kind": story.kind or ""})
+    questions.add_question(document, row.question.text, answers, {"kind": story.kind or ""})
 
 
-def _add_rows(stories: _Collected, file: Path | Member) -> None:
-    """Add the questions of a file of rows to `stories`, until its limit is reached. Raises
+def _add_rows_of_file(questions: _ReadQuestions, file: Path | Member) -> None:
+    """Add the questions of a file of rows to `questions`, until its limit is reached. Raises
     DataError.
     """
-    for _ in parse_each(read_rows(file), partial(_parse_and_add, stories), _HINT):
-        if stories.full():
+    for _ in parse_each(read_rows(file), partial(_parse_and_add, questions), _ADVICE):
+        if questions.are_enough():
             return
 
 
@@ -404,17 +431,20 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
         DataError: The rows cannot be used.
         CannotRun: A file cannot be fetched.
     """
-    stories = _Collected(limit)
-    hashed = hashlib.sha256(b"narrativeqa rows 1\n")
-    if source.revision is not None:
-        hashed.update(f"{source.name} {source.revision}".encode())
+    questions = _ReadQuestions(limit)
+    fingerprint = hashlib.sha256(b"narrativeqa rows 1\n")
+    is_on_hub = source.revision is not None
+    if is_on_hub:
+        fingerprint.update(f"{source.name} {source.revision}".encode())
     for file in source.files:
-        if source.revision is None:
-            hashed.update(sha256_of_content(file))
-        if not stories.full():
-            _add_rows(stories, file)
-        if stories.full() and source.revision is not None:
+        if not is_on_hub:
+            fingerprint.update(sha256_of_content(file))
+        if not questions.are_enough():
+            _add_rows_of_file(questions, file)
+        if questions.are_enough() and is_on_hub:
             break  # before the next file is fetched
-    if not stories.examples:
+    if not questions.examples:
         raise DataError(source.name, None, None, "the file has no rows")
-    return stories.dataset(config, hashed.hexdigest(), source.name, source.revision)
+    return questions.make_dataset(
+        config.name, fingerprint.hexdigest(), source.name, source.revision
+    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.cli.main import main
 from harness.config.layers import Choices
-from harness.datasets.narrativeqa_stories import _Folder
+from harness.datasets.narrativeqa_stories import _StoriesInFolder
 from harness.engine.plan import plan_choices
 from harness.errors import HarnessError, UserError
 from harness.storage.paths import path_inside
@@ -43,7 +43,7 @@ def test_a_document_id_reads_no_file_outside_the_stories(tmp_path):
     (tmp_path / "stories").mkdir()
     (tmp_path / "secret.content").write_text("secret")
     with pytest.raises(UserError, match="not followed"):
-        _Folder(tmp_path / "stories").read("../secret")
+        _StoriesInFolder(tmp_path / "stories").read("../secret")
 
 
 def test_a_data_set_name_keeps_runs_in_the_results_folder(tmp_path):
