@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -34,8 +34,8 @@ from harness.errors import ConfigError, DataError
 from harness.storage.hub_download import DATASETS, download, pin_repo
 from harness.types import Document, Example, Gold, Question, Support
 
-CHARACTER = "{CHAR}"
-_LETTERS_OF_A_TOKEN = 4  # where no tokenizer is named
+CHARACTER_PLACEHOLDER = "{CHAR}"
+_CHARACTERS_PER_TOKEN = 4  # where no tokenizer is named
 
 
 class Options(BaseModel):
@@ -56,21 +56,21 @@ class Options(BaseModel):
     seed: StrictInt = Field(default=42, description="draws the names; the authors' by default")
 
 
-class _Test(StrictRow):
+class _TestRow(StrictRow):
     input_args: list[str]
     gold_answers: list[str] | str | None = None
 
 
-class _Needle(StrictRow):
+class _NeedleRow(StrictRow):
     id: str
     needle: str
     questions: dict[str, str]
-    tests: dict[str, _Test]
+    tests: dict[str, _TestRow]
     character_set: list[str] | None = None
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Test:
     """A sentence and a question on it; the name that fills {CHAR} is drawn later.
 
     Attributes:
@@ -78,7 +78,7 @@ class _Asked:
         kind: "onehop" or another.
         sentence: The sentence that is put into a book.
         question: The question.
-        characters: The names to draw from.
+        character_names: The names to draw from; () where none is drawn.
         answers: The accepted answers where no name is drawn.
         seed: Seeds the draws of names, together with the book's number.
     """
@@ -87,17 +87,24 @@ class _Asked:
     kind: str
     sentence: str
     question: str
-    characters: tuple[str, ...]
+    character_names: tuple[str, ...]
     answers: tuple[str, ...]
     seed: int
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _TextWithQuestion:
     """A text with its question."""
 
     document: Document
     example: Example
+
+
+class _TextAround(NamedTuple):
+    """The text before and after a place in a book."""
+
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
@@ -105,18 +112,18 @@ class _Book:
     """A book and its tokens.
 
     Attributes:
-        name: The name of its file.
+        file_name: The name of its file.
         text: The text.
-        ends: The character after each token.
-        breaks: The numbers of the tokens with a line break, and 0.
+        token_ends: The index of the character after each token [tokens].
+        tokens_with_line_break: The numbers of the tokens with a line break, and 0.
     """
 
-    name: str
+    file_name: str
     text: str
-    ends: Sequence[int]
-    breaks: Sequence[int]
+    token_ends: Sequence[int]
+    tokens_with_line_break: Sequence[int]
 
-    def before(self, token: int) -> int:
+    def token_start(self, token: int) -> int:
         """The index of the character at which a token starts.
 
         Args:
@@ -124,92 +131,98 @@ class _Book:
         """
         if token == 0:
             return 0
-        return self.ends[token - 1]
+        return self.token_ends[token - 1]
 
-    def around(self, depth: float, tokens: int) -> tuple[str, str]:
+    def text_around(self, depth: float, n_tokens: int) -> _TextAround:
         """The text that stands before and after a sentence that is put into the book.
 
         The sentence stands at the first line break after its depth.
 
         Args:
             depth: How far into the text it stands, 0 to 1.
-            tokens: The number of tokens of the book around it.
+            n_tokens: The number of tokens of the book around it.
 
         Raises:
             DataError: The book is too short.
         """
-        place = None
-        for token in self.breaks:
-            if token / (tokens + 1) >= depth:
-                place = token
+        break_token = None
+        for token in self.tokens_with_line_break:
+            if token / (n_tokens + 1) >= depth:
+                break_token = token
                 break
-        if place is None:
-            raise self._too_short(tokens)
-        start = place - round(tokens * depth)
-        end = start + tokens
-        if end > len(self.ends):
-            raise self._too_short(tokens)
-        before = self.text[self.before(start) : self.ends[place]]
-        after = self.text[self.ends[place] : self.before(end)]
-        return before[: max(before.rfind("\n"), 0)], after
+        if break_token is None:
+            raise self._too_short(n_tokens)
+        first_token = break_token - round(n_tokens * depth)
+        token_after = first_token + n_tokens
+        if token_after > len(self.token_ends):
+            raise self._too_short(n_tokens)
+        start = self.token_start(first_token)
+        end_of_break = self.token_ends[break_token]
+        end = self.token_start(token_after)
+        before = self.text[start:end_of_break]
+        last_line_break = max(before.rfind("\n"), 0)
+        return _TextAround(before[:last_line_break], self.text[end_of_break:end])
 
-    def _too_short(self, tokens: int) -> DataError:
-        """Make the error for a book with fewer tokens than are asked for."""
-        problem = f"the book has {len(self.ends)} tokens, too few for dataset.tokens={tokens}"
-        return DataError(self.name, None, None, problem)
+    def _too_short(self, n_tokens: int) -> DataError:
+        """Make the error for a book with fewer tokens than are needed."""
+        n_in_book = len(self.token_ends)
+        problem = f"the book has {n_in_book} tokens, too few for dataset.tokens={n_tokens}"
+        return DataError(self.file_name, None, None, problem)
 
 
-def _ends_of_tokens(text: str, tokenizer: str | None) -> list[int]:
+def _token_ends(text: str, tokenizer_folder: str | None) -> list[int]:
     """The index of the character after each token of a text.
 
     Without a tokenizer: "abcdefghij" -> [4, 8, 10]
 
     Args:
         text: The text.
-        tokenizer: The folder of a tokenizer; None: four characters are a token.
+        tokenizer_folder: The folder of a tokenizer; None: four characters are a token.
 
     Raises:
         ConfigError: The folder has no tokenizer.
     """
-    if tokenizer is None:
-        return [*range(_LETTERS_OF_A_TOKEN, len(text), _LETTERS_OF_A_TOKEN), len(text)]
+    if tokenizer_folder is None:
+        return [*range(_CHARACTERS_PER_TOKEN, len(text), _CHARACTERS_PER_TOKEN), len(text)]
     try:
-        loaded = Tokenizer.from_file(str(Path(tokenizer).expanduser() / "tokenizer.json"))
+        file = Path(tokenizer_folder).expanduser() / "tokenizer.json"
+        tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises plain Exception
-        problem = f"'{tokenizer}' has no tokenizer.json that can be read"
+        problem = f"'{tokenizer_folder}' has no tokenizer.json that can be read"
         raise ConfigError([f"dataset.tokenizer: {problem}"]) from error
-    return [end for _, end in loaded.encode(text, add_special_tokens=False).offsets]
+    return [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]
 
 
-def _read_book(path: Path, tokenizer: str | None) -> _Book:
+def _read_book(path: Path, tokenizer_folder: str | None) -> _Book:
     """Read a book and divide it into tokens.
 
     Args:
         path: The file.
-        tokenizer: The folder of a tokenizer; None: four characters are a token.
+        tokenizer_folder: The folder of a tokenizer; None: four characters are a token.
 
     Raises:
         ConfigError: The folder has no tokenizer.
     """
     text = path.read_text(encoding="utf-8")
-    ends = _ends_of_tokens(text, tokenizer)
-    breaks = [0]
+    token_ends = _token_ends(text, tokenizer_folder)
+    tokens_with_line_break = [0]
     start = 0
-    for token, end in enumerate(ends):
+    for token, end in enumerate(token_ends):
         if "\n" in text[start:end]:
-            breaks.append(token)
+            tokens_with_line_break.append(token)
         start = end
-    return _Book(path.name, text, ends, breaks)
+    return _Book(path.name, text, token_ends, tokens_with_line_break)
 
 
-def _filled(text: str, arguments: Sequence[str]) -> str:
+def _fill_in(text: str, arguments: Sequence[str]) -> str:
     """Fill in the arguments of a text: ("next to {1}", ["the mill"]) -> "next to the mill"."""
     for number, argument in enumerate(arguments, start=1):
-        text = text.replace(f"{{{number}}}", argument)
+        placeholder = f"{{{number}}}"
+        text = text.replace(placeholder, argument)
     return text
 
 
-def _listed(answers: list[str] | str | None) -> tuple[str, ...]:
+def _as_tuple(answers: list[str] | str | None) -> tuple[str, ...]:
     """The answers as a tuple: ["a", "b"] -> ("a", "b"), "a" -> ("a",), None -> ()."""
     if answers is None:
         return ()
@@ -218,7 +231,7 @@ def _listed(answers: list[str] | str | None) -> tuple[str, ...]:
     return tuple(answers)
 
 
-def _tests_of(needle: _Needle, seed: int) -> Iterator[_Asked]:
+def _tests_of_needle(needle: _NeedleRow, seed: int) -> Iterator[_Test]:
     """Yield each test of a needle with each of its questions.
 
     Args:
@@ -228,29 +241,30 @@ def _tests_of(needle: _Needle, seed: int) -> Iterator[_Asked]:
     Raises:
         RowError: A field is missing or malformed.
     """
-    drawn_from: tuple[str, ...] = ()
-    if CHARACTER in needle.needle:
-        drawn_from = tuple(needle.character_set or ())
-        if not drawn_from:
+    character_names: tuple[str, ...] = ()
+    if CHARACTER_PLACEHOLDER in needle.needle:
+        character_names = tuple(needle.character_set or ())
+        if not character_names:
             raise RowError("character_set", "is missing, though the needle has {CHAR}")
-    if not needle.id[:4].isdigit():
+    needle_number = needle.id[:4]
+    if not needle_number.isdigit():
         raise RowError("id", f"should begin with four digits, is '{needle.id}'")
     for kind, question in needle.questions.items():
-        for number, test in needle.tests.items():
-            if not drawn_from and not test.gold_answers:
-                raise RowError(f"tests.{number}.gold_answers", "is missing")
-            yield _Asked(
-                name=f"{needle.id}_{number}_{kind}",
+        for test_id, row in needle.tests.items():
+            if not character_names and not row.gold_answers:
+                raise RowError(f"tests.{test_id}.gold_answers", "is missing")
+            yield _Test(
+                name=f"{needle.id}_{test_id}_{kind}",
                 kind=kind,
-                sentence=_filled(needle.needle, test.input_args),
-                question=_filled(question, test.input_args),
-                characters=drawn_from,
-                answers=_listed(test.gold_answers),
-                seed=seed + int(needle.id[:4]),
+                sentence=_fill_in(needle.needle, row.input_args),
+                question=_fill_in(question, row.input_args),
+                character_names=character_names,
+                answers=_as_tuple(row.gold_answers),
+                seed=seed + int(needle_number),
             )
 
 
-def _read_tests(path: Path, seed: int) -> list[_Asked]:
+def _read_tests(path: Path, seed: int) -> list[_Test]:
     """Read all tests of a file of needles.
 
     Args:
@@ -263,45 +277,56 @@ def _read_tests(path: Path, seed: int) -> list[_Asked]:
     rows = read_json_value(path)
     if not isinstance(rows, list):
         raise DataError(path.name, None, None, "should be a list of needles")
-    tests: list[_Asked] = []
+    tests: list[_Test] = []
     for number, raw in enumerate(rows, start=1):
         try:
-            tests.extend(_tests_of(_Needle.read(raw), seed))
+            tests += _tests_of_needle(_NeedleRow.read(raw), seed)
         except RowError as error:
             raise RowPlace(path.name, row=number).error(error.field, error.problem) from None
     return tests
 
 
-def _placed(asked: _Asked, book: _Book, number: int, options: Options) -> Iterator[_Placed]:
+def _texts_at_all_depths(
+    test: _Test, book: _Book, book_number: int, options: Options
+) -> Iterator[_TextWithQuestion]:
     """Yield a test at each depth of a book.
 
     Args:
-        asked: The test: the sentence to find, and the question.
+        test: The sentence to find, and the question.
         book: The book.
-        number: The book's number, from 0, which also seeds the draws of names.
+        book_number: The book's number, from 0, which also seeds the draws of names.
         options: How long the text is, and how many depths there are.
     """
-    dice = np.random.RandomState(asked.seed + number)
-    for step, percent in enumerate(np.linspace(0, 100, options.depths)):
-        sentence, question, answers = asked.sentence, asked.question, asked.answers
-        if asked.characters:
-            drawn = str(dice.choice(asked.characters))
-            sentence = sentence.replace(CHARACTER, drawn)
-            question = question.replace(CHARACTER, drawn)
-            answers = (drawn,)
-        name = f"{asked.name}-{number}-{step}"
-        before, after = book.around(float(percent) / 100, options.tokens)
+    dice = np.random.RandomState(test.seed + book_number)
+    for depth_number, percent in enumerate(np.linspace(0, 100, options.depths)):
+        sentence = test.sentence
+        question_text = test.question
+        answers = test.answers
+        if test.character_names:
+            name = str(dice.choice(test.character_names))
+            sentence = sentence.replace(CHARACTER_PLACEHOLDER, name)
+            question_text = question_text.replace(CHARACTER_PLACEHOLDER, name)
+            answers = (name,)
+        document_id = f"{test.name}-{book_number}-{depth_number}"
+        before, after = book.text_around(float(percent) / 100, options.tokens)
         text = f"{before} {sentence}\n{after}"
-        start = len(before) + 1
-        support = Support(name, start, start + len(sentence))
-        gold = Gold(answers, (support,), {"type": asked.kind})
-        yield _Placed(Document(name, text), Example(Question(f"{name}-q", question, (name,)), gold))
+        start = len(before) + len(" ")
+        support = Support(document_id, start, start + len(sentence))
+        gold = Gold(answers, (support,), {"type": test.kind})
+        question = Question(f"{document_id}-q", question_text, (document_id,))
+        yield _TextWithQuestion(Document(document_id, text), Example(question, gold))
 
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a release: its tests and its books, by name; source and revision: said in the
-    `Dataset`."""
+    """The files of a release.
+
+    Attributes:
+        needles: The file of tests.
+        books: The books, by name.
+        source: Where they are from, for the manifest.
+        revision: Their commit on the hub; None for a folder.
+    """
 
     needles: Path
     books: list[Path]
@@ -316,9 +341,8 @@ def _is_book(name: str) -> bool:
 
 
 def _find_files(config: DatasetConfig, options: Options) -> _Files:
-    """Find the file of tests and the books, in the folder `config.data` or else on the hub.
-
-    Also downloads them from the hub.
+    """Find the file of tests and the books, in the folder `config.data` or else on the hub, from
+    which they are downloaded.
 
     Args:
         config: Names the folder or the data set on the hub.
@@ -329,25 +353,28 @@ def _find_files(config: DatasetConfig, options: Options) -> _Files:
         DataError: The folder does not hold them.
         CannotRun: The hub cannot be reached, or does not have them.
     """
-    needles = f"needlesets/{options.needles}.json"
+    tests_path = f"needlesets/{options.needles}.json"
     if config.data is None:
         if config.hub is None:
             raise ConfigError([f"dataset '{config.name}': name its folder with --data"])
-        commit, listed = pin_repo(DATASETS, config.hub, config.revision)
-        books = sorted(filter(_is_book, listed))
-        found = [download(DATASETS, config.hub, commit, name) for name in (needles, *books)]
-        return _Files(found[0], found[1:], config.hub, commit)
+        commit, paths_on_hub = pin_repo(DATASETS, config.hub, config.revision)
+        book_paths = sorted(filter(_is_book, paths_on_hub))
+        tests_file = download(DATASETS, config.hub, commit, tests_path)
+        books = [download(DATASETS, config.hub, commit, path) for path in book_paths]
+        return _Files(tests_file, books, config.hub, commit)
     folder = Path(config.data).expanduser()
-    books_here = sorted(folder.glob("haystack/rand_shuffle/*.txt"))
-    if not (folder / needles).is_file() or not books_here:
-        problem = f"should hold {needles} and haystack/rand_shuffle/*.txt, as the hub's repository"
+    tests_file = folder / tests_path
+    books = sorted(folder.glob("haystack/rand_shuffle/*.txt"))
+    if not tests_file.is_file() or not books:
+        needed = f"{tests_path} and haystack/rand_shuffle/*.txt"
+        problem = f"should hold {needed}, as the hub's repository"
         raise DataError(str(config.data), None, None, problem)
-    return _Files(folder / needles, books_here, folder.name)
+    return _Files(tests_file, books, folder.name)
 
 
-def _placed_in(
-    books: Sequence[Path], tests: Sequence[_Asked], options: Options
-) -> Iterator[_Placed]:
+def _make_texts(
+    books: Sequence[Path], tests: Sequence[_Test], options: Options
+) -> Iterator[_TextWithQuestion]:
     """Yield all tests at all depths of all books, one book after the other.
 
     Args:
@@ -355,10 +382,10 @@ def _placed_in(
         tests: The tests.
         options: How long the texts are, and how many depths there are.
     """
-    for number, path in enumerate(books):
+    for book_number, path in enumerate(books):
         book = _read_book(path, options.tokenizer)
-        for asked in tests:
-            yield from _placed(asked, book, number, options)
+        for test in tests:
+            yield from _texts_at_all_depths(test, book, book_number, options)
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
@@ -373,18 +400,18 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     """
     options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     files = _find_files(config, options)
-    hashed = hashlib.sha256(canonical_json(["nolima 1", options.model_dump()]).encode())
+    fingerprint = hashlib.sha256(canonical_json(["nolima 1", options.model_dump()]).encode())
     for path in (files.needles, *files.books):
-        hashed.update(path.read_bytes())
+        fingerprint.update(path.read_bytes())
     tests = _read_tests(files.needles, options.seed)
-    made = _placed_in(files.books, tests, options)
-    first = list(itertools.islice(made, limit))
+    all_texts = _make_texts(files.books, tests, options)
+    texts = list(itertools.islice(all_texts, limit))
     return Dataset(
-        config.name,
-        tuple(placed.example for placed in first),
-        {placed.document.id: placed.document for placed in first},
-        hashed.hexdigest(),
-        f"{files.source} ({options.needles}, {options.tokens} tokens)",
-        files.revision,
+        name=config.name,
+        examples=tuple(text.example for text in texts),
+        documents={text.document.id: text.document for text in texts},
+        fingerprint=fingerprint.hexdigest(),
+        source=f"{files.source} ({options.needles}, {options.tokens} tokens)",
+        revision=files.revision,
         rows=len(tests) * len(files.books) * options.depths,
     )

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
@@ -46,6 +46,9 @@ Task = Literal[
 ]  # fmt: skip
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 VT_ANSWER_TOKENS = 30  # of a reply to vt
+_CHARACTERS_PER_TOKEN = 4  # where no tokenizer is named
+_LONG_TEXT_TOKENS = 4096  # from here on the authors' sizes of cwe are the larger ones
+_DEPTHS = 40  # at which needles stand in an essay, 0 to 39
 NEEDLE = "One of the special magic {kind} for {key} is: {value}."
 
 
@@ -78,42 +81,43 @@ class RulerText:
     """A text with its question.
 
     Attributes:
-        pieces: The parts of the text.
-        marked: The indices of the pieces that hold the answers.
-        gap: What joins the pieces.
+        pieces: The sentences, words or paragraphs of the text.
+        supporting: The indices of the pieces that hold the answers.
+        separator: What joins the pieces.
         question: The question.
         answers: The accepted answers.
-        begins: How the reply begins, the authors' "answer prefix".
-        example: A solved question on a text of its own, for the prompt's beginning.
+        reply_start: How the reply begins, the authors' "answer prefix".
+        solved_example: A solved question on a text of its own, for the prompt's beginning.
     """
 
     pieces: Sequence[str]
-    marked: Sequence[int]
-    gap: str
+    supporting: Sequence[int]
+    separator: str
     question: str
     answers: Sequence[str]
-    begins: str = ""
-    example: str = ""
+    reply_start: str = ""
+    solved_example: str = ""
 
     @property
     def text(self) -> str:
-        """The whole text: the pieces, joined by `gap`."""
-        return self.gap.join(self.pieces)
+        """The whole text: the pieces, joined by `separator`."""
+        return self.separator.join(self.pieces)
 
-    def spans(self, document: str) -> tuple[Support, ...]:
-        """The spans of the marked pieces in the text, in its order.
+    def supporting_spans(self, document_id: str) -> tuple[Support, ...]:
+        """The spans of the supporting pieces in the text, in its order.
 
-        pieces ["aa", "b"], gap " ", marked [1] -> (Support(document, 3, 4),)
+        pieces ["aa", "b"], separator " ", supporting [1] -> (Support(document_id, 3, 4),)
 
         Args:
-            document: The id of the document that the text becomes.
+            document_id: The id of the document that the text becomes.
         """
         spans = []
         start = 0
-        for place, piece in enumerate(self.pieces):
-            if place in self.marked:
-                spans.append(Support(document, start, start + len(piece)))
-            start += len(piece) + len(self.gap)
+        for index, piece in enumerate(self.pieces):
+            end = start + len(piece)
+            if index in self.supporting:
+                spans.append(Support(document_id, start, end))
+            start = end + len(self.separator)
         return tuple(spans)
 
 
@@ -132,12 +136,24 @@ class ExampleQuestion(BegunQuestion):
     example: str = ""
 
 
-def _key_or_value(dice: random.Random, kind: str) -> str:
+NeedleKind = Literal["numbers", "uuids", "words"]
+"""What a key or a value of a needle is: a number of seven digits, a UUID, or two words joined by
+"-"."""
+
+
+class _KeyWithValues(NamedTuple):
+    """A key of needles, and all its values."""
+
+    key: str
+    values: list[str]
+
+
+def _draw_key_or_value(dice: random.Random, kind: NeedleKind) -> str:
     """Draw a key or a value of a needle.
 
     Args:
         dice: The random numbers.
-        kind: "numbers" (of seven digits), "uuids", or "words" (two that are joined by "-").
+        kind: What it is.
     """
     if kind == "numbers":
         return str(dice.randint(10**6, 10**7 - 1))
@@ -149,11 +165,11 @@ def _key_or_value(dice: random.Random, kind: str) -> str:
 @cache
 def _made_up_words() -> list[str]:
     """All words that the syllables can form, in small letters, sorted, each once."""
-    ends: set[str] = set()
-    for endings in ENDINGS.values():
-        ends.update(endings)
-    syllables = itertools.product(STARTS, MIDDLES, ends)
-    return sorted({"".join(parts).lower() for parts in syllables})
+    all_endings: set[str] = set()
+    for endings_of_kind in ENDINGS.values():
+        all_endings.update(endings_of_kind)
+    syllables_of_words = itertools.product(STARTS, MIDDLES, all_endings)
+    return sorted({"".join(syllables).lower() for syllables in syllables_of_words})
 
 
 @dataclass(frozen=True)
@@ -161,22 +177,23 @@ class Niah:
     """Needles (a key and its value) in a haystack.
 
     Attributes:
-        hay: "noise", "essay" or "needle".
-        key: The kind of the keys, as in _key_or_value.
-        value: The kind of the values, as in _key_or_value.
-        keys: How many keys there are.
-        values: How many values each key has.
-        asked: How many keys are asked for.
+        hay: What the needles are hidden in: one sentence over and over, an essay, or needles that
+            nobody asks for.
+        key_kind: What the keys are.
+        value_kind: What the values are.
+        n_keys: How many keys there are.
+        values_per_key: How many values each key has.
+        n_asked_keys: How many keys the question asks for.
     """
 
-    hay: str
-    key: str = "words"
-    value: str = "numbers"
-    keys: int = 1
-    values: int = 1
-    asked: int = 1
+    hay: Literal["noise", "essay", "needle"]
+    key_kind: NeedleKind = "words"
+    value_kind: NeedleKind = "numbers"
+    n_keys: int = 1
+    values_per_key: int = 1
+    n_asked_keys: int = 1
 
-    def make(self, dice: random.Random, size: int, essay: Sequence[str]) -> RulerText:
+    def make_text(self, dice: random.Random, size: int, essay: Sequence[str]) -> RulerText:
         """Make a text with needles in a haystack, and its question.
 
         Args:
@@ -184,28 +201,31 @@ class Niah:
             size: The number of words of an essay, else of sentences of hay.
             essay: The words of the essays; not used with other hay.
         """
-        values_by_key = self._values_by_key(dice)
-        needles = self._needles(dice, values_by_key)
+        keys_with_values = self._draw_keys_with_values(dice)
+        needles = self._needle_sentences(dice, keys_with_values)
         if self.hay == "essay":
-            pieces, places = self._essay_hay(dice, size, essay, len(needles))
+            pieces = _cut_into_sentences(essay, size)
+            sentences_before = _draw_places_in_essay(dice, len(pieces), len(needles))
         else:
             pieces = [self._hay_sentence(dice) for _ in range(size)]
-            places = sorted(dice.sample(range(size), len(needles)))
-        for earlier, (place, needle) in enumerate(zip(places, needles, strict=True)):
-            pieces.insert(place + earlier, needle)
-        return self._text_with_question(dice, pieces, values_by_key)
+            sentences_before = sorted(dice.sample(range(size), len(needles)))
+        pairs = zip(sentences_before, needles, strict=True)
+        for needles_before, (hay_before, needle) in enumerate(pairs):
+            pieces.insert(hay_before + needles_before, needle)
+        return self._text_with_question(dice, pieces, keys_with_values)
 
-    def _values_by_key(self, dice: random.Random) -> list[tuple[str, list[str]]]:
-        """Draw (key, its values) for each key: [("tall-mill", ["4821973"])]."""
-        keys = [_key_or_value(dice, self.key) for _ in range(max(self.keys, self.asked))]
-        values_by_key = []
+    def _draw_keys_with_values(self, dice: random.Random) -> list[_KeyWithValues]:
+        """Draw the keys and the values of each: [("tall-mill", ["4821973"])]."""
+        n_keys = max(self.n_keys, self.n_asked_keys)
+        keys = [_draw_key_or_value(dice, self.key_kind) for _ in range(n_keys)]
+        keys_with_values = []
         for key in keys:
-            values = [_key_or_value(dice, self.value) for _ in range(self.values)]
-            values_by_key.append((key, values))
-        return values_by_key
+            values = [_draw_key_or_value(dice, self.value_kind) for _ in range(self.values_per_key)]
+            keys_with_values.append(_KeyWithValues(key, values))
+        return keys_with_values
 
-    def _needles(
-        self, dice: random.Random, values_by_key: Sequence[tuple[str, list[str]]]
+    def _needle_sentences(
+        self, dice: random.Random, keys_with_values: Sequence[_KeyWithValues]
     ) -> list[str]:
         """A sentence for each key and value, in a random order.
 
@@ -213,32 +233,17 @@ class Niah:
 
         Args:
             dice: Draws the order.
-            values_by_key: (key, its values).
+            keys_with_values: The keys with their values.
         """
         needles = []
-        for key, values in values_by_key:
-            needles += [NEEDLE.format(kind=self.value, key=key, value=value) for value in values]
+        for key, values in keys_with_values:
+            needles += [self._needle_sentence(key, value) for value in values]
         dice.shuffle(needles)
         return needles
 
-    def _essay_hay(
-        self, dice: random.Random, size: int, essay: Sequence[str], count: int
-    ) -> tuple[list[str], list[int]]:
-        """Cut an essay into sentences, and draw the places of needles among them.
-
-        Args:
-            dice: Draws the places, different ones of 40 depths.
-            size: How many words are taken of the essay, which is repeated if it has fewer.
-            essay: The words of the essays.
-            count: The number of needles.
-
-        Returns:
-            The sentences; and for each needle how many of them come before it, in order.
-        """
-        words = list(essay) * math.ceil(size / len(essay))
-        sentences = re.split(r"(?<=[.!?]) ", " ".join(words[:size]))
-        depths = dice.sample(range(40), count)
-        return sentences, sorted(round(len(sentences) * depth / 39) for depth in depths)
+    def _needle_sentence(self, key: str, value: str) -> str:
+        """The sentence that gives a key its value."""
+        return NEEDLE.format(kind=self.value_kind, key=key, value=value)
 
     def _hay_sentence(self, dice: random.Random) -> str:
         """A sentence of hay: noise, or a needle that nobody asks for, with a key and a value
@@ -246,63 +251,92 @@ class Niah:
         """
         if self.hay == "noise":
             return NOISE
-        key = _key_or_value(dice, self.key)
-        return NEEDLE.format(kind=self.value, key=key, value=_key_or_value(dice, self.value))
+        key = _draw_key_or_value(dice, self.key_kind)
+        value = _draw_key_or_value(dice, self.value_kind)
+        return self._needle_sentence(key, value)
 
     def _text_with_question(
         self,
         dice: random.Random,
         pieces: Sequence[str],
-        values_by_key: Sequence[tuple[str, list[str]]],
+        keys_with_values: Sequence[_KeyWithValues],
     ) -> RulerText:
         """Make the question about some of a text's keys, and mark the sentences that answer it.
 
         Args:
             dice: Draws the keys that are asked for.
             pieces: The sentences of the text, needles included.
-            values_by_key: (key, its values) of all needles.
+            keys_with_values: The keys of all needles, with their values.
         """
-        keys = []
+        asked_keys = []
         answers: list[str] = []
-        for key, values in dice.sample(values_by_key, self.asked):
-            keys.append(key)
+        for key, values in dice.sample(keys_with_values, self.n_asked_keys):
+            asked_keys.append(key)
             answers += values
-        query = keys[0]
-        if len(keys) > 1:
-            query = f"{', '.join(keys[:-1])}, and {keys[-1]}"
+        keys_text = asked_keys[0]
+        if len(asked_keys) > 1:
+            keys_text = f"{', '.join(asked_keys[:-1])}, and {asked_keys[-1]}"
         if len(answers) == 1:
-            one = self.value[:-1]
-            question = (
-                f"What is the special magic {one} for {query} mentioned in the provided text?"
-            )
-            begins = f"The special magic {one} for {query} mentioned in the provided text is"
+            singular = self.value_kind.removesuffix("s")
+            mentioned = f"special magic {singular} for {keys_text} mentioned in the provided text"
+            question = f"What is the {mentioned}?"
+            reply_start = f"The {mentioned} is"
         else:
-            question = (
-                f"What are all the special magic {self.value} for {query} mentioned in the "
-                "provided text?"
-            )
-            begins = (
-                f"The special magic {self.value} for {query} mentioned in the provided text are"
-            )
-        endings = tuple(f"is: {answer}." for answer in answers)
-        marked = [place for place, piece in enumerate(pieces) if piece.endswith(endings)]
-        gap = "\n"
+            plural = self.value_kind
+            mentioned = f"special magic {plural} for {keys_text} mentioned in the provided text"
+            question = f"What are all the {mentioned}?"
+            reply_start = f"The {mentioned} are"
+        endings_with_answer = tuple(f"is: {answer}." for answer in answers)
+        supporting = []
+        for index, piece in enumerate(pieces):
+            if piece.endswith(endings_with_answer):
+                supporting.append(index)
+        separator = "\n"
         if self.hay == "essay":
-            gap = " "
-        return RulerText(pieces, marked, gap, question, answers, begins)
+            separator = " "
+        return RulerText(pieces, supporting, separator, question, answers, reply_start)
 
 
-def _variable_names(dice: random.Random, letters: int) -> list[str]:
+def _cut_into_sentences(essay: Sequence[str], n_words: int) -> list[str]:
+    """The sentences of the first words of an essay, which is repeated if it has fewer.
+
+    Args:
+        essay: The words of the essays.
+        n_words: How many words are taken.
+    """
+    words = list(essay) * math.ceil(n_words / len(essay))
+    return re.split(r"(?<=[.!?]) ", " ".join(words[:n_words]))
+
+
+def _draw_places_in_essay(dice: random.Random, n_sentences: int, n_needles: int) -> list[int]:
+    """Draw for each needle how many sentences of the essay come before it, in order.
+
+    Args:
+        dice: Draws the places, different ones of 40 depths.
+        n_sentences: The number of sentences of the essay.
+        n_needles: The number of needles.
+    """
+    depths = dice.sample(range(_DEPTHS), n_needles)
+    return sorted(round(n_sentences * depth / (_DEPTHS - 1)) for depth in depths)
+
+
+_CHAIN_LENGTH = 5
+"""Variables of a chain in the task vt; the reply's beginning names their number."""
+
+
+def _draw_variable_names(dice: random.Random, n_letters: int) -> list[str]:
     """Draw five different names of so many capital letters: ["XKPQA", ...]."""
     names: list[str] = []
-    while len(names) < 5:
-        name = "".join(dice.choices(string.ascii_uppercase, k=letters))
+    while len(names) < _CHAIN_LENGTH:
+        name = "".join(dice.choices(string.ascii_uppercase, k=n_letters))
         if name not in names:
             names.append(name)
     return names
 
 
-def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> RulerText:
+def _make_variable_tracking(
+    dice: random.Random, n_noise_sentences: int, letters_of_name: int = 5
+) -> RulerText:
     """Make a chain of five variables among sentences of noise; the question asks which have its
     value.
 
@@ -310,108 +344,132 @@ def _variable_tracking(dice: random.Random, size: int, letters: int = 5) -> Rule
 
     Args:
         dice: Draws names, value and places.
-        size: The number of sentences of noise.
-        letters: The number of letters of a variable's name.
+        n_noise_sentences: The number of sentences of noise.
+        letters_of_name: The number of letters of a variable's name.
     """
-    names = _variable_names(dice, letters)
+    names = _draw_variable_names(dice, letters_of_name)
     value = dice.randint(10000, 99998)
     chain = [f"VAR {names[0]} = {value}"]
-    chain += [f"VAR {later} = VAR {earlier}" for earlier, later in itertools.pairwise(names)]
-    noise_places = sorted(dice.sample(range(size), len(chain)))
+    chain += [f"VAR {name} = VAR {name_before}" for name_before, name in itertools.pairwise(names)]
+    noise_before = sorted(dice.sample(range(n_noise_sentences), len(chain)))
     # Each line of the chain stands further back by the lines of the chain before it.
-    places = [place + lines_before for lines_before, place in enumerate(noise_places)]
-    pieces = [NOISE] * size
-    for place, line in zip(places, chain, strict=True):
-        pieces.insert(place, line)
+    chain_indices = [noise + lines_before for lines_before, noise in enumerate(noise_before)]
+    pieces = [NOISE] * n_noise_sentences
+    for index, line in zip(chain_indices, chain, strict=True):
+        pieces.insert(index, line)
     question = f"Find all variables that are assigned the value {value} in the text above."
-    begins = (
+    reply_start = (
         "According to the chain(s) of variable assignment in the text above, 5 variables are "
         f"assigned the value {value}, they are: "
     )
-    return RulerText(pieces, places, "\n", question, names, begins)
+    return RulerText(pieces, chain_indices, "\n", question, names, reply_start)
 
 
-def _common_words(dice: random.Random, size: int, repeats: tuple[int, int]) -> RulerText:
+_N_COMMON_WORDS = 10
+
+
+class _WordRepeats(NamedTuple):
+    """How often a common word stands in the list of cwe, and how often any other."""
+
+    common: int
+    other: int
+
+
+def _make_common_words(
+    dice: random.Random, n_different_words: int, repeats: _WordRepeats
+) -> RulerText:
     """Make a numbered list of words, ten of them common; the question asks which these are.
 
     Args:
         dice: Draws the words and their order.
-        size: The number of different words.
-        repeats: How often a common word stands in the list, and how often any other.
+        n_different_words: The number of different words.
+        repeats: How often each word stands in the list.
     """
-    words = dice.sample(_made_up_words(), size)
-    listed = words[:10] * repeats[0] + words[10:] * repeats[1]
-    dice.shuffle(listed)
-    pieces = [f"{number}. {word}" for number, word in enumerate(listed, start=1)]
+    words = dice.sample(_made_up_words(), n_different_words)
+    common_words = words[:_N_COMMON_WORDS]
+    other_words = words[_N_COMMON_WORDS:]
+    listed_words = common_words * repeats.common + other_words * repeats.other
+    dice.shuffle(listed_words)
+    pieces = [f"{number}. {word}" for number, word in enumerate(listed_words, start=1)]
     question = "What are the 10 most common words in the above list?"
-    begins = "The top 10 words that appear most often in the list are:"
-    return RulerText(pieces, (), " ", question, words[:10], begins)
+    reply_start = "The top 10 words that appear most often in the list are:"
+    return RulerText(pieces, (), " ", question, common_words, reply_start)
 
 
-def _frequent_words(dice: random.Random, size: int, vocabulary: int) -> RulerText:
+def _make_frequent_words(dice: random.Random, n_words: int, vocabulary_size: int) -> RulerText:
     """Make a text of coded words by the zeta distribution of exponent 2; the question asks for the
     three most frequent ones after the dots.
 
+    The word of rank r stands there n_words * r**-2 / zeta(2) times, with zeta(2) = pi**2 / 6.
+
     Args:
         dice: Draws the words and their order.
-        size: About how many words the text has.
-        vocabulary: The number of different words.
+        n_words: About how many words the text has.
+        vocabulary_size: The number of different words.
     """
     different_words: set[str] = set()
-    for _ in range(vocabulary):
+    for _ in range(vocabulary_size):
         different_words.add("".join(dice.choices(string.ascii_lowercase, k=6)))
-    coded = sorted(different_words)
-    dice.shuffle(coded)
-    coded[0] = "..."  # the most frequent "word"
+    words_by_rank = sorted(different_words)
+    dice.shuffle(words_by_rank)
+    words_by_rank[0] = "..."  # the most frequent "word"
     pieces: list[str] = []
-    for rank, word in enumerate(coded, start=1):
-        count = int(size * rank**-2.0 / (math.pi**2 / 6))
+    for rank, word in enumerate(words_by_rank, start=1):
+        count = int(n_words * rank**-2.0 / (math.pi**2 / 6))
         pieces += itertools.repeat(word, count)
     dice.shuffle(pieces)
     question = (
         "Do not provide any explanation. Please ignore the dots '....'. What are the three most "
         "frequently appeared words in the above coded text?"
     )
-    begins = "According to the coded text above, the three most frequently appeared words are:"
-    return RulerText(pieces, (), " ", question, coded[1:4], begins)
+    reply_start = "According to the coded text above, the three most frequently appeared words are:"
+    return RulerText(pieces, (), " ", question, words_by_rank[1:4], reply_start)
 
 
 @dataclass(frozen=True)
 class SourceQuestion:
-    """A question. shown: paragraphs that stand in every text; near: those that are drawn before all
-    others."""
+    """A question of SQuAD or HotpotQA.
+
+    Attributes:
+        question: Its words.
+        answers: The accepted answers.
+        evidence: The paragraphs that support the answer.
+        fixed_paragraphs: Those that stand in every text of the question.
+        first_drawn_paragraphs: Those that are drawn before the paragraphs of other questions.
+    """
 
     question: str
     answers: Sequence[str]
     evidence: Sequence[str]
-    shown: Sequence[str]
-    near: Sequence[str] = ()
+    fixed_paragraphs: Sequence[str]
+    first_drawn_paragraphs: Sequence[str] = ()
 
 
-def _among_paragraphs(
-    dice: random.Random, size: int, question: SourceQuestion, paragraphs: Sequence[str]
+def _make_text_of_paragraphs(
+    dice: random.Random, n_paragraphs: int, source: SourceQuestion, all_paragraphs: Sequence[str]
 ) -> RulerText:
-    """Make a text of `size` paragraphs for a question: its supporting ones, near ones, then
-    others.
+    """Make a text for a question: its fixed paragraphs, those that are drawn first, then those of
+    other questions.
 
     Args:
-        dice: Draws the others and the order.
-        size: The number of paragraphs.
-        question: The question as its file has it.
-        paragraphs: The paragraphs of all questions, of which the others are drawn.
+        dice: Draws the paragraphs and the order.
+        n_paragraphs: The number of paragraphs of the text.
+        source: The question as its file has it.
+        all_paragraphs: The paragraphs of all questions.
     """
-    n_others = max(0, size - len(question.shown))
-    own_paragraphs = {*question.shown, *question.near}
-    far = [paragraph for paragraph in paragraphs if paragraph not in own_paragraphs]
-    drawn = dice.sample(list(question.near), len(question.near))
-    drawn += dice.sample(far, min(n_others, len(far)))
+    n_drawn = max(0, n_paragraphs - len(source.fixed_paragraphs))
+    own_paragraphs = {*source.fixed_paragraphs, *source.first_drawn_paragraphs}
+    foreign = [paragraph for paragraph in all_paragraphs if paragraph not in own_paragraphs]
+    first_drawn = list(source.first_drawn_paragraphs)
+    candidates = dice.sample(first_drawn, len(first_drawn))
+    candidates += dice.sample(foreign, min(n_drawn, len(foreign)))
     # Where there are too few, they come again.
-    others = itertools.islice(itertools.cycle(drawn), n_others)
-    texts = [*question.shown, *others]
+    drawn = itertools.islice(itertools.cycle(candidates), n_drawn)
+    texts = [*source.fixed_paragraphs, *drawn]
     dice.shuffle(texts)
-    marked = [place for place, text in enumerate(texts) if text in question.evidence]
+    supporting = [index for index, text in enumerate(texts) if text in source.evidence]
     pieces = [f"Document {number}:\n{text}" for number, text in enumerate(texts, start=1)]
-    return RulerText(pieces, marked, "\n\n", question.question, question.answers)
+    return RulerText(pieces, supporting, "\n\n", source.question, source.answers)
 
 
 class _SquadAnswer(StrictRow):
@@ -440,51 +498,56 @@ class _SquadFile(StrictRow):
     data: list[_SquadArticle]
 
 
-def _squad_questions(value: object) -> list[SourceQuestion]:
-    """The answerable questions in SQuAD's file, with the other paragraphs of their article as
-    `near`.
+def _squad_questions(parsed_file: object) -> list[SourceQuestion]:
+    """The answerable questions in SQuAD's file; the other paragraphs of their article are drawn
+    first.
 
     Args:
-        value: The parsed file.
+        parsed_file: The JSON value of the file.
 
     Raises:
         RowError: It has another form.
     """
     questions: list[SourceQuestion] = []
-    for article in _SquadFile.read(as_object(value)).data:
-        contexts = list(dict.fromkeys(paragraph.context for paragraph in article.paragraphs))
+    for article in _SquadFile.read(as_object(parsed_file)).data:
+        article_texts = list(dict.fromkeys(paragraph.context for paragraph in article.paragraphs))
         for paragraph in article.paragraphs:
-            evidence = [paragraph.context]
-            near = [context for context in contexts if context not in evidence]
-            for asked in paragraph.qas:
-                answers = [answer.text for answer in asked.answers]
-                if not asked.is_impossible:
-                    questions.append(
-                        SourceQuestion(asked.question, answers, evidence, evidence, near)
+            other_texts = [text for text in article_texts if text != paragraph.context]
+            for squad_question in paragraph.qas:
+                if squad_question.is_impossible:
+                    continue
+                questions.append(
+                    SourceQuestion(
+                        question=squad_question.question,
+                        answers=[answer.text for answer in squad_question.answers],
+                        evidence=[paragraph.context],
+                        fixed_paragraphs=[paragraph.context],
+                        first_drawn_paragraphs=other_texts,
                     )
+                )
     return questions
 
 
-def _hotpotqa_questions(value: object) -> list[SourceQuestion]:
+def _hotpotqa_questions(parsed_file: object) -> list[SourceQuestion]:
     """The questions in HotpotQA's file, with the paragraphs that supporting facts name as
     `evidence`.
 
     Args:
-        value: The parsed file.
+        parsed_file: The JSON value of the file.
 
     Raises:
         RowError: It has another form.
     """
-    if not isinstance(value, list):
+    if not isinstance(parsed_file, list):
         raise RowError(None, "should be a list")
     questions: list[SourceQuestion] = []
-    for raw in value:
+    for raw in parsed_file:
         row = hotpotqa.parse_row(as_object(raw))
-        texts = {title: f"{title}\n{text}" for title, text in row.paragraphs}
-        titles = [row.paragraphs[place][0] for place in row.supporting]
-        evidence = [texts[title] for title in dict.fromkeys(titles)]
-        shown = list(texts.values())
-        questions.append(SourceQuestion(row.question, row.answers, evidence, shown))
+        text_by_title = {title: f"{title}\n{text}" for title, text in row.paragraphs}
+        supporting_titles = [row.paragraphs[index][0] for index in row.supporting]
+        evidence = [text_by_title[title] for title in dict.fromkeys(supporting_titles)]
+        paragraphs = list(text_by_title.values())
+        questions.append(SourceQuestion(row.question, row.answers, evidence, paragraphs))
     return questions
 
 
@@ -514,26 +577,26 @@ def _made_up_module(option: str) -> _MadeUpTexts:
     return cast(_MadeUpTexts, importlib.import_module(module))
 
 
-def _questions(options: Options) -> list[SourceQuestion]:
+def _read_or_make_questions(options: Options) -> list[SourceQuestion]:
     """The questions of the file that dataset.rows names, or made-up ones of HotpotQA's kind.
 
     Raises DataError for a file of another form: SQuAD's is needed for qa_1, HotpotQA's for qa_2.
     """
     if options.rows is None:
         return _hotpotqa_questions(_made_up_module("rows").hotpotqa_rows(options.seed))
-    form = "HotpotQA"
+    data_set = "HotpotQA"
     parse = _hotpotqa_questions
     if options.task == "qa_1":
-        form = "SQuAD"
+        data_set = "SQuAD"
         parse = _squad_questions
     try:
         return parse(read_json_value(Path(options.rows).expanduser()))
     except RowError:
-        problem = f"not a file of {form}; name it with dataset.rows"
+        problem = f"not a file of {data_set}; name it with dataset.rows"
         raise DataError(options.rows, None, None, problem) from None
 
 
-def _essay(options: Options) -> list[str]:
+def _read_or_make_essay(options: Options) -> list[str]:
     """The words of the file of essays that dataset.essays names, or of a made-up story.
 
     Raises DataError for a file without a text.
@@ -541,7 +604,7 @@ def _essay(options: Options) -> list[str]:
     if options.essays is None:
         return str(_made_up_module("essays").story(options.seed)).split()
     try:
-        words = _essay_text(options.essays).split()
+        words = _read_essays(options.essays).split()
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         words = []
     if not words:
@@ -551,33 +614,33 @@ def _essay(options: Options) -> list[str]:
     return words
 
 
-def _essay_text(file: str) -> str:
+def _read_essays(path: str) -> str:
     """The text of a file of essays; of a JSON file the text under its key "text"."""
-    text = Path(file).expanduser().read_bytes().decode()
-    if not file.endswith(".json"):
-        return text
-    in_json: str = json.loads(text)["text"]
-    return in_json
+    content = Path(path).expanduser().read_bytes().decode()
+    if not path.endswith(".json"):
+        return content
+    text_in_json: str = json.loads(content)["text"]
+    return text_in_json
 
 
 def _all_paragraphs(questions: Sequence[SourceQuestion]) -> list[str]:
     """The paragraphs that belong to any of the questions, each once, sorted."""
     paragraphs: set[str] = set()
     for question in questions:
-        paragraphs.update(question.shown)
-        paragraphs.update(question.near)
+        paragraphs.update(question.fixed_paragraphs)
+        paragraphs.update(question.first_drawn_paragraphs)
     return sorted(paragraphs)
 
 
-_NIAH = {
+_NIAH_BY_TASK = {
     "niah_single_1": Niah("noise"),
     "niah_single_2": Niah("essay"),
-    "niah_single_3": Niah("essay", value="uuids"),
-    "niah_multikey_1": Niah("essay", keys=4),
+    "niah_single_3": Niah("essay", value_kind="uuids"),
+    "niah_multikey_1": Niah("essay", n_keys=4),
     "niah_multikey_2": Niah("needle"),
-    "niah_multikey_3": Niah("needle", key="uuids", value="uuids"),
-    "niah_multivalue": Niah("essay", values=4),
-    "niah_multiquery": Niah("essay", asked=4),
+    "niah_multikey_3": Niah("needle", key_kind="uuids", value_kind="uuids"),
+    "niah_multivalue": Niah("essay", values_per_key=4),
+    "niah_multiquery": Niah("essay", n_asked_keys=4),
 }
 
 
@@ -586,119 +649,153 @@ class TextMaker:
     """Makes the texts of a task.
 
     Attributes:
-        make: (random draws, size, number of the question) -> text.
-        least: The smallest size.
+        make_text: (random draws, size, number of the question) -> text. The size is the number of
+            words, sentences or paragraphs.
+        least_size: The smallest size.
     """
 
-    make: Callable[[random.Random, int, int], RulerText]
-    least: int
+    make_text: Callable[[random.Random, int, int], RulerText]
+    least_size: int
 
 
 def _text_maker(options: Options) -> TextMaker:
-    """Choose what makes the texts of the task, with the smallest size that it can make."""
+    """Choose what makes the texts of the task, with the smallest size that it can make.
+
+    Reads the files of essays or questions that the options name.
+    """
     task = options.task
-    niah = _NIAH.get(task)
+    niah = _NIAH_BY_TASK.get(task)
     if niah is not None:
         essay: Sequence[str] = ()
         if niah.hay == "essay":
-            essay = _essay(options)
+            essay = _read_or_make_essay(options)
         # The number of the question matters only where texts are made of source questions.
-        return TextMaker(lambda dice, size, _: niah.make(dice, size, essay), 4)
+        return TextMaker(lambda dice, size, _: niah.make_text(dice, size, essay), least_size=4)
     if task == "vt":
-        return TextMaker(lambda dice, size, _: _variable_tracking(dice, size), 5)
+        return TextMaker(
+            lambda dice, size, _: _make_variable_tracking(dice, size), least_size=_CHAIN_LENGTH
+        )
     if task == "cwe":
-        repeats = (6, 1)
-        if options.tokens >= 4096:
-            repeats = (30, 3)
-        return TextMaker(lambda dice, size, _: _common_words(dice, size, repeats), 11)
+        repeats = _WordRepeats(common=6, other=1)
+        if options.tokens >= _LONG_TEXT_TOKENS:
+            repeats = _WordRepeats(common=30, other=3)
+        return TextMaker(
+            lambda dice, size, _: _make_common_words(dice, size, repeats),
+            least_size=_N_COMMON_WORDS + 1,
+        )
     if task == "fwe":
-        vocabulary = max(options.tokens // 50, 4)
-        return TextMaker(lambda dice, size, _: _frequent_words(dice, size, vocabulary), 20)
-    questions = _questions(options)
-    paragraphs = _all_paragraphs(questions)
+        vocabulary_size = max(options.tokens // 50, 4)
+        return TextMaker(
+            lambda dice, size, _: _make_frequent_words(dice, size, vocabulary_size), least_size=20
+        )
+    questions = _read_or_make_questions(options)
+    all_paragraphs = _all_paragraphs(questions)
 
-    def among_paragraphs(dice: random.Random, size: int, number: int) -> RulerText:
+    def make_text(dice: random.Random, size: int, question_number: int) -> RulerText:
         """Make the text of a question, by its number; after the last question comes the first
         again.
         """
-        question = questions[number % len(questions)]
-        return _among_paragraphs(dice, size, question, paragraphs)
+        question = questions[question_number % len(questions)]
+        return _make_text_of_paragraphs(dice, size, question, all_paragraphs)
 
-    return TextMaker(among_paragraphs, 1)
+    return TextMaker(make_text, least_size=1)
 
 
-def _prompt(made: RulerText, instruction: str) -> list[str]:
+def _prompt_pieces(ruler_text: RulerText, instruction: str) -> list[str]:
     """The pieces of the prompt for a text, up to where the answer goes on.
 
     Args:
-        made: The text with its question.
+        ruler_text: The text with its question.
         instruction: The data set's instruction.
     """
     pieces: list[str] = ANSWER.fill(
-        instruction=instruction, text=[made.text], question=made.question, options=""
+        instruction=instruction,
+        text=[ruler_text.text],
+        question=ruler_text.question,
+        options="",
     )
-    if made.begins:
-        pieces.append(f" {made.begins}")
+    if ruler_text.reply_start:
+        pieces.append(f" {ruler_text.reply_start}")
     return pieces
+
+
+_VT_EXAMPLE_TOKENS = 500
+"""Most tokens of the solved example of vt, with its answer."""
 
 
 @dataclass(frozen=True)
 class _ExampleMaker:
     """Makes the solved example in front of a question, in the form of the question's own prompt: vt,
     a chain of names of three letters in as much noise as 500 tokens hold; cwe, a list of 20 or 40
-    words; "" for the other tasks."""
+    words; "" for the other tasks.
+
+    Attributes:
+        options: The options of the data set.
+        instruction: The data set's instruction.
+        count_tokens: The number of tokens of a text.
+    """
 
     options: Options
     instruction: str
-    count: Callable[[str], int]
+    count_tokens: Callable[[str], int]
 
-    def __call__(self, number: int) -> str:
+    def __call__(self, question_number: int) -> str:
         """The solved example in front of a question, by the question's number; "" for tasks
         without one.
         """
         if self.options.task == "vt":
-            return f"{self._solved(self._made(number, self._vt_size))}\n\n"
-        if self.options.task == "cwe":
-            return f"{self._solved(self._made(number, self._cwe_size))}\n\n"
-        return ""
-
-    @property
-    def _cwe_size(self) -> int:
-        """The number of different words of an example of cwe: 40 for long texts, else 20."""
-        if self.options.tokens >= 4096:
-            return 40
-        return 20
+            example = self._make_vt_text(question_number, self._vt_noise_sentences)
+        elif self.options.task == "cwe":
+            example = self._make_cwe_text(question_number)
+        else:
+            return ""
+        return f"{self._prompt_with_answers(example)}\n\n"
 
     @cached_property
-    def _vt_size(self) -> int:
+    def _vt_noise_sentences(self) -> int:
         """The sentences of noise, a multiple of 5, with which prompt and answer still have 500
         tokens."""
-        size = 5
-        while self.count(self._solved(self._made(0, size + 5))) + VT_ANSWER_TOKENS <= 500:
-            size += 5
-        return size
+        n_sentences = 5
+        while self._vt_tokens(n_sentences + 5) <= _VT_EXAMPLE_TOKENS:
+            n_sentences += 5
+        return n_sentences
 
-    def _made(self, number: int, size: int) -> RulerText:
-        """The text of an example.
+    def _vt_tokens(self, n_noise_sentences: int) -> int:
+        """The tokens of the first question's example of vt and of a reply."""
+        example = self._make_vt_text(0, n_noise_sentences)
+        return self.count_tokens(self._prompt_with_answers(example)) + VT_ANSWER_TOKENS
+
+    def _make_vt_text(self, question_number: int, n_noise_sentences: int) -> RulerText:
+        """Make the text of an example of vt.
 
         Args:
-            number: The number of the question that it stands in front of.
-            size: The number of sentences of noise (vt) or of words (cwe).
+            question_number: The number of the question that it stands in front of.
+            n_noise_sentences: The number of sentences of noise.
         """
-        dice = random.Random(f"{self.options.task} {self.options.seed} {number} example")
-        if self.options.task == "vt":
-            return _variable_tracking(dice, size, letters=3)
-        repeats = (3, 1)
-        if size == 40:
-            repeats = (10, 3)
-        return _common_words(dice, size, repeats)
+        dice = self._dice(question_number)
+        return _make_variable_tracking(dice, n_noise_sentences, letters_of_name=3)
 
-    def _solved(self, made: RulerText) -> str:
+    def _make_cwe_text(self, question_number: int) -> RulerText:
+        """Make the text of an example of cwe: of 40 words where texts are long, else of 20.
+
+        Args:
+            question_number: The number of the question that it stands in front of.
+        """
+        dice = self._dice(question_number)
+        if self.options.tokens >= _LONG_TEXT_TOKENS:
+            return _make_common_words(dice, 40, _WordRepeats(common=10, other=3))
+        return _make_common_words(dice, 20, _WordRepeats(common=3, other=1))
+
+    def _dice(self, question_number: int) -> random.Random:
+        """The random numbers for the example of a question."""
+        return random.Random(f"{self.options.task} {self.options.seed} {question_number} example")
+
+    def _prompt_with_answers(self, example: RulerText) -> str:
         """The prompt of an example, followed by its answers."""
-        answers = list(made.answers)
+        answers = list(example.answers)
         if self.options.task == "cwe":
-            answers = [f"{place}. {word}" for place, word in enumerate(answers, start=1)]
-        prompt = "".join(_prompt(made, self.instruction)).rstrip()
+            answers = [f"{number}. {word}" for number, word in enumerate(answers, start=1)]
+        prompt = "".join(_prompt_pieces(example, self.instruction)).rstrip()
         return f"{prompt} {' '.join(answers)}"
 
 
@@ -706,105 +803,113 @@ class _LongestTexts:
     """The longest text of each question that fits into `dataset.tokens`."""
 
     def __init__(self, config: DatasetConfig, options: Options) -> None:
-        """Find the size at which the first question's text still fits, as `_size`.
-
-        `_maker` makes texts, `_count` counts tokens, `_example` makes the example of a question.
+        """Find the size at which the first question's text still fits.
 
         Raises ConfigError where no text fits.
         """
         self._config = config
         self._options = options
         self._maker = _text_maker(options)
-        self._count = _token_counter(options)
-        self._example = cache(_ExampleMaker(options, config.instruction, self._count))
-        self._size = self._largest_size()
+        self._count_tokens = _token_counter(options)
+        # Number of a question -> its solved example.
+        self._solved_example = cache(_ExampleMaker(options, config.instruction, self._count_tokens))
+        self._size_of_first_text = self._largest_size_that_fits()
 
-    def text(self, number: int) -> RulerText:
-        """The longest text of a question, by its number, that fits.
+    def make_text(self, question_number: int) -> RulerText:
+        """Make the longest text of a question, by its number, that fits.
 
         It has the size of the first question's text, or a smaller one where its own is longer.
         """
-        size = self._size
-        text = self._text_of_size(number, size)
-        while not self._fits(text) and size > self._maker.least:
-            size = max(self._maker.least, size - max(1, size // 50))
-            text = self._text_of_size(number, size)
+        size = self._size_of_first_text
+        least_size = self._maker.least_size
+        text = self._make_text_of_size(question_number, size)
+        while not self._fits(text) and size > least_size:
+            size = max(least_size, size - max(1, size // 50))
+            text = self._make_text_of_size(question_number, size)
         return text
 
-    def _text_of_size(self, number: int, size: int) -> RulerText:
+    def _make_text_of_size(self, question_number: int, size: int) -> RulerText:
         """Make the text of a question with its solved example.
 
         Args:
-            number: The number of the question, which seeds all draws.
+            question_number: The number of the question, which seeds all draws.
             size: The number of words, sentences or paragraphs.
         """
-        dice = random.Random(f"{self._options.task} {self._options.seed} {number}")
-        return replace(self._maker.make(dice, size, number), example=self._example(number))
+        dice = random.Random(f"{self._options.task} {self._options.seed} {question_number}")
+        text = self._maker.make_text(dice, size, question_number)
+        return replace(text, solved_example=self._solved_example(question_number))
 
-    def _length(self, made: RulerText) -> int:
+    def _tokens_with_answer(self, ruler_text: RulerText) -> int:
         """The tokens of the prompt for a text, encoded in pieces as a model reads it, and of
         the answer.
         """
-        first, *others = _prompt(made, self._config.instruction)
-        pieces = [made.example + first, *others]
-        return sum(map(self._count, pieces)) + self._config.max_answer_tokens
+        first_piece, *others = _prompt_pieces(ruler_text, self._config.instruction)
+        pieces = [ruler_text.solved_example + first_piece, *others]
+        return sum(map(self._count_tokens, pieces)) + self._config.max_answer_tokens
 
-    def _fits(self, made: RulerText) -> bool:
+    def _fits(self, ruler_text: RulerText) -> bool:
         """Whether the prompt for a text and the answer have at most dataset.tokens tokens."""
-        return self._length(made) <= self._options.tokens
+        return self._tokens_with_answer(ruler_text) <= self._options.tokens
 
-    def _largest_size(self) -> int:
+    def _largest_size_that_fits(self) -> int:
         """The largest size, to half a percent, at which the text of the first question fits.
 
         Raises ConfigError where not even the smallest does.
         """
-        least = self._maker.least
-        tokens = self._options.tokens
-        needed = self._length(self._text_of_size(0, least))
-        if needed > tokens:
+        least_size = self._maker.least_size
+        max_tokens = self._options.tokens
+        least_tokens = self._tokens_with_answer(self._make_text_of_size(0, least_size))
+        if least_tokens > max_tokens:
             task = self._options.task
-            problem = f"a text of '{task}' needs {needed} tokens at least with this tokenizer"
-            raise ConfigError([f"dataset.tokens: {tokens} are too few; {problem}"])
-        low = least
-        high = least * 2
-        while high < tokens and self._fits(self._text_of_size(0, high)):
-            low = high
-            high = high * 2
-        while high - low > max(1, low // 200):
-            middle = (low + high) // 2
-            if self._fits(self._text_of_size(0, middle)):
-                low = middle
+            problem = f"a text of '{task}' needs {least_tokens} tokens at least with this tokenizer"
+            raise ConfigError([f"dataset.tokens: {max_tokens} are too few; {problem}"])
+        fitting_size = least_size
+        larger_size = least_size * 2
+        while larger_size < max_tokens and self._fits(self._make_text_of_size(0, larger_size)):
+            fitting_size = larger_size
+            larger_size = larger_size * 2
+        while larger_size - fitting_size > max(1, fitting_size // 200):
+            middle_size = (fitting_size + larger_size) // 2
+            if self._fits(self._make_text_of_size(0, middle_size)):
+                fitting_size = middle_size
             else:
-                high = middle
-        return low
+                larger_size = middle_size
+        return fitting_size
 
 
-def _question_of(made: RulerText, document: str) -> Question:
-    """The question of a text.
+def _question_on_text(ruler_text: RulerText, document_id: str) -> Question:
+    """The question on a text.
 
     Args:
-        made: The text.
-        document: The id of its document; the question's is "DOCUMENT-q".
+        ruler_text: The text.
+        document_id: The id of its document; the question's is "DOCUMENT-q".
     """
-    question_id = f"{document}-q"
-    if made.example:
+    question_id = f"{document_id}-q"
+    words = ruler_text.question
+    if ruler_text.solved_example:
         return ExampleQuestion(
-            question_id, made.question, (document,), None, made.begins, made.example
+            question_id,
+            words,
+            (document_id,),
+            begins=ruler_text.reply_start,
+            example=ruler_text.solved_example,
         )
-    if made.begins:
-        return BegunQuestion(question_id, made.question, (document,), begins=made.begins)
-    return Question(question_id, made.question, (document,))
+    if ruler_text.reply_start:
+        return BegunQuestion(question_id, words, (document_id,), begins=ruler_text.reply_start)
+    return Question(question_id, words, (document_id,))
 
 
-def _source(options: Options) -> str:
+def _source_name(options: Options) -> str:
     """Where the texts come from, for the manifest: "made by RULER's recipe: vt, 4096 tokens,
     seed 0".
     """
     source = f"made by RULER's recipe: {options.task}, {options.tokens} tokens, seed {options.seed}"
-    niah = _NIAH.get(options.task)
-    if options.task.startswith("qa_") and options.rows is None:
+    niah = _NIAH_BY_TASK.get(options.task)
+    needs_questions = options.task.startswith("qa_")
+    needs_essays = niah is not None and niah.hay == "essay"
+    if needs_questions and options.rows is None:
         source += ", made-up rows"
-    if niah is not None and niah.hay == "essay" and options.essays is None:
+    if needs_essays and options.essays is None:
         source += ", made-up essays"
     return source
 
@@ -826,7 +931,7 @@ def _token_counter(options: Options) -> Callable[[str], int]:
     Raises ConfigError for a folder without a tokenizer.
     """
     if options.tokenizer is None:
-        return lambda text: math.ceil(len(text) / 4)
+        return lambda text: math.ceil(len(text) / _CHARACTERS_PER_TOKEN)
     try:
         tokenizer = Tokenizer.from_file(
             str(Path(options.tokenizer).expanduser() / "tokenizer.json")
@@ -850,27 +955,29 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     _refuse_settings_of_rows(config)
     options = validate_tree(Options, Tree([("", config.options)]), "dataset")
     texts = _LongestTexts(config, options)
-    number_made = options.questions
+    n_questions = options.questions
     if limit is not None:
-        number_made = min(limit, options.questions)
+        n_questions = min(limit, options.questions)
     examples: list[Example] = []
     documents: dict[str, Document] = {}
     settings = canonical_json(["ruler 2", config.instruction, options.model_dump()])
-    hashed = hashlib.sha256(settings.encode())
-    for number in range(number_made):
-        made = texts.text(number)
-        document = f"{options.task}-{options.tokens}-{options.seed}-{number}"
-        gold = Gold(tuple(made.answers), made.spans(document), {"type": options.task})
-        example = Example(_question_of(made, document), gold)
+    fingerprint = hashlib.sha256(settings.encode())
+    for question_number in range(n_questions):
+        ruler_text = texts.make_text(question_number)
+        text = ruler_text.text
+        document_id = f"{options.task}-{options.tokens}-{options.seed}-{question_number}"
+        whole_text = Passage("", 0, len(text))
+        documents[document_id] = Document(document_id, text, passages=(whole_text,))
+        supporting = ruler_text.supporting_spans(document_id)
+        gold = Gold(tuple(ruler_text.answers), supporting, {"type": options.task})
+        example = Example(_question_on_text(ruler_text, document_id), gold)
         examples.append(example)
-        text = made.text
-        documents[document] = Document(document, text, passages=(Passage("", 0, len(text)),))
-        hashed.update(canonical_json([example, text]).encode())
+        fingerprint.update(canonical_json([example, text]).encode())
     return Dataset(
-        config.name,
-        tuple(examples),
-        documents,
-        hashed.hexdigest(),
-        _source(options),
+        name=config.name,
+        examples=tuple(examples),
+        documents=documents,
+        fingerprint=fingerprint.hexdigest(),
+        source=_source_name(options),
         rows=options.questions,
     )
