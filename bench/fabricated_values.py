@@ -231,7 +231,7 @@ def honest_run(folder: Path, value: Value) -> StoredRun:
 
 def _made_here() -> dict[str, Any]:
     """The checkout and packages of this process, as in a manifest."""
-    made = comparable.made_by()
+    made = comparable.program_versions()
     return {"git": made.git and made.git.to_json(), "packages": made.packages}
 
 

@@ -35,7 +35,7 @@ from harness.llm.capture import FeedCapture, FeedRequest
 from harness.llm.kv import rewind
 from harness.llm.load import unload
 from harness.llm.network import Network
-from harness.parallel.in_flight import places_for
+from harness.parallel.in_flight import questions_that_fit
 from tests.random_model import save
 
 # Llama-3.1-8B's layers and heads; so narrow that its products take no time.
@@ -154,7 +154,7 @@ def paper_places() -> int:
     network.layers = 32
     vars(network)["pack_problem"] = None
     with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):
-        return places_for([network], 64, lambda _: None, lambda: 12_000 // 3 + 1024)
+        return questions_that_fit([network], 64, lambda _: None, lambda: 12_000 // 3 + 1024)
 
 
 def main() -> None:

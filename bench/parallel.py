@@ -63,7 +63,7 @@ class Bench:
         from harness.config.layers import Choices
         from harness.engine.plan import plan_choices
         from harness.engine.progress import Silent
-        from harness.engine.runner import run
+        from harness.engine.runner import AskOptions, run
 
         self.runs += 1
         named = {name.replace("__", "."): value for name, value in sets.items()}
@@ -75,7 +75,11 @@ class Bench:
         began = time.perf_counter()
         out = self.folder / f"run-{self.runs}"
         result = run(
-            plan_choices(choices), out, command=["bench"], progress=Silent(), parallel=parallel
+            plan_choices(choices),
+            out,
+            command=["bench"],
+            progress=Silent(),
+            options=AskOptions(parallel=parallel),
         )
         if result.failed:
             raise RuntimeError(

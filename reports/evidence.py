@@ -88,7 +88,7 @@ def nodes_with_evidence(
     # Documents of spaces, as only lengths count: a run folder holds no whole texts.
     ids = example.question.document_ids
     documents = [Document(document_id, " " * lengths[document_id]) for document_id in ids]
-    view = View.of(documents)
+    view = View.unchanged(documents)
     if run.config.method.view == "evidence":
         view = evidence_view(documents, example.gold.supporting)
     if is_joined(record.notes):
@@ -119,5 +119,5 @@ def _spans_in_dataset(view: View, start: int, end: int) -> list[_DocumentSpan]:
     document = view.documents[0]
     if not 0 <= start <= end <= len(document.text):
         return []
-    answer = view.original(Answer("", (Shown("span", document.id, start, end),)))
+    answer = view.with_original_spans(Answer("", (Shown("span", document.id, start, end),)))
     return [_DocumentSpan(shown.document_id, shown.start, shown.end) for shown in answer.shown]

@@ -3,14 +3,14 @@
 import sys
 import time
 
-from harness.engine.progress_line import REDRAW, ProgressLine
+from harness.engine.progress_line import REDRAW_SECONDS, ProgressLine
 from harness.errors import printable
 
 
 class Notebook(ProgressLine):
     """A widget below the cell, or a bar of text if ipywidgets is not installed."""
 
-    _result_follows = False
+    _scores_are_printed_after = False
 
     def start(self, total: int, headline: str) -> None:
         """Begin a run over `total` questions and show the bar."""
@@ -21,18 +21,18 @@ class Notebook(ProgressLine):
 
     def stop(self) -> None:
         """End the run; the bar stays as it is."""
-        self._log()  # draws the bar a last time
+        self._write_log_line()  # draws the bar a last time
         self._widget.close()
 
-    def _draw(self) -> None:
+    def _draw_if_due(self) -> None:
         """Draw the bar again, unless that was done a moment ago."""
-        if time.monotonic() - self._drawn >= REDRAW or self._done == self._total:
-            self._log()
+        if time.monotonic() - self._drawn_at >= REDRAW_SECONDS or self._n_done == self._n_total:
+            self._write_log_line()
 
-    def _log(self) -> None:
+    def _write_log_line(self) -> None:
         """Draw the bar as it is now, in place of a line in a log."""
-        self._drawn = time.monotonic()
-        self._widget.n = self._done
+        self._drawn_at = time.monotonic()
+        self._widget.n = self._n_done
         self._widget.set_description_str(printable(self.line()))
 
 

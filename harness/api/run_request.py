@@ -56,7 +56,7 @@ from harness.config.suites import chosen_suite
 from harness.config.sweep import check_axes, parse_axes
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.expand_command import command_runs, with_seeds
-from harness.engine.recorded_stops import with_stops
+from harness.engine.recorded_stops import with_recorded_stops
 from harness.engine.repeats import distinct_repeats
 from harness.engine.spending_limits import Budget
 from harness.errors import UserError
@@ -447,7 +447,7 @@ class RunRequest(Repetition, Handling, Selection):
         runs = distinct_repeats(runs, self.repeat, note)
         runs = [self._with_settings(run) for run in runs]
         stops = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
-        return with_stops(runs, stops, note)
+        return with_recorded_stops(runs, stops, note)
 
     @property
     def applications(self) -> list[ChosenApplication]:

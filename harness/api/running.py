@@ -166,6 +166,13 @@ def _run_all(
         note(f"warning: {warning}")
     runs = Runs(lost={run.run: run.why for run in planned.incomplete})
 
+    options = runner.AskOptions(
+        retry_failed=request.retry_failed,
+        parallel=request.parallel,
+        fail_fast=request.fail_fast,
+        budget=budget,
+    )
+
     def execute(plan: PlannedRun) -> runner.RunResult:
         """Run one plan with the options of the request."""
         return runner.run(
@@ -173,10 +180,7 @@ def _run_all(
             request.folder,
             command=[*_COMMAND],
             progress=make_progress(),
-            budget=budget,
-            parallel=request.parallel,
-            retry_failed=request.retry_failed,
-            fail_fast=request.fail_fast,
+            options=options,
         )
 
     hooks: list[Hook] = list(trackers)

@@ -188,7 +188,7 @@ def only_plan(
         say(f"missing here: {missing}")
     if planned.incomplete:
         say(incomplete_runs_sentence(len(runs), planned.incomplete))
-    return planned.code
+    return planned.exit_code
 
 
 def _each_once(sentences: Iterable[Iterable[str]]) -> list[str]:

@@ -154,7 +154,7 @@ class _Command:
             planned: The runs.
             hooks: What else happens as a run begins and ends: trackers, checks.
         """
-        self.code = planned.code
+        self.code = planned.exit_code
         several = len(planned.plans) > 1
         progress = partial(self._progress, several=several)
         executor = self.scaling.executor(self.request, self.budget, self.words, progress)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated
 
 from harness.api.run_request import RunRequest
 from harness.cli.command import execution, output
@@ -14,7 +15,7 @@ from harness.cost.flops import CONVENTIONS
 from harness.engine import runner
 from harness.engine.plan import PlannedRun
 from harness.engine.progress import Progress
-from harness.engine.runner import RunResult
+from harness.engine.runner import AskOptions, RunResult
 from harness.engine.spending_limits import Budget
 from harness.errors import UnknownName, UserError
 from harness.scale.shard import parse_shard, run_shard
@@ -180,8 +181,8 @@ class WorkerOptions:
     def executor(
         self, request: RunRequest, budget: Budget, command: list[str], progress: MakeProgress
     ) -> Iterator[Callable[[PlannedRun], RunResult]]:
-        """Yield the function that runs a plan: in this process, one
-        shard of it, or by Ray's workers.
+        """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
+        workers.
 
         Ray's workers live as long as the `with` block.
 
@@ -191,24 +192,15 @@ class WorkerOptions:
             command: The words that were typed, for the manifest.
             progress: Makes what shows the progress of a run.
         """
-        arguments: dict[str, Any] = {
-            "command": command,
-            "budget": budget,
-            "parallel": request.parallel,
-            "retry_failed": request.retry_failed,
-            "fail_fast": request.fail_fast,
-        }
-
-        def execute(plan: PlannedRun) -> RunResult:
-            """Run a plan as the options say, with its own progress."""
-            arguments["progress"] = progress(plan)
-            if self.shard is None:
-                return runner.run(plan, request.folder, **arguments)
-            result, _ = run_shard(plan, request.folder, *parse_shard(self.shard), **arguments)
-            return result
+        options = AskOptions(
+            retry_failed=request.retry_failed,
+            parallel=request.parallel,
+            fail_fast=request.fail_fast,
+            budget=budget,
+        )
 
         if self.engine == "local":
-            yield execute
+            yield partial(self._execute, request, command, progress, options)
             return
         from harness.scale.ray_engine import connect
 
@@ -218,5 +210,36 @@ class WorkerOptions:
             address=self.ray_address,
             parallel=request.parallel,
         ) as workers:
-            arguments["executor"] = workers
-            yield execute
+            options = replace(options, executor=workers)
+            yield partial(self._execute, request, command, progress, options)
+
+    def _execute(
+        self,
+        request: RunRequest,
+        command: list[str],
+        progress: MakeProgress,
+        options: AskOptions,
+        plan: PlannedRun,
+    ) -> RunResult:
+        """Run a plan, or one shard of it, with a progress of its own.
+
+        Args:
+            request: What the command runs.
+            command: The words that were typed, for the manifest.
+            progress: Makes what shows the progress of a run.
+            options: How questions are asked.
+            plan: The run.
+        """
+        if self.shard is None:
+            return runner.run(
+                plan, request.folder, command=command, progress=progress(plan), options=options
+            )
+        ended = run_shard(
+            plan,
+            request.folder,
+            parse_shard(self.shard),
+            command=command,
+            progress=progress(plan),
+            options=options,
+        )
+        return ended.result

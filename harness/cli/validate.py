@@ -40,7 +40,7 @@ def validate(selection: Selection, repetition: Repetition, json: Json = False) -
     planned = plan_runs(request.runs(say), say)
     for plan in planned.plans:
         print(_plan_line(plan, json))
-    return planned.code
+    return planned.exit_code
 
 
 def _plan_line(plan: PlannedRun, json: bool) -> str:

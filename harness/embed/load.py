@@ -28,7 +28,7 @@ from harness.embed.encoder_info import MODULES, encoder_facts, encoder_folder, q
 from harness.embed.served import ServedEncoder, ServedReranker
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
 from harness.method import Encoder, Reranker
-from harness.parallel.members import current
+from harness.parallel.members import current_scheduler
 from harness.parallel.scheduler import timed
 
 T = TypeVar("T")
@@ -107,13 +107,13 @@ class Together:
             for each.
         most: The largest number of items of a call that several questions share: a longer one gains
             nothing by company. With 1 each call runs alone.
-        ahead: As in RequestQueue.
+        runs_first: As in RequestQueue.
     """
 
     net: Any
     run_items: Callable[[list[Any]], tuple[np.ndarray, list[int]]]
     most: int
-    ahead: bool = True
+    runs_first: bool = True
 
     def __call__(self, items: list[Any]) -> tuple[np.ndarray, list[int]]:
         """Run the network on items, together with those that other questions wait for.
@@ -125,10 +125,10 @@ class Together:
             A row of numbers [items, ...] and a length in tokens for each item. Raises what the
             network raises.
         """
-        scheduler = current()
+        scheduler = current_scheduler()
         if scheduler is None:
             return self.run_items(items)
-        rows, lengths = scheduler.do(self, items)
+        rows, lengths = scheduler.run_in_batch(self, items)
         return rows, lengths
 
     def take(self, asks: Sequence[list[Any]]) -> list[int]:

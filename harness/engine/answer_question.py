@@ -3,7 +3,8 @@
     answer = AnswerQuestion(run)
     unscored = answer(example)      None where a limit of the command is reached
 
-documents_for ─► indexes_for ─► ask_method ─► in_documents ─► as_json ─► record_of ─► store
+documents_for ─► indexes_for ─► ask_method ─► with_original_places ─► to_json_answer
+                                            ─► spend_and_store: make_record, then on disk
 
 With a corpus, a method that searches gets no documents, and any other one gets the best passages of
 the corpus for the question as its document.
@@ -24,7 +25,11 @@ from harness.engine.document_view import View
 from harness.engine.made_documents import view_for_method
 from harness.engine.named_sources import with_places
 from harness.engine.open_run import OpenRun
-from harness.engine.searching import as_quotes, documents_of, searches_of
+from harness.engine.searching import (
+    passages_as_documents,
+    searches_for_record,
+    with_passages_quoted,
+)
 from harness.engine.tools import EngineTools
 from harness.method import Index
 from harness.parallel.phases import phase
@@ -52,13 +57,13 @@ class JsonAnswer:
     truncated: dict[str, object] | None
 
     @classmethod
-    def of(cls, answer: Answer, not_finite: list[str]) -> JsonAnswer:
+    def from_answer(cls, answer: Answer, not_finite: list[str]) -> JsonAnswer:
         """The JSON values of an answer.
 
         Args:
             answer: As the method gave it.
-            not_finite: Written into: gets the place of each number that is not finite ("steps[2].p_yes"),
-                which becomes null in the values.
+            not_finite: Written into: gets the place of each number that is not finite
+                ("steps[2].p_yes"), which becomes null in the values.
 
         Raises:
             TypeError: The answer holds what JSON cannot hold.
@@ -80,7 +85,7 @@ class Attempt:
     Attributes:
         example: The question with its gold answers.
         meter: Counts what this try costs.
-        began: When it began, by time.perf_counter.
+        start_time: When it began, by time.perf_counter.
         reply: The answer; without a text until the method has answered.
         error: What its record will say under "error": {"type", "message", ...} where the question
             failed; NOT_SCORED_YET where it was answered, which scoring clears; None while it is
@@ -90,8 +95,10 @@ class Attempt:
 
     example: Example
     meter: Meter
-    began: float = field(default_factory=time.perf_counter)
-    reply: JsonAnswer = field(default_factory=lambda: JsonAnswer.of(Answer(""), not_finite=[]))
+    start_time: float = field(default_factory=time.perf_counter)
+    reply: JsonAnswer = field(
+        default_factory=lambda: JsonAnswer.from_answer(Answer(""), not_finite=[])
+    )
     error: dict[str, str] | None = None
     notes: dict[str, object] = field(default_factory=dict)
 
@@ -123,16 +130,18 @@ class AnswerQuestion:
         command (--max-tokens and its like) is reached."""
         if not self.run.budget.may_continue():
             return None
-        return self.finish(self.attempt(example))
+        return self.answer_and_store(self.new_attempt(example))
 
-    def attempt(self, example: Example) -> Attempt:
+    def new_attempt(self, example: Example) -> Attempt:
         """A new try to answer a question, with a meter that has counted nothing yet."""
-        documents = ",".join(example.question.document_ids)
-        keeps_requests = self._config.keep_prompts
-        meter = Meter("answer", keeps_requests=keeps_requests, document=documents)
+        meter = Meter(
+            "answer",
+            keeps_requests=self._config.keep_prompts,
+            document=",".join(example.question.document_ids),
+        )
         return Attempt(example, meter)
 
-    def finish(self, attempt: Attempt) -> Unscored:
+    def answer_and_store(self, attempt: Attempt) -> Unscored:
         """Answer the question of an attempt and store the answer, or why there is none. Also sets
         the attempt's reply, error and notes.
 
@@ -146,58 +155,62 @@ class AnswerQuestion:
             question = self.question_for(view, attempt.example)
             indexes = self.indexes_for(view, question, attempt.example)
             answer = self.ask_method(view, question, indexes, attempt)
-            answer = self.in_documents(view, answer, attempt)
-            attempt.reply = self.as_json(answer, attempt)
+            answer = self.with_original_places(view, answer, attempt)
+            attempt.reply = self.to_json_answer(answer, attempt)
             attempt.error = NOT_SCORED_YET
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - a method's mistake costs this question alone
             attempt.error = describe_failure(error)
-        return self.store(attempt)
+        return self.spend_and_store(attempt)
 
-    def failed(self, example: Example, error: Exception) -> Unscored:
-        """Store a question that failed outside of `finish`, as where its worker process ended.
+    def store_failure(self, example: Example, error: Exception) -> Unscored:
+        """Store a question that failed outside of `answer_and_store`, as where its worker process
+        ended.
 
         Args:
             example: The question.
             error: Why it has no answer; its record says so.
         """
-        attempt = self.attempt(example)
+        attempt = self.new_attempt(example)
         attempt.error = describe_failure(error)
-        return self.store(attempt)
+        return self.spend_and_store(attempt)
 
     def documents_for(self, attempt: Attempt) -> View:
         """The documents that the method sees for a question: those of the question, or with a
         corpus the passages that were retrieved for it. With the view "evidence" only their
         supporting parts remain, and for a method that takes one document they are joined."""
-        documents = self.given_or_retrieved(attempt) or [EMPTY_DOCUMENT]
+        documents = self.given_or_retrieved_documents(attempt) or [EMPTY_DOCUMENT]
         supporting = None
         if self._config.method.view == "evidence":
             supporting = attempt.example.gold.supporting
-        return view_for_method(documents, supporting, self._plan.method.traits.one_document)
+        joins_documents = self._plan.method.traits.one_document
+        return view_for_method(documents, supporting, joins_documents=joins_documents)
 
-    def given_or_retrieved(self, attempt: Attempt) -> list[Document]:
+    def given_or_retrieved_documents(self, attempt: Attempt) -> list[Document]:
         """The documents of a question; with a corpus the best passages for it, each as a document,
         and none for a method that searches the corpus by itself. The attempt's meter counts the
         search."""
         question = attempt.example.question
         corpus = self._plan.corpus
         if corpus is None:
-            return [self._plan.dataset.documents[name] for name in question.document_ids]
-        if corpus.passages is None:
+            documents = self._plan.dataset.documents
+            return [documents[document_id] for document_id in question.document_ids]
+        if corpus.n_passages is None:
             return []
         with attempt.meter.phase("search"):
-            searcher = self.run.searches.searcher(())
-            return documents_of(searcher.search(question.text, corpus.passages, attempt.meter))
+            searcher = self.run.searches.searcher(documents=())
+            hits = searcher.search(question.text, corpus.n_passages, attempt.meter)
+            return passages_as_documents(hits)
 
     def question_for(self, view: View, example: Example) -> Question:
         """The question with the ids of the documents that the method sees. They differ from the
         data set's where documents are joined, cut to their supporting parts, or retrieved from a
         corpus."""
-        joined = self._plan.method.traits.one_document
-        cut = self._config.method.view == "evidence"
-        retrieved = self._plan.corpus is not None
-        if joined or cut or retrieved:
+        joins_documents = self._plan.method.traits.one_document
+        cuts_documents = self._config.method.view == "evidence"
+        retrieves_documents = self._plan.corpus is not None
+        if joins_documents or cuts_documents or retrieves_documents:
             return replace(example.question, document_ids=tuple(view.pieces))
         return example.question
 
@@ -211,9 +224,9 @@ class AnswerQuestion:
                 also those that the view leaves out.
         """
         try:
-            return self.run.indexer.indexes(view.documents, question)
+            return self.run.indexer.indexes_for(view.documents, question)
         finally:  # with the documents that the view leaves out
-            self.run.indexer.documents_done(example.question)
+            self.run.indexer.mark_as_indexed(example.question)
 
     def ask_method(
         self, view: View, question: Question, indexes: list[Index], attempt: Attempt
@@ -230,7 +243,9 @@ class AnswerQuestion:
             TypeError: The method returned no Answer. Also whatever the method raises.
         """
         self.run.models.reseed("answer", question.id)
-        tools = EngineTools(self.run.models, attempt.meter, self._plan.task, self.run.progress.part)
+        tools = EngineTools(
+            self.run.models, attempt.meter, self._plan.task, self.run.progress.show_step
+        )
         tools.question = question
         tools.searcher = self.run.searches.searcher(view.documents)
         with phase("answers"):
@@ -240,7 +255,7 @@ class AnswerQuestion:
             raise TypeError(f"{name}.answer returned no Answer with a text")
         return answer
 
-    def in_documents(self, view: View, answer: Answer, attempt: Attempt) -> Answer:
+    def with_original_places(self, view: View, answer: Answer, attempt: Attempt) -> Answer:
         """The answer with what it shows, names and quotes as spans of the data set's documents.
 
         Args:
@@ -249,11 +264,11 @@ class AnswerQuestion:
             attempt: The attempt that gave it; its meter has the searches.
         """
         dataset = self._plan.dataset
-        names = attempt.example.question.document_ids
-        documents = [dataset.documents[name] for name in names]
-        answer = view.original(answer)
+        document_ids = attempt.example.question.document_ids
+        documents = [dataset.documents[document_id] for document_id in document_ids]
+        answer = view.with_original_spans(answer)
         if self._plan.corpus is not None:
-            answer = as_quotes(answer, attempt.meter.searches)
+            answer = with_passages_quoted(answer, attempt.meter.searches)
         return with_places(answer, documents, dataset.pages)
 
     def searches_for(self, attempt: Attempt) -> list[StoredSearch] | None:
@@ -262,13 +277,13 @@ class AnswerQuestion:
         if self._plan.corpus is None and not self._plan.method.traits.searches:
             return None
         dataset = self._plan.dataset
-        names = attempt.example.question.document_ids
-        documents = [dataset.documents[name] for name in names]
-        searches = searches_of(attempt.meter, documents, dataset.pages)
-        found: list[StoredSearch] = json_values(searches, not_finite=[])
-        return found
+        document_ids = attempt.example.question.document_ids
+        documents = [dataset.documents[document_id] for document_id in document_ids]
+        searches = searches_for_record(attempt.meter, documents, dataset.pages)
+        stored: list[StoredSearch] = json_values(searches, not_finite=[])
+        return stored
 
-    def as_json(self, answer: Answer, attempt: Attempt) -> JsonAnswer:
+    def to_json_answer(self, answer: Answer, attempt: Attempt) -> JsonAnswer:
         """The answer as JSON values. Also writes into the attempt's notes, under "not_finite", the
         places of numbers that are not finite.
 
@@ -276,12 +291,12 @@ class AnswerQuestion:
         it was scored.
         """
         not_finite: list[str] = []
-        reply = JsonAnswer.of(answer, not_finite)
+        reply = JsonAnswer.from_answer(answer, not_finite)
         if not_finite:
             attempt.notes["not_finite"] = not_finite
         return reply
 
-    def record_of(self, attempt: Attempt, usage: Usage) -> StoredRecord:
+    def make_record(self, attempt: Attempt, usage: Usage) -> StoredRecord:
         """The record of an attempt, without scores: its answer, cost, searches, error and notes.
 
         Args:
@@ -290,15 +305,15 @@ class AnswerQuestion:
         """
         question = attempt.example.question
         documents = self._plan.dataset.documents
-        notes = {**attempt.notes, "seconds": round(time.perf_counter() - attempt.began, 6)}
-        earlier = self.run.earlier.get(question.id)
-        if earlier:
-            notes["earlier"] = earlier
+        notes = {**attempt.notes, "seconds": round(time.perf_counter() - attempt.start_time, 6)}
+        sent_by_earlier_tries = self.run.earlier_tries.get(question.id)
+        if sent_by_earlier_tries:
+            notes["earlier"] = sent_by_earlier_tries
         reply = attempt.reply
         return StoredRecord(
             question_id=question.id,
             document_ids=list(question.document_ids),
-            document_characters=[len(documents[name].text) for name in question.document_ids],
+            document_characters=[len(documents[each].text) for each in question.document_ids],
             prediction=reply.text,
             scores={},
             usage=json_values(usage, not_finite=[]),
@@ -311,19 +326,19 @@ class AnswerQuestion:
             notes=notes,
         )
 
-    def store(self, attempt: Attempt) -> Unscored:
+    def spend_and_store(self, attempt: Attempt) -> Unscored:
         """Add the cost of an attempt to what the command has spent against its limits, and write
         its record to disk, where it waits to be scored. Also writes the texts that it quotes, or
         takes them out of it (dataset.keep_texts), and the requests that were sent where they are
         kept (--keep-prompts)."""
-        usage = self.run.budget.spend(attempt.meter.usage())
-        record = self.record_of(attempt, usage)
+        usage = attempt.meter.usage()
+        self.run.budget.spend(usage)
+        record = self.make_record(attempt, usage)
         store = self.run.store
         if self._config.dataset.keep_texts:
-            record, texts = with_dataset_texts(
-                record, attempt.example, self._plan.dataset.documents
-            )
-            store.append_texts(texts)
+            documents = self._plan.dataset.documents
+            record, long_texts = with_dataset_texts(record, attempt.example, documents)
+            store.append_texts(long_texts)
         else:
             record = without_texts(record)
         if attempt.meter.requests:

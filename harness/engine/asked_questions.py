@@ -17,7 +17,7 @@ from harness.method import Method
 
 
 @dataclass(frozen=True)
-class AskedQuestions:
+class LoadedQuestions:
     """The questions of a run.
 
     Attributes:
@@ -29,7 +29,7 @@ class AskedQuestions:
     config: DatasetConfig
 
 
-def load_questions(settings: Settings, method: Method, findings: Findings) -> AskedQuestions:
+def load_questions(settings: Settings, method: Method, findings: Findings) -> LoadedQuestions:
     """Load the questions that a run asks. Also warns where the first ones are not like the rest.
 
     Rows for which no documents were retrieved are a mistake only for a method that reads them. For
@@ -44,27 +44,28 @@ def load_questions(settings: Settings, method: Method, findings: Findings) -> As
         UserError: The data set cannot be found, or its rows cannot be read.
     """
     general, config = settings.general, settings.dataset
-    most = general.limit
+    max_rows = general.limit
     if general.sample:
-        most = None  # a sample is drawn from all rows
+        max_rows = None  # a sample is drawn from all rows
     try:
-        dataset = load_once(config, most)
+        dataset = load_once(config, max_rows)
     except HarnessError as error:
-        reads_own = method.traits.reads_documents and settings.general.corpus is None
-        if NO_DOCUMENTS not in str(error) or reads_own:
+        lacks_documents = NO_DOCUMENTS in str(error)
+        needs_documents = method.traits.reads_documents and general.corpus is None
+        if not lacks_documents or needs_documents:
             raise
         config = config.model_copy(update={"options": {**config.options, "documents": ()}})
-        dataset = load_once(config, most)
+        dataset = load_once(config, max_rows)
     findings.warnings += dataset.notes
     config = config.model_copy(update={"name": dataset.name})  # a folder has its own
     if general.sample:
         sample = random_sample(dataset, config.format, general.sample, general.sample_seed)
-        return AskedQuestions(sample, config)
+        return LoadedQuestions(sample, config)
     if general.limit and dataset.kinds:  # without kinds the first questions are like the rest
         warning = first_rows_warning(dataset, general.limit)
         if warning:
             findings.warnings.append(warning)
-    return AskedQuestions(dataset, config)
+    return LoadedQuestions(dataset, config)
 
 
 def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings) -> None:
@@ -77,15 +78,15 @@ def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings
         findings: Gets mistakes and warnings.
     """
     if not len(dataset):
-        findings.add(f"the data set '{dataset.name}' has no questions ({dataset.source})")
+        findings.add_problem(f"the data set '{dataset.name}' has no questions ({dataset.source})")
     elif settings.method.view == "evidence":
-        _check_marks(settings.method.name, dataset, findings)
+        _check_supporting_passages(settings.method.name, dataset, findings)
     golds = [example.gold for example in dataset.examples]
     for sentence in scorers.lacking_inputs(settings.dataset.scorers, golds):
-        findings.add(sentence)
+        findings.add_problem(sentence)
 
 
-def _check_marks(method: str, dataset: Dataset, findings: Findings) -> None:
+def _check_supporting_passages(method: str, dataset: Dataset, findings: Findings) -> None:
     """Check that questions have supporting marks, which are all that a method sees.
 
     Args:
@@ -93,14 +94,14 @@ def _check_marks(method: str, dataset: Dataset, findings: Findings) -> None:
         dataset: The questions.
         findings: Gets a mistake where no question has any, a warning where some have none.
     """
-    unmarked = sum(not example.gold.supporting for example in dataset.examples)
-    if unmarked == len(dataset):
-        findings.add(
+    n_unmarked = sum(not example.gold.supporting for example in dataset.examples)
+    if n_unmarked == len(dataset):
+        findings.add_problem(
             f"'{method}' shows the supporting passages alone, but the data set '{dataset.name}' "
             "marks none; leave this method out"
         )
-    elif unmarked:
+    elif n_unmarked:
         findings.warnings.append(
-            f"{unmarked} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, "
+            f"{n_unmarked} of {len(dataset)} questions of '{dataset.name}' have no supporting marks, "
             f"so '{method}' answers them from an empty text"
         )

@@ -13,21 +13,21 @@ from harness.models import WaitsForBatch
 from harness.storage.run_files import BATCHES
 from harness.types import Example
 
-Ask = Callable[[Sequence[Example]], None]
+AskAndRecord = Callable[[Sequence[Example]], None]
 """Has questions answered by `BatchRounds.answer`, and recorded."""
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingQuestion:
     """A question whose request goes with the next batch.
 
     Attributes:
         example: The question.
-        expected: The most that its request may cost; counted as spent until its reply is here.
+        max_cost: The most that its request may cost; counted as spent until its reply is here.
     """
 
     example: Example
-    expected: Usage
+    max_cost: Usage
 
 
 class BatchRounds:
@@ -40,16 +40,16 @@ class BatchRounds:
         here."""
         self._answer_question = answer_question
         self._run = answer_question.run
-        self._paid: set[str] = set()  # questions whose requests a batch has answered
-        self._waiting: list[Waiting] = []
+        self._answered_by_batch: set[str] = set()  # ids of questions
+        self._waiting: list[WaitingQuestion] = []
 
-    def ask(self, examples: Sequence[Example], ask: Ask) -> None:
-        """Call `ask` with the examples, send the requests that it left as a batch, wait for the
-        replies, and call it again with the questions of these, until no question waits.
+    def ask(self, examples: Sequence[Example], ask_and_record: AskAndRecord) -> None:
+        """Call `ask_and_record` with the questions, send the requests that it left as a batch, wait
+        for the replies, and call it again with the questions of these, until no question waits.
 
         Args:
             examples: The questions.
-            ask: Answers questions by `answer` and records them.
+            ask_and_record: Answers questions by `answer` and records them.
 
         Raises what sending or reading a batch raises, as CannotRun.
         """
@@ -58,14 +58,14 @@ class BatchRounds:
         model: Any = self._run.models.model("reader")
         batches = model.in_batches(self._run.store.folder / BATCHES, self._run.progress)
         while examples:
-            ask(examples)
+            ask_and_record(examples)
             batches.send()
             examples = [waiting.example for waiting in self._waiting]
             for waiting in self._waiting:
-                self._run.budget.spend(waiting.expected, sign=-1)
-            self._paid.update(example.question.id for example in examples)
+                self._run.budget.take_back(waiting.max_cost)
+            self._answered_by_batch.update(example.question.id for example in examples)
             self._waiting.clear()
-        if not self._run.budget.hit:  # else replies may be left for a higher limit
+        if not self._run.budget.reached_limit:  # else replies may be left for a higher limit
             batches.forget()
 
     def answer(self, example: Example) -> Unscored | None:
@@ -74,21 +74,26 @@ class BatchRounds:
 
         A question whose reply a batch has brought is answered whatever the limits: it is paid for.
         """
-        if example.question.id not in self._paid and not self._run.budget.may_continue():
+        is_paid = example.question.id in self._answered_by_batch
+        if not is_paid and not self._run.budget.may_continue():
             return None
-        attempt = self._answer_question.attempt(example)
+        attempt = self._answer_question.new_attempt(example)
         try:
-            return self._answer_question.finish(attempt)
+            return self._answer_question.answer_and_store(attempt)
         except WaitsForBatch as request:
-            self._wait(attempt, request)
+            self._add_to_next_batch(attempt, request)
             return None
 
-    def _wait(self, attempt: Attempt, request: WaitsForBatch) -> None:
+    def _add_to_next_batch(self, attempt: Attempt, request: WaitsForBatch) -> None:
         """Put a question among those that wait for the next batch. Also counts as spent the most
         that its request may cost, and what this try has sent already (to an encoder, for example),
-        which is kept in the run's `earlier`, as the question will be asked anew."""
-        budget = self._run.budget
-        self._waiting.append(Waiting(attempt.example, budget.spend(request.expected)))
-        before = all_sent(budget.spend(attempt.meter.usage()))
-        if before["tokens"]:
-            add_sent(self._run.earlier.setdefault(attempt.example.question.id, {}), before)
+        which is added to the run's `earlier_tries`, as the question will be asked anew."""
+        self._run.budget.spend(request.expected)
+        self._waiting.append(WaitingQuestion(attempt.example, request.expected))
+        usage = attempt.meter.usage()
+        self._run.budget.spend(usage)
+        sent_already = all_sent(usage)
+        if sent_already["tokens"]:
+            question_id = attempt.example.question.id
+            sent_by_tries = self._run.earlier_tries.setdefault(question_id, {})
+            add_sent(sent_by_tries, sent_already)

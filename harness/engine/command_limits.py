@@ -49,15 +49,16 @@ class LimitHook(Hook):
         if "tflops" in budget.limits:
             for plan in plans:
                 _check_flops_are_counted(plan)
-        if "money" in budget.limits and not budget.price:
+        if "money" in budget.limits and not budget.price_per_hour:
             for plan in plans:
                 _check_prices_are_known(plan)
 
     def ready(self, plan: PlannedRun) -> PlannedRun:
         """Return the plan. Raises LimitReached for a run that has no folder yet, once a limit is
         hit; one that has a folder is opened, as its answers may be complete."""
-        if not (self._out / plan.folder / RUN).exists() and not self._budget.may_continue():
-            raise LimitReached(f"not begun, as {self._budget.hit_text()} is reached")
+        has_folder = (self._out / plan.folder / RUN).exists()
+        if not has_folder and not self._budget.may_continue():
+            raise LimitReached(f"not begun, as {self._budget.reached_limit_text()} is reached")
         return plan
 
     def started(self, plan: PlannedRun) -> None:
@@ -68,7 +69,7 @@ class LimitHook(Hook):
     def closed(self) -> int:
         """Print the command that resumes, where a limit was hit. Returns 0, as no exit code is
         asked for."""
-        if self._budget.hit:
+        if self._budget.reached_limit:
             self._note("what was answered is saved; the same command with a higher limit resumes:")
             words = command_with_higher_limit(self._budget, self._command)
             self._note(shlex.join(map(with_secrets_masked, words)))
@@ -81,15 +82,15 @@ def command_with_higher_limit(budget: Budget, command: Sequence[str]) -> list[st
     ["harness", "run", "--max-tokens", "5000"], 6000 of which are spent
         -> ["harness", "run", "--max-tokens", "12000"]
     """
-    flag, _, _ = budget.hit.partition(" ")
+    flag, _, _ = budget.reached_limit.partition(" ")  # "--max-tokens 5000"
     spent = budget.spent()[flag.removeprefix("--max-")]
-    limit = number_text(2 * spent)
+    higher_limit = number_text(2 * spent)
     words: list[str] = []
     for word in command:
         if words and words[-1] == flag:
-            words.append(limit)
+            words.append(higher_limit)
         elif word.startswith(f"{flag}="):
-            words.append(f"{flag}={limit}")
+            words.append(f"{flag}={higher_limit}")
         else:
             words.append(word)
     return words
@@ -113,10 +114,10 @@ def _check_prices_are_known(plan: PlannedRun) -> None:
     for model in models:
         # An application may say what an answer costs; where it does not, the run stops.
         if model.price is None and model.backend != APPLICATION:
-            raise _unpriced(model.name, "model.price.input=... model.price.output=...")
+            raise _missing_price_error(model.name, "model.price.input=... model.price.output=...")
     for role, encoder in plan.encoders.items():
         if encoder.base_url and encoder.price is None:
-            raise _unpriced(encoder.name, f"{role}.price=...")
+            raise _missing_price_error(encoder.name, f"{role}.price=...")
     retriever = plan.config.retriever
     if retriever is not None and retriever.price is None:
         raise UserError(
@@ -125,7 +126,7 @@ def _check_prices_are_known(plan: PlannedRun) -> None:
         )
 
 
-def _unpriced(name: str, setting: str) -> UserError:
+def _missing_price_error(name: str, setting: str) -> UserError:
     """The error for a model or encoder without a price.
 
     Args:

@@ -1,5 +1,5 @@
-"""The method of a run with all of its parameters: defaults filled in, prompts checked, numbers taken
-from finished runs."""
+"""The method of a run with all of its parameters: defaults filled in, prompts checked, numbers
+taken from finished runs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class CompletedMethod:
         method: The method.
         choice: Its settings, each parameter with its value.
         origins: Path of a value of the run -> what set it, of the parameters, too.
-        numbers: Parameter -> the number that a run gave.
+        numbers_from_runs: Parameter -> the number that a finished run gave.
     """
 
     method: Method
     choice: MethodChoice
     origins: Mapping[str, str]
-    numbers: Mapping[str, NumberFromRun]
+    numbers_from_runs: Mapping[str, NumberFromRun]
 
 
 def complete_method(settings: Settings) -> CompletedMethod:
@@ -45,7 +45,8 @@ def complete_method(settings: Settings) -> CompletedMethod:
     Raises:
         UserError: A parameter or prompt is wrong; ConfigError for several.
     """
-    choice, origins = settings.method, dict(settings.origins)
+    choice = settings.method
+    origins = dict(settings.origins)
     numbers = _numbers_from_runs(choice, origins)
     if numbers:
         values = {name: number.value for name, number in numbers.items()}
@@ -56,7 +57,7 @@ def complete_method(settings: Settings) -> CompletedMethod:
     system = settings.general.system_prompt
     if system is not None:
         choice = _with_system_prompt(choice, method, system)
-        for prompt in _answering(method):
+        for prompt in _prompts_for_an_answer(method):
             origins[f"{_PARAMS}prompts.{prompt.name}.system"] = f"{SYSTEM_PROMPT}{system.name}"
         method = make_method(choice, origins)
     params = method.config.model_dump(mode="json")
@@ -66,7 +67,7 @@ def complete_method(settings: Settings) -> CompletedMethod:
     return CompletedMethod(method, choice, origins, numbers)
 
 
-def _answering(method: Method) -> list[Prompt]:
+def _prompts_for_an_answer(method: Method) -> list[Prompt]:
     """The prompts by which a method asks for an answer; a run's system prompt stands before
     these."""
     return [prompt for prompt in method.templates() if prompt.answers]
@@ -84,15 +85,15 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
     Raises:
         UserError: The method has no such request, or the settings give it another system prompt.
     """
-    answering = _answering(method)
-    if not answering:
+    answer_prompts = _prompts_for_an_answer(method)
+    if not answer_prompts:
         raise UserError(
             f"'{choice.name}' sends no request of its own for an answer, so --system-prompt has no "
             "place in it; leave that out, or the method"
         )
     prompts = mapping_at(choice.params, "prompts")
-    for prompt in answering:
-        turns = _turns(prompts, prompt.name)
+    for prompt in answer_prompts:
+        turns = _replaced_turns(prompts, prompt.name)
         if turns.get("system", system.text) != system.text:
             raise UserError(
                 f"the system turn of prompt '{prompt.name}' of '{choice.name}' is given by "
@@ -103,7 +104,7 @@ def _with_system_prompt(choice: MethodChoice, method: Method, system: SystemProm
     return choice.model_copy(update={"params": {**choice.params, "prompts": prompts}})
 
 
-def _turns(prompts: Mapping[str, object], name: str) -> dict[str, object]:
+def _replaced_turns(prompts: Mapping[str, object], name: str) -> dict[str, object]:
     """The turns of a prompt that the settings replace: {"user": "Answer ..."}; {} for none. A text
     alone replaces the user turn.
 
@@ -122,11 +123,15 @@ def _numbers_from_runs(
 ) -> dict[str, NumberFromRun]:
     """Parameter -> the number that it gets, for the parameters whose value names a finished run
     ("from:RUN_FOLDER"). Raises UserError where a run gives no number."""
-    asked = parameters_naming_runs(registry.method_class(choice.implementation), choice.params)
-    if not asked:
+    method_class = registry.method_class(choice.implementation)
+    references = parameters_naming_runs(method_class, choice.params)
+    if not references:
         return {}
     method = make_method(choice, origins)
-    return {name: number_from_run(method, choice.name, name, text) for name, text in asked.items()}
+    numbers: dict[str, NumberFromRun] = {}
+    for parameter, reference in references.items():
+        numbers[parameter] = number_from_run(method, choice.name, parameter, reference)
+    return numbers
 
 
 def make_method(choice: MethodChoice, origins: Mapping[str, str]) -> Method:
@@ -176,9 +181,9 @@ def _check_prompts(preset: str, method: Method) -> None:
     raise_all(problems)
 
 
-def mark_of(completed: CompletedMethod, dataset: str) -> str:
-    """What tables add to the method's name where parameters or prompts are not the preset's; ""
-    where all are.
+def mark_of_changes(completed: CompletedMethod, dataset: str) -> str:
+    """What tables add to the method's name where parameters or prompts are not the preset's,
+    "k=7"; "" where all are.
 
     A number that a run gave does not mark it; tables print it below, with the run.
     """
@@ -186,10 +191,16 @@ def mark_of(completed: CompletedMethod, dataset: str) -> str:
     for path, origin in completed.origins.items():
         if not path.startswith(_PARAMS):
             continue
-        name = path.removeprefix(_PARAMS)
-        is_of_preset = origin == DEFAULT_ORIGIN or origin.startswith(("configs/", "$"))
-        if not is_of_preset and name not in completed.numbers:
-            changed[name] = origin
+        parameter = path.removeprefix(_PARAMS)
+        if not _is_of_preset(origin) and parameter not in completed.numbers_from_runs:
+            changed[parameter] = origin
     if not changed:
         return ""
     return changes_from_preset(completed.method, completed.choice, dataset, changed)
+
+
+def _is_of_preset(origin: str) -> bool:
+    """Whether a parameter has its default, or is set by a preset's file: one of this project or of
+    an installed package ("configs/methods/bm25.yaml"), or one in the folder that the environment
+    variable names ("$HARNESS_CONFIGS/methods/mine.yaml")."""
+    return origin == DEFAULT_ORIGIN or origin.startswith(("configs/", f"${registry.ENV}/"))

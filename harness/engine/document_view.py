@@ -1,14 +1,15 @@
 """The view of the documents that a method gets, and the mapping of its spans back to the documents'
 offsets.
 
-View.of(documents)       as they are; made_documents.py cuts and joins them
-view.original(answer)    maps every span in an answer back to (document, start, end) of the data set.
+View.unchanged(documents)           as they are; made_documents.py cuts and joins them
+view.with_original_spans(answer)    every span of the answer, in the documents of the data set
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.types import Answer, Document, Shown, Step
 
@@ -21,12 +22,21 @@ text."""
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Where a part of a view's document comes from: text[start : start + length] of the view's
-    document is text[origin : origin + length] of the data set's document `document_id`."""
+    document is text[original_start : original_start + length] of the data set's document
+    `document_id`."""
 
     start: int
     length: int
     document_id: str
-    origin: int
+    original_start: int
+
+
+class OriginalSpan(NamedTuple):
+    """A span of a document of the data set, as records hold it."""
+
+    document_id: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -38,13 +48,13 @@ class View:
         pieces: Id of a document of the view -> the parts of the data set's documents that it
             consists of, in the order of its text.
         evidence: EVIDENCE or NO_EVIDENCE where the supporting parts alone are shown, else None.
-        joined: How many documents are joined into one; 0 for none.
+        n_joined: How many documents are joined into one; 0 for none.
     """
 
     documents: tuple[Document, ...]
     pieces: dict[str, tuple[Piece, ...]]
     evidence: str | None = None
-    joined: int = 0
+    n_joined: int = 0
 
     @property
     def notes(self) -> dict[str, object]:
@@ -53,19 +63,19 @@ class View:
         notes: dict[str, object] = {}
         if self.evidence is not None:
             notes["view"] = self.evidence
-        if self.joined:
-            notes["joined"] = self.joined
+        if self.n_joined:
+            notes["joined"] = self.n_joined
         return notes
 
     @classmethod
-    def of(cls, documents: Sequence[Document]) -> View:
+    def unchanged(cls, documents: Sequence[Document]) -> View:
         """The view of the documents as they are: each consists of one piece, itself."""
         pieces: dict[str, tuple[Piece, ...]] = {}
         for document in documents:
             pieces[document.id] = (Piece(0, len(document.text), document.id, 0),)
         return cls(tuple(documents), pieces)
 
-    def original(self, answer: Answer) -> Answer:
+    def with_original_spans(self, answer: Answer) -> Answer:
         """The answer with what was shown, in its steps too, as spans of the data set's documents.
         Its stop reason becomes NO_EVIDENCE where the view has no supporting part.
 
@@ -73,15 +83,15 @@ class View:
         text.
         """
         shown: list[Shown] = []
-        for piece in answer.shown:
-            shown += self._to_original(piece)
+        for shown_piece in answer.shown:
+            shown += self._original_pieces(shown_piece)
         stop_reason = answer.stop_reason
         if self.evidence == NO_EVIDENCE:
             stop_reason = NO_EVIDENCE
-        steps = tuple(self._original_step(step) for step in answer.steps)
+        steps = tuple(self._step_with_original_spans(step) for step in answer.steps)
         return replace(answer, shown=tuple(shown), steps=steps, stop_reason=stop_reason)
 
-    def _original_step(self, step: Step) -> Step:
+    def _step_with_original_spans(self, step: Step) -> Step:
         """A copy of a step whose shown piece is at its place in the data set's documents.
 
         A span of the view that covers several of those has no one place there: it becomes a piece
@@ -89,31 +99,31 @@ class View:
         """
         if step.shown is None:
             return step
-        originals = self._to_original(step.shown)
+        originals = self._original_pieces(step.shown)
         if len(originals) == 1:
             return replace(step, shown=originals[0])
-        sources = tuple((each.document_id, each.start, each.end) for each in originals)
+        sources = tuple(OriginalSpan(each.document_id, each.start, each.end) for each in originals)
         shown = replace(step.shown, document_id="", start=0, end=0, sources=sources)
         return replace(step, shown=shown)
 
-    def _to_original(self, shown: Shown) -> list[Shown]:
+    def _original_pieces(self, shown: Shown) -> list[Shown]:
         """The places of a shown piece in the data set's documents.
 
         A span of the view gives a span for each part of a document that it covers. Any other piece,
         as a text that a model wrote, stays one piece, with its sources mapped.
         """
         if shown.kind != "span":
-            sources: list[tuple[str, int, int]] = []
+            sources: list[OriginalSpan] = []
             for source in shown.sources:
                 sources += self._original_spans(*source)
             return [replace(shown, sources=tuple(sources))]
         originals: list[Shown] = []
-        for original in self._original_spans(shown.document_id, shown.start, shown.end):
-            document_id, start, end = original
-            originals.append(replace(shown, document_id=document_id, start=start, end=end))
+        for span in self._original_spans(shown.document_id, shown.start, shown.end):
+            original = replace(shown, document_id=span.document_id, start=span.start, end=span.end)
+            originals.append(original)
         return originals
 
-    def _original_spans(self, document_id: str, start: int, end: int) -> list[tuple[str, int, int]]:
+    def _original_spans(self, document_id: str, start: int, end: int) -> list[OriginalSpan]:
         """The parts of the data set's documents that a span of the view shows.
 
         Args:
@@ -122,24 +132,25 @@ class View:
             end: The character after its last one.
 
         Returns:
-            (document id, start, end) of each part, in the view's order.
+            The span of each part, in the view's order.
 
         Raises:
             ValueError: The view has no such document, or the document no such span.
         """
         if document_id not in self.pieces:
             raise ValueError(f"the method showed document '{document_id}', which it was not handed")
-        size = next(len(d.text) for d in self.documents if d.id == document_id)
-        if not 0 <= start <= end <= size:
+        n_characters = next(len(each.text) for each in self.documents if each.id == document_id)
+        if not 0 <= start <= end <= n_characters:
             raise ValueError(
-                f"the method showed [{start}, {end}) of '{document_id}', which has {size} "
+                f"the method showed [{start}, {end}) of '{document_id}', which has {n_characters} "
                 "characters"
             )
         spans = []
         for piece in self.pieces[document_id]:
-            first = max(start, piece.start)
-            last = min(end, piece.start + piece.length)
-            if first < last:
-                shift = piece.origin - piece.start
-                spans.append((piece.document_id, first + shift, last + shift))
+            overlap_start = max(start, piece.start)
+            overlap_end = min(end, piece.start + piece.length)
+            if overlap_start < overlap_end:
+                shift = piece.original_start - piece.start
+                span = OriginalSpan(piece.document_id, overlap_start + shift, overlap_end + shift)
+                spans.append(span)
         return spans

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from harness.engine.answer_question import AnswerQuestion, Unscored
 from harness.engine.batch_rounds import BatchRounds
 from harness.engine.draws_in_flight import warn_of_global_draws
+from harness.engine.open_run import OpenRun
 from harness.engine.plan import PlannedRun
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.scoring import unanswered_verdict
 from harness.llm.backend import backend_of
 from harness.parallel.heap import keep_heap_out_of_collections
-from harness.parallel.in_flight import in_flight, places_for
+from harness.parallel.in_flight import in_flight, questions_that_fit
 from harness.parallel.phases import phase
 from harness.stats.rng import derived_seed
 from harness.types import Example
@@ -28,8 +29,8 @@ from harness.types import Example
 # at 1, 3.0 at 16 and 1.0 at 64 (bench/README.md).
 IN_FLIGHT_ON_A_GPU = 64
 
-Answer = Callable[[Example], Unscored | None]
-"""Answers a question, in any thread."""
+AnswerFunction = Callable[[Example], Unscored | None]
+"""Answers a question, in any thread; None where it is not asked now."""
 
 
 class Executor(abc.ABC):
@@ -68,7 +69,9 @@ class InTurn(Executor):
         """Answer and record each question before the next one; arguments as of Executor.ask."""
         self.ask_by(examples, answer, record)
 
-    def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
+    def ask_by(
+        self, examples: Sequence[Example], answer: AnswerFunction, record: RecordAnswer
+    ) -> None:
         """Answer each question by a function, and record it before the next one. Also loads the
         models first.
 
@@ -88,17 +91,19 @@ class InTurn(Executor):
 class InFlight(InTurn):
     """Several questions at once, each in a thread; changes no prediction in float32."""
 
-    def __init__(self, most: int) -> None:
-        """most: how many questions are answered at once, if memory has room for as many. How many
-        it has room for is found out when the models are loaded (`_places`)."""
-        self._most = most
-        self._places: int | None = None  # once the models are loaded
+    def __init__(self, max_in_flight: int) -> None:
+        """max_in_flight: how many questions are answered at once, if memory has room for as many.
+        How many it has room for is found out when the models are loaded."""
+        self._max_in_flight = max_in_flight
+        self._n_that_fit: int | None = None  # None until the models are loaded
 
     def in_flight(self) -> int:
         """As many as were asked for; the models' memory may allow fewer once they are loaded."""
-        return self._most
+        return self._max_in_flight
 
-    def ask_by(self, examples: Sequence[Example], answer: Answer, record: RecordAnswer) -> None:
+    def ask_by(
+        self, examples: Sequence[Example], answer: AnswerFunction, record: RecordAnswer
+    ) -> None:
         """Answer the questions in threads, and record answers as they are finished. Also loads the
         models first, and warns where something drew from the global random generators.
 
@@ -110,45 +115,54 @@ class InFlight(InTurn):
         if not examples:
             return
         run = record.run
-        places = self._load(record)
+        n_in_flight = self._load_models(run)
         config = run.plan.config
         # A scorer imports its packages with its first score, which would stall the requests in
         # flight.
         unanswered_verdict(config.dataset, examples[0].gold)
-        run.indexer.most_in_memory = max(run.indexer.most_in_memory, places)
+        run.indexer.max_in_memory = max(run.indexer.max_in_memory, n_in_flight)
         keep_heap_out_of_collections()
-        with warn_of_global_draws(run.progress.note, derived_seed(config.seed, "in flight")):
-            in_flight(examples, places, answer, record, run.indexer.reserve_next)
+        seed = derived_seed(config.seed, "in flight")
+        with warn_of_global_draws(run.progress.note, seed):
+            in_flight(examples, n_in_flight, answer, record, run.indexer.reserve_next)
 
-    def _load(self, record: RecordAnswer) -> int:
+    def _load_models(self, run: OpenRun) -> int:
         """Load the models, at the first call alone; returns how many questions they have room
         for."""
-        if self._places is None:
-            run = record.run
-            self._places = places_for(
-                run.models.load_all(), self._most, run.progress.note, run.longest_context
+        if self._n_that_fit is None:
+            self._n_that_fit = questions_that_fit(
+                run.models.load_all(),
+                self._max_in_flight,
+                run.progress.note,
+                run.longest_context_tokens,
             )
-        return self._places
+        return self._n_that_fit
 
 
 class BatchFiles(Executor):
     """Requests go as batch files to a server: questions are asked until their requests are known,
     and again with the replies."""
 
-    def __init__(self, inner: InTurn) -> None:
-        """inner: Asks the questions of a round."""
-        self._inner = inner
+    def __init__(self, round_executor: InTurn) -> None:
+        """round_executor: Asks the questions of a round."""
+        self._round_executor = round_executor
 
     def in_flight(self) -> int:
         """Questions in flight at most, within a round."""
-        return self._inner.in_flight()
+        return self._round_executor.in_flight()
 
     def ask(
         self, examples: Sequence[Example], answer: AnswerQuestion, record: RecordAnswer
     ) -> None:
         """Ask rounds of questions until none waits for a reply; arguments as of Executor.ask."""
         rounds = BatchRounds(answer)
-        rounds.ask(examples, lambda those: self._inner.ask_by(those, rounds.answer, record))
+
+        def ask_and_record(questions: Sequence[Example]) -> None:
+            """Have the questions of a round answered and recorded, but for those that wait for the
+            next batch."""
+            self._round_executor.ask_by(questions, rounds.answer, record)
+
+        rounds.ask(examples, ask_and_record)
 
 
 def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
@@ -160,21 +174,23 @@ def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
         parallel: Questions in flight at once; None: 1, or many where a model runs on a GPU or in an
             engine that computes many together.
     """
-    most = parallel or _default_in_flight(plan)
-    inner: InTurn | InFlight = InTurn()
-    if most > 1:
-        inner = InFlight(most)
+    max_in_flight = parallel or _default_in_flight(plan)
+    executor: InTurn = InTurn()
+    if max_in_flight > 1:
+        executor = InFlight(max_in_flight)
     if plan.config.model.batch:
-        return BatchFiles(inner)
-    return inner
+        return BatchFiles(executor)
+    return executor
 
 
 def _default_in_flight(plan: PlannedRun) -> int:
     """How many questions are answered at once where --parallel is not given: many for a model on a
     GPU or in an engine that computes many together, else 1. May take the import of torch."""
-    if any(backend_of(model).runs_many_at_once for model in plan.models.values()):
+    models = plan.models.values()
+    if any(backend_of(model).runs_many_at_once for model in models):
         return IN_FLIGHT_ON_A_GPU
-    if all(model.backend != "hf" for model in plan.models.values()):
+    runs_in_transformers = any(model.backend == "hf" for model in models)
+    if not runs_in_transformers:
         return 1
     with phase("imports"):
         import torch

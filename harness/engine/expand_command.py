@@ -43,47 +43,50 @@ def command_runs(
     suite = shared.suite
     if not datasets and (shared.documents or shared.questions):
         datasets = [FOLDER_DATASET]
-    named = datasets
-    if not named and suite is not None:
-        named = suite.datasets
-    _check_sets(shared, named)
-    if shared.data is not None and len(named) > 1:
-        each = " ".join(f"datasets.{name}.data=PATH" for name in named)
+    dataset_names = datasets
+    if not dataset_names and suite is not None:
+        dataset_names = suite.datasets
+    _check_dataset_settings(shared, dataset_names)
+    if shared.data is not None and len(dataset_names) > 1:
+        each = " ".join(f"datasets.{name}.data=PATH" for name in dataset_names)
         raise UserError(
-            f"--data holds the rows of one data set, but {len(named)} are named; keep one, or name "
-            f"each one's: --set {each}"
+            f"--data holds the rows of one data set, but {len(dataset_names)} are named; keep one, "
+            f"or name each one's: --set {each}"
         )
     if suite is None or not suite.parts:
-        return _cross(shared, methods, datasets, swept, note)
-    notes: dict[str, None] = {}
+        return _every_combination(shared, methods, datasets, swept, note)
+    notes: list[str] = []
     runs: list[Choices] = []
     for chosen in parts_to_run(suite, methods, datasets):
-        of_part = replace(shared, suite=chosen.part)
-        runs += _cross(of_part, chosen.methods, chosen.datasets, swept, notes.setdefault)
-    for line in notes:
+        part_settings = replace(shared, suite=chosen.part)
+        runs += _every_combination(
+            part_settings, chosen.methods, chosen.datasets, swept, notes.append
+        )
+    for line in dict.fromkeys(notes):
         note(line)
     return distinct_runs(suite, runs)
 
 
-def _check_sets(shared: Choices, datasets: Sequence[str]) -> None:
+def _check_dataset_settings(shared: Choices, datasets: Sequence[str]) -> None:
     """Raise UserError for a setting of a data set (--set datasets.NAME.KEY=...) that is not run.
 
     Args:
         shared: Settings of all runs.
         datasets: All data sets of the command; () if they are unknown, where nothing is checked.
     """
-    folded = {presets.comparable_name(name) for name in datasets}
+    folded_names = {presets.comparable_name(name) for name in datasets}
     for setting in shared.sets:
         root, _, rest = setting.partition(".")
         name, _, _ = rest.partition(".")
-        if root == "datasets" and folded and presets.comparable_name(name) not in folded:
+        is_of_other_dataset = root == "datasets" and presets.comparable_name(name) not in folded_names
+        if is_of_other_dataset and datasets:
             raise UserError(
                 f"'{setting}' is set, but '{name}' is not run; the data sets are "
                 f"{', '.join(datasets)}"
             )
 
 
-def _cross(
+def _every_combination(
     shared: Choices, methods: Sequence[str], datasets: Sequence[str], swept: Swept, note: Note
 ) -> list[Choices]:
     """Every method on every data set at each point of the sweep; a suite has no parts here.
@@ -133,5 +136,6 @@ def with_seeds(shared: Choices, swept: Swept, repeat: int | None) -> tuple[Choic
         raise UserError(
             "the seed is given by --repeat and by --sweep or --set; leave one of the two out"
         )
-    first = shared.seed or 0
-    return replace(shared, seed=None), {**swept, "seed": tuple(range(first, first + repeat))}
+    first_seed = shared.seed or 0
+    seeds = tuple(range(first_seed, first_seed + repeat))
+    return replace(shared, seed=None), {**swept, "seed": seeds}

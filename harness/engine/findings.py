@@ -22,7 +22,7 @@ class Findings:
     warnings: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
-    def add(self, sentence: str) -> None:
+    def add_problem(self, sentence: str) -> None:
         """Add a mistake, as a UserError with this sentence."""
         self.problems.append(UserError(sentence))
 
@@ -31,7 +31,7 @@ class Findings:
         none."""
         raise_all(self.problems)
 
-    def allow_missing(self) -> None:
+    def move_missing_out_of_problems(self) -> None:
         """Take the problems that are only about things missing on this machine out of `problems`,
         and put what is missing into `missing`."""
         others: list[HarnessError] = []

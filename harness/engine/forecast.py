@@ -63,17 +63,17 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT_CONVENTION) 
         out: The results folder; only the run's own folder is read.
         convention: How FLOPs are counted (harness/cost/flops.py).
     """
-    asked = [example.question for example in plan.dataset.examples[: plan.config.limit]]
-    unknown = Forecast(plan.method_name, plan.config.dataset.name, len(asked), done=0)
-    if not asked:
-        return replace(unknown, questions=plan.questions, how="the rows are not here")
+    questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
+    unknown = Forecast(plan.method_name, plan.config.dataset.name, len(questions), done=0)
+    if not questions:
+        return replace(unknown, questions=plan.n_questions, how="the rows are not here")
     stored = call_noting_problem([], read_run, out / plan.folder)  # None also for a damaged one
     if stored is None:
         return replace(unknown, how=NOTHING_ANSWERED)
-    recorded = {record.question_id for record in stored.records}
-    left = sum(question.id not in recorded for question in asked)
-    unknown = replace(unknown, done=len(asked) - left)
-    if not left:
+    recorded_ids = {record.question_id for record in stored.records}
+    n_left = len([question for question in questions if question.id not in recorded_ids])
+    unknown = replace(unknown, done=len(questions) - n_left)
+    if not n_left:
         return replace(
             unknown, tokens=0.0, tflops=0.0, money=0.0, hours=0.0, how="every question is stored"
         )
@@ -83,16 +83,17 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT_CONVENTION) 
     how = "the mean of 1 answered question"
     if len(answered) > 1:
         how = f"the mean of {len(answered)} answered questions"
-    built = [line.usage for line in stored.index_lines if not line.failed]
+    index_usages = [line.usage for line in stored.index_lines if not line.failed]
     spending = Extrapolated(stored.prices, convention)
-    spending.add([record.usage for record in answered], left)
-    spending.add(built, max(_count_indexes(plan, asked) - len(built), 0))
+    spending.add([record.usage for record in answered], n_left)
+    n_indexes_left = max(_count_indexes(plan, questions) - len(index_usages), 0)
+    spending.add(index_usages, n_indexes_left)
     return replace(
         unknown,
         tokens=spending.tokens,
         tflops=spending.known_tflops,
         money=spending.known_money,
-        hours=_hours(stored, answered, left),
+        hours=_hours(stored, answered, n_left),
         how=how,
     )
 
@@ -107,8 +108,8 @@ class Extrapolated:
         tokens: The sum so far.
         flops: The sum so far.
         money: The sum so far.
-        uncounted: Whether FLOPs of a part are not known.
-        unpriced: Whether nobody said what a part costs.
+        has_uncounted_flops: Whether FLOPs of a part are not known.
+        has_unknown_price: Whether nobody said what a part costs.
     """
 
     prices: Prices
@@ -116,47 +117,47 @@ class Extrapolated:
     tokens: float = 0.0
     flops: float = 0.0
     money: float = 0.0
-    uncounted: bool = False
-    unpriced: bool = field(init=False)
+    has_uncounted_flops: bool = False
+    has_unknown_price: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin without money where the reader has no price."""
-        self.unpriced = self.prices.of_role("reader") is None
+        self.has_unknown_price = self.prices.of_role("reader") is None
 
     @property
     def known_tflops(self) -> float | None:
         """TFLOPs; None where those of a part are not known."""
-        if self.uncounted:
+        if self.has_uncounted_flops:
             return None
         return self.flops / 1e12
 
     @property
     def known_money(self) -> float | None:
         """Money; None where nobody said what a part costs."""
-        if self.unpriced:
+        if self.has_unknown_price:
             return None
         return self.money
 
-    def add(self, usages: Sequence[Usage], count: int) -> None:
-        """Add what `count` questions or indexes will cost, each the mean of `usages`, to the sums.
-        Where there are no usages, nothing is added.
+    def add(self, usages: Sequence[Usage], n_to_pay: int) -> None:
+        """Add what `n_to_pay` questions or indexes will cost, each the mean of `usages`, to the
+        sums. Where there are no usages, nothing is added.
 
         Args:
             usages: What some of them have cost, by phase.
-            count: How many are still to be paid for.
+            n_to_pay: How many are still to be paid for.
         """
         if not usages:
             return
         spent = sum_phases(usages)
-        share = count / len(usages)
-        self.tokens += tokens_of(spent) * share
-        self.flops += spent.get("flops", {}).get(self.convention, 0.0) * share
-        self.uncounted |= bool(spent.get("uncounted"))
+        factor = n_to_pay / len(usages)
+        self.tokens += tokens_of(spent) * factor
+        self.flops += spent.get("flops", {}).get(self.convention, 0.0) * factor
+        self.has_uncounted_flops |= bool(spent.get("uncounted"))
         paid = money_spent(spent, self.prices)
         if paid is None:
-            self.unpriced = True
+            self.has_unknown_price = True
         else:
-            self.money += paid * share
+            self.money += paid * factor
 
 
 def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
@@ -166,32 +167,32 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
         return 0
     indexes: set[tuple[str, ...]] = set()
     for question in questions:
-        ids = [name for name in question.document_ids if name in plan.dataset.documents]
+        ids = [each for each in question.document_ids if each in plan.dataset.documents]
         owner: tuple[str, ...] = ()  # all questions share the index
         if plan.method.scope == "question":
             owner = (question.id,)
         if plan.method.traits.one_document:
             indexes.add((*ids, *owner))
         else:
-            indexes.update((name, *owner) for name in ids)
+            indexes.update((document_id, *owner) for document_id in ids)
     return len(indexes)
 
 
-def _hours(stored: StoredRun, answered: Sequence[StoredRecord], left: int) -> float | None:
+def _hours(stored: StoredRun, answered: Sequence[StoredRecord], n_left: int) -> float | None:
     """Hours that the questions left take at the pace of the answered ones; None where no time is
     stored.
 
     Args:
         stored: The run.
         answered: Its answered questions.
-        left: How many are to be asked.
+        n_left: How many are to be asked.
     """
     if not stored.manifest.starts:
         return None
-    total = 0.0
+    seconds = 0.0
     for record in answered:
         if record.seconds is None:
             return None
-        total += record.seconds
+        seconds += record.seconds
     in_flight = stored.manifest.last_start.parallel or 1
-    return total / len(answered) / in_flight * left / 3600
+    return seconds / len(answered) / in_flight * n_left / 3600

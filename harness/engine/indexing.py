@@ -25,7 +25,7 @@ from harness.method import Index, Method
 from harness.method.abilities import index_packages_of
 from harness.method.settings import index_fields
 from harness.parallel.locks import KeyedLocks
-from harness.parallel.members import current
+from harness.parallel.members import current_scheduler
 from harness.parallel.phases import phase
 from harness.storage.failures import STOPS, describe_failure
 from harness.storage.index_cache import CacheEntry, IndexCache, IndexKey, document_digest
@@ -35,9 +35,8 @@ from harness.storage.records import IndexLine, Status
 from harness.storage.run_store import RunStore
 from harness.types import Document, Example, Question
 
-_MOST_IN_MEMORY = 4
-"""Most indexes held in memory; few are enough, as questions on one document follow each other in
-every data set."""
+_MAX_INDEXES_IN_MEMORY = 4
+"""Few are enough, as questions on one document follow each other in every data set."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Indexer:
     """The indexes of one run: if several questions need the same one, one builds it.
 
     Attributes:
-        most_in_memory: How many indexes stay in memory.
+        max_in_memory: How many indexes stay in memory.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Indexer:
         progress: Progress,
         budget: Budget,
     ) -> None:
-        """Begin without any index. `_failed` holds, by index, why it could not be built.
+        """Begin without any index. `_failures` holds, by index, why it could not be built.
 
         Args:
             plan: The run.
@@ -92,19 +91,19 @@ class Indexer:
         self._store = store
         self._progress = progress
         self._budget = budget
-        self.most_in_memory = _MOST_IN_MEMORY
-        self._building = KeyedLocks()
+        self.max_in_memory = _MAX_INDEXES_IN_MEMORY
+        self._locks = KeyedLocks()
         # For what all questions share: the recent indexes, documents.jsonl.
         self._lock = threading.Lock()
-        self._recent: OrderedDict[str, CacheEntry] = OrderedDict()
-        self._failed: dict[str, dict[str, str]] = {}
-        # Ids of documents that a question in flight is indexing.
-        self._being_indexed: set[str] = set()
-        # Ids of documents that were indexed, or failed; no question waits for them.
-        self._indexed: set[str] = set()
+        self._in_memory: OrderedDict[str, CacheEntry] = OrderedDict()
+        self._failures: dict[str, dict[str, str]] = {}
+        # Documents that a question in flight is indexing.
+        self._ids_being_indexed: set[str] = set()
+        # Documents that were indexed, or failed; no question waits for them.
+        self._ids_indexed: set[str] = set()
 
     def reserve_next(self, examples: Iterable[Example]) -> int:
-        """Mark the documents of the question to ask next as being indexed, until `documents_done`,
+        """Mark the documents of the question to ask next as being indexed, until `mark_as_indexed`,
         and return its position in `examples`: the first question none of whose documents another
         thread is indexing. Where there is none, nothing is marked, and the position is 0.
 
@@ -115,29 +114,29 @@ class Indexer:
             return 0
         with self._lock:
             for position, example in enumerate(examples):
-                documents = set(example.question.document_ids)
-                if not documents & self._being_indexed:
-                    self._being_indexed |= documents - self._indexed
+                document_ids = set(example.question.document_ids)
+                if not document_ids & self._ids_being_indexed:
+                    self._ids_being_indexed |= document_ids - self._ids_indexed
                     return position
         return 0
 
-    def documents_done(self, question: Question) -> None:
+    def mark_as_indexed(self, question: Question) -> None:
         """Mark the question's documents as indexed, or as failed to index."""
         with self._lock:
-            self._being_indexed.difference_update(question.document_ids)
-            self._indexed.update(question.document_ids)
+            self._ids_being_indexed.difference_update(question.document_ids)
+            self._ids_indexed.update(question.document_ids)
 
-    def indexes(self, documents: Sequence[Document], question: Question) -> list[Index]:
+    def indexes_for(self, documents: Sequence[Document], question: Question) -> list[Index]:
         """The index of each document, every one a fresh copy that a method may change; {} for a
         method that builds none. Raises IndexFailed when one cannot be built."""
         if not self._plan.builds_indexes:
             return [{} for _ in documents]
-        owner = None
+        question_of_index = None
         if self._plan.method.scope == "question":
-            owner = question
-        return [self._index(document, owner) for document in documents]
+            question_of_index = question
+        return [self._find_or_build(document, question_of_index) for document in documents]
 
-    def _index(self, document: Document, question: Question | None) -> Index:
+    def _find_or_build(self, document: Document, question: Question | None) -> Index:
         """A fresh copy of the index of a document: from memory, from the cache, or built now.
         Another question that needs the same index meanwhile waits for it.
 
@@ -149,33 +148,33 @@ class Indexer:
             IndexFailed: It cannot be built, now or before.
         """
         wanted = _WantedIndex(document, question, index_key(self._plan, document, question))
-        with self._building.hold(wanted.digest):
-            entry = self._from_memory(wanted.digest)
+        with self._locks.hold(wanted.digest):
+            entry = self._find_in_memory(wanted.digest)
             if entry is None:
-                entry = self._from_cache(wanted)
+                entry = self._load_from_cache(wanted)
             if entry is None:
-                entry = self._built(wanted)
+                entry = self._build_and_cache(wanted)
             self._keep_in_memory(wanted.digest, entry)
         index: Index = entry.value()
         return index
 
-    def _from_memory(self, digest: str) -> CacheEntry | None:
+    def _find_in_memory(self, digest: str) -> CacheEntry | None:
         """The index with this key if it is one of the recent ones. Raises IndexFailed for one that
         could not be built: the other questions of its document do not pay for the failure again."""
-        if digest in self._failed:
-            raise IndexFailed(self._failed[digest])
+        if digest in self._failures:
+            raise IndexFailed(self._failures[digest])
         with self._lock:
-            return self._recent.get(digest)
+            return self._in_memory.get(digest)
 
     def _keep_in_memory(self, digest: str, entry: CacheEntry) -> None:
-        """Make an index the most recent one, and drop those beyond `most_in_memory`."""
+        """Make an index the most recent one, and drop those beyond `max_in_memory`."""
         with self._lock:
-            self._recent[digest] = entry
-            self._recent.move_to_end(digest)
-            while len(self._recent) > self.most_in_memory:
-                self._recent.popitem(last=False)
+            self._in_memory[digest] = entry
+            self._in_memory.move_to_end(digest)
+            while len(self._in_memory) > self.max_in_memory:
+                self._in_memory.popitem(last=False)
 
-    def _from_cache(self, wanted: _WantedIndex) -> CacheEntry | None:
+    def _load_from_cache(self, wanted: _WantedIndex) -> CacheEntry | None:
         """The index from the cache; None where the cache has none. Also records a hit in
         documents.jsonl."""
         key = wanted.key.to_json()
@@ -184,7 +183,7 @@ class Indexer:
             self._record_status(wanted, "hit", entry.usage)
         return entry
 
-    def _built(self, wanted: _WantedIndex) -> CacheEntry:
+    def _build_and_cache(self, wanted: _WantedIndex) -> CacheEntry:
         """The index, built now. Also records it in documents.jsonl, then puts it into the cache: a
         run killed in between would otherwise find its own index there, as if another had paid for
         it. Raises IndexFailed."""
@@ -208,9 +207,9 @@ class Indexer:
         except STOPS:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a method does wrong costs its questions, not the run
-            self._failed[wanted.digest] = describe_failure(error)
+            self._failures[wanted.digest] = describe_failure(error)
             self._record_status(wanted, "failed", meter.usage())
-            raise IndexFailed(self._failed[wanted.digest]) from None
+            raise IndexFailed(self._failures[wanted.digest]) from None
         finally:
             if meter.requests:
                 owner = {"document_id": wanted.document.id, "key": wanted.digest}
@@ -233,7 +232,7 @@ class Indexer:
         task = None
         if wanted.question is not None:
             task = self._plan.task
-        tools = EngineTools(self._models, meter, task, self._progress.part, build)
+        tools = EngineTools(self._models, meter, task, self._progress.show_step, build)
         tools.question = wanted.question
         self._models.reseed(wanted.digest)
         with phase("indexes"):
@@ -256,9 +255,9 @@ class Indexer:
             question_id = wanted.question.id
         line = IndexLine(wanted.document.id, wanted.digest, status, usage, question_id)
         with self._lock:
-            scheduler = current()
+            scheduler = current_scheduler()
             if scheduler is not None:
-                scheduler.check()  # an interrupted run may have closed its folder
+                scheduler.raise_if_stopped()  # an interrupted run may have closed its folder
             self._store.append_index_line(line)
             self._budget.spend_index(line)
 
@@ -272,12 +271,13 @@ class _IndexSettings:
     def __init__(self, method: Method) -> None:
         """Keep the method, and the names of the settings that its index may read."""
         self._method = method
-        self._fields = {*index_fields(method.Config), "prompts"}
+        self._readable_settings = {*index_fields(method.Config), "prompts"}
 
     def __getattr__(self, name: str) -> Any:
         """A setting of the method. Raises LookupError for one that the index is not stored
         under."""
-        if name in self._method.Config.model_fields and name not in self._fields:
+        is_setting = name in self._method.Config.model_fields
+        if is_setting and name not in self._readable_settings:
             # Otherwise an index of another value of this setting would be taken from the cache.
             raise LookupError(
                 f"{type(self._method).__name__}.index reads the setting {name!r}, which no "
@@ -306,9 +306,9 @@ def index_key(plan: PlannedRun, document: Document, question: Question | None) -
     """
     method = plan.method
     fields = set(index_fields(method.Config))
-    asked: dict[str, object] | None = None
+    question_values: dict[str, object] | None = None
     if question is not None:
-        asked = {
+        question_values = {
             "text": question.text,
             "options": question.options,
             "task": plan.task.model_dump(exclude_defaults=True),
@@ -323,5 +323,5 @@ def index_key(plan: PlannedRun, document: Document, question: Question | None) -
         seed=plan.config.seed,
         code=plan.code,
         packages=package_versions(index_packages_of(method)),
-        question=asked,
+        question=question_values,
     )

@@ -15,19 +15,20 @@ from harness.types import GAP, Document, Passage, Support
 def view_for_method(
     documents: Sequence[Document],
     supporting: Sequence[Support] | None,
-    one_document: bool,
+    *,
+    joins_documents: bool,
 ) -> View:
     """The documents of one question as the method is to see them.
 
     Args:
         documents: The documents as the data set has them.
         supporting: The parts that alone are shown; None for all of the text.
-        one_document: Whether several documents are joined into one.
+        joins_documents: Whether several documents are joined into one.
     """
-    view = View.of(documents)
+    view = View.unchanged(documents)
     if supporting is not None:
         view = evidence_view(documents, supporting)
-    if one_document and len(view.documents) > 1:
+    if joins_documents and len(view.documents) > 1:
         view = joined_view(view)
     return view
 
@@ -42,19 +43,19 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
     cut_documents: list[Document] = []
     pieces: dict[str, tuple[Piece, ...]] = {}
     for document in documents:
-        own = [each for each in supporting if each.document_id == document.id]
-        spans = _merge_overlaps((each.start, each.end) for each in own)
+        own_supports = [each for each in supporting if each.document_id == document.id]
+        spans = _merge_overlaps((each.start, each.end) for each in own_supports)
         if spans:
-            cut, parts = _cut_to_spans(document, spans)
-            cut_documents.append(cut)
-            pieces[document.id] = parts
+            cut_document, pieces_of_document = _cut_to_spans(document, spans)
+            cut_documents.append(cut_document)
+            pieces[document.id] = pieces_of_document
     if not cut_documents:
-        first = replace(documents[0], text="", passages=())
-        return View((first,), {first.id: ()}, evidence=NO_EVIDENCE)
-    shown = NO_EVIDENCE
+        empty_document = replace(documents[0], text="", passages=())
+        return View((empty_document,), {empty_document.id: ()}, NO_EVIDENCE)
+    evidence = NO_EVIDENCE
     if any(document.text for document in cut_documents):
-        shown = EVIDENCE
-    return View(tuple(cut_documents), pieces, evidence=shown)
+        evidence = EVIDENCE
+    return View(tuple(cut_documents), pieces, evidence)
 
 
 def joined_view(view: View) -> View:
@@ -63,17 +64,17 @@ def joined_view(view: View) -> View:
     Its passages are those of the documents; where some documents have passages, one without becomes
     a passage as a whole. It has a title where all documents have the same.
     """
-    titled = any(document.passages for document in view.documents)
+    some_have_passages = any(document.passages for document in view.documents)
     passages: list[Passage] = []
     pieces: list[Piece] = []
     texts: list[str] = []
     ids: list[str] = []
     offset = 0
     for document in view.documents:
-        own_passages = document.passages
-        if titled and not own_passages:
-            own_passages = (Passage(document.title, 0, len(document.text)),)
-        for passage in own_passages:
+        passages_of_document = document.passages
+        if some_have_passages and not passages_of_document:
+            passages_of_document = (Passage(document.title, 0, len(document.text)),)
+        for passage in passages_of_document:
             start = passage.start + offset
             end = passage.end + offset
             passages.append(replace(passage, start=start, end=end))
@@ -93,7 +94,7 @@ def joined_view(view: View) -> View:
         documents=(combined,),
         pieces={combined.id: tuple(pieces)},
         evidence=view.evidence,
-        joined=len(view.documents),
+        n_joined=len(view.documents),
     )
 
 
@@ -123,24 +124,26 @@ def _cut_to_spans(
         spans: (start, end) of each, sorted, without overlaps.
 
     Returns:
-        (the document with its text and passages cut, where its pieces come from).
+        (the document with its text and passages cut, where the pieces of its text come from).
     """
     pieces: list[Piece] = []
     passages: list[Passage] = []
     texts: list[str] = []
-    at = 0
+    offset = 0
     for start, end in spans:
         texts.append(document.text[start:end])
-        pieces.append(Piece(at, end - start, document.id, start))
-        shift = at - start
+        pieces.append(Piece(offset, end - start, document.id, start))
+        shift = offset - start
         for passage in document.passages:
-            first = max(passage.start, start)
-            last = min(passage.end, end)
-            if first < last:
-                passages.append(replace(passage, start=first + shift, end=last + shift))
-        at += end - start + len(GAP)
-    cut = replace(document, text=GAP.join(texts), passages=tuple(passages))
-    return cut, tuple(pieces)
+            overlap_start = max(passage.start, start)
+            overlap_end = min(passage.end, end)
+            if overlap_start < overlap_end:
+                passages.append(
+                    replace(passage, start=overlap_start + shift, end=overlap_end + shift)
+                )
+        offset += end - start + len(GAP)
+    cut_document = replace(document, text=GAP.join(texts), passages=tuple(passages))
+    return cut_document, tuple(pieces)
 
 
 def joined_id(ids: Sequence[str]) -> str:

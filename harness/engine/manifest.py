@@ -5,9 +5,9 @@
      "method", "hash", "seed", "models": {role: identity}, "servers"?: {role: url},
      "shapes": {role: sizes}, "prompts", "dataset": {"fingerprint", "source", ...},
      "amounts"?: {field: {"value", "note", ...}}, "scorers": {name: version},
-     "corpus"?: {"kind", "corpus", "sha256", "passages", "documents", "encoder", "searched", "hashed"},
-     "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus", "memory_gib",
-     "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
+     "corpus"?: {"kind", "corpus", "sha256", "passages", "documents", "encoder", "searched",
+     "hashed"}, "git": {"commit", "dirty"} | null, "packages", "python", "platform", "cpus",
+     "memory_gib", "gpu", "warnings", "first_prompts": {role: {"text", "ids"}}}
 
 A run that is continued keeps its first description, and its id, which is drawn at random; each
 later start says what had changed by then. The user's home folder is written ~, in the command too,
@@ -62,13 +62,13 @@ from harness.storage.summary_file import FINISHED
 from harness.types import VERSION
 
 # Packages whose version can change a prediction, a score or a count.
-_PACKAGES = """
+_RECORDED_PACKAGES = """
 accelerate datasets evaluate fvcore jieba llmlingua mlflow nltk numpy pandas peft pydantic rank-bm25 rouge rouge-score
 safetensors scikit-learn scipy sentence-transformers spacy stanza tokenizers torch transformers umap-learn
 """
-# Keys that `changes` does not compare: they identify the run, are known only later, or belong to
-# one start.
-_FIXED = {
+# Keys that `changed_keys` does not compare: they identify the run, are known only later, or belong
+# to one start.
+_NOT_COMPARED = {
     "id",
     "method",
     "hash",
@@ -94,17 +94,17 @@ def git_state(root: Path) -> GitState | None:
     """The commit that the checkout with top folder `root` is at, and whether files differ from it.
     None where `root` is no top folder of a checkout; the commit is None before the first one."""
 
-    def git(*words: str) -> str | None:  # what the command prints; None if it fails
+    def git(*words: str) -> str | None:
         """What a git command prints; None if it fails."""
         try:
-            done = subprocess.run(
+            finished = subprocess.run(
                 ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        if done.returncode != 0:
+        if finished.returncode != 0:
             return None
-        return done.stdout.strip()
+        return finished.stdout.strip()
 
     top = git("rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() != root.resolve():
@@ -117,7 +117,7 @@ def git_state(root: Path) -> GitState | None:
 
 
 @dataclass(frozen=True)
-class MadeBy:
+class ProgramVersions:
     """What makes a run in this process: the checkout of this project (None outside of one), and
     package -> version."""
 
@@ -126,73 +126,73 @@ class MadeBy:
 
 
 @cache
-def made_by() -> MadeBy:
+def program_versions() -> ProgramVersions:
     """The checkout of this project and the packages of this process.
 
     Read once: at the first run it is nearest to the code imported, and parsing metadata takes a
     tenth of a second.
     """
-    packages = {"longdoc-harness": VERSION, **installed_versions(_PACKAGES.split())}
-    return MadeBy(git_state(Path(__file__).resolve().parents[2]), packages)
+    packages = {"longdoc-harness": VERSION, **installed_versions(_RECORDED_PACKAGES.split())}
+    return ProgramVersions(git_state(Path(__file__).resolve().parents[2]), packages)
 
 
 def describe(plan: PlannedRun) -> RunManifest:
     """What a plan's manifest says before the run starts; times, command and first prompts are not
     known yet. Home folders are written ~, but not in prompts, which stay as they are sent."""
-    made = made_by()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    served = server_shapes(plan.models)
-    described = RunManifest(
+    program = program_versions()
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    server_shapes_by_role = server_shapes(plan.models)
+    manifest = RunManifest(
         method=plan.config.method.name,
         hash=plan.hash8,
         seed=plan.config.seed,
         models=plan.identities,
         # They change no answer and are in no hash, but FLOPs are counted by them: a later start
         # records their change.
-        shapes=_shapes(plan, served),
-        dataset=_dataset(plan),
+        shapes=_shapes_by_role(plan, server_shapes_by_role),
+        dataset=_dataset_rows(plan),
         scorers={name: scorers.version(name) for name in plan.config.dataset.scorers},
-        git=made.git,
-        packages=dict(made.packages),
+        git=program.git,
+        packages=dict(program.packages),
         python=platform.python_version(),
         platform=platform.platform(),
         cpus=os.cpu_count(),
-        memory_gib=round(memory / 2**30, 1),
+        memory_gib=round(memory_bytes / 2**30, 1),
         gpu=describe_gpu(),
         warnings=[sentence_without_home(warning) for warning in plan.warnings],
     )
-    described = _with_what_some_runs_have(described, plan, served)
-    described = RunManifest.from_json(without_home(described.to_json()))
+    manifest = _with_optional_keys(manifest, plan, server_shapes_by_role)
+    manifest = RunManifest.from_json(without_home(manifest.to_json()))
     # Prompts as they were sent.
-    described = described.with_values(prompts=dict(plan.method.prompts()))
-    return with_hashed(described, plan)
+    manifest = manifest.with_values(prompts=dict(plan.method.prompts()))
+    return with_hashed(manifest, plan)
 
 
-def _with_what_some_runs_have(
-    described: RunManifest, plan: PlannedRun, served: Mapping[str, ModelShape | None]
+def _with_optional_keys(
+    manifest: RunManifest, plan: PlannedRun, server_shapes_by_role: Mapping[str, ModelShape | None]
 ) -> RunManifest:
     """Add the keys that only some runs have: floors, servers, numbers of other runs, own code,
     corpora.
 
     Args:
-        described: The manifest without them.
+        manifest: The manifest without them.
         plan: The planned run.
-        served: Role -> sizes of its model, for models behind servers.
+        server_shapes_by_role: Role -> sizes of its model, for models behind servers.
     """
     if plan.method.traits.floor:
-        described = described.with_values(floor=True)
-    if served:
-        servers = {role: str(plan.models[role].base_url) for role in served}
-        described = described.with_values(servers=servers)
+        manifest = manifest.with_values(floor=True)
+    if server_shapes_by_role:
+        servers = {role: str(plan.models[role].base_url) for role in server_shapes_by_role}
+        manifest = manifest.with_values(servers=servers)
     amounts = _amounts(plan)
     if amounts:
-        described = described.with_values(amounts=amounts)
+        manifest = manifest.with_values(amounts=amounts)
     if plan.code:
-        described = described.with_values(code=dict(plan.code))
+        manifest = manifest.with_values(code=dict(plan.code))
     if plan.corpus is not None:
         corpus = SearchedCorpus.from_json(plan.corpus.as_json())
-        described = described.with_values(corpus=corpus)
-    return described
+        manifest = manifest.with_values(corpus=corpus)
+    return manifest
 
 
 def _amounts(plan: PlannedRun) -> dict[str, Amount]:
@@ -201,34 +201,37 @@ def _amounts(plan: PlannedRun) -> dict[str, Amount]:
     amounts: dict[str, Amount] = {}
     for name in numbers_from_runs(plan.method):
         origin = plan.origins.get(f"method.params.{name}", "")
-        if origin.startswith("configs/") and origin.endswith(", by_dataset"):
+        is_printed_number = origin.startswith("configs/") and origin.endswith(", by_dataset")
+        if is_printed_number:
             value = getattr(plan.method.config, name)
             note = f"{name} = {value}, printed in the paper ({origin})"
             amounts[name] = Amount(value=value, note=note)
-    for name, number in plan.numbers.items():
+    for name, number in plan.numbers_from_runs.items():
         amounts[name] = number.amount
     return amounts
 
 
-def _shapes(
-    plan: PlannedRun, served: Mapping[str, ModelShape | None]
+def _shapes_by_role(
+    plan: PlannedRun, server_shapes_by_role: Mapping[str, ModelShape | None]
 ) -> dict[str, dict[str, int | bool] | None]:
     """Role -> the sizes of its model, {"layers": 16, ...}; None where they are unknown.
 
     Args:
         plan: The run.
-        served: Role -> sizes, for the models behind servers.
+        server_shapes_by_role: Role -> sizes, for the models behind servers.
     """
     shapes: dict[str, dict[str, int | bool] | None] = {}
     for role in plan.identities:
-        shape = served[role] if role in served else shape_of_role(plan, role)
+        shape = server_shapes_by_role.get(role)
+        if role not in server_shapes_by_role:
+            shape = shape_of_role(plan, role)
         shapes[role] = None
         if shape is not None:
             shapes[role] = asdict(shape)
     return shapes
 
 
-def _dataset(plan: PlannedRun) -> DatasetRows:
+def _dataset_rows(plan: PlannedRun) -> DatasetRows:
     """What a manifest says of the data set: fingerprint and source of its rows, number of
     questions, rows left out by reason; for an entity-swapped copy also how it was made."""
     dataset = plan.dataset
@@ -247,26 +250,26 @@ def _dataset(plan: PlannedRun) -> DatasetRows:
     return rows
 
 
-def with_hashed(described: RunManifest, plan: PlannedRun) -> RunManifest:
+def with_hashed(manifest: RunManifest, plan: PlannedRun) -> RunManifest:
     """The described run with what its hash covers and no other key holds (`hashed`), so that anyone
     can compute the hash again from the files. Checks that by computing it.
 
     Without `hashed` where the hash covers a path of the user's home folder, which the files hold as
     ~.
     """
-    config, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
-    stored = StoredConfig.from_json(without_home(config))
-    listed = stored.method.params
+    settings, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
+    stored = StoredConfig.from_json(without_home(settings))
+    stored_params = stored.method.params
     params = plan.config.method.params
     hashed = HashedValues(
         task=plan.task.model_dump(mode="json", exclude_defaults=True),
         index_version=plan.method.index_version,
-        unset={name: params[name] for name in params if name not in listed},
+        unset={name: params[name] for name in params if name not in stored_params},
     )
-    complete = described.with_values(hashed=hashed)
+    complete = manifest.with_values(hashed=hashed)
     inputs = recorded_inputs(stored, complete)
     if inputs is None or inputs.hash8() != plan.hash8:
-        return described
+        return manifest
     return complete
 
 
@@ -276,7 +279,8 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
     config = plan.encoders.get(role) or plan.models.get(role)
     if config is None:
         return None
-    if "weights" not in plan.identities.get(role, {}):  # behind a server, or not on this machine
+    is_on_this_machine = "weights" in plan.identities.get(role, {})
+    if not is_on_this_machine:  # behind a server, or not downloaded
         if config.shape is None:
             return None
         return ModelShape(**config.shape.model_dump())
@@ -291,12 +295,12 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
         return None
 
 
-def with_start(before: RunManifest, described: RunManifest, command: list[str]) -> RunManifest:
+def with_start(stored: RunManifest, described: RunManifest, command: list[str]) -> RunManifest:
     """The manifest with one more start, which is "running". For a folder without a manifest: a new
     one, with an id drawn at random.
 
     Args:
-        before: The manifest of the folder; without values where it has none.
+        stored: The manifest of the folder; without values where it has none.
         described: The manifest of this plan and machine (`describe`).
         command: The words that were typed.
     """
@@ -308,7 +312,7 @@ def with_start(before: RunManifest, described: RunManifest, command: list[str]) 
         parallel=1,  # until it is known how many questions are in flight
     )
     # The first start, or what a killed merge of an earlier version left.
-    if not before.has("starts"):
+    if not stored.has("starts"):
         return described.with_values(
             id=secrets.token_hex(8),
             command=start.command,
@@ -316,28 +320,28 @@ def with_start(before: RunManifest, described: RunManifest, command: list[str]) 
             finished=None,
             starts=[start],
         )
-    changed = changes(before, described)
+    changed = changed_keys(stored, described)
     if changed.has_values:
         start = start.with_values(changed=changed)
-    if described.dataset.questions >= before.dataset.questions:
-        before = before.with_values(dataset=described.dataset)  # that of the largest limit
-    return before.with_values(finished=None, starts=[*before.starts, start])
+    if described.dataset.questions >= stored.dataset.questions:
+        stored = stored.with_values(dataset=described.dataset)  # that of the largest limit
+    return stored.with_values(finished=None, starts=[*stored.starts, start])
 
 
-def changes(before: RunManifest, other: RunManifest) -> RunManifest:
+def changed_keys(first: RunManifest, other: RunManifest) -> RunManifest:
     """What a later start or process has otherwise than the first description: its keys of the
     manifest that differ, with their new values. {} in JSON where nothing differs.
 
     Args:
-        before: The manifest as it was first described.
+        first: The manifest as it was first described.
         other: That of the later start or process.
     """
-    left_out = set(_FIXED)
-    if not before.has("shapes"):  # older runs have the sizes of servers alone
-        left_out.add("shapes")
-    earlier = before.to_json()
-    compared = {key: value for key, value in other.to_json().items() if key not in left_out}
-    changed = {key: value for key, value in compared.items() if earlier.get(key) != value}
+    not_compared = set(_NOT_COMPARED)
+    if not first.has("shapes"):  # older runs have the sizes of servers alone
+        not_compared.add("shapes")
+    first_values = first.to_json()
+    compared = {key: value for key, value in other.to_json().items() if key not in not_compared}
+    changed = {key: value for key, value in compared.items() if first_values.get(key) != value}
     return RunManifest.from_json(changed)
 
 
@@ -349,14 +353,14 @@ def with_first_prompts(manifest: RunManifest, prompts: Mapping[str, FirstPrompt]
         manifest: The manifest.
         prompts: Role -> the first prompt that its model was sent.
     """
-    before = manifest.first_prompts
-    new = {role: prompt for role, prompt in prompts.items() if role not in before}
-    if not new:
+    known_prompts = manifest.first_prompts
+    new_prompts = {role: prompt for role, prompt in prompts.items() if role not in known_prompts}
+    if not new_prompts:
         return manifest
     gpu = manifest.gpu
     if gpu is None:
         gpu = describe_gpu()
-    return manifest.with_values(first_prompts={**before, **new}, gpu=gpu)
+    return manifest.with_values(first_prompts={**known_prompts, **new_prompts}, gpu=gpu)
 
 
 def with_end(manifest: RunManifest, state: str) -> RunManifest:

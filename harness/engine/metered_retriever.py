@@ -27,26 +27,26 @@ class MeteredRetriever:
     def __init__(
         self,
         served: ServedRetriever,
-        price: float | None,
+        price_per_search: float | None,
         meter: Meter,
         dataset: Dataset,
-        embed: Callable[[str], Sequence[float]],
+        embed_query: Callable[[str], Sequence[float]],
     ) -> None:
         """Bind a retriever.
 
         Args:
             served: The retriever.
-            price: Money of a search, None where unknown.
+            price_per_search: Money; None where unknown.
             meter: Counts its cost.
             dataset: Has the texts of pages that come without one.
-            embed: Gives the vector of a query, asked for only where a request holds it.
+            embed_query: Gives the vector of a query, called only where a request holds it.
         """
         self.name = served.name
         self._served = served
-        self._price = price
+        self._price_per_search = price_per_search
         self._meter = meter
         self._dataset = dataset
-        self._embed = embed
+        self._embed_query = embed_query
 
     def search(self, query: str, k: int) -> list[Hit]:
         """At most k passages for a query, best first, each with its text. Also records the search
@@ -57,16 +57,17 @@ class MeteredRetriever:
         """
         vector: Sequence[float] | None = None
         if self._served.needs_vector:
-            vector = self._embed(query)
-        took, tries = Took(), Tries()
+            vector = self._embed_query(query)
+        took = Took()
+        tries = Tries()
         try:
             with timed_tries(tries) as took:
                 hits = self._served.search(query, k, vector, tries)
         finally:
-            self._book(took, tries)
+            self._record_search(took, tries)
         return self._with_known_pages([self._with_text(hit) for hit in hits])
 
-    def _book(self, took: Took, tries: Tries) -> None:
+    def _record_search(self, took: Took, tries: Tries) -> None:
         """Record a search on the meter, also one that failed.
 
         Args:
@@ -83,8 +84,8 @@ class MeteredRetriever:
             seconds=took.seconds,
             queued=took.queued,
             retries=tries.retries,
-            charged=self._price,
-            money_known=self._price is not None,
+            charged=self._price_per_search,
+            money_known=self._price_per_search is not None,
         )
         self._meter.record(event, None)
 
@@ -104,7 +105,8 @@ class MeteredRetriever:
     def _with_known_pages(self, hits: list[Hit]) -> list[Hit]:
         """The hits as they are where one of them names a page of the documents. Else all without
         pages: they are names of other things (ids of points), and would count as wrong pages."""
-        if any(self._text_of_page(hit.page) is not None for hit in hits):
+        names_a_page = any(self._text_of_page(hit.page) is not None for hit in hits)
+        if names_a_page:
             return hits
         return [replace(hit, page="") for hit in hits]
 
@@ -112,9 +114,9 @@ class MeteredRetriever:
         """The text of the page, section or document of the data set that has this name; None for
         none."""
         documents = self._dataset.documents
-        for document_id, named in self._dataset.pages.items():
-            if name in named:
-                place = named[name]
+        for document_id, pages_by_name in self._dataset.pages.items():
+            if name in pages_by_name:
+                place = pages_by_name[name]
                 return documents[document_id].text[place.start : place.end]
         if name in documents:
             return documents[name].text

@@ -14,7 +14,7 @@ from harness.llm.model_info import local_folder
 from harness.method import Method
 from harness.storage.stored_config import StoredDataset, StoredModel
 
-_WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
+_SYNTHETIC_WORLD = "pocket"  # the format of data sets that are drawn from the synthetic world
 
 
 def embedded_notice(model: ModelConfig) -> str:
@@ -42,7 +42,7 @@ def embedded_caveat(model: StoredModel, dataset: StoredDataset) -> str:
 
 def is_made_for(dataset: StoredDataset) -> bool:
     """Whether an embedded model was trained for questions such as those of a data set."""
-    return dataset.format == _WORLD
+    return dataset.format == _SYNTHETIC_WORLD
 
 
 def small_model_note(model: str, before_run: bool = False) -> str:
@@ -73,10 +73,10 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         if hooks is None:
             continue
         folder, _ = local_folder(model)
-        stale = hooks.stale_skills(folder, method)
-        if stale:
+        changed_skills = hooks.stale_skills(folder, method)
+        if changed_skills:
             warnings.append(
                 f"{model.name} was not trained on what '{preset}' asks of it now "
-                f"({'; '.join(stale)}), so it may do worse than its card says  (harness pocket check)"
+                f"({'; '.join(changed_skills)}), so it may do worse than its card says  (harness pocket check)"
             )
     return warnings

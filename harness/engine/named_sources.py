@@ -1,5 +1,5 @@
-"""Where the pages that an application or a retriever names, and the texts that it quotes, are in the
-documents.
+"""Where the pages that an application or a retriever names, and the texts that it quotes, are in
+the documents.
 
     Shown("source", text="setup.md")         -> Shown("source", "all pages", 120, 480, text="setup.md")
     Shown("quote", text="Two  years of ...") -> Shown("span", "all pages", 200, 260)
@@ -21,8 +21,9 @@ from harness.types import Answer, Document, Shown, Step, Support
 
 _PARAGRAPH_ENDS = re.compile(r"\n\s*\n|^#{1,6} .*$", re.MULTILINE)
 _WORD = re.compile(r"\S+")
-_FEWEST_WORDS = 4
+_MIN_WORDS = 4
 """Of a paragraph that is looked for alone; a shorter one may stand anywhere."""
+
 Pages = Mapping[str, Mapping[str, Support]]
 """Id of a document -> name of a page or section of it -> its span."""
 
@@ -41,21 +42,21 @@ def with_places(answer: Answer, documents: Sequence[Document], pages: Pages) -> 
         if piece.kind == "quote":
             shown += _spans_of_quote(piece, documents)
         else:
-            shown.append(_placed(piece, documents, pages))
-    steps = tuple(_placed_step(step, documents) for step in answer.steps)
+            shown.append(_with_place_of_page(piece, documents, pages))
+    steps = tuple(_with_place_of_quote(step, documents) for step in answer.steps)
     return replace(answer, shown=tuple(shown), steps=steps)
 
 
-def _placed_step(step: Step, documents: Sequence[Document]) -> Step:
+def _with_place_of_quote(step: Step, documents: Sequence[Document]) -> Step:
     """The step with its quoted text as a span of the documents; unchanged where it quotes nothing,
     or the text is not found whole."""
     if step.shown is None or step.shown.kind != "quote":
         return step
-    whole = _quoted(step.shown.text, documents)
-    return replace(step, shown=whole or step.shown)
+    span = _find_words(step.shown.text, documents)
+    return replace(step, shown=span or step.shown)
 
 
-def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
+def _with_place_of_page(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
     """A shown piece that names a page, with the page's place; any other piece as it is.
 
     Args:
@@ -64,7 +65,7 @@ def _placed(piece: Shown, documents: Sequence[Document], pages: Pages) -> Shown:
         pages: Id of a document -> name of a part of it -> its span.
     """
     if piece.kind == "source":
-        place = _page(piece.text, documents, pages)
+        place = _span_of_page(piece.text, documents, pages)
         if place is not None:
             return replace(piece, document_id=place.document_id, start=place.start, end=place.end)
     return piece
@@ -74,19 +75,19 @@ def _spans_of_quote(piece: Shown, documents: Sequence[Document]) -> list[Shown]:
     """The span of a quoted text. Where it is not found as one, the spans of those of its paragraphs
     that are found, as headings are written otherwise in some documents; the quote itself where
     nothing is."""
-    whole = _quoted(piece.text, documents)
-    if whole is not None:
-        return [whole]
+    span_of_all = _find_words(piece.text, documents)
+    if span_of_all is not None:
+        return [span_of_all]
     spans: list[Shown] = []
     for paragraph in _PARAGRAPH_ENDS.split(piece.text):
-        if len(paragraph.split()) >= _FEWEST_WORDS:
-            span = _quoted(paragraph, documents)
+        if len(paragraph.split()) >= _MIN_WORDS:
+            span = _find_words(paragraph, documents)
             if span is not None:
                 spans.append(span)
     return spans or [piece]
 
 
-def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | None:
+def _span_of_page(name: str, documents: Sequence[Document], pages: Pages) -> Support | None:
     """The span of the page, section or document with this name; None where none has it.
 
     Args:
@@ -95,65 +96,65 @@ def _page(name: str, documents: Sequence[Document], pages: Pages) -> Support | N
         pages: Id of a document -> name of a part of it -> its span.
     """
     for document in documents:
-        named = pages.get(document.id, {})
-        if name in named:
-            return named[name]
+        pages_by_name = pages.get(document.id, {})
+        if name in pages_by_name:
+            return pages_by_name[name]
         if name and name in (document.id, document.title):
             return Support(document.id, 0, len(document.text))
     return None
 
 
-def _quoted(text: str, documents: Sequence[Document]) -> Shown | None:
+def _find_words(text: str, documents: Sequence[Document]) -> Shown | None:
     """The first span of the documents that has the words of a text in their order, whatever the
     white space; None where no document has them."""
-    sought = " ".join(text.split())
-    if not sought:
+    sought_words = " ".join(text.split())
+    if not sought_words:
         return None
     for document in documents:
-        spaced = _spaced(document.text)
-        at = spaced.text.find(sought)
-        if at >= 0:
-            start = spaced.origin(at)
-            end = spaced.origin(at + len(sought) - 1) + 1
+        single_spaced = _single_spaced(document.text)
+        position = single_spaced.text.find(sought_words)
+        if position >= 0:
+            start = single_spaced.original_position(position)
+            end = single_spaced.original_position(position + len(sought_words) - 1) + 1
             return Shown("span", document.id, start, end)
     return None
 
 
 @dataclass(frozen=True)
-class _Spaced:
+class _SingleSpacedText:
     """A text with one space between words.
 
     Attributes:
         text: The text.
         starts: Where each word starts in `text`.
-        origins: Where each of these words starts in the text as it was.
+        original_starts: Where each of these words starts in the text as it was.
     """
 
     text: str
     starts: Sequence[int]
-    origins: Sequence[int]
+    original_starts: Sequence[int]
 
-    def origin(self, at: int) -> int:
-        """Where a character of `text` stands in the text as it was; at: its position, inside a
-        word."""
-        word = bisect.bisect_right(self.starts, at) - 1
-        return self.origins[word] + at - self.starts[word]
+    def original_position(self, position: int) -> int:
+        """Where a character of `text` stands in the text as it was; position: that of the character
+        in `text`, inside a word."""
+        word = bisect.bisect_right(self.starts, position) - 1
+        return self.original_starts[word] + position - self.starts[word]
 
 
 # Many texts are looked for in the documents of one question.
 @lru_cache(maxsize=64)
-def _spaced(text: str) -> _Spaced:
+def _single_spaced(text: str) -> _SingleSpacedText:
     r"""The text with one space between words, and where each word starts in both texts.
 
     "Two\n  years" -> _Spaced("Two years", starts=[0, 4], origins=[0, 6])
     """
     words: list[str] = []
     starts = array("q")
-    origins = array("q")
-    length = 0
+    original_starts = array("q")
+    offset = 0
     for match in _WORD.finditer(text):
         words.append(match.group())
-        starts.append(length)
-        origins.append(match.start())
-        length += len(match.group()) + 1
-    return _Spaced(" ".join(words), starts, origins)
+        starts.append(offset)
+        original_starts.append(match.start())
+        offset += len(match.group()) + 1
+    return _SingleSpacedText(" ".join(words), starts, original_starts)

@@ -37,12 +37,25 @@ FROM = "from:"
 """What the value of a parameter that a run gives begins with."""
 NODES = "nodes"
 
-_BYTES_A_TOKEN = 4
-_FRAME = 60  # tokens of the shared prompt's own words and of the chat template
-_STUDY = "study"  # the action of a step after the stop of the run itself
+_BYTES_PER_TOKEN = 4
+_FRAME_TOKENS = 60  # tokens of the shared prompt's own words and of the chat template
+_STUDY_ACTION = "study"  # the action of a step after the stop of the run itself
 
-Call = tuple[EventKind, int, int, ModelShape | None]
-"""A call of a model: kind, new tokens, cached ones, sizes of the model (None: unknown)."""
+
+class ModelCall(NamedTuple):
+    """A call of a model, whose cost is estimated.
+
+    Attributes:
+        kind: "prefill", "decode" or "embed".
+        new_tokens: Tokens that it computes.
+        cached_tokens: Tokens before them that it takes from a cache.
+        shape: The sizes of the model; None where they are unknown.
+    """
+
+    kind: EventKind
+    new_tokens: int
+    cached_tokens: int
+    shape: ModelShape | None
 
 
 class Cost(NamedTuple):
@@ -57,7 +70,7 @@ class Cost(NamedTuple):
     flops: float | None
 
 
-class _Mean(NamedTuple):
+class _NumberAndMean(NamedTuple):
     """The number that a run gives.
 
     Attributes:
@@ -121,38 +134,42 @@ def parameters_naming_runs(cls: type[Method], params: Mapping[str, object]) -> d
     return naming
 
 
-def number_from_run(method: Method, preset: str, name: str, text: str) -> NumberFromRun:
-    """The number that the parameter `name` gets from the run that `text` names.
+def number_from_run(method: Method, preset: str, parameter: str, reference: str) -> NumberFromRun:
+    """The number that a parameter gets from the run that its value names.
 
     Args:
         method: The method; the parameter itself holds a placeholder.
         preset: The method's name, for messages.
-        name: The parameter.
-        text: Its value, "from:RUN_FOLDER".
+        parameter: The parameter.
+        reference: Its value, "from:RUN_FOLDER".
 
     Raises:
         UserError: There is no such folder, its run is not finished, or it gives no such number.
     """
-    if name not in numbers_from_runs(method):
+    if parameter not in numbers_from_runs(method):
         raise UserError(
-            f"method.{name} does not fix what is shown with these settings; give it a number"
+            f"method.{parameter} does not fix what is shown with these settings; give it a number"
         )
-    run = _finished_run(preset, name, text)
+    run = _finished_run(preset, parameter, reference)
     records = [record for record in run.records if record.error is None]
     if not records:
-        raise UserError(f"method.{name} cannot come from {run.path}: no question is answered there")
+        raise UserError(
+            f"method.{parameter} cannot come from {run.path}: no question is answered there"
+        )
     failed = len(run.records) - len(records)
     source = run.config.method.name
-    questions = _questions(run, len(records), failed)
-    if numbers_from_runs(method)[name] == NODES:
-        found = _mean_nodes(name, run, records)
-        origin = f"as many nodes as {source} visits ({found.mean:.2f}, {questions})"
+    averaged_questions = _averaged_questions(run, len(records), failed)
+    if numbers_from_runs(method)[parameter] == NODES:
+        found = _mean_visited_nodes(parameter, run, records)
+        origin = f"as many nodes as {source} visits ({found.mean:.2f}, {averaged_questions})"
     else:
-        found = _pieces_of_equal_cost(method, name, run, records)
-        origin = f"the same {found.unit} as {source} ({found.mean:.4g} a question, {questions})"
+        found = _piece_count_of_equal_cost(method, parameter, run, records)
+        origin = (
+            f"the same {found.unit} as {source} ({found.mean:.4g} a question, {averaged_questions})"
+        )
     return NumberFromRun(
         value=found.value,
-        note=f"{name} = {found.value}, {origin}",
+        note=f"{parameter} = {found.value}, {origin}",
         mean=found.mean,
         unit=found.unit,
         source=source,
@@ -187,32 +204,34 @@ def differing_source(name: str, number: NumberFromRun, dataset: str, model: str)
     return f"method.{name} comes from {folder}, a run with {' and '.join(differing)}"
 
 
-def _finished_run(preset: str, name: str, text: str) -> StoredRun:
+def _finished_run(preset: str, parameter: str, reference: str) -> StoredRun:
     """The run that the value of a parameter names.
 
     Args:
         preset: The method's name, for messages.
-        name: The parameter.
-        text: Its value, "from:RUN_FOLDER".
+        parameter: The parameter.
+        reference: Its value, "from:RUN_FOLDER".
 
     Raises:
         UserError: There is no such folder, or its run is not finished.
     """
-    source = text.removeprefix(FROM)
+    source = reference.removeprefix(FROM)
     folder = Path(source).expanduser()
     if not folder.is_dir() and _is_preset(source):
-        printed = f"{preset}-printed"
-        way = f"give the number: --set method.{name}=N"
-        if _is_preset(printed):
-            way = f"use {printed}"
+        printed_preset = f"{preset}-printed"
+        other_way = f"give the number: --set method.{parameter}=N"
+        if _is_preset(printed_preset):
+            other_way = f"use {printed_preset}"
         raise UserError(
-            f"method.{name} of '{preset}' comes from a finished run of '{source}' on the same data "
-            f"set; make that run, then name its folder: --set method.{name}=from:RUN_FOLDER, or "
-            f"{way}"
+            f"method.{parameter} of '{preset}' comes from a finished run of '{source}' on the "
+            "same data set; make that run, then name its folder: "
+            f"--set method.{parameter}=from:RUN_FOLDER, or {other_way}"
         )
     run = read_run(folder)
     if not run.summary.is_finished:
-        raise UserError(f"'{text}': that run is not finished; run its command again, then this one")
+        raise UserError(
+            f"'{reference}': that run is not finished; run its command again, then this one"
+        )
     return run
 
 
@@ -222,8 +241,9 @@ def _is_preset(name: str) -> bool:
     return any(presets.comparable_name(known) == folded for known in presets.names("methods"))
 
 
-def _questions(run: StoredRun, answered: int, failed: int) -> str:
-    """Over which questions a mean is, for notes: "mean of 40 questions of bm25--llama--1a2b3c4d".
+def _averaged_questions(run: StoredRun, answered: int, failed: int) -> str:
+    """Words for the questions that a mean is over:
+    "mean of 40 questions of bm25--llama--1a2b3c4d".
 
     Args:
         run: The run.
@@ -239,11 +259,13 @@ def _questions(run: StoredRun, answered: int, failed: int) -> str:
     return words
 
 
-def _mean_nodes(name: str, run: StoredRun, records: Sequence[StoredRecord]) -> _Mean:
+def _mean_visited_nodes(
+    parameter: str, run: StoredRun, records: Sequence[StoredRecord]
+) -> _NumberAndMean:
     """The mean number of nodes that an answered question visited, and that number rounded.
 
     Args:
-        name: The parameter, for messages.
+        parameter: The parameter, for messages.
         run: The run.
         records: Its answered questions.
 
@@ -253,40 +275,45 @@ def _mean_nodes(name: str, run: StoredRun, records: Sequence[StoredRecord]) -> _
     mean = sum(map(visited_nodes, records)) / len(records)
     if mean == 0:
         raise UserError(
-            f"method.{name} cannot come from {run.path}: its records name no visited nodes"
+            f"method.{parameter} cannot come from {run.path}: its records name no visited nodes"
         )
-    return _Mean(max(1, math.floor(mean + 0.5)), mean, NODES)
+    return _NumberAndMean(max(1, math.floor(mean + 0.5)), mean, NODES)
 
 
 def visited_nodes(record: StoredRecord) -> int:
     """How many nodes the search of a record visited, the first ones included, up to its own
     stop."""
-    return sum(step.get("node") is not None and step["action"] != _STUDY for step in record.steps)
+    n_visited = 0
+    for step in record.steps:
+        if step.get("node") is not None and step["action"] != _STUDY_ACTION:
+            n_visited += 1
+    return n_visited
 
 
 def nearest_count(cost: Callable[[int], float], target: float) -> int:
     """The k >= 1 whose cost is nearest to `target`; of two that are equally near the smaller.
 
     Args:
-        cost: Increases with k.
+        cost: k -> cost; increases with k.
         target: A cost.
     """
     k = 1
     while cost(k) < target:
         k += 1
-    if k > 1 and target - cost(k - 1) <= cost(k) - target:
+    smaller_is_nearer = k > 1 and target - cost(k - 1) <= cost(k) - target
+    if smaller_is_nearer:
         return k - 1
     return k
 
 
-def _pieces_of_equal_cost(
-    method: Method, name: str, run: StoredRun, records: Sequence[StoredRecord]
-) -> _Mean:
+def _piece_count_of_equal_cost(
+    method: Method, parameter: str, run: StoredRun, records: Sequence[StoredRecord]
+) -> _NumberAndMean:
     """How many pieces cost about what a question of a run cost on average (the module's k).
 
     Args:
         method: The method that shows the pieces.
-        name: The parameter that gets k.
+        parameter: The parameter that gets k.
         run: The run.
         records: Its answered questions.
 
@@ -294,26 +321,29 @@ def _pieces_of_equal_cost(
         k, with that average cost: in TFLOPs, or in tokens where FLOPs are unknown.
     """
     usages = [record.usage for record in records]
-    spent = sum_phases(usages, "search", "answer")
-    written = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
-    piece = int(getattr(method.config, numbers_from_runs(method)[name]))
-    prompt = _prompt_tokens(run, records)
-    embed: list[Call] = []
+    total_usage = sum_phases(usages, "search", "answer")
+    answer_tokens = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
+    piece_tokens = int(getattr(method.config, numbers_from_runs(method)[parameter]))
+    prompt_tokens = _prompt_tokens(run, records)
+    embed_calls: list[ModelCall] = []
     if "encoder" in method.encoders:
-        embed.append(("embed", round(prompt.question), 0, _shape(run, "encoder")))
-    cost = cost_of(_FRAME + prompt.around_pieces, piece, written, _shape(run, "reader"), *embed)
-    if not spent.get("uncounted") and cost(1).flops is not None:
-        mean_flops = spent.get("flops", {}).get(DEFAULT_CONVENTION, 0.0) / len(records)
+        question_tokens = round(prompt_tokens.question)
+        encoder_shape = run.manifest.shape("encoder")
+        embed_calls.append(ModelCall("embed", question_tokens, 0, encoder_shape))
+    cost = cost_by_piece_count(
+        _FRAME_TOKENS + prompt_tokens.around_pieces,
+        piece_tokens,
+        answer_tokens,
+        run.manifest.shape("reader"),
+        *embed_calls,
+    )
+    if not total_usage.get("uncounted") and cost(1).flops is not None:
+        mean_flops = total_usage.get("flops", {}).get(DEFAULT_CONVENTION, 0.0) / len(records)
         k = nearest_count(lambda k: cost(k).flops or 0.0, mean_flops)
-        return _Mean(k, mean_flops / 1e12, "TFLOPs")
-    mean_tokens = tokens_of(spent) / len(records)
+        return _NumberAndMean(k, mean_flops / 1e12, "TFLOPs")
+    mean_tokens = tokens_of(total_usage) / len(records)
     k = nearest_count(lambda k: cost(k).tokens, mean_tokens)
-    return _Mean(k, mean_tokens, "tokens")
-
-
-def _shape(run: StoredRun, role: str) -> ModelShape | None:
-    """The sizes of a role's model as the run's manifest has them; None if unknown."""
-    return run.manifest.shape(role)
+    return _NumberAndMean(k, mean_tokens, "tokens")
 
 
 class _PromptTokens(NamedTuple):
@@ -346,51 +376,56 @@ def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> _PromptTo
 
 def text_tokens(text: str) -> float:
     """Estimated tokens of a text: its UTF-8 bytes / 4."""
-    return len(text.encode(errors="surrogatepass")) / _BYTES_A_TOKEN
+    return len(text.encode(errors="surrogatepass")) / _BYTES_PER_TOKEN
 
 
-def cost_of(
-    prompt: float, piece: int, written: int, reader: ModelShape | None, *embed: Call
+def cost_by_piece_count(
+    prompt_tokens: float,
+    piece_tokens: int,
+    answer_tokens: int,
+    reader: ModelShape | None,
+    *embed_calls: ModelCall,
 ) -> Callable[[int], Cost]:
     """Return the function k -> what an answer costs that reads k pieces (the module's cost(k)).
 
     Args:
-        prompt: f, tokens of the prompt around the pieces.
-        piece: p, tokens of a piece.
-        written: g, tokens of the answer.
+        prompt_tokens: f, tokens of the prompt around the pieces.
+        piece_tokens: p, tokens of a piece.
+        answer_tokens: g, tokens of the answer.
         reader: Sizes of the model that reads.
-        embed: The call embed(q); nothing for a method without an encoder.
+        embed_calls: The call embed(q); nothing for a method without an encoder.
     """
 
     def cost(k: int) -> Cost:
         """What an answer costs that reads k pieces."""
-        read = round(prompt + k * piece)
-        calls: list[Call] = [("prefill", read, 0, reader), ("decode", written, read, reader)]
-        return tokens_and_flops([*calls, *embed])
+        context_tokens = round(prompt_tokens + k * piece_tokens)
+        prefill = ModelCall("prefill", context_tokens, 0, reader)
+        decode = ModelCall("decode", answer_tokens, context_tokens, reader)
+        return tokens_and_flops([prefill, decode, *embed_calls])
 
     return cost
 
 
-def tokens_and_flops(calls: Iterable[Call]) -> Cost:
+def tokens_and_flops(calls: Iterable[ModelCall]) -> Cost:
     """Sum the tokens of calls and, by formula, their FLOPs, None where a model's sizes are unknown.
 
     Logits: of the last position in a prefill, of each token in decoding.
     An encoder's attention is not counted.
     """
-    tokens = 0
-    total = 0.0
-    has_unknown = False
+    total_tokens = 0
+    total_flops = 0.0
+    has_unknown_shape = False
     for kind, new, cached, shape in calls:
-        tokens += new
+        total_tokens += new
         if shape is None:
-            has_unknown = True
+            has_unknown_shape = True
             continue
-        logits = {"prefill": 1, "decode": new}.get(kind, 0)
-        pairs = 0
-        if logits:
-            pairs = new * cached + new * (new + 1) // 2
-        event = Event("", "", "answer", kind, new, cached, logits=logits, pairs=pairs)
-        total += flops(event, shape, DEFAULT_CONVENTION)
-    if has_unknown:
-        return Cost(tokens, None)
-    return Cost(tokens, total)
+        n_logits = {"prefill": 1, "decode": new}.get(kind, 0)
+        attention_pairs = 0
+        if n_logits:
+            attention_pairs = new * cached + new * (new + 1) // 2
+        event = Event("", "", "answer", kind, new, cached, logits=n_logits, pairs=attention_pairs)
+        total_flops += flops(event, shape, DEFAULT_CONVENTION)
+    if has_unknown_shape:
+        return Cost(total_tokens, None)
+    return Cost(total_tokens, total_flops)

@@ -32,7 +32,7 @@ class OpenRun:
         indexer: Has the indexes of its documents.
         examples: The questions to ask, answered ones too.
         manifest: The manifest of this start; a worker has its own, which the driver merges.
-        earlier: Question id -> what its earlier tries sent.
+        earlier_tries: Question id -> what its earlier tries sent.
         problems: Sentences about what could not be written.
     """
 
@@ -45,11 +45,11 @@ class OpenRun:
     indexer: Indexer
     examples: tuple[Example, ...]
     manifest: StartManifest
-    earlier: dict[str, SentUsage] = field(default_factory=dict)
+    earlier_tries: dict[str, SentUsage] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def prepare(
         cls,
         plan: PlannedRun,
         store: RunStore,
@@ -74,15 +74,16 @@ class OpenRun:
         searches = RunSearches(plan.corpus)
         return cls(plan, store, progress, budget, models, searches, indexer, examples, manifest)
 
-    def longest_context(self) -> int:
+    def longest_context_tokens(self) -> int:
         """An estimate of the tokens of the longest context that a question needs: the bytes of its
         documents / 3 (a token has 3 to 5 bytes), and 1,024 for the rest of the prompt and the
         answer."""
-        sizes: dict[str, int] = {}  # bytes of each document
-        for name, document in self.plan.dataset.documents.items():
-            sizes[name] = len(document.text.encode())
-        longest = 0
+        bytes_by_document: dict[str, int] = {}
+        for document_id, document in self.plan.dataset.documents.items():
+            bytes_by_document[document_id] = len(document.text.encode())
+        most_bytes = 0
         for example in self.examples:
-            size = sum(sizes[name] for name in example.question.document_ids)
-            longest = max(longest, size)
-        return longest // 3 + 1024
+            document_ids = example.question.document_ids
+            n_bytes = sum(bytes_by_document[document_id] for document_id in document_ids)
+            most_bytes = max(most_bytes, n_bytes)
+        return most_bytes // 3 + 1024

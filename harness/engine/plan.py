@@ -21,12 +21,17 @@ from harness.config.resolve import Parts, Settings, resolve
 from harness.config.schema import EncoderConfig, ModelConfig, RunConfig
 from harness.datasets import answer_prefix, answer_schema
 from harness.datasets.base import Dataset
-from harness.engine.asked_questions import AskedQuestions, check_questions_fit, load_questions
-from harness.engine.completed_method import CompletedMethod, complete_method, make_method, mark_of
+from harness.engine.asked_questions import LoadedQuestions, check_questions_fit, load_questions
+from harness.engine.completed_method import (
+    CompletedMethod,
+    complete_method,
+    make_method,
+    mark_of_changes,
+)
 from harness.engine.findings import Findings
 from harness.engine.numbers_from_runs import NumberFromRun, differing_source
 from harness.engine.plan_models import ModelPlanner, PlannedModels
-from harness.engine.planned_corpus import PlannedCorpus, plan_corpus, with_search_scores
+from harness.engine.planned_corpus import PlannedCorpus, plan_corpus, with_search_scorers
 from harness.engine.run_hash import HashInputs
 from harness.errors import HarnessError, UserError, call_noting_problem
 from harness.method import Method, Task
@@ -55,7 +60,7 @@ class PlannedRun:
         warnings: A sentence each.
         code: Hashes of the user's own code (storage/own_code_hash.py).
         choices: What the plan was made from.
-        numbers: Parameter -> the number that a finished run gave.
+        numbers_from_runs: Parameter -> the number that a finished run gave.
         missing: What is not on this machine, so that it cannot run here: "weights of owner/name".
         unused: Settings that the method does not use: "reranker".
         corpus: What is searched; None where each question's own documents are.
@@ -74,13 +79,13 @@ class PlannedRun:
     warnings: tuple[str, ...] = ()
     code: dict[str, str] = field(default_factory=dict)
     choices: Choices = field(default_factory=Choices)
-    numbers: Mapping[str, NumberFromRun] = field(default_factory=dict)
+    numbers_from_runs: Mapping[str, NumberFromRun] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     corpus: PlannedCorpus | None = None
 
     @property
-    def questions(self) -> int:
+    def n_questions(self) -> int:
         """The number of questions to ask.
 
         Where the rows are not on this machine, no question is loaded. The number is then that of
@@ -147,9 +152,9 @@ def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessE
         call_noting_problem(problems, make_method, parts.method, origins)
     if parts.dataset is not None:
         problems += map(UserError, scorers.problems(list(parts.dataset.scorers)))
-        unscored = answer_schema.schema_problem(parts.dataset)
-        if unscored:
-            problems.append(UserError(unscored))
+        schema_problem = answer_schema.schema_problem(parts.dataset)
+        if schema_problem:
+            problems.append(UserError(schema_problem))
     return problems
 
 
@@ -166,8 +171,9 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
         ConfigError: Several.
     """
     findings = Findings(warnings=list(settings.warnings))
-    if settings.general.keep_prompts and not settings.dataset.keep_texts:
-        findings.add(
+    stores_forbidden_texts = settings.general.keep_prompts and not settings.dataset.keep_texts
+    if stores_forbidden_texts:
+        findings.add_problem(
             "--keep-prompts would store the data set's texts, which dataset.keep_texts forbids; "
             "leave it out"
         )
@@ -175,19 +181,19 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
     findings.raise_problems()
     assert completed is not None  # no problems: it is there
     corpus = plan_corpus(settings, completed.method, findings)
-    asked = _questions(settings, completed.method, findings, for_another_machine)
+    questions = _load_and_check_questions(settings, completed.method, findings, for_another_machine)
     models = ModelPlanner(settings, completed, findings).plan()
     if for_another_machine:
-        findings.allow_missing()
+        findings.move_missing_out_of_problems()
     findings.raise_problems()
-    asked = asked or _questions_not_here(settings)
-    parts = _CheckedParts(settings, completed, asked, models, corpus)
+    questions = questions or _stand_in_for_questions(settings)
+    parts = _CheckedParts(settings, completed, questions, models, corpus)
     return _planned_run(parts, findings)
 
 
-def _questions(
+def _load_and_check_questions(
     settings: Settings, method: Method, findings: Findings, for_another_machine: bool
-) -> AskedQuestions | None:
+) -> LoadedQuestions | None:
     """The questions of a run, checked; None where they cannot be loaded, which is a finding.
 
     Args:
@@ -197,27 +203,32 @@ def _questions(
         for_another_machine: Whether files missing here are no error, so that the models are checked
             too.
     """
-    asked = call_noting_problem(findings.problems, load_questions, settings, method, findings)
+    questions = call_noting_problem(findings.problems, load_questions, settings, method, findings)
     if for_another_machine:
-        findings.allow_missing()
-    if asked is not None:
-        check_questions_fit(settings, asked.dataset, findings)
-    return asked
+        findings.move_missing_out_of_problems()
+    if questions is not None:
+        check_questions_fit(settings, questions.dataset, findings)
+    return questions
 
 
-def _questions_not_here(settings: Settings) -> AskedQuestions:
+def _stand_in_for_questions(settings: Settings) -> LoadedQuestions:
     """Stands in for a run's questions where their rows are not on this machine: a data set without
     questions, whose `rows` is the official number of the preset, or 0 where --set chose another
     split, subset or repository."""
     name = settings.dataset.name
-    chosen = [settings.origins.get(f"dataset.{key}") for key in ("split", "subset", "hub")]
-    rows = 0
-    if "--set" not in chosen:
-        rows = presets.official_questions(name)
+    origins_of_rows = [settings.origins.get(f"dataset.{key}") for key in ("split", "subset", "hub")]
+    n_official = 0
+    if "--set" not in origins_of_rows:
+        n_official = presets.official_questions(name)
     dataset = Dataset(
-        name, examples=(), documents={}, fingerprint="", source="not on this machine", rows=rows
+        name,
+        examples=(),
+        documents={},
+        fingerprint="",
+        source="not on this machine",
+        rows=n_official,
     )
-    return AskedQuestions(dataset, settings.dataset)
+    return LoadedQuestions(dataset, settings.dataset)
 
 
 @dataclass(frozen=True)
@@ -226,7 +237,7 @@ class _CheckedParts:
 
     settings: Settings
     completed: CompletedMethod
-    asked: AskedQuestions
+    questions: LoadedQuestions
     models: PlannedModels
     corpus: PlannedCorpus | None
 
@@ -236,9 +247,9 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     warning for each number that comes from a run with another data set or model."""
     method = parts.completed.method
     models = parts.models
-    dataset = parts.asked.dataset
-    config = _used_config(parts)
-    _warn_of_sources(parts.completed, config, findings)
+    dataset = parts.questions.dataset
+    config = _config_of_used_parts(parts)
+    _warn_of_other_sources(parts.completed, config, findings)
     code: dict[str, str] = {}
     if config.method.implementation not in registry.targets("methods"):
         code = own_code(type(method), config.method.params.values())
@@ -262,32 +273,32 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
         warnings=tuple(dict.fromkeys(findings.warnings)),
         code=code,
         choices=parts.settings.choices,
-        numbers=parts.completed.numbers,
+        numbers_from_runs=parts.completed.numbers_from_runs,
         missing=tuple(dict.fromkeys(findings.missing)),
         unused=models.unused,
         corpus=parts.corpus,
     )
 
 
-def _used_config(parts: _CheckedParts) -> RunConfig:
+def _config_of_used_parts(parts: _CheckedParts) -> RunConfig:
     """The run's settings with only those parts that the method uses: roles that it does not need
     are left out, encoder, reranker and retriever are None where unused. The method's name gets what
     tables show of it ("bm25[wiki]"), its mark what differs from the preset."""
     settings = parts.settings
     completed = parts.completed
     models = parts.models
-    marks = [mark_of(completed, settings.dataset.name)]
+    mark = mark_of_changes(completed, settings.dataset.name)
     if parts.corpus is not None:
-        marks.append(parts.corpus.mark)
-    mark = ", ".join(filter(None, marks))
+        mark = ", ".join(filter(None, [mark, parts.corpus.mark]))
     method = completed.choice.model_copy(update={"name": models.method_name, "mark": mark})
-    asked = with_search_scores(parts.asked, completed.method, parts.corpus)
+    questions = with_search_scorers(parts.questions, completed.method, parts.corpus)
     needed = completed.method.needs
+    used_roles = {role: model for role, model in settings.roles.items() if role in needed}
     return settings.config.model_copy(
         update={
             "method": method,
-            "dataset": asked.config,
-            "roles": {role: model for role, model in settings.roles.items() if role in needed},
+            "dataset": questions.config,
+            "roles": used_roles,
             "encoder": models.encoders.get("encoder"),
             "reranker": models.encoders.get("reranker"),
             "retriever": models.retriever,
@@ -295,7 +306,9 @@ def _used_config(parts: _CheckedParts) -> RunConfig:
     )
 
 
-def _warn_of_sources(completed: CompletedMethod, config: RunConfig, findings: Findings) -> None:
+def _warn_of_other_sources(
+    completed: CompletedMethod, config: RunConfig, findings: Findings
+) -> None:
     """Warn of each number that comes from a run with another data set or model.
 
     Args:
@@ -303,7 +316,7 @@ def _warn_of_sources(completed: CompletedMethod, config: RunConfig, findings: Fi
         config: The settings of the run that uses them.
         findings: Gets the warnings.
     """
-    for parameter, number in completed.numbers.items():
+    for parameter, number in completed.numbers_from_runs.items():
         warning = differing_source(parameter, number, config.dataset.name, config.model.name)
         if warning:
             findings.warnings.append(warning)

@@ -37,7 +37,7 @@ from harness.retrieval.served import find_problems, needs_vector, retriever_iden
 from harness.storage.manifest_file import ModelIdentity
 
 _AS_READER = "as the reader"
-_LOADED_ONLY = {"attention": "attention", "plain_model": "the transformers model itself"}
+_NOT_GIVEN_BY_SERVERS = {"attention": "attention", "plain_model": "the transformers model itself"}
 """Capability -> words, for those that no server gives."""
 
 
@@ -73,15 +73,15 @@ class ModelPlanner:
         findings: Gets mistakes and warnings.
         _identities: Role -> what identifies its model, encoder or retriever, for those checked so
             far.
-        _facts: Settings of a model as JSON -> what its small files say, so that roles that share a
-            model read them once.
+        _facts_by_settings: Settings of a model as JSON -> what its small files say, so that roles
+            that share a model read them once.
     """
 
     settings: Settings
     completed: CompletedMethod
     findings: Findings
     _identities: dict[str, ModelIdentity] = field(default_factory=dict)
-    _facts: dict[str, ModelFacts] = field(default_factory=dict)
+    _facts_by_settings: dict[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Keep the method and the name by which messages call it."""
@@ -93,38 +93,39 @@ class ModelPlanner:
         findings."""
         sentences = call_noting_problem(self.findings.problems, self._method.problems)
         for sentence in sentences or ():
-            self.findings.add(sentence)
-        models = {role: self._model(role) for role in self._method.needs}
+            self.findings.add_problem(sentence)
+        models = {role: self._checked_model(role) for role in self._method.needs}
         self._check_sampling()
         self._check_batch(models)
         self._check_reply_cache(models)
-        self._warn_of_compressor()
-        retriever = self._retriever()
-        encoders = self._encoders(retriever)
+        self._warn_if_reader_compresses()
+        retriever = self._checked_retriever()
+        encoders = self._checked_encoders(retriever)
         if not self.findings.problems:  # else nothing is known of a model that cannot be used
             self._check_prompts(models)
-        name = self._named_by_encoders(encoders)
+        name = self._name_with_encoders(encoders)
         if retriever is not None:
             name += f"[{retriever.name}]"
         unused = self._unused_settings(encoders)
         return PlannedModels(models, encoders, self._identities, name, retriever, unused)
 
-    def _model(self, role: str) -> ModelConfig:
+    def _checked_model(self, role: str) -> ModelConfig:
         """The settings of a role's model, checked. Also records what identifies the model.
 
         Raises UserError or ConfigError where mistakes were found and this model would first be
         converted, which takes a minute.
         """
-        config = self._with_adapters(role, self.settings.model_of(role))
+        config = self._with_used_adapters(role, self.settings.model_of(role))
         if self.findings.problems and config.backend == "hf" and needs_conversion(config):
             # A minute's conversion is not worth the mistakes that are left.
             self.findings.raise_problems()
-        key = canonical_json(config.model_dump(mode="json"))
-        if key not in self._facts:
-            self._facts[key] = backend.model_facts(config)
-            self._add_problems(self._facts[key])
-            self.findings.warnings += self._facts[key].warnings
-        facts = self._facts[key]
+        settings_text = canonical_json(config.model_dump(mode="json"))
+        facts = self._facts_by_settings.get(settings_text)
+        if facts is None:
+            facts = backend.model_facts(config)
+            self._facts_by_settings[settings_text] = facts
+            self._add_problems(facts)
+            self.findings.warnings += facts.warnings
         self._identities[role] = facts.identity
         if not facts.problems:  # else nothing is known of it
             self._check_capabilities(role, facts)
@@ -135,28 +136,28 @@ class ModelPlanner:
         """Add what is wrong with a model or encoder to the problems; what this machine merely lacks
         is added as Missing."""
         for sentence in facts.problems:
-            absent = facts.absent.get(sentence)
-            if absent is None:
-                self.findings.add(sentence)
+            absent_thing = facts.absent.get(sentence)
+            if absent_thing is None:
+                self.findings.add_problem(sentence)
             else:
-                self.findings.problems.append(Missing(sentence, absent))
+                self.findings.problems.append(Missing(sentence, absent_thing))
 
-    def _with_adapters(self, role: str, config: ModelConfig) -> ModelConfig:
+    def _with_used_adapters(self, role: str, config: ModelConfig) -> ModelConfig:
         """The settings of a role's model with the adapters that the method uses; adds a mistake for
         one that the method must have and the model lacks."""
-        used = used_adapters(self._method, role).values()
-        if not used:
+        adapters = used_adapters(self._method, role).values()
+        if not adapters:
             return config
-        config = with_bundled_adapters(config, [use.name for use in used])
-        lacking = [use.name for use in used if use.needed and use.name not in config.adapters]
-        missing = list(dict.fromkeys(lacking))
+        config = with_bundled_adapters(config, [adapter.name for adapter in adapters])
+        needed = [adapter.name for adapter in adapters if adapter.needed]
+        missing = [name for name in dict.fromkeys(needed) if name not in config.adapters]
         if missing:
             folders = " ".join(f"roles.{role}.adapters.{name}=FOLDER" for name in missing)
             ways = [f"name them (--set {folders})"]
             ways.append(f"train them (harness train {self._name} --model MODEL)")
             if isinstance(self._method, UsesAdapters):
                 ways.append(self._method.without_adapters)
-            self.findings.add(
+            self.findings.add_problem(
                 f"'{self._name}' needs trained adapters of its {role} ({', '.join(missing)}), "
                 f"which the model '{config.name}' does not have; {', or '.join(ways)}"
             )
@@ -172,19 +173,20 @@ class ModelPlanner:
         for capability in missing:
             if capability in facts.refusals:
                 reasons += f": {facts.refusals[capability]}"
-        phrases = [words for name, words in _LOADED_ONLY.items() if name in missing]
-        if phrases and "served" in facts.identity:  # one sentence for all its roles
-            lacks = f"{phrases[0]}, which the server of '{facts.name}' cannot give"
+        not_given = [words for name, words in _NOT_GIVEN_BY_SERVERS.items() if name in missing]
+        is_served = "served" in facts.identity
+        if not_given and is_served:  # one sentence for all its roles
+            lacks = f"{not_given[0]}, which the server of '{facts.name}' cannot give"
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
             lacks = (
                 f"{' and '.join(missing)} of its {role}, which the model '{facts.name}' does not "
                 f"offer ({offered})"
             )
-        served = ", ".join(runnable_presets(facts.capabilities)) or "none"
-        self.findings.add(
+        runnable = ", ".join(runnable_presets(facts.capabilities)) or "none"
+        self.findings.add_problem(
             f"method '{self._name}' needs {lacks}{reasons}; choose another model, or a method that "
-            f"this one can serve ({served})"
+            f"this one can serve ({runnable})"
         )
 
     def _check_window(self, role: str, facts: ModelFacts) -> None:
@@ -195,12 +197,13 @@ class ModelPlanner:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
         if isinstance(self._method, ChecksModels):
             for sentence in self._method.model_problems(role, facts.window, sizes):
-                self.findings.add(f"method '{self._name}': {sentence}{self._profile_hint()}")
-        longest_answer = self.settings.dataset.max_answer_tokens
-        if role == "reader" and facts.window and facts.window <= longest_answer:
-            self.findings.add(
+                self.findings.add_problem(f"method '{self._name}': {sentence}{self._profile_hint()}")
+        max_answer_tokens = self.settings.dataset.max_answer_tokens
+        has_no_room = facts.window and facts.window <= max_answer_tokens
+        if role == "reader" and has_no_room:
+            self.findings.add_problem(
                 f"the window of '{facts.name}' ({facts.window} tokens) has no room beside the "
-                f"answer of up to {longest_answer} tokens; raise model.window or lower "
+                f"answer of up to {max_answer_tokens} tokens; raise model.window or lower "
                 "dataset.max_answer_tokens"
             )
 
@@ -220,24 +223,26 @@ class ModelPlanner:
     def _check_sampling(self) -> None:
         """Add a mistake for a top_p without a temperature, and for each role but the reader whose
         replies are to be sampled or cut."""
-        reader, origins = self.settings.model, self.settings.origins
+        reader = self.settings.model
+        origins = self.settings.origins
         if "top_p" in reader.sampling and not reader.temperature:
-            self.findings.add(
+            self.findings.add_problem(
                 "model.top_p is for sampled replies; set model.temperature too, or leave it out"
             )
         for role in self.settings.roles:
             for name in SAMPLING:
                 path = f"roles.{role}.{name}"
                 if origins.get(path, _AS_READER) != _AS_READER:
-                    self.findings.add(
+                    self.findings.add_problem(
                         f"{path}: only the reader's replies are sampled or cut; set model.{name}"
                     )
 
     def _check_batch(self, models: Mapping[str, ModelConfig]) -> None:
         """Add a mistake where a model takes batches and the method's requests may depend on earlier
         replies."""
-        if not self._method.traits.one_request and any(config.batch for config in models.values()):
-            self.findings.add(
+        takes_batches = any(config.batch for config in models.values())
+        if takes_batches and not self._method.traits.one_request:
+            self.findings.add_problem(
                 f"model.batch: requests of '{self._name}' may depend on earlier replies, and a "
                 "batch takes up to a day; leave it out"
             )
@@ -248,18 +253,18 @@ class ModelPlanner:
         if self.settings.general.cache is None:
             return
         if not self.settings.dataset.keep_texts:
-            self.findings.add(
+            self.findings.add_problem(
                 "--cache replies would keep replies about texts that dataset.keep_texts forbids; "
                 "leave it out"
             )
-        for name in _names_by_backend(models, "endpoint"):
+        for name in _model_names_of_backend(models, "endpoint"):
             self.findings.warnings.append(
                 f"--cache replies knows '{name}' by its address, name and model.revision, as a "
                 "server shows no weights; set another model.revision when they change"
             )
-        scripted = _names_by_backend(models, "scripted")
+        scripted = _model_names_of_backend(models, "scripted")
         if scripted:
-            self.findings.add(
+            self.findings.add_problem(
                 f"--cache replies cannot be used with a scripted model ('{scripted[0]}'); leave it "
                 "out"
             )
@@ -277,30 +282,31 @@ class ModelPlanner:
         unused: list[str] = []
         for role in self.settings.roles:
             origin = origins.get(f"roles.{role}.name", "")
-            if role not in self._method.needs and not origin.startswith(("suite ", "profile ")):
+            is_for_many_runs = origin.startswith(("suite ", "profile "))
+            if role not in self._method.needs and not is_for_many_runs:
                 unused.append(f"roles.{role}")
         for role in ("encoder", "reranker"):
             if role in set_by_user and role not in encoders:
                 unused.append(role)  # noqa: PERF401
         return tuple(unused)
 
-    def _warn_of_compressor(self) -> None:
+    def _warn_if_reader_compresses(self) -> None:
         """Warn where the reader itself is the compressor: the papers compress with a smaller
         model."""
         reader = self.settings.model
-        has_own = "compressor" in self.settings.roles or reader.embedded
-        if "compressor" not in self._method.needs or has_own:
+        has_compressor = "compressor" in self.settings.roles or reader.embedded
+        if has_compressor or "compressor" not in self._method.needs:
             return
-        model: object = None
+        paper_model: object = None
         for _, values in presets.read("profiles", "paper"):
             roles = mapping_at(values, "methods", self._name, "roles")
-            model = roles.get("compressor", model)
+            paper_model = roles.get("compressor", paper_model)
         better = "name a smaller model for it"
-        if model:
-            better = f"the papers' setting (--profile paper) has {model} for it"
+        if paper_model:
+            better = f"the papers' setting (--profile paper) has {paper_model} for it"
         self.findings.warnings.append(
             f"'{self._name}' compresses with the reader '{reader.name}' itself; {better}: "
-            f"--set roles.compressor={model or 'NAME'}"
+            f"--set roles.compressor={paper_model or 'NAME'}"
         )
 
     def _check_prompts(self, models: Mapping[str, ModelConfig]) -> None:
@@ -315,39 +321,40 @@ class ModelPlanner:
             if has_system_turn:
                 sentence = backend.backend_of(config).system_problem(config)
                 if sentence:
-                    self.findings.add(sentence)
+                    self.findings.add_problem(sentence)
             self._check_adapter_prompts(role, config)
         dataset = self.settings.dataset
-        served = _names_by_backend(models, "endpoint")
-        if not dataset.chat and served:
+        served_models = _model_names_of_backend(models, "endpoint")
+        if served_models and not dataset.chat:
             self.findings.warnings.append(
                 f"dataset.chat=false: '{dataset.name}' is shown without a chat template, but the "
-                f"server of '{served[0]}' always uses its own"
+                f"server of '{served_models[0]}' always uses its own"
             )
-        if not self.findings.problems and any(model.embedded for model in models.values()):
+        has_embedded_model = any(model.embedded for model in models.values())
+        if has_embedded_model and not self.findings.problems:
             self.findings.warnings += untrained_warnings(models.values(), method, self._name)
 
     def _check_adapter_prompts(self, role: str, config: ModelConfig) -> None:
         """Add a mistake for each adapter of a role's model that was trained on other prompts than
         the method sends, and a warning for those that do not say theirs."""
         folders: dict[str, str] = {}
-        for task, use in used_adapters(self._method, role).items():
-            if use.name not in config.adapters:
+        for task, adapter in used_adapters(self._method, role).items():
+            if adapter.name not in config.adapters:
                 continue
-            folder = config.adapters[use.name]
-            folders[use.name] = folder
-            sentence = prompt_mismatch(use.name, folder, task, self._method.prompts())
+            folder = config.adapters[adapter.name]
+            folders[adapter.name] = folder
+            sentence = prompt_mismatch(adapter.name, folder, task, self._method.prompts())
             if sentence:
-                self.findings.add(sentence)
+                self.findings.add_problem(sentence)
         if folders:
             self.findings.warnings += unknown_prompts(folders)
 
-    def _retriever(self) -> RetrieverConfig | None:
+    def _checked_retriever(self) -> RetrieverConfig | None:
         """The settings of the run's retriever, checked; None where the run has none, the method
         takes none, or it has a mistake, which is added. Also records what identifies it."""
         config = self.settings.general.retriever
-        traits = self._method.traits
-        if config is None or not (traits.takes_retriever or traits.searches):
+        takes_retriever = self._method.traits.takes_retriever or self._method.traits.searches
+        if config is None or not takes_retriever:
             return None
         problems = find_problems(config)
         if problems:
@@ -367,7 +374,7 @@ class ModelPlanner:
             roles.append("encoder")
         return roles
 
-    def _encoders(self, retriever: RetrieverConfig | None) -> dict[str, EncoderConfig]:
+    def _checked_encoders(self, retriever: RetrieverConfig | None) -> dict[str, EncoderConfig]:
         """ "encoder" and "reranker" -> its settings, checked, for those that the run uses; a
         reranker that nobody named is a mistake."""
         encoders: dict[str, EncoderConfig] = {}
@@ -377,7 +384,7 @@ class ModelPlanner:
                 encoders[role] = config
                 self._check_encoder(role, config)
             elif role == "reranker":
-                self.findings.add(
+                self.findings.add_problem(
                     f"method '{self._name}' needs a reranker; name one: --set reranker=NAME"
                 )
         return encoders
@@ -389,9 +396,9 @@ class ModelPlanner:
         self._add_problems(facts)
         self._identities[role] = facts.identity
         if role == "encoder" and not facts.problems:
-            cut = encoder_info.chunk_warning(config, self._chunk_tokens())
-            if cut:
-                self.findings.warnings.append(cut)
+            warning = encoder_info.chunk_warning(config, self._chunk_tokens())
+            if warning:
+                self.findings.warnings.append(warning)
 
     def _chunk_tokens(self) -> int | None:
         """Tokens of the method's chunks; None where it has none, or has chunks of whole sentences,
@@ -402,29 +409,29 @@ class ModelPlanner:
         tokens: int | None = getattr(config, "chunk_tokens", None)
         return tokens
 
-    def _named_by_encoders(self, encoders: Mapping[str, EncoderConfig]) -> str:
+    def _name_with_encoders(self, encoders: Mapping[str, EncoderConfig]) -> str:
         """The method's name followed by each encoder that is not the preset's own:
         "dragon[minilm]"."""
         name = self._name
         for role, config in encoders.items():
-            own: str | None = getattr(self.completed.choice, role, None)
+            preset_name: str | None = getattr(self.completed.choice, role, None)
             suffix = f"[{config.name}]"
-            differs = own is not None and presets.comparable_name(own) != presets.comparable_name(
-                config.name
+            differs = preset_name is not None and (
+                presets.comparable_name(preset_name) != presets.comparable_name(config.name)
             )
             if differs and not name.endswith(suffix):
                 name += suffix
         return name
 
 
-def _names_by_backend(models: Mapping[str, ModelConfig], name: str) -> list[str]:
+def _model_names_of_backend(models: Mapping[str, ModelConfig], backend_name: str) -> list[str]:
     """The names of the models that a back end runs, each once.
 
     Args:
         models: Role -> settings of its model.
-        name: The back end: "endpoint".
+        backend_name: "endpoint".
     """
-    names = [model.name for model in models.values() if model.backend == name]
+    names = [model.name for model in models.values() if model.backend == backend_name]
     return list(dict.fromkeys(names))
 
 

@@ -26,7 +26,7 @@ class _Mistake:
     """A sentence about one run."""
 
     sentence: str
-    run: str
+    run_name: str
 
 
 @dataclass
@@ -41,12 +41,15 @@ class _Mistakes:
     wrong: list[_Mistake] = field(default_factory=list)
     missing: list[_Mistake] = field(default_factory=list)
 
-    def add(self, error: UserError, run: str) -> None:
-        """Add each sentence of an error, to `wrong` or to `missing`; run: the run's name in
-        messages."""
+    def add(self, error: UserError, run_name: str) -> None:
+        """Add each sentence of an error, to `wrong` or to `missing`; run_name: the run in
+        messages, "bm25 k=3 on musique"."""
         for sentence in error.sentences:
-            kind = self.missing if sentence in error.missing else self.wrong
-            kind.append(_Mistake(sentence, run))
+            mistake = _Mistake(sentence, run_name)
+            if sentence in error.missing:
+                self.missing.append(mistake)
+            else:
+                self.wrong.append(mistake)
 
 
 def plan_runs(
@@ -68,19 +71,20 @@ def plan_runs(
         _check_plans(choices, planned.plans, note)
         return planned
     _check_names(choices)
-    planned, mistakes = Planned(), _Mistakes()
+    planned = Planned()
+    mistakes = _Mistakes()
     for run in choices:
         _plan_one(run, for_another_machine, planned, mistakes)
-    problems = _sentences(mistakes.wrong, _MAX_REPEATS)
-    missing = _sentences(mistakes.missing, 1)  # one thing to get, however many runs lack it
+    problems = _mistake_lines(mistakes.wrong, _MAX_REPEATS)
+    missing = _mistake_lines(mistakes.missing, 1)  # one thing to get, however many runs lack it
     problems += missing
-    if not planned.plans and not planned.code:
+    if not planned.plans and not planned.exit_code:
         raise ConfigError(problems, missing)
     _check_plans(choices, planned.plans, note)
     for problem in problems:
         note(f"error: {problem}")
-    if problems and not planned.code:  # it is 1 after a bug
-        planned.code = 2
+    if problems and not planned.exit_code:  # it is 1 after a bug
+        planned.exit_code = 2
     return planned
 
 
@@ -114,11 +118,13 @@ def _check_retriever(
     """
     if all(run.retriever is None for run in choices):
         return
-    with_it: dict[str, None] = {}
+    with_it: dict[str, None] = {}  # methods
     without_it: dict[str, None] = {}
     for plan in plans:
-        names = without_it if plan.config.retriever is None else with_it
-        names[plan.config.method.name] = None
+        if plan.config.retriever is None:
+            without_it[plan.config.method.name] = None
+        else:
+            with_it[plan.config.method.name] = None
     if not with_it:
         raise UserError(
             f"--retriever takes the place of a ranking of passages, and {', '.join(without_it)} "
@@ -154,8 +160,8 @@ def _check_names(choices: Sequence[Choices]) -> None:
 def _plan_one(
     run: Choices, for_another_machine: bool, planned: Planned, mistakes: _Mistakes
 ) -> None:
-    """Plan one of several runs. A run that cannot run is put among the incomplete ones; so is one that a
-    bug ends, and the others go on.
+    """Plan one of several runs. A run that cannot run is put among the incomplete ones; so is one
+    that a bug ends, and the others go on.
 
     Args:
         run: What the user chose for it.
@@ -163,19 +169,20 @@ def _plan_one(
         planned: Gets its plan, or why it cannot run.
         mistakes: Gets what is wrong with it.
     """
-    name = f"{' '.join(filter(None, [run.method, point_text(run.point)]))} on {run.dataset}"
+    method_and_point = " ".join(filter(None, [run.method, point_text(run.point)]))
+    run_name = f"{method_and_point} on {run.dataset}"
     try:
         planned.plans.append(plan_choices(run, for_another_machine))
     except UserError as error:
-        mistakes.add(error, name)
-        planned.incomplete.append(IncompleteRun(name, "; ".join(error.sentences)))
+        mistakes.add(error, run_name)
+        planned.incomplete.append(IncompleteRun(run_name, "; ".join(error.sentences)))
     except Exception as error:  # noqa: BLE001 - a bug in one method must not lose the others
         traceback.print_exc()
-        planned.incomplete.append(IncompleteRun(name, bug_sentence(error)))
-        planned.code = 1
+        planned.incomplete.append(IncompleteRun(run_name, bug_sentence(error)))
+        planned.exit_code = 1
 
 
-def _sentences(mistakes: Sequence[_Mistake], max_repeats: int) -> list[str]:
+def _mistake_lines(mistakes: Sequence[_Mistake], max_repeats: int) -> list[str]:
     """The lines that report mistakes: one for each, but a sentence that more than `max_repeats`
     runs share is said once.
 
@@ -188,8 +195,8 @@ def _sentences(mistakes: Sequence[_Mistake], max_repeats: int) -> list[str]:
     for mistake in mistakes:
         count = counts[mistake.sentence]
         if count <= max_repeats:
-            single.append(f"{mistake.run}: {mistake.sentence}")
+            single.append(f"{mistake.run_name}: {mistake.sentence}")
         elif mistake.sentence not in shared:
-            line = f"{count} runs ({mistake.run}, ...): {mistake.sentence}"
+            line = f"{count} runs ({mistake.run_name}, ...): {mistake.sentence}"
             shared[mistake.sentence] = line
     return [*shared.values(), *single]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.config.resolve import Settings
 from harness.config.schema import GeneralSettings, json_sha256
-from harness.engine.asked_questions import AskedQuestions
+from harness.engine.asked_questions import LoadedQuestions
 from harness.engine.findings import Findings
 from harness.errors import call_noting_problem
 from harness.method import Method
@@ -20,70 +20,71 @@ class PlannedCorpus:
     """The corpus of a run.
 
     Attributes:
-        place: The corpus's folder, or the address of a served one.
-        passages: How many of the best form the document that the method reads; None for a method
+        location: The corpus's folder, or the address of a served one.
+        n_passages: How many of the best form the document that the method reads; None for a method
             that searches by itself.
-        described: What the manifest says of it: the kind of ranking, file, number of documents.
+        description: What the manifest says of it: the kind of ranking, file, number of documents.
         identity: What identifies its index, for the run's hash.
     """
 
-    place: str
-    passages: int | None
-    described: CorpusDescription
+    location: str
+    n_passages: int | None
+    description: CorpusDescription
     identity: Mapping[str, object]
 
     @property
     def searched(self) -> str:
         """What is searched, "wiki.jsonl bm25 1a2b"; the digits are of the index's identity."""
-        ranked_by = self.described.kind
-        encoder = self.described.encoder
+        ranked_by = self.description.kind
+        encoder = self.description.encoder
         if encoder is not None:
             ranked_by = f"{ranked_by} {encoder}"
-        return f"{self.described.corpus} {ranked_by} {json_sha256(self.identity)[:4]}"
+        return f"{self.description.corpus} {ranked_by} {json_sha256(self.identity)[:4]}"
 
     @property
     def mark(self) -> str:
         """What tables add to the name of the method: "corpus wiki.jsonl bm25 1a2b, 20 passages",
         the number only where it is not the default."""
         text = f"corpus {self.searched}"
-        if self.passages not in (None, GeneralSettings.model_fields["corpus_passages"].default):
-            text += f", {self.passages} passages"
+        default = GeneralSettings.model_fields["corpus_passages"].default
+        if self.n_passages not in (None, default):
+            text += f", {self.n_passages} passages"
         return text
 
     @property
     def hashed(self) -> dict[str, object]:
         """What of the corpus changes a prediction: the index's identity and the number of
         passages."""
-        return {"index": self.identity, "passages": self.passages}
+        return {"index": self.identity, "passages": self.n_passages}
 
     def as_json(self) -> dict[str, object]:
         """The corpus as manifest.json has it: its description, `searched` and `hashed`."""
-        return {**self.described.to_json(), "searched": self.searched, "hashed": self.hashed}
+        return {**self.description.to_json(), "searched": self.searched, "hashed": self.hashed}
 
 
-def with_search_scores(
-    asked: AskedQuestions, method: Method, corpus: PlannedCorpus | None
-) -> AskedQuestions:
+def with_search_scorers(
+    questions: LoadedQuestions, method: Method, corpus: PlannedCorpus | None
+) -> LoadedQuestions:
     """The questions, with the scorers of searches added to their data set's settings where the run
     searches and a question has supporting marks or gold passages.
 
     Args:
-        asked: The questions with their data set's settings.
+        questions: The questions with their data set's settings.
         method: The run's method.
         corpus: The run's corpus, None for none.
     """
     if corpus is None and not method.traits.searches:
-        return asked
-    names: set[str] = set()
-    for example in asked.dataset.examples:
+        return questions
+    search_scorers: set[str] = set()
+    for example in questions.dataset.examples:
         if example.gold.supporting:
-            names |= {"search_recall", "search_recall_pages"}
+            search_scorers |= {"search_recall", "search_recall_pages"}
         if example.gold.extra.get("gold_passages"):
-            names.add("search_recall")
+            search_scorers.add("search_recall")
         if example.gold.extra.get("holding_answer"):
-            names.add("search_recall_answer")
-    scorers = tuple(dict.fromkeys([*asked.config.scorers, *sorted(names)]))
-    return replace(asked, config=asked.config.model_copy(update={"scorers": scorers}))
+            search_scorers.add("search_recall_answer")
+    scorers = tuple(dict.fromkeys([*questions.config.scorers, *sorted(search_scorers)]))
+    return replace(questions, config=questions.config.model_copy(update={"scorers": scorers}))
 
 
 def plan_corpus(settings: Settings, method: Method, findings: Findings) -> PlannedCorpus | None:
@@ -94,23 +95,25 @@ def plan_corpus(settings: Settings, method: Method, findings: Findings) -> Plann
         method: The run's method.
         findings: Gets mistakes and warnings.
     """
-    place = settings.general.corpus
-    if place is None:
+    location = settings.general.corpus
+    if location is None:
         return None
-    name = settings.method.name
+    method_name = settings.method.name
     if settings.general.retriever is not None:
-        findings.add("--corpus and --retriever say both what is searched; give one of them")
+        findings.add_problem("--corpus and --retriever say both what is searched; give one of them")
         return None
     if settings.method.view == "evidence":
-        findings.add(f"'{name}' reads what the data set marks as supporting; leave --corpus out")
+        findings.add_problem(
+            f"'{method_name}' reads what the data set marks as supporting; leave --corpus out"
+        )
         return None
     if not method.traits.reads_documents:
-        findings.warnings.append(f"'{name}' reads no documents: it does not use --corpus")
+        findings.warnings.append(f"'{method_name}' reads no documents: it does not use --corpus")
         return None
-    facts = call_noting_problem(findings.problems, read_corpus_facts, place)
+    facts = call_noting_problem(findings.problems, read_corpus_facts, location)
     if facts is None:
         return None
-    passages: int | None = settings.general.corpus_passages
+    n_passages: int | None = settings.general.corpus_passages
     if method.traits.searches:
-        passages = None
-    return PlannedCorpus(place, passages, facts.described, facts.identity)
+        n_passages = None
+    return PlannedCorpus(location, n_passages, facts.described, facts.identity)

@@ -15,7 +15,7 @@ from harness.storage.records import StoredRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedQuestion:
     """What is counted of a question that is done.
 
     Attributes:
@@ -31,7 +31,7 @@ class Counted:
     usage: Usage
 
     @classmethod
-    def of(cls, record: StoredRecord) -> Counted:
+    def from_record(cls, record: StoredRecord) -> CountedQuestion:
         """What is counted of the question of a record."""
         return cls(record.question_id, record.error is not None, record.scores, record.usage)
 
@@ -40,7 +40,7 @@ class Progress:
     """Counts records and prints notes; questions that run in parallel report from several
     threads."""
 
-    _live = False  # whether a line of the terminal is rewritten
+    _rewrites_a_line = False  # of the terminal
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """Begin without any question.
@@ -49,8 +49,9 @@ class Progress:
             stream: Where notes are printed, None for stderr.
         """
         self._stream = sys.stderr if stream is None else stream
-        self._total = self._done = 0
-        self._closed = False
+        self._n_total = 0  # questions
+        self._n_done = 0  # questions that are recorded
+        self._is_closed = False  # whether the terminal is
         self._lock = threading.RLock()
 
     def start(self, total: int, headline: str) -> None:
@@ -60,26 +61,26 @@ class Progress:
             total: How many questions it asks.
             headline: The scorer that the run is known by; shown by subclasses.
         """
-        self._total = total
+        self._n_total = total
 
-    def more(self, count: int) -> None:
+    def add_to_total(self, count: int) -> None:
         """Add `count` questions to the total."""
-        self._total += count
+        self._n_total += count
 
-    def seen(self, question: Counted) -> None:
+    def count_stored(self, question: CountedQuestion) -> None:
         """Count a question that an earlier start of the run has recorded."""
-        self._done += 1
+        self._n_done += 1
 
     @property
-    def left(self) -> int:
+    def n_unrecorded(self) -> int:
         """How many questions are not recorded yet."""
-        return self._total - self._done
+        return self._n_total - self._n_done
 
-    def done(self, question: Counted) -> None:
+    def count_recorded(self, question: CountedQuestion) -> None:
         """Count a question that this start has recorded."""
-        self.seen(question)
+        self.count_stored(question)
 
-    def part(self, done: int, total: int, what: str) -> None:
+    def show_step(self, done: int, total: int, what: str) -> None:
         """Called at a step inside a question that takes long; shown by subclasses.
 
         Args:
@@ -99,15 +100,15 @@ class Progress:
         """Write `text`, on a terminal in place of the live line. Once the terminal is closed
         nothing is written any more, and the run goes on."""
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 return
             try:
-                if self._live:
+                if self._rewrites_a_line:
                     erase_line(self._stream)
                 self._stream.write(printable(text))
                 self._stream.flush()
             except (OSError, ValueError):
-                self._closed = True  # the terminal was closed: the run continues without output
+                self._is_closed = True  # the terminal was closed: the run continues without output
 
 
 class Silent(Progress):

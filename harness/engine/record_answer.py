@@ -1,7 +1,7 @@
 """From answers on disk to their records: score them, append them, show the progress.
 
-Only here does gold meet the answer. Called in the thread of the run; of several questions in flight,
-those that have been answered meanwhile are recorded together, with one sync of the disk.
+Only here does gold meet the answer. Called in the thread of the run; of several questions in
+flight, those that have been answered meanwhile are recorded together, with one sync of the disk.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 from harness.engine.answer_question import Unscored
 from harness.engine.open_run import OpenRun
-from harness.engine.progress import Counted
+from harness.engine.progress import CountedQuestion
 from harness.engine.scoring import score_record
 from harness.errors import FirstFailure
 from harness.parallel.phases import phase
 from harness.storage.failures import error_in_one_line
 from harness.storage.records import StoredRecord
 
-_LONGEST_WAIT = 0.05
-"""Seconds that a scored answer waits for others to be written with."""
+_MAX_WAIT_SECONDS = 0.05
+"""So long a scored answer waits for others to be written with."""
 
 
 class RecordAnswer:
@@ -44,25 +44,25 @@ class RecordAnswer:
         Raises FirstFailure for a failed question where `fail_fast`.
         """
         records: list[StoredRecord] = []
-        began = time.monotonic()
+        batch_start = time.monotonic()
         try:
             for answer in answers:
                 if answer is None:
                     continue
                 records.append(self._scored(answer))
-                if time.monotonic() - began > _LONGEST_WAIT:
-                    self.append(records)
+                if time.monotonic() - batch_start > _MAX_WAIT_SECONDS:
+                    self.append_and_show(records)
                     records = []
-                    began = time.monotonic()
+                    batch_start = time.monotonic()
         finally:  # also where one cannot be scored
-            self.append(records)
+            self.append_and_show(records)
 
     def _scored(self, answer: Unscored) -> StoredRecord:
         """The record of an answer with its scores added."""
         with phase("scores"):
             return score_record(answer.record, self.run.plan.config.dataset, answer.example.gold)
 
-    def append(self, records: Sequence[StoredRecord]) -> None:
+    def append_and_show(self, records: Sequence[StoredRecord]) -> None:
         """Write the records to records.jsonl, and show them as done once they are on disk. Also
         writes the first prompt of each model to the manifest, where texts may be kept.
 
@@ -73,9 +73,9 @@ class RecordAnswer:
         self.run.store.append_records(records)
         for record in records:
             self.recorded += 1
-            self.run.progress.done(Counted.of(record))
+            self.run.progress.count_recorded(CountedQuestion.from_record(record))
         if self.run.plan.config.dataset.keep_texts:
-            self.run.manifest.keep_first_prompts(self.run.models.first_prompts())
+            self.run.manifest.write_new_first_prompts(self.run.models.first_prompts())
         if self._fail_fast:
             for record in records:
                 self._stop_at_failure(record)

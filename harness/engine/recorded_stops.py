@@ -18,10 +18,12 @@ from harness.engine.completed_method import make_method
 from harness.errors import UserError
 
 FLAGS = {"record_stops": "--record-stops", "record_t_p": "--record-t-p"}
-_STOPS, _T_P = "record_stops", "record_t_p"
+"""Field of a method -> the option that sets it."""
+_RECORD_STOPS = "record_stops"
+_RECORD_T_P = "record_t_p"
 
 
-def with_stops(
+def with_recorded_stops(
     runs: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
     """The runs with the options set as --set would set them.
@@ -39,22 +41,23 @@ def with_stops(
         UserError: No method takes an option, a field is given twice, or nothing is recorded for a
             t_p.
     """
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if not chosen:
+    given_options = {name: value for name, value in options.items() if value is not None}
+    if not given_options:
         return list(runs)
-    _check_given_once(runs, chosen)
+    _check_given_once(runs, given_options)
     several_methods = len({run.method for run in runs}) > 1
     changed: list[Choices] = []
-    refused: dict[str, list[str]] = {name: [] for name in chosen}  # option -> methods without it
+    # Field name of an option -> methods without it.
+    refused: dict[str, list[str]] = {name: [] for name in given_options}
     for run in runs:
-        info = method_and_parameters(run)
-        if info is None:
+        method_and_fields = method_and_parameters(run)
+        if method_and_fields is None:
             changed.append(run)
             continue
-        method, fields = info
-        _check_recorded(chosen, method, fields)
-        settings = _settings_for(run, chosen, fields, several_methods)
-        for name in chosen:
+        method, fields = method_and_fields
+        _check_stops_are_recorded(given_options, method, fields)
+        settings = _settings_for(run, given_options, fields, several_methods)
+        for name in given_options:
             if f"method.{name}" not in settings and method.name not in refused[name]:
                 refused[name].append(method.name)
         changed.append(replace(run, sets={**run.sets, **settings}))
@@ -62,14 +65,14 @@ def with_stops(
     return changed
 
 
-def _check_given_once(runs: Sequence[Choices], chosen: Mapping[str, float]) -> None:
+def _check_given_once(runs: Sequence[Choices], given_options: Mapping[str, float]) -> None:
     """Raise UserError where --set gives an option's field in any run, too.
 
     Args:
         runs: The runs of the command.
-        chosen: Field name -> value of the options that are given.
+        given_options: Field name -> value of the options that are given.
     """
-    for name in chosen:
+    for name in given_options:
         if any(f"method.{name}" in run.sets for run in runs):
             raise UserError(
                 f"'method.{name}' is given twice: by --set and by {FLAGS[name]}; keep one"
@@ -90,70 +93,76 @@ def _report_refused(
         UserError: No run takes an option.
     """
     for name, methods in refused.items():
-        if methods and all(f"method.{name}" not in run.sets for run in runs):
-            raise _applies_to_none(name, methods)
+        is_set_in_a_run = any(f"method.{name}" in run.sets for run in runs)
+        if methods and not is_set_in_a_run:
+            raise _applies_to_none_error(name, methods)
     for name, methods in refused.items():
         if methods:
             note(f"note: {FLAGS[name]} does not apply to {', '.join(methods)}")
 
 
-def _check_recorded(
-    chosen: Mapping[str, float], method: MethodChoice, fields: Collection[str]
+def _check_stops_are_recorded(
+    given_options: Mapping[str, float], method: MethodChoice, fields: Collection[str]
 ) -> None:
     """Raise UserError where --record-t-p is given for a method that records stops, but no number of
     stops is set.
 
     Args:
-        chosen: Field name -> value of the options that are given.
+        given_options: Field name -> value of the options that are given.
         method: The settings of a run's method.
         fields: The names of the method's parameters.
     """
-    needs_stops = _T_P in chosen and _STOPS not in chosen
-    if needs_stops and _STOPS in fields and method.params.get(_STOPS) is None:
+    lacks_option = _RECORD_T_P in given_options and _RECORD_STOPS not in given_options
+    lacks_setting = _RECORD_STOPS in fields and method.params.get(_RECORD_STOPS) is None
+    if lacks_option and lacks_setting:
         raise UserError(
             "--record-t-p sets up to which t_p stops are recorded; add --record-stops N"
         )
 
 
 def _settings_for(
-    run: Choices, chosen: Mapping[str, float], fields: Collection[str], mixed: bool
+    run: Choices, given_options: Mapping[str, float], fields: Collection[str], several_methods: bool
 ) -> dict[str, float]:
     """The settings that the options make for one run: {"method.record_stops": 8}.
 
     Args:
         run: The run.
-        chosen: Field name -> value of the options that are given.
+        given_options: Field name -> value of the options that are given.
         fields: The names of its method's parameters.
-        mixed: Whether the command has several methods. One that refuses these settings then gets
-            none; where there is only one, its mistake is reported when it is planned.
+        several_methods: Whether the command has several methods. One that refuses these settings
+            then gets none; where there is only one, its mistake is reported when it is planned.
     """
-    settings = {f"method.{name}": value for name, value in chosen.items() if name in fields}
-    if not mixed or not settings:
+    settings = {f"method.{name}": value for name, value in given_options.items() if name in fields}
+    if not several_methods or not settings:
         return settings
-    changed = replace(run, sets={**run.sets, **settings})
-    if not _is_valid(changed) and _is_valid(run):
+    changed_run = replace(run, sets={**run.sets, **settings})
+    refuses_settings = not _is_valid(changed_run) and _is_valid(run)
+    if refuses_settings:
         return {}
     return settings
 
 
-def _applies_to_none(name: str, methods: Iterable[str]) -> UserError:
+def _applies_to_none_error(name: str, methods: Iterable[str]) -> UserError:
     """The error for an option that no run of the command can use; it names the methods that could.
 
     Args:
         name: The field of the option.
         methods: The methods of the runs.
     """
-    known: list[str] = []
+    methods_with_field: list[str] = []
     for preset in presets.names("methods"):
-        info = method_and_parameters(Choices(method=preset))
-        if info is not None and name in info[1]:
-            known.append(preset)
-    have = "no method has it"
-    if known:
-        have = f"these have it: {', '.join(known)}"
+        method_and_fields = method_and_parameters(Choices(method=preset))
+        if method_and_fields is None:
+            continue
+        _, fields = method_and_fields
+        if name in fields:
+            methods_with_field.append(preset)
+    which_have_it = "no method has it"
+    if methods_with_field:
+        which_have_it = f"these have it: {', '.join(methods_with_field)}"
     return UserError(
         f"{FLAGS[name]} does not apply to {', '.join(methods)}, which cannot take method.{name}; "
-        f"{have}"
+        f"{which_have_it}"
     )
 
 

@@ -24,28 +24,28 @@ def distinct_repeats(
     """
     if repeat is None or repeat == 1:
         return list(runs)
-    is_greedy: dict[str, bool] = {}
+    draws_nothing_by_settings: dict[str, bool] = {}
     distinct: dict[str, Choices] = {}
-    names: dict[str, None] = {}  # of methods whose repeats are left out
+    methods_with_repeats: dict[str, None] = {}  # which are left out
     for run in runs:
-        key = _key_without_seed(run)
-        if key not in is_greedy:
-            is_greedy[key] = _draws_nothing(run)
-        if not is_greedy[key]:
+        settings_text = _settings_without_seed(run)
+        if settings_text not in draws_nothing_by_settings:
+            draws_nothing_by_settings[settings_text] = _draws_nothing(run)
+        if not draws_nothing_by_settings[settings_text]:
             distinct.setdefault(repr(run), run)
-        elif key in distinct:
-            names.setdefault(str(run.method))
+        elif settings_text in distinct:
+            methods_with_repeats.setdefault(str(run.method))
         else:
-            distinct[key] = run
-    if names:
+            distinct[settings_text] = run
+    if methods_with_repeats:
         note(
-            f"note: {', '.join(names)}: greedy, so all {repeat} repeats would be equal and one is "
-            "run; to draw answers: --set model.temperature=0.7"
+            f"note: {', '.join(methods_with_repeats)}: greedy, so all {repeat} repeats would be "
+            "equal and one is run; to draw answers: --set model.temperature=0.7"
         )
     return list(distinct.values())
 
 
-def _key_without_seed(run: Choices) -> str:
+def _settings_without_seed(run: Choices) -> str:
     """The run's settings as text, without the seed: equal for runs that differ in their seeds
     alone."""
     seedless = replace(run, point={**run.point, "seed": None}, sets={**run.sets, "seed": None})

@@ -50,71 +50,80 @@ def rescore(
             alone; the folder is then as it was. Also what a scorer raises.
     """
     stored = read_run(folder, hold="nothing")
-    config, versions = _rescore_config(stored, scorers, only, data)
-    has_gold = bool(stored.records) and all(row.gold is not None for row in stored.records)
+    config, versions = _scorers_to_compute(stored, scorers, only, data)
+    all_have_gold = all(record.gold is not None for record in stored.records)
+    has_gold = bool(stored.records) and all_have_gold
     mistakes = problems(config.scorers)
     if mistakes:
         raise ConfigError(mistakes)
     if has_gold and data is None:
         return _Rescoring(stored, config, versions).run()
     dataset = datasets.load(config, None)
-    before = stored.manifest.dataset.fingerprint
-    if before is None:
+    fingerprint_of_run = stored.manifest.dataset.fingerprint
+    if fingerprint_of_run is None:
         raise UserError(
             f"{stored.path} has no manifest that says which rows it was made with; run it again"
         )
-    if before == dataset.fingerprint:
+    if fingerprint_of_run == dataset.fingerprint:
         return _Rescoring(stored, config, versions, dataset).run()
-    corrected = _corrected_questions(stored, dataset, before)
-    config, versions = _rescore_config(stored, scorers, only, data, every=True)
+    corrected = _corrected_questions(stored, dataset, fingerprint_of_run)
+    config, versions = _scorers_to_compute(stored, scorers, only, data, recompute_all=True)
     return _Rescoring(stored, config, versions, dataset, corrected).run()
 
 
-def _corrected_questions(stored: StoredRun, dataset: Dataset, before: str) -> frozenset[str]:
+def _corrected_questions(
+    stored: StoredRun, dataset: Dataset, fingerprint_of_run: str
+) -> frozenset[str]:
     """Ids of the run's questions whose gold answers differ in `dataset`, where nothing else of them
     does.
 
     Args:
         stored: The run.
         dataset: Rows with another fingerprint.
-        before: Fingerprint of the rows that the run was made with, which are read, too.
+        fingerprint_of_run: Of the rows that the run was made with, which are read, too.
 
     Raises:
         UserError: The rows of before are gone, anything else differs, or nothing does.
     """
-    hashes = f"({before[:12]} then, {dataset.fingerprint[:12]} now)"
-    where = f"the rows of '{dataset.name}' are not those that {stored.path} was made with {hashes}"
-    original = _original_rows(stored, before, where)
-    then = {example.question.id: example for example in original.examples}
-    now = {example.question.id: example for example in dataset.examples}
+    hashes = f"({fingerprint_of_run[:12]} then, {dataset.fingerprint[:12]} now)"
+    differing_rows = (
+        f"the rows of '{dataset.name}' are not those that {stored.path} was made with {hashes}"
+    )
+    original = _original_rows(stored, fingerprint_of_run, differing_rows)
+    old_examples = {example.question.id: example for example in original.examples}
+    new_examples = {example.question.id: example for example in dataset.examples}
     changed: set[str] = set()
-    for name in dict.fromkeys(row.question_id for row in stored.records):
-        old, new = then.get(name), now.get(name)
+    for name in dict.fromkeys(record.question_id for record in stored.records):
+        old = old_examples.get(name)
+        new = new_examples.get(name)
         if old is None or new is None or old.question != new.question:
             raise UserError(
-                f"{where}: question '{name}' is another one, and only gold answers may differ"
+                f"{differing_rows}: question '{name}' is another one, and only gold answers may "
+                "differ"
             )
         for document in old.question.document_ids:
             if original.documents[document] != dataset.documents[document]:
                 raise UserError(
-                    f"{where}: a document of question '{name}' is another one; only gold answers "
-                    "may differ"
+                    f"{differing_rows}: a document of question '{name}' is another one; only gold "
+                    "answers may differ"
                 )
         if old.gold != new.gold:
             changed.add(name)
     if not changed:
-        raise UserError(f"{where}, and no gold answer of its questions differs; leave --data out")
+        raise UserError(
+            f"{differing_rows}, and no gold answer of its questions differs; leave --data out"
+        )
     return frozenset(changed)
 
 
-def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
+def _original_rows(stored: StoredRun, fingerprint: str, differing_rows: str) -> Dataset:
     """The rows that a run was made with, read from where they were then. Gold answers of other rows
     would score other questions.
 
     Args:
         stored: The run.
         fingerprint: The hash of these rows.
-        where: The beginning of the error's sentence.
+        differing_rows: The beginning of the error's sentence.
 
     Raises:
         UserError: They are not there any more.
@@ -123,14 +132,18 @@ def _original_rows(stored: StoredRun, fingerprint: str, where: str) -> Dataset:
     original = call_noting_problem([], datasets.load, config, None)
     if original is None or original.fingerprint != fingerprint:
         raise UserError(
-            f"{where}; name the right file with --data. Other gold answers are taken where the "
-            f"rows of then are still at {config.data or config.hub}"
+            f"{differing_rows}; name the right file with --data. Other gold answers are taken where "
+            f"the rows of then are still at {config.data or config.hub}"
         )
     return original
 
 
-def _rescore_config(
-    stored: StoredRun, scorers: Sequence[str], only: bool, data: str | None, every: bool = False
+def _scorers_to_compute(
+    stored: StoredRun,
+    scorers: Sequence[str],
+    only: bool,
+    data: str | None,
+    recompute_all: bool = False,
 ) -> tuple[DatasetConfig, dict[str, str | None]]:
     """What is scored again, and by which scorers.
 
@@ -139,7 +152,7 @@ def _rescore_config(
         scorers: Those that the user names.
         only: They replace the run's own.
         data: Where the rows are now; None where they were then.
-        every: Compute also scorers by which every answer has a score already.
+        recompute_all: Compute also scorers by which every answer has a score already.
 
     Returns:
         The settings of the run's data set, whose scorers are those to compute; and all scorers of
@@ -149,19 +162,19 @@ def _rescore_config(
         UserError: There is no scorer to compute.
     """
     config = dataset_of_run(stored.config, str(stored.path))
-    before = stored.manifest.scorers
+    stored_versions = stored.manifest.scorers
+    replaces_own = only and bool(scorers)
     complete: set[str] = set()
-    if scorers and not only and not every:
-        complete = _complete_scorers(stored, before.keys() - set(scorers))
+    if scorers and not only and not recompute_all:
+        complete = _complete_scorers(stored, stored_versions.keys() - set(scorers))
     # Scorers that are not computed, with the version that computed them.
-    remaining = [
-        name for name in before if name.startswith(LOGGED_SCORE_PREFIX) or name in complete
-    ]
-    stated = {name: before[name] for name in remaining}
-    names: list[str] = []
-    if not (only and scorers):
-        names += [name for name in config.scorers if not name.startswith(LOGGED_SCORE_PREFIX)]
-    versions = {name: stated.get(name, "") for name in [*names, *scorers, *stated]}
+    remaining = [name for name in stored_versions if name.startswith(LOGGED_SCORE_PREFIX) or name in complete]
+    versions_that_stay = {name: stored_versions[name] for name in remaining}
+    own_scorers: list[str] = []
+    if not replaces_own:
+        own_scorers = [name for name in config.scorers if not name.startswith(LOGGED_SCORE_PREFIX)]
+    names = [*own_scorers, *scorers, *versions_that_stay]
+    versions = {name: versions_that_stay.get(name, "") for name in names}
     computed = tuple(name for name, known_version in versions.items() if not known_version)
     if not computed:
         raise UserError(f"{stored.path} has only scores of another tool; name some with --scorers")
@@ -179,8 +192,8 @@ def _complete_scorers(stored: StoredRun, names: set[str]) -> set[str]:
         if lacks_only_scores(record.error):
             return set()
         if record.error is None:
-            scored = record.scores.keys() | record.flags.keys()
-            complete = complete & scored
+            scored_or_flagged = record.scores.keys() | record.flags.keys()
+            complete = complete & scored_or_flagged
     return complete
 
 
@@ -210,12 +223,12 @@ class _Rescoring:
         If a record cannot be scored, the folder stays as it was.
         """
         note = partial(print, file=sys.stderr)
-        with RunStore.open(self.stored.path, self._known_fingerprint(), note) as store:
-            store.replace_records(self._records())
+        with RunStore.open(self.stored.path, self._fingerprint_to_open(), note) as store:
+            store.replace_records(self._rescored_records())
             numbers = summarise(store.records(), store.index_lines(), self.stored.config)
             if self.dataset is not None:
                 update_texts(store, self.dataset, self.config.keep_texts, note)
-            store.write_manifest(self._manifest(store.manifest()))
+            store.write_manifest(self._with_versions(store.manifest()))
             config = self.stored.config.with_dataset(
                 scorers=list(self.versions), data=self.config.data
             )
@@ -227,38 +240,39 @@ class _Rescoring:
             note(sentence)
         return summary
 
-    def _fingerprint(self) -> str | None:
+    def _fingerprint_of_run(self) -> str | None:
         """The fingerprint of the rows that the run was made with; None where its manifest has
         none."""
         return self.stored.manifest.dataset.fingerprint
 
-    def _known_fingerprint(self) -> str | None:
+    def _fingerprint_to_open(self) -> str | None:
         """The fingerprint that the run folder must have to be opened: that of the rows that are
         read, but where gold answers are corrected that of the rows before."""
         if self.dataset is None or self.corrected:
-            return self._fingerprint()
+            return self._fingerprint_of_run()
         return self.dataset.fingerprint
 
-    def _records(self) -> Iterable[StoredRecord]:
+    def _rescored_records(self) -> Iterable[StoredRecord]:
         """The records with their new scores. They are read and scored one at a time, as they are
         asked for."""
         path = self.stored.path / RECORDS
-        keep = []
-        for name, stated in self.versions.items():
-            if stated and not name.startswith(LOGGED_SCORE_PREFIX):
-                keep.append(name)
+        kept_scorers = []
+        for name, computed_version in self.versions.items():
+            if computed_version and not name.startswith(LOGGED_SCORE_PREFIX):
+                kept_scorers.append(name)
         if self.dataset is None:
-            rows = rescored(StreamedRecords(path), self.config, None, keep)
-            if any(":" in name for name in self.config.scorers):
-                return rows  # what a function of the user's own raises is not about gold answers
-            return _errors_about_gold(rows, path)
+            records = rescored(StreamedRecords(path), self.config, None, kept_scorers)
+            has_own_scorer = any(":" in name for name in self.config.scorers)
+            if has_own_scorer:
+                return records  # what a function of the user's own raises is not about gold answers
+            return _errors_about_gold(records, path)
         gold = {example.question.id: example.gold for example in self.dataset.examples}
-        rows = rescored(StreamedRecords(path), self.config, gold, keep)
+        records = rescored(StreamedRecords(path), self.config, gold, kept_scorers)
         if not self.corrected:
-            return rows
-        return _with_corrected_gold(rows, self.stored, self.corrected, gold)
+            return records
+        return _with_corrected_gold(records, self.stored, self.corrected, gold)
 
-    def _manifest(self, manifest: RunManifest) -> RunManifest:
+    def _with_versions(self, manifest: RunManifest) -> RunManifest:
         """The manifest with the versions of the scorers. Where gold answers were corrected, also
         with the new fingerprint of the rows, and a `Correction` that holds the former one and the
         former scores.
@@ -267,8 +281,8 @@ class _Rescoring:
             manifest: The folder's manifest.
         """
         versions: dict[str, str | None] = {}
-        for name, recorded in self.versions.items():
-            versions[name] = recorded or version(name)
+        for name, computed_version in self.versions.items():
+            versions[name] = computed_version or version(name)
         changed = manifest.with_values(scorers=versions)
         if not self.corrected or self.dataset is None:
             return changed
@@ -276,7 +290,7 @@ class _Rescoring:
             at=utc_now(),
             file=Path(self.config.data or self.dataset.source).name,
             questions=len(self.corrected),
-            before=self._fingerprint(),
+            before=self._fingerprint_of_run(),
             scores=self.stored.summary.means,
         )
         return changed.with_values(

@@ -54,23 +54,28 @@ def _rescore_records(store: RunStore, plan: PlannedRun, note: Note, retry_failed
         retry_failed: Whether to score all again, too, if a scorer failed on one.
     """
     manifest = store.manifest()
-    before = manifest.scorers
-    now = {name: scorers.version(name) for name in plan.config.dataset.scorers}
-    alike = before == now and all(_scored_by(record, now) for record in store.records())
-    lacking = retry_failed and any(lacks_only_scores(record.error) for record in store.records())
+    stored_versions = manifest.scorers
+    current_versions = {name: scorers.version(name) for name in plan.config.dataset.scorers}
+    is_up_to_date = stored_versions == current_versions
+    if is_up_to_date:
+        is_up_to_date = all(_scored_by(record, current_versions) for record in store.records())
+    retries = False
+    if retry_failed:
+        retries = any(lacks_only_scores(record.error) for record in store.records())
     records: dict[str, StoredRecord] = {}
-    if not alike or lacking:
+    if retries or not is_up_to_date:
         records = {record.question_id: record for record in store.records()}
     if records:
         gold = _gold_by_id(plan, records)
         store.replace_records(rescored(records.values(), plan.config.dataset, gold))
-    if records and not alike:
-        was = _with_versions(before) or "unrecorded scorers"
+    if records and not is_up_to_date:
+        old_scorers = _with_versions(stored_versions) or "unrecorded scorers"
         note(
-            f"stored scores came from {was}; {len(records)} scored again with {_with_versions(now)}"
+            f"stored scores came from {old_scorers}; {len(records)} scored again with "
+            f"{_with_versions(current_versions)}"
         )
-    if manifest.has_values and before != now:
-        store.write_manifest(manifest.with_values(scorers=now))
+    if manifest.has_values and stored_versions != current_versions:
+        store.write_manifest(manifest.with_values(scorers=current_versions))
 
 
 def _with_versions(versions: Mapping[str, str | None]) -> str:
@@ -112,21 +117,22 @@ def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[s
     return {example.question.id: example.gold for example in whole.examples}
 
 
-def _scored_by(record: StoredRecord, names: Collection[str]) -> bool:
+def _scored_by(record: StoredRecord, scorer_names: Collection[str]) -> bool:
     """Whether a record has a score, or a flag why there is none, from each of these scorers and
     from no other one; judges are ignored. A question without an answer needs none."""
-    scored = record.scores.keys() - record.judgements.keys()
-    expected = set(names)
-    if not scored <= expected:
+    scored_names = record.scores.keys() - record.judgements.keys()
+    expected_names = set(scorer_names)
+    if not scored_names <= expected_names:
         return False
-    return record.error is not None or expected <= scored | record.flags.keys()
+    has_no_answer = record.error is not None
+    return has_no_answer or expected_names <= scored_names | record.flags.keys()
 
 
 def rescored(
     records: Iterable[StoredRecord],
     dataset: DatasetConfig,
     gold: Mapping[str, Gold] | None,
-    keep: Sequence[str] = (),
+    kept_scorers: Sequence[str] = (),
 ) -> Iterator[StoredRecord]:
     """Yield the records with new scores, each scored as it is asked for.
 
@@ -134,32 +140,32 @@ def rescored(
         records: The records as they are stored.
         dataset: The settings of their data set, with its scorers.
         gold: Gold answers by question id; None to use those in the records themselves.
-        keep: Scorers whose scores stay.
+        kept_scorers: Scorers whose scores stay.
 
     Raises:
         UserError: The data set does not have a question any more.
     """
     for record in records:
-        answers = gold_of(record) if gold is None else gold.get(record.question_id)
-        if answers is None:
+        gold_answers = gold_of(record) if gold is None else gold.get(record.question_id)
+        if gold_answers is None:
             raise UserError(f"question '{record.question_id}' is not in the data set any more")
-        yield score_record(record, dataset, answers, keep)
+        yield score_record(record, dataset, gold_answers, kept_scorers)
 
 
-def update_texts(store: RunStore, dataset: Dataset, keep: bool, note: Note) -> None:
+def update_texts(store: RunStore, dataset: Dataset, keep_texts: bool, note: Note) -> None:
     """Make the records of a run folder hold the data set's texts, or none of them.
 
     Args:
         store: Writes the folder.
         dataset: Has the texts; a question that it does not have stays as it is.
-        keep: True adds texts where records lack them, as those of older versions do; False removes
-            all, with the texts of requests and first prompts.
+        keep_texts: True adds texts where records lack them, as those of older versions do; False
+            removes all, with the texts of requests and first prompts.
         note: Gets a sentence on how many records were changed.
 
     Raises:
         SaveError: A file cannot be written.
     """
-    if keep:
+    if keep_texts:
         _add_texts(store, dataset, note)
     else:
         _remove_texts(store, note)

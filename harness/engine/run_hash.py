@@ -92,32 +92,31 @@ def recorded_inputs(config: StoredConfig, manifest: RunManifest) -> HashInputs |
     hashed = manifest.hashed  # its "unset": parameters that run.yaml leaves out
     if hashed is None:
         return None
-    method, model, dataset = config.method, config.model, manifest.dataset
-    fingerprint = dataset.fingerprint
+    fingerprint = manifest.dataset.fingerprint
     if manifest.corrected:
         fingerprint = manifest.corrected[0].before
     corpus = None
     if manifest.corpus is not None:
         corpus = manifest.corpus.hashed
     return HashInputs(
-        implementation=str(method.implementation),
-        view=method.view,
-        params={**hashed.unset, **method.params},
+        implementation=str(config.method.implementation),
+        view=config.method.view,
+        params={**hashed.unset, **config.method.params},
         prompts=manifest.prompts,
         index_version=hashed.index_version,
         task=hashed.task,
-        dataset=dataset.name,
+        dataset=manifest.dataset.name,
         fingerprint=fingerprint,
         identities=manifest.models,
         seed=config.seed,
-        sampling=_chosen_sampling(model),
+        sampling=_sampling_that_is_set(config.model),
         code=manifest.code,
-        batch=model.batch,
+        batch=config.model.batch,
         corpus=corpus,
     )
 
 
-def _chosen_sampling(model: StoredModel) -> dict[str, float | int | None]:
+def _sampling_that_is_set(model: StoredModel) -> dict[str, float | int | None]:
     """How replies are drawn, where a setting is not its default: {"temperature": 0.7}; {} for
     greedy."""
     defaults = StoredModel(name=model.name).sampling

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness.cost.usage import SentUsage
 from harness.embed.encoder_info import cut_warning
@@ -29,7 +28,7 @@ from harness.engine.answer_question import AnswerQuestion
 from harness.engine.executors import Executor, executor_for
 from harness.engine.open_run import OpenRun
 from harness.engine.plan import PlannedRun
-from harness.engine.progress import Counted, Progress
+from harness.engine.progress import CountedQuestion, Progress
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.resume import bring_up_to_date
 from harness.engine.scoring import silent_scorers
@@ -101,7 +100,12 @@ class AskOptions:
 
 
 def run(
-    plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
+    plan: PlannedRun,
+    out: Path,
+    *,
+    command: list[str],
+    progress: Progress,
+    options: AskOptions | None = None,
 ) -> RunResult:
     """Answer and score every question of the plan that is not recorded yet, in the order of the
     data set.
@@ -113,7 +117,7 @@ def run(
         out: The results folder.
         command: Words of the command line, for the manifest.
         progress: Shows what is done.
-        ask_options: Fields of AskOptions.
+        options: How questions are asked; None for the defaults.
 
     Raises:
         UserError (RunLocked, DataError), SaveError, FirstFailure, LimitReached: The run cannot go
@@ -123,7 +127,7 @@ def run(
     try:
         with (
             interrupt_on_signals(),
-            opened_job(plan, out, command=command, progress=progress, **ask_options) as job,
+            opened_job(plan, out, command=command, progress=progress, options=options) as job,
         ):
             job.ask(job.examples)
             return job.finished()
@@ -133,7 +137,12 @@ def run(
 
 @contextlib.contextmanager
 def opened_job(
-    plan: PlannedRun, out: Path, *, command: list[str], progress: Progress, **ask_options: Any
+    plan: PlannedRun,
+    out: Path,
+    *,
+    command: list[str],
+    progress: Progress,
+    options: AskOptions | None = None,
 ) -> Iterator[Job]:
     """Context manager: opens the run folder of a plan, brings it up to date and gives the job.
 
@@ -145,12 +154,12 @@ def opened_job(
         out: The results folder.
         command: Words of the command line, for the manifest.
         progress: Shows what is done.
-        ask_options: Fields of AskOptions.
+        options: How questions are asked; None for the defaults.
 
     Raises:
         UserError (RunLocked, DataError), SaveError: The folder cannot be used.
     """
-    options = AskOptions(**ask_options)
+    options = options or AskOptions()
     if options.parallel is not None and options.parallel < 1:
         raise UserError(f"--parallel {options.parallel}: at least one question must be in flight.")
     check_questions(plan)
@@ -197,12 +206,12 @@ class StoredQuestion:
     Attributes:
         has_answer: Whether the question was answered, its answer scored or not.
         counted: Its scores and its cost, for the progress line.
-        earlier: What tries before the record's own sent; None for no such try.
+        sent_by_earlier_tries: What tries before the record's own sent; None for no such try.
     """
 
     has_answer: bool
-    counted: Counted
-    earlier: SentUsage | None
+    counted: CountedQuestion
+    sent_by_earlier_tries: SentUsage | None
 
 
 class Job:
@@ -219,8 +228,6 @@ class Job:
     ) -> None:
         """Open the manifest, the models (none is loaded) and the indexes of a start.
 
-        `_known` holds the ids of questions that are answered already, or that this start has asked.
-
         Args:
             plan: The run.
             store: Its open folder.
@@ -228,16 +235,17 @@ class Job:
             command: Words of the command line, for the manifest.
             options: How questions are asked.
         """
-        self.plan, self.store, self.options = plan, store, options
+        self.plan = plan
+        self.store = store
+        self.options = options
         self._progress = progress
         self.examples = questions_to_ask(plan, options.part)
         manifest = StartManifest(plan, store, command, options.part)
-        self.run = OpenRun.of(plan, store, progress, options.budget, self.examples, manifest)
+        self.run = OpenRun.prepare(plan, store, progress, options.budget, self.examples, manifest)
         self._answer = AnswerQuestion(self.run)
         self._record = RecordAnswer(self.run, options.fail_fast)
-        # Ids of questions that are not asked any more: answered, failed for good, or asked by this
-        # start.
-        self._known: set[str] = set()
+        # Questions that are answered, failed and are not asked again, or were asked by this start.
+        self._ids_not_to_ask: set[str] = set()
 
     @cached_property
     def executor(self) -> Executor:
@@ -251,56 +259,56 @@ class Job:
         write the manifest of this start. Of questions that are asked again, the stored requests are
         dropped."""
         self._progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
-        asked = {example.question.id for example in self.examples}
-        records = self._stored_records()
-        for question_id, question in records.items():
-            if question_id in asked:
-                self._count_stored(question_id, question)
-        # _count_stored puts the questions that are asked again into `run.earlier`.
-        self._known = records.keys() - self.run.earlier.keys()
+        ids_of_start = {example.question.id for example in self.examples}
+        stored = self._stored_questions()
+        for question_id, question in stored.items():
+            if question_id in ids_of_start:
+                self._count_stored_question(question_id, question)
+        # _count_stored_question puts the questions that are asked again into `run.earlier_tries`.
+        self._ids_not_to_ask = stored.keys() - self.run.earlier_tries.keys()
         manifest = self.run.manifest
-        over_limit = records.keys() - asked
-        self._say_what_is_stored(asked, len(over_limit))
-        if not over_limit:
+        ids_over_limit = stored.keys() - ids_of_start
+        self._note_what_is_stored(ids_of_start, len(ids_over_limit))
+        if not ids_over_limit:
             manifest.set_dataset_of_this_start()
-        all_known = asked <= self._known
-        in_flight = None
-        if not all_known:
-            in_flight = self.executor.in_flight()
-        manifest.begin(in_flight)
+        ids_to_ask = ids_of_start - self._ids_not_to_ask
+        max_in_flight = None
+        if ids_to_ask:
+            max_in_flight = self.executor.in_flight()
+        manifest.write_begin(max_in_flight)
         if manifest.earlier_starts:
-            self.store.drop_requests(asked - self._known)
+            self.store.drop_requests(ids_to_ask)
 
-    def _stored_records(self) -> dict[str, StoredQuestion]:
+    def _stored_questions(self) -> dict[str, StoredQuestion]:
         """Question id -> what its last record says; the records' texts do not stay in memory."""
         questions: dict[str, StoredQuestion] = {}
         for record in self.store.known_records():
-            counted = Counted.of(record)
+            counted = CountedQuestion.from_record(record)
             questions[record.question_id] = StoredQuestion(
                 record.has_answer, counted, record.earlier_tries
             )
         return questions
 
-    def _count_stored(self, question_id: str, question: StoredQuestion) -> None:
+    def _count_stored_question(self, question_id: str, question: StoredQuestion) -> None:
         """Count the cost of a stored record against the command's limits, and show its question as
         done. With --retry-failed, one without an answer is not shown as done: it is asked again,
-        and its cost becomes that of an earlier try (the run's `earlier`)."""
+        and its cost becomes that of an earlier try (the run's `earlier_tries`)."""
         usage = question.counted.usage
-        cost = self.options.budget.spend_stored(usage, question.earlier)
+        sent_by_all_tries = self.options.budget.spend_stored(usage, question.sent_by_earlier_tries)
         if self.options.retry_failed and not question.has_answer:
-            self.run.earlier[question_id] = cost
+            self.run.earlier_tries[question_id] = sent_by_all_tries
         else:
-            self._progress.seen(question.counted)
+            self._progress.count_stored(question.counted)
 
-    def _say_what_is_stored(self, asked: set[str], n_over_limit: int) -> None:
+    def _note_what_is_stored(self, ids_of_start: set[str], n_over_limit: int) -> None:
         """Note how many answers are stored: "8 of 20 answers were stored on 2026-05-01".
 
         Args:
-            asked: Ids of the questions of this start.
+            ids_of_start: Ids of the questions of this start.
             n_over_limit: How many other questions have a record, beyond the limit of this start.
         """
-        stored = len(self._known & asked)
-        if stored:
+        n_stored = len(self._ids_not_to_ask & ids_of_start)
+        if n_stored:
             # Another writer's records may be there at the first start of this one.
             when = " by other processes"
             days = [str(start.started)[:10] for start in self.run.manifest.earlier_starts]
@@ -308,10 +316,11 @@ class Job:
                 when = f" on {days[0]}"
                 if days[-1] != days[0]:
                     when += f" to {days[-1]}"
-            self._progress.note(f"{stored} of {len(asked)} answers were stored{when}")
+            self._progress.note(f"{n_stored} of {len(ids_of_start)} answers were stored{when}")
         if n_over_limit:
             self._progress.note(
-                f"the run folder holds {n_over_limit} questions beyond --limit; they count in its summary"
+                f"the run folder holds {n_over_limit} questions beyond --limit; they count in its "
+                "summary"
             )
 
     def ask(self, examples: Sequence[Example]) -> None:
@@ -321,10 +330,10 @@ class Job:
         """
         to_ask: dict[str, Example] = {}
         for example in examples:
-            if example.question.id not in self._known:
+            if example.question.id not in self._ids_not_to_ask:
                 to_ask[example.question.id] = example
         if to_ask:
-            self._known |= to_ask.keys()
+            self._ids_not_to_ask |= to_ask.keys()
             with heap_kept_out_of_collections():
                 self.executor.ask(list(to_ask.values()), self._answer, self._record)
 
@@ -339,11 +348,11 @@ class Job:
             LimitReached: Questions are left because a limit of the command was reached.
         """
         budget = self.options.budget
-        left = self._progress.left
-        if budget.hit and left:
+        n_left = self._progress.n_unrecorded
+        if budget.reached_limit and n_left:
             raise LimitReached(
-                f"stopped at {budget.hit_text()}: {left} of {len(self.examples)} questions are not "
-                "answered yet"
+                f"stopped at {budget.reached_limit_text()}: {n_left} of {len(self.examples)} "
+                "questions are not answered yet"
             )
         summary = self._write_summary(FINISHED, early_stop)
         self._note_odd_results(summary)
@@ -373,9 +382,10 @@ class Job:
         """Note texts that an encoder cut, scorers that gave no question a score, what made models
         slow, and what each server of a fleet did."""
         note = self._progress.note
-        cut = summary.texts_cut
-        if cut is not None:
-            warning = cut_warning(self.plan.encoders.values(), cut.texts, cut.cut)
+        texts_cut = summary.texts_cut
+        if texts_cut is not None:
+            encoders = self.plan.encoders.values()
+            warning = cut_warning(encoders, texts_cut.texts, texts_cut.cut)
             if warning:
                 note(f"warning: {warning}")
         for sentence in silent_scorers(self.plan.config.dataset.scorers, summary):
@@ -399,22 +409,23 @@ class Job:
         manifest = self.run.manifest
         summary = RunSummary()
         try:
-            numbers = self._summarise()
+            numbers = self._sort_and_summarise()
             counts = summary_of_counts(len(self.examples), numbers.n_total or 0, manifest.skipped)
             counts = counts.with_values(state=state)
             if early_stop is not None:
                 counts = counts.with_values(stopped_early=early_stop)
             summary = counts.with_numbers(numbers)
-            manifest.end(state, early_stop, self.run.models.server_reports())
+            manifest.write_end(state, early_stop, self.run.models.server_reports())
             summary = self.store.write_summary(summary)
         except SaveError as error:
             self.run.problems.append(str(error))
         return summary
 
-    def _summarise(self) -> RunSummary:
+    def _sort_and_summarise(self) -> RunSummary:
         """Put the stored records into the order of the data set's questions, and return the numbers
         of the summary: means of the scores, sums of the costs."""
-        self.store.sort_records([e.question.id for e in self.plan.dataset.examples])
+        question_ids = [example.question.id for example in self.plan.dataset.examples]
+        self.store.sort_records(question_ids)
         return summarise(
             self.store.records(),
             self.store.index_lines(),

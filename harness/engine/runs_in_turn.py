@@ -70,12 +70,12 @@ class Planned:
     Attributes:
         plans: The plans of the runs that can be run.
         incomplete: The other runs, with why.
-        code: The exit code so far.
+        exit_code: Of the command, so far.
     """
 
     plans: list[PlannedRun] = field(default_factory=list)
     incomplete: list[IncompleteRun] = field(default_factory=list)
-    code: int = 0
+    exit_code: int = 0
 
 
 def in_turn(
@@ -93,14 +93,14 @@ def in_turn(
     """
     for plan in plans:
         try:
-            ready = plan
+            ready_plan = plan
             for hook in hooks:
-                ready = hook.ready(ready)
+                ready_plan = hook.ready(ready_plan)
             for hook in hooks:
-                hook.started(ready)
-            result = execute(ready)
+                hook.started(ready_plan)
+            result = execute(ready_plan)
             for hook in hooks:
-                hook.ended(ready, result)
+                hook.ended(ready_plan, result)
         except Exception as error:  # noqa: BLE001 - a bug in one run must not lose the others
             yield Outcome(plan, error=error)
         else:

@@ -4,7 +4,7 @@ run_searches = RunSearches(plan.corpus)
 searcher = run_searches.searcher(documents)
 searcher.search("Who built the mill?", 5, meter)      -> 5 SearchHits; the meter has the search and its cost
 
-searches_of(meter, documents)     the searches as the record holds them: hits with their places
+searches_for_record(meter, documents)     the searches as the record holds them: hits with their places
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ class RunSearches:
             return Searcher(None, documents)
         with self._lock:
             if self._index is None:
-                self._index = open_corpus(self.corpus.place)
+                self._index = open_corpus(self.corpus.location)
         return Searcher(self._index, ())
 
 
-def documents_of(hits: Sequence[SearchHit]) -> list[Document]:
+def passages_as_documents(hits: Sequence[SearchHit]) -> list[Document]:
     """The passages that a search found, each as a document with its title, best first."""
     documents: list[Document] = []
     for hit in hits:
@@ -151,7 +151,7 @@ def documents_of(hits: Sequence[SearchHit]) -> list[Document]:
     return documents
 
 
-def as_quotes(answer: Answer, searches: Sequence[Search]) -> Answer:
+def with_passages_quoted(answer: Answer, searches: Sequence[Search]) -> Answer:
     """A copy of an answer in which each shown span of a passage of the corpus is that passage's
     text: no document of the question has the passage's id.
 
@@ -168,13 +168,13 @@ def as_quotes(answer: Answer, searches: Sequence[Search]) -> Answer:
     for step in answer.steps:
         shown = step.shown
         if shown is not None:
-            shown = _as_quote(shown, texts)
+            shown = _without_corpus_places(shown, texts)
         steps.append(replace(step, shown=shown))
-    shown_texts = tuple(_as_quote(piece, texts) for piece in answer.shown)
+    shown_texts = tuple(_without_corpus_places(piece, texts) for piece in answer.shown)
     return replace(answer, shown=shown_texts, steps=tuple(steps))
 
 
-def _as_quote(piece: Shown, texts: Mapping[str, str]) -> Shown:
+def _without_corpus_places(piece: Shown, texts: Mapping[str, str]) -> Shown:
     """A shown piece without any place in a corpus: a span as its text; what a model wrote, without
     its sources.
 
@@ -189,7 +189,7 @@ def _as_quote(piece: Shown, texts: Mapping[str, str]) -> Shown:
     return replace(piece, sources=())
 
 
-def searches_of(
+def searches_for_record(
     meter: Meter, documents: Sequence[Document], pages: Pages
 ) -> tuple[RecordedSearch, ...]:
     """The searches of a question as its record holds them.

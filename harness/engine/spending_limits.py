@@ -34,37 +34,39 @@ class Budget:
 
     Attributes:
         limits: "tokens", "tflops", "hours" or "money" -> the most of it.
-        price: Money of an hour.
-        hit: The first limit that was reached, as it is typed, once a question or a run was left out
-            for it; "" before.
+        price_per_hour: Money of an hour.
+        reached_limit: The first limit that was reached, as it is typed, once a question or a run
+            was left out for it; "" before.
     """
 
-    def __init__(self, limits: Mapping[str, float | None], price: float | None = None) -> None:
-        """Begin to count hours, tokens, TFLOPs and money from now on; `_unknown` holds limits that
-        what was spent cannot be counted for.
+    def __init__(
+        self, limits: Mapping[str, float | None], price_per_hour: float | None = None
+    ) -> None:
+        """Begin to count hours, tokens, TFLOPs and money from now on; `_uncountable_limits` holds
+        limits that what was spent cannot be counted for.
 
         Args:
             limits: "tokens", "tflops", "hours" or "money" -> the most of it; None for no limit.
-            price: Money of an hour; None: 0.
+            price_per_hour: Money of an hour; None: 0.
 
         Raises:
             UserError: A limit of 0 or less.
         """
         self.limits = {name: limit for name, limit in limits.items() if limit is not None}
-        self.price = price or 0.0
-        self.hit = ""
-        self._hit_name = ""
+        self.price_per_hour = price_per_hour or 0.0
+        self.reached_limit = ""
+        self._reached_name = ""
         for name, limit in self.limits.items():
             if limit <= 0:
                 raise UserError(f"{limit_option(name, limit)}: should be more than 0")
         self._tokens = 0.0
         self._tflops = 0.0
-        self._money = 0.0  # of tokens; hours have a price of their own
-        self._earlier = 0.0  # hours of earlier starts
-        self._prices = Prices()  # of the run that is open
-        self._begun = time.monotonic()
-        self._indexes: set[tuple[str, str | None, str | None]] = set()
-        self._unknown: set[str] = set()  # limits that what was spent cannot be counted for
+        self._money_for_tokens = 0.0  # hours have a price of their own
+        self._hours_of_earlier_starts = 0.0
+        self._prices_of_open_run = Prices()
+        self._started_at = time.monotonic()
+        self._counted_indexes: set[tuple[str, str | None, str | None]] = set()
+        self._uncountable_limits: set[str] = set()
         self._lock = threading.RLock()
 
     def open_run(self, folder: Path, prices: Prices) -> None:
@@ -76,28 +78,24 @@ class Budget:
             folder: The run folder.
             prices: The prices of the run's models.
         """
-        self._prices = prices
+        self._prices_of_open_run = prices
         manifest = read_manifest(folder)
-        self._earlier += sum(map(_hours, manifest.starts))
-        self._indexes.clear()
+        self._hours_of_earlier_starts += sum(map(_hours_taken, manifest.starts))
+        self._counted_indexes.clear()
         for line in read_index_lines(folder):
             self.spend_index(line)
         for judge in manifest.judges.values():
-            spent = all_sent({"answer": judge.usage}, judge.earlier)
-            self._add(spent, prices=judge.prices)
+            sent_to_judge = all_sent({"answer": judge.usage}, judge.earlier)
+            self._add_to_sums(sent_to_judge, prices=judge.prices)
 
-    def spend(self, usage: Usage, sign: int = 1) -> Usage:
-        """Count what a question or an index sent.
+    def spend(self, usage: Usage) -> None:
+        """Count what a question or an index sent; usage: the cost by phase, {"answer": {...},
+        "search": {...}}."""
+        self._add_to_sums(all_sent(usage))
 
-        Args:
-            usage: The cost by phase: {"answer": {...}, "search": {...}}.
-            sign: -1 takes an estimate back, once the real cost is known.
-
-        Returns:
-            The usage, unchanged.
-        """
-        self._add(all_sent(usage), sign)
-        return usage
+    def take_back(self, usage: Usage) -> None:
+        """Subtract an estimate that was counted by `spend`, once the real cost is known."""
+        self._add_to_sums(all_sent(usage), sign=-1)
 
     def spend_stored(self, usage: Usage, earlier: SentUsage | None) -> SentUsage:
         """Count what a stored question sent, in all of its tries, and return that sum.
@@ -107,10 +105,10 @@ class Budget:
             earlier: What the tries before that sent; None for none.
         """
         spent = all_sent(usage, earlier)
-        self._add(spent)
+        self._add_to_sums(spent)
         return spent
 
-    def _add(self, spent: SentUsage, sign: int = 1, prices: Prices | None = None) -> None:
+    def _add_to_sums(self, spent: SentUsage, sign: int = 1, prices: Prices | None = None) -> None:
         """Add a cost to the sums; a count or a price that is unknown makes its limit uncountable.
 
         Args:
@@ -121,11 +119,13 @@ class Budget:
         with self._lock:
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT_CONVENTION, 0.0) / 1e12
-            self._money += sign * (token_money(spent, prices or self._prices) or 0.0)
+            self._money_for_tokens += sign * (
+                token_money(spent, prices or self._prices_of_open_run) or 0.0
+            )
             if spent.get("tokens_unknown"):
-                self._unknown.add("tokens")
+                self._uncountable_limits.add("tokens")
             if spent.get("money_unknown"):
-                self._unknown.add("money")
+                self._uncountable_limits.add("money")
 
     def spend_index(self, line: IndexLine) -> None:
         """Count the cost of an index: once a run for one that was built, however many lines name
@@ -134,17 +134,22 @@ class Budget:
         Args:
             line: Its line of documents.jsonl.
         """
-        if line.failed or line.identity not in self._indexes:
+        if line.failed or line.identity not in self._counted_indexes:
             self.spend(line.usage)
         if not line.failed:
-            self._indexes.add(line.identity)
+            self._counted_indexes.add(line.identity)
 
     def spent(self) -> dict[str, float]:
         """What was spent so far, by the names of the limits: {"tokens": 5000, "tflops": 0.2,
         "hours": 0.1, "money": 0.4}."""
-        hours = self._earlier + (time.monotonic() - self._begun) / 3600
-        spent = self._money + hours * self.price
-        return {"tokens": self._tokens, "tflops": self._tflops, "hours": hours, "money": spent}
+        hours = self._hours_of_earlier_starts + (time.monotonic() - self._started_at) / 3600
+        money_spent = self._money_for_tokens + hours * self.price_per_hour
+        return {
+            "tokens": self._tokens,
+            "tflops": self._tflops,
+            "hours": hours,
+            "money": money_spent,
+        }
 
     def may_continue(self) -> bool:
         """Whether another question may be asked. The first time that a limit is reached, `hit` is
@@ -152,24 +157,25 @@ class Budget:
         with self._lock:
             spent = self.spent()
             for name, limit in self.limits.items():
-                if not self.hit and (name in self._unknown or spent[name] >= limit):
-                    self.hit = limit_option(name, limit)
-                    self._hit_name = name
-            return not self.hit
+                is_reached = name in self._uncountable_limits or spent[name] >= limit
+                if is_reached and not self.reached_limit:
+                    self.reached_limit = limit_option(name, limit)
+                    self._reached_name = name
+            return not self.reached_limit
 
-    def hit_text(self) -> str:
+    def reached_limit_text(self) -> str:
         """The limit that was reached with what is spent by now: "--max-money 0.001 (0.00147
         spent)"."""
-        name = self._hit_name
-        if name in self._unknown:
-            return f"{self.hit} (the application does not say its {name})"
+        name = self._reached_name
+        if name in self._uncountable_limits:
+            return f"{self.reached_limit} (the application does not say its {name})"
         spent = self.spent()[name]
         text = number_text(spent)
         if name == "hours":
             text = duration_text(3600 * spent)
         elif name == "money" and spent >= 1:
             text = money_text(spent)
-        return f"{self.hit} ({text} spent)"
+        return f"{self.reached_limit} ({text} spent)"
 
 
 def limit_option(name: str, limit: float) -> str:
@@ -184,7 +190,7 @@ def number_text(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _hours(start: Start) -> float:
+def _hours_taken(start: Start) -> float:
     """How many hours a start of a run took; 0 where it was killed, so that its end is not known."""
     if start.started is None or start.finished is None:
         return 0.0

@@ -25,7 +25,7 @@ from harness.method import Encoder, Reranker, Retriever, Task
 from harness.models import LanguageModel, MeteredModel, Sampling
 from harness.parallel.in_flight import map_together
 from harness.parallel.locks import KeyedLocks
-from harness.parallel.members import current
+from harness.parallel.members import current_scheduler
 from harness.parallel.phases import phase
 from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
@@ -84,7 +84,7 @@ class Models:
     Attributes:
         plan: The run.
         seed: What the last `reseed` seeded the global random generators with.
-        workers: A process that answers questions too -> the slow paths of its models, a sentence
+        slow_paths_of_workers: A process that answers questions too -> the slow paths of its models, a sentence
             each.
     """
 
@@ -104,12 +104,12 @@ class Models:
         self._retriever: ServedRetriever | None = None
         self._loading = KeyedLocks()
         self.seed = 0
-        self.workers: dict[object, list[str]] = {}
+        self.slow_paths_of_workers: dict[object, list[str]] = {}
 
     def reseed(self, *parts: str) -> None:
         """Seed the global generators by the run's seed and `parts`; does nothing with several
         questions in flight."""
-        if current() is None:
+        if current_scheduler() is None:
             self.seed = derived_seed(self.plan.config.seed, *parts)
             seed_everything(self.seed)
 
@@ -124,14 +124,14 @@ class Models:
         return list(dict.fromkeys(self._loaded.values()))
 
     def slow_paths(self) -> list[str]:
-        """Why the batches of the loaded models, and of `workers`, ran slower than they could, a
-        sentence each; also that several models shared a GPU's memory."""
+        """Why the batches of the loaded models, and of `slow_paths_of_workers`, ran slower than
+        they could, a sentence each; also that several models shared a GPU's memory."""
         loaded: list[Any] = self.loaded()
         slow: list[str] = []
         for model in loaded:
             if hasattr(model, "slow_paths"):
                 slow += model.slow_paths()
-        for paths_of_worker in self.workers.values():
+        for paths_of_worker in self.slow_paths_of_workers.values():
             slow += paths_of_worker
         sentences = list(dict.fromkeys(slow))
         sharing = [model for model in loaded if getattr(model, "contexts_make_room", False)]
@@ -398,7 +398,7 @@ class EngineTools:
         came before the map and the item's own; with --parallel 1, where items run in turn, also the
         items before. Totals are the same.
         """
-        scheduler = current()
+        scheduler = current_scheduler()
         if scheduler is None:
             return [fn(item) for item in items]
         return map_together(scheduler, fn, list(items), self.meter)
@@ -449,7 +449,7 @@ class EngineTools:
 
         With several questions in flight, which share these generators, fn() is called without that.
         """
-        if current() is not None:
+        if current_scheduler() is not None:
             return fn()
         seed = derived_seed(self.seed, key)
         with _global_draws_restored(seed):

@@ -17,12 +17,12 @@ from typing import NamedTuple, TypeVar
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, all_sent
 from harness.engine.manifest import utc_now
-from harness.engine.progress import Counted, Progress
+from harness.engine.progress import CountedQuestion, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
 from harness.judging.calibration import Sure, calibration_error
 from harness.judging.kinds import UNCLEAR
 from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
-from harness.parallel.in_flight import in_flight, places_for
+from harness.parallel.in_flight import in_flight, questions_that_fit
 from harness.storage.manifest_file import JudgeEntry
 from harness.storage.paths import with_secrets_masked, without_home
 from harness.storage.record_notes import JudgeNote
@@ -332,7 +332,7 @@ class _JudgeWork:
             for case in open_cases:
                 self._finish(self._ask(case))
         else:
-            places = places_for([self._judge.model], parallel, self._progress.note)
+            places = questions_that_fit([self._judge.model], parallel, self._progress.note)
             in_flight(open_cases, places, self._ask, self._finish_all)
         for sentence in self._judge.model.server_reports():
             self._progress.note(sentence)
@@ -373,12 +373,12 @@ class _JudgeWork:
             scores = {}
             if result.score is not None:
                 scores[self._judge.name] = result.score
-            self._progress.done(Counted(case.question_id, False, scores, usage))
+            self._progress.count_recorded(CountedQuestion(case.question_id, False, scores, usage))
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
         add_sent(self.judged.lost, all_sent(meter.usage()))
-        self._progress.done(Counted(case.question_id, True, {}, {}))
+        self._progress.count_recorded(CountedQuestion(case.question_id, True, {}, {}))
         if self._failed_in_a_row == MAX_IN_A_ROW:
             raise CannotRun(
                 f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, "

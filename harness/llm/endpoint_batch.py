@@ -49,7 +49,7 @@ class Waiting(Protocol):
     def note(self, text: str) -> None:
         """Print a line of text."""
 
-    def part(self, done: int, total: int, what: str) -> None:
+    def show_step(self, done: int, total: int, what: str) -> None:
         """Show how far something is.
 
         Args:
@@ -473,7 +473,7 @@ class Batches:
                 return states
             done = sum(state.done for state in states.values())
             total = sum(state.total for state in states.values())
-            self._progress.part(done, total, "replies of batches")
+            self._progress.show_step(done, total, "replies of batches")
             time.sleep(wait)
             wait = min(2 * wait, longest)
 

@@ -48,7 +48,7 @@ from harness.llm.http_loop import (
     http_loop,
     proxy_for,
 )
-from harness.parallel.members import current
+from harness.parallel.members import current_scheduler
 from harness.parallel.scheduler import Took, add_queued, timed
 
 T = TypeVar("T")
@@ -607,9 +607,9 @@ class Server:
                 until += self.policy.wait_before(retry, self._draw.random())
         while True:
             left = max(until, self._closed_until) - time.monotonic()
-            scheduler = current()
+            scheduler = current_scheduler()
             if scheduler is not None:
-                scheduler.check()
+                scheduler.raise_if_stopped()
             if left <= 0:
                 return
             seconds = min(left, _POLL_SECONDS)
@@ -626,7 +626,7 @@ class Server:
 def _exchanged(request: HttpRequest) -> HttpReply:
     """The reply to a request; no batch waits for the calling thread meanwhile. Raises
     ExchangeFailed."""
-    scheduler = current()
+    scheduler = current_scheduler()
     if scheduler is None:
         return http_loop().exchange(request)
     with scheduler.waiting_for_server():

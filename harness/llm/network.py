@@ -42,7 +42,7 @@ from harness.llm.kv import KVPool, rewind, slot_of
 from harness.llm.prefix_sharing import SharedPrefix, copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.llm.writing import Writing, next_tokens
-from harness.parallel.members import current
+from harness.parallel.members import current_scheduler
 from harness.parallel.scheduler import Again, in_forward_thread, result_or_error
 
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
@@ -166,14 +166,14 @@ class Network:
             # An adapter that is not there is this question's error alone.
             with self.adapter(adapter):
                 self._queues.setdefault(adapter, ForwardQueue(self, adapter))
-        scheduler = current()
+        scheduler = current_scheduler()
         queue = self._queues[adapter]
         if scheduler is None:
             [outcome] = queue.run([request])
         else:
-            outcome = scheduler.do(queue, request)
+            outcome = scheduler.run_in_batch(queue, request)
         while isinstance(outcome, Again):
-            outcome = queue.run([outcome.ask])[0]
+            outcome = queue.run([outcome.request])[0]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome  # type: ignore[no-any-return]
@@ -412,7 +412,7 @@ class ForwardQueue:
     """Chooses and runs the passes of one model with one adapter; a RequestQueue of
     harness.parallel.scheduler."""
 
-    ahead = False
+    runs_first = False
 
     def __init__(self, model: Network, adapter: str | None) -> None:
         """The queue of one model and adapter. `_limit` is the most tokens of the next pass: less

@@ -5,9 +5,9 @@
         keep_heap_out_of_collections()
         questions are asked
 
-A full collection visits every object of the process. With the modules of torch and a loaded model it
-takes about a second, which the run would count as the time of the application or the server whose
-reply it waits for. Objects that are frozen are not visited.
+A full collection visits every object of the process. With the modules of torch and a loaded model
+it takes about a second, which the run would count as the time of the application or the server
+whose reply it waits for. Objects that are frozen are not visited.
 """
 
 from __future__ import annotations

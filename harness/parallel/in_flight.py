@@ -1,6 +1,6 @@
 """Several items in flight: each is worked on in its own thread, and finished in the calling thread.
 
-in_flight(items, places, work, finish)
+in_flight(items, n_at_once, work, finish)
     member thread    work(item) ──┐
     member thread    work(item) ──┼─► queue ──► calling thread: finish([outcome, ...]) of all that are there
     member thread    work(item) ──┘
@@ -46,15 +46,16 @@ def map_together(
         items: What it is called with, one at a time.
         meter: Counts what the calls cost, in the order of the items.
     """
-    job = _Map(scheduler, fn, items, meter)
-    job.work()
-    if job.others:
+    mapping = _Map(scheduler, fn, items, meter)
+    mapping.work()
+    if mapping.n_other_threads:
         with scheduler.without_slot():
-            job.wait()
-    meter.join(job.branches)
-    if job.errors:
-        raise job.errors[min(job.errors)]
-    return [job.results[n] for n in range(len(items))]
+            mapping.wait()
+    meter.join(mapping.branches)
+    if mapping.errors:
+        first_failed = min(mapping.errors)
+        raise mapping.errors[first_failed]
+    return [mapping.results[index] for index in range(len(items))]
 
 
 class _Map(Generic[T, R]):
@@ -64,13 +65,13 @@ class _Map(Generic[T, R]):
         branches: A branch of the meter for each item, which counts its cost.
         results: Position of an item -> what the function returned.
         errors: Position of an item -> what the function raised.
-        others: How many threads beside the calling one are at work on this map.
+        n_other_threads: How many threads beside the calling one are at work on this map.
     """
 
     def __init__(
         self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
     ) -> None:
-        """Begin with no item taken; `_begun` counts those that a thread has taken.
+        """Begin with no item taken; `_n_begun` counts those that a thread has taken.
 
         Args:
             scheduler: Its threads that have a free place help.
@@ -84,64 +85,66 @@ class _Map(Generic[T, R]):
         self.branches = meter.fork(len(items))
         self.results: dict[int, R] = {}
         self.errors: dict[int, BaseException] = {}
-        self.others = 0
-        self._begun = 0
+        self.n_other_threads = 0
+        self._n_begun = 0
         self._changed = threading.Condition()
 
     def work(self) -> None:
         """Call fn on items in order, in the calling thread, until none is left or one has
         failed."""
-        n = self._next_index()
-        while n is not None:
+        index = self._take_next_index()
+        while index is not None:
             try:
-                with self.branches[n]:
-                    self.results[n] = self._fn(self._items[n])
+                with self.branches[index]:
+                    self.results[index] = self._fn(self._items[index])
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that called map
-                self.errors[n] = error
-            n = self._next_index()
+                self.errors[index] = error
+            index = self._take_next_index()
 
-    def _next_index(self) -> int | None:
+    def _take_next_index(self) -> int | None:
         """Take the next item, and return its position; None where no item is left or one has
         failed, which ends the thread's work. Also starts another thread if more items are left and
         a place is free."""
         with self._changed:
-            if self.errors or self._begun == len(self._items):
+            if self.errors or self._n_begun == len(self._items):
                 return None
-            n = self._begun
-            self._begun += 1
-            has_more = self._begun < len(self._items)
-            if has_more and self._scheduler.start_thread_if_free(self.work, self._member_ended):
-                self.others += 1
-        return n
+            index = self._n_begun
+            self._n_begun += 1
+            has_more = self._n_begun < len(self._items)
+            if has_more and self._scheduler.start_thread_if_free(
+                self.work, self._count_ended_thread
+            ):
+                self.n_other_threads += 1
+        return index
 
-    def _member_ended(self) -> None:
+    def _count_ended_thread(self) -> None:
         """Count a thread less at work on this map, and wake the calling thread, which may wait for
         that."""
         with self._changed:
-            self.others -= 1
+            self.n_other_threads -= 1
             self._changed.notify()
 
     def wait(self) -> None:
         """Wait for the other threads that still work on an item."""
         with self._changed:
-            while self.others:
+            while self.n_other_threads:
                 self._changed.wait()
 
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741 - outcome
-_LONGEST_WAIT = 0.5  # seconds that an interrupted run waits for members which run no forward pass
+_MAX_WAIT_SECONDS = 0.5  # an interrupted run waits so long for members which run no forward pass
 Note = Callable[[str], None]
 
 
 def in_flight(
     examples: Sequence[E],
-    places: int,
+    n_at_once: int,
     answer: Callable[[E], O],
     finish: Callable[[Sequence[O]], None],
-    choose: Callable[[Iterable[E]], int] = lambda _: 0,
+    choose_next: Callable[[Iterable[E]], int] = lambda _: 0,
 ) -> None:
-    """Answer all examples, `places` at a time, and finish their outcomes in this thread as they
+    """Answer all examples, `n_at_once` at a time, and finish their outcomes in this thread as they
     come.
 
     After an error or an interrupt no further example starts. The threads end first (an interrupt
@@ -149,33 +152,33 @@ def in_flight(
 
     Args:
         examples: The examples.
-        places: How many are answered at a time.
+        n_at_once: How many are answered at a time.
         answer: Answers one example; called in threads.
         finish: Called in this thread with the outcomes that have come meanwhile, in that order.
-        choose: Position of the next example among those left (by default 0); called by one thread
-            at a time.
+        choose_next: Position of the next example among those left (by default 0); called by one
+            thread at a time.
 
     Raises:
         BaseException: An interrupt, the error of `finish` (then outcomes are dropped), or, of the
             errors of `answer`, that of the first example.
     """
-    flight = _Flight(examples, places, answer, finish, choose)
+    flight = _Flight(examples, n_at_once, answer, finish, choose_next)
     try:
         flight.start()
         if flight.finish_until_error():
             flight.scheduler.wait()  # for the threads, which end by themselves: nothing is left
             return
     except BaseException as error:  # an interrupt, or what `finish` raised
-        interrupted = isinstance(error, KeyboardInterrupt)
-        if interrupted:
-            flight.stop_threads(longest_wait=_LONGEST_WAIT)
+        if isinstance(error, KeyboardInterrupt):
+            flight.stop_threads(max_seconds=_MAX_WAIT_SECONDS)
             flight.finish_waiting()
         else:
             flight.stop_threads()
         raise
     flight.stop_threads()
     flight.finish_waiting()
-    raise flight.errors[min(flight.errors)]
+    first_failed = min(flight.errors)
+    raise flight.errors[first_failed]
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ class _Failed:
 class _Answered(Generic[O]):
     """What `answer` returned."""
 
-    outcome: O
+    answer: O
 
 
 class _Flight(Generic[E, O]):
@@ -204,98 +207,102 @@ class _Flight(Generic[E, O]):
     def __init__(
         self,
         examples: Sequence[E],
-        places: int,
+        n_at_once: int,
         answer: Callable[[E], O],
         finish: Callable[[Sequence[O]], None],
-        choose: Callable[[Iterable[E]], int],
+        choose_next: Callable[[Iterable[E]], int],
     ) -> None:
         """Begin with all examples left, as (position, example); no thread runs yet.
 
         Args:
             examples: The examples.
-            places: How many are answered at a time.
+            n_at_once: How many are answered at a time.
             answer: Answers one example; called in threads.
             finish: Called in the calling thread with outcomes that have come.
-            choose: Position of the next example among those left.
+            choose_next: Position of the next example among those left.
         """
-        self.scheduler = Scheduler(places)
+        self.scheduler = Scheduler(n_at_once)
         self.errors: dict[int, BaseException] = {}
         self._answer = answer
         self._finish = finish
-        self._choose = choose
+        self._choose_next = choose_next
         self._left = list(enumerate(examples))
-        self._threads = min(places, len(examples))
-        self._unfinished = len(examples)
-        self._turn = threading.Lock()
-        self._ended: queue.SimpleQueue[_Answered[O] | _Failed] = queue.SimpleQueue()
+        self._n_threads = min(n_at_once, len(examples))
+        self._n_unfinished = len(examples)
+        self._choosing = threading.Lock()
+        self._outcomes: queue.SimpleQueue[_Answered[O] | _Failed] = queue.SimpleQueue()
 
     def start(self) -> None:
         """Start the threads."""
-        self.scheduler.start_threads(*[self._work] * self._threads)
+        self.scheduler.start_threads(*[self._work] * self._n_threads)
 
     def _work(self) -> None:
         """What each thread does: answer examples until none is left, or one fails."""
         while True:
-            self.scheduler.check()
-            with self._turn:
+            self.scheduler.raise_if_stopped()
+            with self._choosing:
                 if not self._left:
                     return
-                next_one = self._choose(example for _, example in self._left)
-                position, example = self._left.pop(next_one)
+                index = self._choose_next(example for _, example in self._left)
+                position, example = self._left.pop(index)
             try:
-                self._ended.put(_Answered(self._answer(example)))
+                self._outcomes.put(_Answered(self._answer(example)))
             except Stopped:
                 raise
             except BaseException as error:  # noqa: BLE001 - raised in the thread that runs the run
-                self._ended.put(_Failed(position, error))
+                self._outcomes.put(_Failed(position, error))
                 return
 
     def finish_until_error(self) -> bool:
         """Finish outcomes as they come, until all examples are finished, or one ends in an error.
         Returns whether all are finished."""
-        while self._unfinished:
-            self._take([self._ended.get()])
+        while self._n_unfinished:
+            first_outcome = self._outcomes.get()
+            self._finish_all([first_outcome, *self._waiting_outcomes()])
             if self.errors:
                 return False
         return True
 
     def finish_waiting(self) -> None:
         """Finish the outcomes that have come and are not finished yet, without waiting for more."""
-        self._take([])
+        self._finish_all(self._waiting_outcomes())
 
-    def _take(self, ended: list[_Answered[O] | _Failed]) -> None:
-        """Finish these outcomes and those that have come since, all at once. Errors are put into
-        `errors` instead.
-
-        Args:
-            ended: Outcomes that the caller has taken from the queue; written into.
-        """
+    def _waiting_outcomes(self) -> list[_Answered[O] | _Failed]:
+        """Take the outcomes that have come out of the queue, without waiting for more."""
+        outcomes: list[_Answered[O] | _Failed] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                ended.append(self._ended.get_nowait())
-        self._unfinished -= len(ended)
-        outcomes: list[O] = []
-        for one in ended:
-            if isinstance(one, _Failed):
-                self.errors[one.position] = one.error
-            else:
-                outcomes.append(one.outcome)
-        if outcomes:
-            self._finish(outcomes)
+                outcomes.append(self._outcomes.get_nowait())
+        return outcomes
 
-    def stop_threads(self, longest_wait: float | None = None) -> None:
+    def _finish_all(self, outcomes: Sequence[_Answered[O] | _Failed]) -> None:
+        """Finish these outcomes, all at once. Errors are put into `errors` instead."""
+        self._n_unfinished -= len(outcomes)
+        answers: list[O] = []
+        for outcome in outcomes:
+            if isinstance(outcome, _Failed):
+                self.errors[outcome.position] = outcome.error
+            else:
+                answers.append(outcome.answer)
+        if answers:
+            self._finish(answers)
+
+    def stop_threads(self, max_seconds: float | None = None) -> None:
         """Stop all threads and wait for them.
 
         Args:
-            longest_wait: Seconds to wait at most after the current pass, as a thread may wait for a
+            max_seconds: Seconds to wait at most after the current pass, as a thread may wait for a
                 server's reply; None for as long as it takes.
         """
         self.scheduler.stop()
-        self.scheduler.wait(longest_wait)
+        self.scheduler.wait(max_seconds)
 
 
-def places_for(
-    models: Sequence[Any], requested: int, note: Note, longest: Callable[[], int] | None = None
+def questions_that_fit(
+    models: Sequence[Any],
+    requested: int,
+    note: Note,
+    longest_context_tokens: Callable[[], int] | None = None,
 ) -> int:
     """How many questions may be in flight.
 
@@ -307,35 +314,39 @@ def places_for(
         requested: How many are wanted.
         note: Called with a sentence if the number is lower, and for each model that cannot run
             several contexts in one pass.
-        longest: Gives about how many tokens the longest context of a question has; called for a
-            model whose waiting contexts make room for others, as on a GPU. Any other model has room
-            for whole windows.
+        longest_context_tokens: Gives about how many tokens the longest context of a question has;
+            called for a model whose waiting contexts make room for others, as on a GPU. Any other
+            model has room for whole windows.
 
     Returns:
         `requested`, or fewer where fewer contexts of a model fit into memory.
     """
-    places = requested
+    n_questions = requested
     sharing = [model for model in models if getattr(model, "contexts_make_room", False)]
     for model in sharing:
         model.share_memory(sharing)
-    lengths = {}
+    context_tokens: dict[Any, int] = {}
     for model in models:
-        tokens = lengths[model] = getattr(model, "window", 0)
-        if longest is not None and model in sharing:
-            tokens = lengths[model] = min(longest(), tokens)
-        fit = None
+        tokens = getattr(model, "window", 0)
+        if longest_context_tokens is not None and model in sharing:
+            tokens = min(longest_context_tokens(), tokens)
+        context_tokens[model] = tokens
+        n_contexts = None
         if hasattr(model, "contexts"):
-            fit = model.contexts(tokens)
-        if fit is not None and fit < places:
-            places = max(fit, 1)
+            n_contexts = model.contexts(tokens)
+        if n_contexts is not None and n_contexts < n_questions:
+            n_questions = max(n_contexts, 1)
             note(
-                f"{places} instead of {requested} questions in flight: the memory that is free "
-                f"holds {fit} contexts of "
+                f"{n_questions} instead of {requested} questions in flight: the memory that is "
+                f"free holds {n_contexts} contexts of "
                 f"{tokens} tokens of '{model.name}' (a smaller model.window leaves room for more)"
             )
-        why = getattr(model, "pack_problem", None)
-        if why:
-            note(f"'{model.name}' runs the questions in flight one after the other: {why}")
+        one_at_a_time_reason = getattr(model, "pack_problem", None)
+        if one_at_a_time_reason:
+            note(
+                f"'{model.name}' runs the questions in flight one after the other: "
+                f"{one_at_a_time_reason}"
+            )
     for model in sharing:
-        model.pool.expect(places, lengths[model])
-    return places
+        model.pool.expect(n_questions, context_tokens[model])
+    return n_questions

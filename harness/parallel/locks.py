@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from harness.parallel.members import Stopped, current
+from harness.parallel.members import Stopped, current_scheduler
 
 
 class KeyedLocks:
@@ -23,7 +23,7 @@ class KeyedLocks:
     def hold(self, key: str) -> Iterator[None]:
         """Context manager: holds the lock of `key` in its block; a thread may nest it. Raises
         Stopped when the run ends meanwhile."""
-        scheduler = current()
+        scheduler = current_scheduler()
         if scheduler is None:
             yield
             return

@@ -16,6 +16,6 @@ class Stopped(BaseException):
     """The run ends: not an Exception, so that no method takes it for a failure of its own."""
 
 
-def current() -> Any:
+def current_scheduler() -> Any:
     """The Scheduler that the calling thread is a member of; None outside of one."""
     return getattr(this_thread, "scheduler", None)

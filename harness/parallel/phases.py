@@ -30,47 +30,47 @@ class Phase:
 
 
 class _Phases:
-    """The phases of this process's command. Each thread keeps, as `_local.inner`, the seconds of
-    the phases inside the one that it is in."""
+    """The phases of this process's command. Each thread keeps, as `_local.seconds_of_inner_phases`,
+    the seconds of the phases inside the one that it is in."""
 
     def __init__(self) -> None:
         """Begin without a phase; the time of the command counts from now."""
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._found: dict[str, Phase] = {}
-        self._began = time.perf_counter()
+        self._phases: dict[str, Phase] = {}
+        self._start_time = time.perf_counter()
 
     def forget(self) -> None:
         """Begin anew, as another command begins."""
         with self._lock:
-            self._found = {}
-            self._began = time.perf_counter()
+            self._phases = {}
+            self._start_time = time.perf_counter()
 
     @contextlib.contextmanager
     def measured(self, name: str) -> Iterator[None]:
         """Context manager that counts the seconds of its block as those of the phase `name`,
         without the seconds of phases inside it."""
-        outer = getattr(self._local, "inner", 0.0)
-        self._local.inner = 0.0
-        began = time.perf_counter()
+        seconds_before = getattr(self._local, "seconds_of_inner_phases", 0.0)
+        self._local.seconds_of_inner_phases = 0.0
+        start_time = time.perf_counter()
         try:
             yield
         finally:
-            passed = time.perf_counter() - began
+            passed = time.perf_counter() - start_time
             with self._lock:
-                found = self._found.setdefault(name, Phase())
-                found.seconds += passed - self._local.inner
-                found.times += 1
-            self._local.inner = outer + passed
+                phase = self._phases.setdefault(name, Phase())
+                phase.seconds += passed - self._local.seconds_of_inner_phases
+                phase.times += 1
+            self._local.seconds_of_inner_phases = seconds_before + passed
 
     def table(self) -> str:
         """The phases as text: a line for each, in the order in which they were left, and one for
         all the time."""
         lines = ["phase            seconds  times"]
         with self._lock:
-            for name, found in self._found.items():
-                lines.append(f"{name:<15} {found.seconds:8.2f} {found.times:6}")
-        lines.append(f"{'passed':<15} {time.perf_counter() - self._began:8.2f}")
+            for name, phase in self._phases.items():
+                lines.append(f"{name:<15} {phase.seconds:8.2f} {phase.times:6}")
+        lines.append(f"{'passed':<15} {time.perf_counter() - self._start_time:8.2f}")
         return "\n".join(lines)
 
 

@@ -19,9 +19,9 @@ def _unhandled(numbers: Sequence[signal.Signals]) -> dict[signal.Signals, _HANDL
     program yet: that of the system, or Python's own of Ctrl-C."""
     unhandled: dict[signal.Signals, _HANDLER] = {}
     for number in numbers:
-        kept = signal.getsignal(number)
-        if kept in (signal.SIG_DFL, signal.default_int_handler):
-            unhandled[number] = kept
+        current_handler = signal.getsignal(number)
+        if current_handler in (signal.SIG_DFL, signal.default_int_handler):
+            unhandled[number] = current_handler
     return unhandled
 
 
@@ -36,16 +36,16 @@ def on_signals(handler: Callable[[int], None], *numbers: signal.Signals) -> Iter
         handler: Called with the number of a signal.
         *numbers: The signals.
     """
-    before: dict[signal.Signals, _HANDLER] = {}
+    old_handlers: dict[signal.Signals, _HANDLER] = {}
     if threading.current_thread() is threading.main_thread():
-        before = _unhandled(numbers)
-    for number in before:
+        old_handlers = _unhandled(numbers)
+    for number in old_handlers:
         signal.signal(number, lambda number, _frame: handler(number))
     try:
         yield
     finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+        for number, old_handler in old_handlers.items():
+            signal.signal(number, old_handler)
 
 
 def interrupt_on_signals() -> contextlib.AbstractContextManager[None]:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from harness.engine.manifest import changes
+from harness.engine.manifest import changed_keys
 from harness.errors import UserError
 from harness.storage.checksums import file_checksums
 from harness.storage.files import delete_drafts, write_atomic
@@ -364,7 +364,7 @@ def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> R
     merged = merged.with_values(gpu=gpu)
     shard = shard.with_values(gpu=gpu)
     starts = list(shard.starts)
-    changed = changes(merged, shard)
+    changed = changed_keys(merged, shard)
     if has_records and changed.has_values:
         starts[0] = starts[0].with_earlier_changes(changed)
     new_starts = [start for start in starts if start not in merged.starts]

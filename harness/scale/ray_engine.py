@@ -2,7 +2,7 @@
 --engine ray`.
 
     with connect(workers=4, gpus=1, address=None, parallel=None) as workers:
-        runner.run(plan, out, executor=workers, ...)
+        runner.run(plan, out, options=AskOptions(executor=workers), ...)
 
     driver                                     worker (an actor; it keeps its models loaded)
       the plan, once, by ray.put     ──────►     its OpenRun
@@ -27,13 +27,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from harness.cost.usage import SentUsage
 from harness.embed.encoder_info import encoder_facts
 from harness.engine.answer_question import AnswerQuestion, Unscored
 from harness.engine.executors import IN_FLIGHT_ON_A_GPU, Executor
-from harness.engine.manifest import made_by, with_first_prompts
+from harness.engine.manifest import program_versions, with_first_prompts
 from harness.engine.open_run import OpenRun
 from harness.engine.plan import PlannedRun
 from harness.engine.progress import Silent
@@ -43,7 +43,7 @@ from harness.engine.start_manifest import StartManifest
 from harness.engine.tools import seed_everything
 from harness.errors import CannotRun, HarnessError, SaveError, UserError, WorkerLost
 from harness.llm.backend import model_facts
-from harness.parallel.in_flight import places_for
+from harness.parallel.in_flight import questions_that_fit
 from harness.parallel.scheduler import Scheduler
 from harness.stats.rng import derived_seed
 from harness.storage.manifest_file import RunManifest
@@ -51,17 +51,17 @@ from harness.storage.records import StoredRecord
 from harness.storage.run_store import RunStore
 from harness.types import Example
 
-_START = 120.0  # seconds for the first worker to be ready
-_SILENCE = 15.0  # seconds in which a cluster's head may start again
-_TRIES = 3  # a question that ended as many workers is recorded as failed
+_MAX_START_SECONDS = 120.0  # until the first worker is ready
+_MAX_SILENT_SECONDS = 15.0  # in which a cluster's head may start again
+_MAX_TRIES = 3  # a question that ended as many workers is recorded as failed
 
 
 @contextlib.contextmanager
 def connect(
     *, workers: int | None, gpus: float, address: str | None, parallel: int | None
 ) -> Iterator[Workers]:
-    """Connect to a Ray cluster, or start one on this machine, and yield its
-    workers; the block's end ends them.
+    """Connect to a Ray cluster, or start one on this machine, and yield its workers; the block's
+    end ends them.
 
     Args:
         workers: How many; by default one for each CPU, or for each `gpus` GPUs.
@@ -81,17 +81,19 @@ def connect(
         )
     import ray
 
-    handler = signal.getsignal(signal.SIGTERM)
+    handler_of_caller = signal.getsignal(signal.SIGTERM)
     try:
         _open_cluster(ray, address, workers)
         with contextlib.suppress(ValueError):  # outside of the main thread nobody handles signals
-            signal.signal(signal.SIGTERM, handler)  # in place of Ray's, which ends the process
-        count = worker_count(ray.cluster_resources(), workers, gpus)
+            signal.signal(
+                signal.SIGTERM, handler_of_caller
+            )  # in place of Ray's, which ends the process
+        n_workers = worker_count(ray.cluster_resources(), workers, gpus)
         if parallel is None:
             parallel = 1
             if gpus:
                 parallel = IN_FLIGHT_ON_A_GPU
-        yield Workers(ray, count, gpus, parallel)
+        yield Workers(ray, n_workers, gpus, parallel)
     finally:
         ray.shutdown()
 
@@ -120,8 +122,8 @@ def _open_cluster(ray: Any, address: str | None, workers: int | None) -> None:
     try:
         ray.init(address=address, **settings)
     except Exception as error:  # Ray raises a bare Exception, too
-        first = " ".join(str(error).split())[:300]
-        raise UserError(f"no Ray cluster can be used ({address}): {first}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"no Ray cluster can be used ({address}): {reason}") from error
 
 
 def worker_count(resources: Mapping[str, float], workers: int | None, gpus: float) -> int:
@@ -135,23 +137,25 @@ def worker_count(resources: Mapping[str, float], workers: int | None, gpus: floa
     Raises:
         UserError: The cluster can never hold them.
     """
-    cpus = int(resources.get("CPU", 0))
-    total_gpus = resources.get("GPU", 0)
-    count = cpus
+    n_cpus = int(resources.get("CPU", 0))
+    n_gpus = resources.get("GPU", 0)
+    n_workers = n_cpus
     if workers is not None:
-        count = workers
+        n_workers = workers
     elif gpus:
-        count = int(total_gpus // gpus)
-    if count < 1 or count * gpus > total_gpus:
+        n_workers = int(n_gpus // gpus)
+    if n_workers < 1 or n_workers * gpus > n_gpus:
+        n_wanted = max(n_workers, 1)
         raise UserError(
-            f"{max(count, 1)} workers with {gpus:g} GPUs each need {max(count, 1) * gpus:g} GPUs, "
-            f"and the cluster has {total_gpus:g}; lower --workers or --gpus-per-worker"
+            f"{n_wanted} workers with {gpus:g} GPUs each need {n_wanted * gpus:g} GPUs, "
+            f"and the cluster has {n_gpus:g}; lower --workers or --gpus-per-worker"
         )
-    if count > cpus:
+    if n_workers > n_cpus:
         raise UserError(
-            f"{count} workers need {count} CPUs, and the cluster has {cpus}; lower --workers"
+            f"{n_workers} workers need {n_workers} CPUs, and the cluster has {n_cpus}; lower "
+            "--workers"
         )
-    return count
+    return n_workers
 
 
 class Workers(Executor):
@@ -162,16 +166,16 @@ class Workers(Executor):
         parallel: Questions in flight in each worker.
         address: Where the cluster listens: "host:port".
         silent_since: When nobody listened there for the first time; None while somebody does.
-        load: Worker that is ready -> questions that it has.
+        n_questions_of: Worker that is ready -> how many questions it has.
         calls: Ray's reference of a call -> the call, of those under way.
     """
 
-    def __init__(self, ray: Any, count: int, gpus: float, parallel: int) -> None:
+    def __init__(self, ray: Any, n_workers: int, gpus: float, parallel: int) -> None:
         """Start the workers and wait for the first one.
 
         Args:
             ray: The module.
-            count: How many workers.
+            n_workers: How many.
             gpus: GPUs of each worker.
             parallel: Questions in flight in each.
 
@@ -181,20 +185,19 @@ class Workers(Executor):
         self.ray = ray
         self.parallel = parallel
         self.address: str = ray.get_runtime_context().gcs_address
-        self.silent_since: float | None = None  # when nobody listened there for the first time
-        self.load: dict[Any, int] = {}  # worker that is ready -> questions that it has
-        self.calls: dict[Any, _Call] = {}  # calls under way
-        kind = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)(
-            _Worker
-        )
-        for _ in range(count):
-            self.greet(kind.remote(os.getcwd(), parallel))
-        end = time.monotonic() + _START
+        self.silent_since: float | None = None
+        self.n_questions_of: dict[Any, int] = {}
+        self.calls: dict[Any, _Call] = {}
+        as_actor = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_concurrency=parallel)
+        actor_class = as_actor(_Worker)
+        for _ in range(n_workers):
+            self.greet(actor_class.remote(os.getcwd(), parallel))
+        deadline = time.monotonic() + _MAX_START_SECONDS
         while not self.ready_calls(list(self.calls), timeout=1.0):
             self.check_cluster()
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise UserError(
-                    f"no worker was ready after {_START:.0f} seconds; the cluster is busy: ray "
+                    f"no worker was ready after {_MAX_START_SECONDS:.0f} seconds; the cluster is busy: ray "
                     "status"
                 )
 
@@ -207,8 +210,8 @@ class Workers(Executor):
     ) -> None:
         """Have the workers answer the questions, and store and score each answer as it arrives.
 
-        A dead worker's questions are asked again, each alone on its worker; one that ends _TRIES
-        workers is recorded as failed.
+        A dead worker's questions are asked again, each alone on its worker; one that ends
+        _MAX_TRIES workers is recorded as failed.
 
         Args:
             examples: The questions.
@@ -230,11 +233,10 @@ class Workers(Executor):
         _Round(self, examples, answer, record).ask_all()
 
     def greet(self, worker: Any) -> None:
-        """Ask a worker for its versions; Ray answers the call once the
-        worker runs, also after a restart.
-        """
+        """Ask a worker for its versions; Ray answers the call once the worker runs, also after a
+        restart."""
         call = worker.versions.options(max_task_retries=-1).remote()
-        self.calls[call] = _Call(worker, _GREETING, 0)
+        self.calls[call] = _Call(worker, _GREETING, n_places=0)
 
     def ready_calls(self, calls: Sequence[Any], timeout: float = 0) -> list[Any]:
         """Those of the calls that have ended.
@@ -261,7 +263,7 @@ class Workers(Executor):
             socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
         except OSError as error:
             self.silent_since = self.silent_since or time.monotonic()
-            if time.monotonic() - self.silent_since > _SILENCE:
+            if time.monotonic() - self.silent_since > _MAX_SILENT_SECONDS:
                 raise UserError(
                     f"the Ray cluster at {self.address} has ended; start it and run the same "
                     "command again"
@@ -281,12 +283,12 @@ class _Call:
     Attributes:
         worker: The worker that was called.
         number: The number of its question, or _GREETING.
-        load: How many of the worker's places it takes.
+        n_places: How many of the worker's places it takes.
     """
 
     worker: Any
     number: int
-    load: int
+    n_places: int
 
 
 class _Round:
@@ -314,7 +316,7 @@ class _Round:
         self._run = answer.run
         # In a list, as Ray would send the plan itself with each question.
         self._plan = [workers.ray.put(self._run.plan)]
-        self._waiting = _Waiting(self._run.plan, examples)
+        self._waiting = _WaitingQuestions(self._run.plan, examples)
         self._deaths: Counter[int] = Counter()  # question -> workers that it ended
         self._running: set[Any] = set()
         self._noted: set[str] = set()  # notes of workers that were shown
@@ -327,13 +329,13 @@ class _Round:
         try:
             while self._send_all_possible():
                 ended = self._workers.ready_calls(list(self._workers.calls), timeout=1.0)
-                for call in ended:
-                    self._take(call)
+                for reference in ended:
+                    self._take_result(reference)
                 if not ended:
                     self._workers.check_cluster()
         except KeyboardInterrupt:
-            for call in self._workers.ready_calls(list(self._running)):
-                self._take(call)
+            for reference in self._workers.ready_calls(list(self._running)):
+                self._take_result(reference)
             raise
 
     def _send_all_possible(self) -> bool:
@@ -341,39 +343,44 @@ class _Round:
 
         Returns whether there is more to wait for.
         """
-        while self._waiting.left and self._run.budget.may_continue():
-            call = self._choose()
+        while self._waiting.n_left and self._run.budget.may_continue():
+            call = self._take_next_call()
             if call is None:
                 break
             self._send(call)
-        return bool(self._running) or (bool(self._waiting.left) and not self._run.budget.hit)
+        questions_will_be_sent = self._waiting.n_left > 0 and not self._run.budget.reached_limit
+        return bool(self._running) or questions_will_be_sent
 
-    def _choose(self) -> _Call | None:
-        """Choose a worker that has room and its next question; None if all have to wait.
+    def _take_next_call(self) -> _Call | None:
+        """Choose a worker that has room, and take its next question out of those that wait; None if
+        all have to wait.
 
         A question that ended a worker before takes all of a worker's room.
         """
-        for worker, load in sorted(self._workers.load.items(), key=lambda each: each[1]):
-            if load >= self._workers.parallel:
+        n_questions_of = self._workers.n_questions_of
+        for worker in sorted(n_questions_of, key=n_questions_of.__getitem__):
+            n_questions = n_questions_of[worker]
+            if n_questions >= self._workers.parallel:
                 continue
-            number = self._waiting.next_for(worker, alone=load == 0)
+            number = self._waiting.take_next_for(worker, is_idle=n_questions == 0)
             if number is not None:
-                takes = 1
+                n_places = 1
                 if self._deaths[number]:
-                    takes = self._workers.parallel
-                return _Call(worker, number, takes)
+                    n_places = self._workers.parallel
+                return _Call(worker, number, n_places)
         return None
 
     def _send(self, call: _Call) -> None:
         """Ask the worker of `call` its question, and note the call as under way."""
-        earlier = self._run.earlier.get(self._waiting.examples[call.number].question.id)
-        position = self._waiting.position[call.number]
-        reference = call.worker.answer.remote(self._plan, position, earlier)
-        self._workers.load[call.worker] += call.load
+        question_id = self._waiting.examples[call.number].question.id
+        sent_by_earlier_tries = self._run.earlier_tries.get(question_id)
+        position = self._waiting.positions[call.number]
+        reference = call.worker.answer.remote(self._plan, position, sent_by_earlier_tries)
+        self._workers.n_questions_of[call.worker] += call.n_places
         self._workers.calls[reference] = call
         self._running.add(reference)
 
-    def _take(self, reference: Any) -> None:
+    def _take_result(self, reference: Any) -> None:
         """Take the result of a call that ended: store an answer, or let a greeted worker begin.
 
         A worker's own error is raised here; a call that Ray lost is asked again. An answer to a
@@ -385,8 +392,9 @@ class _Round:
         call = self._workers.calls.pop(reference)
         of_this_round = reference in self._running
         self._running.discard(reference)
-        if call.worker in self._workers.load:  # else it died since
-            self._workers.load[call.worker] = max(self._workers.load[call.worker] - call.load, 0)
+        n_questions_of = self._workers.n_questions_of
+        if call.worker in n_questions_of:  # else it died since
+            n_questions_of[call.worker] = max(n_questions_of[call.worker] - call.n_places, 0)
         try:
             answered = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
@@ -395,19 +403,20 @@ class _Round:
                     raise error.cause from None
                 raise error from None
         except self._ray.exceptions.RayError as error:
-            self._lose(call, error, of_this_round)
+            self._ask_again_or_fail(call, error, of_this_round)
         else:
             if call.number == _GREETING:
                 _check_versions(answered)
-                self._workers.load[call.worker] = 0
+                self._workers.n_questions_of[call.worker] = 0
             elif of_this_round:
-                self._store(call, answered)
+                self._store_and_record(call, answered)
 
-    def _lose(self, call: _Call, error: Exception, of_this_round: bool) -> None:
+    def _ask_again_or_fail(self, call: _Call, error: Exception, of_this_round: bool) -> None:
         """Have the question of a call that Ray lost asked again, or record it as failed.
 
         The first call that a worker loses says so and greets the worker anew, as Ray starts it
-        again; until the greeting is answered it has no entry in `load` and gets no questions.
+        again; until the greeting is answered it has no entry in `n_questions_of` and gets no
+        questions.
 
         Args:
             call: The lost call; where its number is _GREETING, the worker did not even start.
@@ -418,9 +427,9 @@ class _Round:
             UserError: A worker cannot start at all.
         """
         if call.number == _GREETING:
-            why = " ".join(str(error).split())[-300:]
-            raise UserError(f"a worker cannot start: {why}") from error
-        if self._workers.load.pop(call.worker, None) is not None:
+            reason = " ".join(str(error).split())[-300:]
+            raise UserError(f"a worker cannot start: {reason}") from error
+        if self._workers.n_questions_of.pop(call.worker, None) is not None:
             self._run.progress.note(
                 "a worker ended; what it had is asked again, one question at a time"
             )
@@ -428,14 +437,15 @@ class _Round:
         if not of_this_round:
             return
         self._deaths[call.number] += 1
-        if self._deaths[call.number] < _TRIES:
+        if self._deaths[call.number] < _MAX_TRIES:
             self._waiting.put_back(call.number)
             return
-        self._waiting.ended(call.number)
-        lost = WorkerLost(f"{_TRIES} workers ended while they answered this question")
-        self._record([self._answer.failed(self._waiting.examples[call.number], lost)])
+        self._waiting.mark_as_ended(call.number)
+        example = self._waiting.examples[call.number]
+        lost = WorkerLost(f"{_MAX_TRIES} workers ended while they answered this question")
+        self._record([self._answer.store_failure(example, lost)])
 
-    def _store(self, call: _Call, answered: _Answered) -> None:
+    def _store_and_record(self, call: _Call, answered: _Answered) -> None:
         """Write what a worker's question would have written, count its cost, and record its answer.
 
         Also prints the worker's notes that were not printed before.
@@ -444,44 +454,46 @@ class _Round:
             call: The call that ended.
             answered: What the worker returned.
         """
-        self._waiting.ended(call.number)
-        self._run.models.workers[call.worker] = answered.slow_paths
+        self._waiting.mark_as_ended(call.number)
+        self._run.models.slow_paths_of_workers[call.worker] = answered.slow_paths
         for note in answered.notes:
             if note not in self._noted:
                 self._run.progress.note(note)
             self._noted.add(note)
-        for name, value in answered.calls:
-            getattr(self._run.store, name)(value)
-            if name == "append_index_line":
-                self._run.budget.spend_index(value)
+        for call_of_store in answered.calls:
+            write = getattr(self._run.store, call_of_store.method)
+            write(call_of_store.argument)
+            if call_of_store.method == RunStore.append_index_line.__name__:
+                self._run.budget.spend_index(call_of_store.argument)
         self._run.budget.spend(answered.record.usage)
         if answered.manifest:
             self._add_manifest(answered.manifest)
         self._record([Unscored(self._waiting.examples[call.number], answered.record)])
 
-    def _add_manifest(self, there: RunManifest) -> None:
+    def _add_manifest(self, workers_manifest: RunManifest) -> None:
         """Add to the run's manifest what differs on a worker's machine, and its first prompts."""
-        self._run.manifest.add_worker(there)
+        self._run.manifest.add_differences_of_worker(workers_manifest)
         if self._run.plan.config.dataset.keep_texts:
-            self._run.manifest.keep_first_prompts(there.first_prompts)
+            self._run.manifest.write_new_first_prompts(workers_manifest.first_prompts)
 
 
-def _check_versions(there: Mapping[str, str]) -> None:
+def _check_versions(worker_versions: Mapping[str, str]) -> None:
     """Raise UserError for a worker whose packages have other versions than this process's.
 
     Args:
-        there: Package -> version in the worker, and its "host".
+        worker_versions: Package -> version in the worker, and its "host".
     """
-    here = made_by().packages
-    keys = sorted(here.keys() | there.keys() - {"host"})
-    different = [
-        f"{key} {there.get(key)} there, {here.get(key)} here"
-        for key in keys
-        if here.get(key) != there.get(key)
-    ]
+    own_versions = program_versions().packages
+    packages = sorted(own_versions.keys() | worker_versions.keys() - {"host"})
+    different: list[str] = []
+    for package in packages:
+        own = own_versions.get(package)
+        other = worker_versions.get(package)
+        if own != other:
+            different.append(f"{package} {other} there, {own} here")
     if different:
         raise UserError(
-            f"the worker on {there['host']} has other versions: {'; '.join(different)}; install "
+            f"the worker on {worker_versions['host']} has other versions: {'; '.join(different)}; install "
             "the same on all machines"
         )
 
@@ -491,25 +503,25 @@ class _Group:
     """Questions about the same documents.
 
     Attributes:
-        documents: The ids of the documents; empty for a question that shares no index.
+        document_ids: The documents; empty for a question that shares no index.
         numbers: The numbers of the questions that wait.
-        home: The worker that indexes the documents; None before one does.
+        indexed_by: The worker that indexes the documents; None before one does.
     """
 
-    documents: frozenset[str]
+    document_ids: frozenset[str]
     numbers: deque[int] = field(default_factory=deque)
-    home: Any = None
+    indexed_by: Any = None
 
 
-class _Waiting:
+class _WaitingQuestions:
     """The questions that no worker has yet, in groups about the same documents.
 
     One worker indexes a document; others help once it did, if they are idle.
 
     Attributes:
         examples: The questions by number.
-        position: For each number the question's position in the data set.
-        left: How many wait.
+        positions: For each number the question's position in the data set.
+        n_left: How many wait.
     """
 
     def __init__(self, plan: PlannedRun, examples: Sequence[Example]) -> None:
@@ -520,84 +532,98 @@ class _Waiting:
             examples: The questions.
         """
         self.examples = examples
-        self.left = len(examples)
-        places = {example.question.id: n for n, example in enumerate(plan.dataset.examples)}
-        self.position = [places[example.question.id] for example in examples]
-        groups: dict[Any, _Group] = {}
-        self._group: list[_Group] = []
+        self.n_left = len(examples)
+        position_of = {each.question.id: n for n, each in enumerate(plan.dataset.examples)}
+        self.positions = [position_of[example.question.id] for example in examples]
+        groups: dict[frozenset[str] | int, _Group] = {}
+        self._group_of: list[_Group] = []  # by the number of a question
         shares_indexes = plan.builds_indexes and plan.method.scope == "document"
         for number, example in enumerate(examples):
-            documents: frozenset[str] = frozenset()
+            document_ids: frozenset[str] = frozenset()
             if shares_indexes:
-                documents = frozenset(example.question.document_ids)
-            self._group.append(groups.setdefault(documents or number, _Group(documents)))
-            self._group[-1].numbers.append(number)
-        self._fresh = deque(groups.values())
-        self._open: list[_Group] = []  # begun, with questions left
-        self._indexing: set[_Group] = set()  # begun, without an answer
-        self._again: deque[int] = deque()  # of workers that died
+                document_ids = frozenset(example.question.document_ids)
+            group = groups.setdefault(document_ids or number, _Group(document_ids))
+            group.numbers.append(number)
+            self._group_of.append(group)
+        self._not_begun = deque(groups.values())
+        self._with_questions_left: list[_Group] = []  # begun
+        self._without_an_answer: set[_Group] = set()  # begun
+        self._of_dead_workers: deque[int] = deque()  # numbers of questions
 
-    def next_for(self, worker: Any, alone: bool) -> int | None:
-        """Take the next question for a worker out of those that wait: its
-        number; None if it has to wait.
+    def take_next_for(self, worker: Any, is_idle: bool) -> int | None:
+        """Take the next question for a worker out of those that wait: its number; None if the
+        worker has to wait.
 
         Args:
             worker: The worker.
-            alone: Whether the worker has no question, so that it may get one that ended a worker.
+            is_idle: Whether the worker has no question, so that it may get one that ended a worker.
         """
-        if alone and self._again:
-            self.left -= 1
-            return self._again.popleft()
+        if is_idle and self._of_dead_workers:
+            self.n_left -= 1
+            return self._of_dead_workers.popleft()
         group = self._group_for(worker)
         if group is None:
             return None
         number = group.numbers.popleft()
         if not group.numbers:
-            self._open.remove(group)
-        self.left -= 1
+            self._with_questions_left.remove(group)
+        self.n_left -= 1
         return number
 
     def _group_for(self, worker: Any) -> _Group | None:
         """Choose the group that a worker takes its next question of; None if it has to wait.
 
-        One that the worker has indexed itself, else one that nobody has begun, which it begins,
-        else the largest one that another worker has indexed.
+        It is one that the worker has indexed itself, else one that nobody has begun, which it
+        begins, else the largest one that another worker has indexed.
         """
-        indexed = [group for group in self._open if group not in self._indexing]
+        indexed = [
+            group for group in self._with_questions_left if group not in self._without_an_answer
+        ]
         for group in indexed:
-            if group.home is worker:
+            if group.indexed_by is worker:
                 return group
-        new = self._begin_group(worker)
-        if new is not None:
-            return new
+        begun_now = self._begin_group(worker)
+        if begun_now is not None:
+            return begun_now
         return max(indexed, key=lambda group: len(group.numbers), default=None)
 
     def _begin_group(self, worker: Any) -> _Group | None:
         """Let a worker begin the first group none of whose documents is being indexed; None if
         there is no such group.
         """
-        being_indexed: set[str] = set()
-        for group in self._indexing:
-            being_indexed |= group.documents
-        for group in self._fresh:
-            if being_indexed.isdisjoint(group.documents):
-                self._fresh.remove(group)
-                group.home = worker
-                self._open.append(group)
-                self._indexing.add(group)
+        ids_being_indexed: set[str] = set()
+        for group in self._without_an_answer:
+            ids_being_indexed |= group.document_ids
+        for group in self._not_begun:
+            if ids_being_indexed.isdisjoint(group.document_ids):
+                self._not_begun.remove(group)
+                group.indexed_by = worker
+                self._with_questions_left.append(group)
+                self._without_an_answer.add(group)
                 return group
         return None
 
     def put_back(self, number: int) -> None:
         """Let a question wait again, whose worker died."""
-        self.left += 1
-        self._again.append(number)
+        self.n_left += 1
+        self._of_dead_workers.append(number)
 
-    def ended(self, number: int) -> None:
-        """Note that a question was answered, or given up, so that other
-        workers may help with its documents.
-        """
-        self._indexing.discard(self._group[number])
+    def mark_as_ended(self, number: int) -> None:
+        """Note that a question was answered, or given up, so that other workers may help with its
+        documents."""
+        self._without_an_answer.discard(self._group_of[number])
+
+
+class _CallOfStore(NamedTuple):
+    """A call of RunStore that a worker leaves to the driver.
+
+    Attributes:
+        method: The name of the method: "append_index_line".
+        argument: Its one argument.
+    """
+
+    method: str
+    argument: Any
 
 
 @dataclass
@@ -605,14 +631,13 @@ class _Answered:
     """What a worker returns of a question.
 
     Attributes:
-        calls: The calls of RunStore that it would have made, (method, argument), the last one with
-            its answer.
+        calls: The calls of RunStore that it would have made, the last one with its answer.
         manifest: The worker's, where it is new: its machine, code and first prompts.
         notes: The worker's notes since its last answer.
         slow_paths: What slows the worker's models down, so far.
     """
 
-    calls: list[tuple[str, Any]]
+    calls: list[_CallOfStore]
     manifest: RunManifest | None
     notes: list[str]
     slow_paths: list[str]
@@ -620,19 +645,20 @@ class _Answered:
     @property
     def record(self) -> StoredRecord:
         """The answer, which is a record without scores."""
-        return cast(StoredRecord, self.calls[-1][1])
+        last_call = self.calls[-1]
+        return cast(StoredRecord, last_call.argument)
 
 
-class _Calls(threading.local):
+class _RememberedCalls(threading.local):
     """Stands for RunStore in a worker: it remembers calls, by thread, for the driver to make.
 
     Attributes:
-        made: (method, argument) of the calls in this thread.
+        made: The calls in this thread.
     """
 
     def __init__(self) -> None:
         """Begin with no calls; each thread has its own."""
-        self.made: list[tuple[str, Any]] = []
+        self.made: list[_CallOfStore] = []
 
     def manifest(self) -> RunManifest:
         """An empty manifest, as the driver has the run's."""
@@ -640,7 +666,7 @@ class _Calls(threading.local):
 
     def __getattr__(self, name: str) -> Callable[[Any], None]:
         """Stand for any other method of RunStore: a function that remembers its call in `made`."""
-        return lambda value: self.made.append((name, value))
+        return lambda argument: self.made.append(_CallOfStore(name, argument))
 
 
 @dataclass
@@ -653,27 +679,27 @@ class _WorkerRun:
         calls: What its questions would write.
         progress: Collects notes.
         scheduler: Batches the questions in flight; None for one question at a time.
-        sent: The manifest that the driver has.
+        sent_manifest: The manifest that the driver has.
     """
 
     reference: Any
     answer: AnswerQuestion
-    calls: _Calls
+    calls: _RememberedCalls
     progress: Silent
     scheduler: Scheduler | None
-    sent: RunManifest | None = None
+    sent_manifest: RunManifest | None = None
 
-    def new_manifest(self) -> RunManifest | None:
+    def take_new_manifest(self) -> RunManifest | None:
         """The manifest of this machine with first prompts; None where the driver has it.
 
-        Also notes that the driver has it from now on.
+        It counts as one that the driver has from now on.
         """
         run = self.answer.run
-        manifest = with_first_prompts(run.manifest.value, run.models.first_prompts())
-        run.manifest.value = manifest
-        if self.sent is manifest:
+        manifest = with_first_prompts(run.manifest.manifest, run.models.first_prompts())
+        run.manifest.manifest = manifest
+        if self.sent_manifest is manifest:
             return None
-        self.sent = manifest
+        self.sent_manifest = manifest
         return manifest
 
     def take_notes(self) -> list[str]:
@@ -697,59 +723,62 @@ class _Worker:
             os.chdir(cwd)
         self._parallel = parallel
         self._lock = threading.Lock()
-        self._open: _WorkerRun | None = None
+        self._opened: _WorkerRun | None = None
 
     def versions(self) -> dict[str, str]:
         """The versions of the packages here, by name, and the host's name as "host".
 
         Ray itself compares its own version and Python's.
         """
-        return {**made_by().packages, "host": socket.gethostname()}
+        return {**program_versions().packages, "host": socket.gethostname()}
 
-    def answer(self, plan: list[Any], position: int, earlier: SentUsage | None) -> _Answered:
+    def answer(
+        self, plan: list[Any], position: int, sent_by_earlier_tries: SentUsage | None
+    ) -> _Answered:
         """Answer a question, getting its run ready if another one was answered before.
 
         Args:
             plan: [Ray's reference of the plan].
             position: The question's position in the data set.
-            earlier: What earlier tries of the question cost.
+            sent_by_earlier_tries: What earlier tries of the question sent.
 
         Raises:
             HarnessError: UserError, SaveError or this class itself, which survives the way back.
         """
         try:
+            (reference,) = plan
             with self._lock:
-                if self._open is None or self._open.reference != plan[0]:
-                    self._open = open_in_worker(plan[0], self._parallel)
-                opened = self._open
-            made = _answer_by_calls(opened, position, earlier)
+                if self._opened is None or self._opened.reference != reference:
+                    self._opened = open_in_worker(reference, self._parallel)
+                opened = self._opened
+            calls = _answer_by_calls(opened, position, sent_by_earlier_tries)
         except HarnessError as error:  # its own class may not survive the way
-            kinds = (UserError, SaveError, HarnessError)
-            kind = next(kind for kind in kinds if isinstance(error, kind))
-            raise kind(f"worker on {socket.gethostname()}: {error}") from None
+            own_classes = (UserError, SaveError, HarnessError)
+            error_class = next(each for each in own_classes if isinstance(error, each))
+            raise error_class(f"worker on {socket.gethostname()}: {error}") from None
         run = opened.answer.run
         with self._lock:
-            manifest = opened.new_manifest()
+            manifest = opened.take_new_manifest()
             notes = opened.take_notes()
-        return _Answered(made, manifest, notes, run.models.slow_paths())
+        return _Answered(calls, manifest, notes, run.models.slow_paths())
 
 
 def _answer_by_calls(
-    opened: _WorkerRun, position: int, earlier: SentUsage | None
-) -> list[tuple[str, Any]]:
-    """Answer one question, and return the calls of RunStore that it would make: (method, argument).
+    opened: _WorkerRun, position: int, sent_by_earlier_tries: SentUsage | None
+) -> list[_CallOfStore]:
+    """Answer one question, and return the calls of RunStore that it would make.
 
     Args:
         opened: The run in this worker.
         position: The question's position in the data set.
-        earlier: What earlier tries of the question cost.
+        sent_by_earlier_tries: What earlier tries of the question sent.
     """
     run = opened.answer.run
     example = run.plan.dataset.examples[position]
-    if earlier:
-        run.earlier[example.question.id] = earlier
+    if sent_by_earlier_tries:
+        run.earlier_tries[example.question.id] = sent_by_earlier_tries
 
-    def work() -> list[tuple[str, Any]]:
+    def work() -> list[_CallOfStore]:
         """Answer the question, and return the calls that were made to the store meanwhile."""
         opened.calls.made = []
         opened.answer(example)
@@ -757,7 +786,7 @@ def _answer_by_calls(
 
     if opened.scheduler is None:
         return work()
-    calls: list[tuple[str, Any]] = _run_in_scheduler(opened.scheduler, work)
+    calls: list[_CallOfStore] = _run_in_scheduler(opened.scheduler, work)
     return calls
 
 
@@ -774,28 +803,30 @@ def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
 
     plan: PlannedRun = ray.get(reference)
     _check_weights(plan)
-    calls = _Calls()
+    calls = _RememberedCalls()
     progress = Silent()
     store = cast(RunStore, calls)
     manifest = StartManifest(plan, store, [])
     examples = plan.dataset.examples[: plan.config.limit]
-    run = OpenRun.of(plan, store, progress, Budget({}), examples, manifest)
+    run = OpenRun.prepare(plan, store, progress, Budget({}), examples, manifest)
     scheduler = None
     if parallel > 1:
         seed_everything(derived_seed(plan.config.seed, "in flight"))
-        places = places_for(run.models.load_all(), parallel, progress.note, run.longest_context)
-        run.indexer.most_in_memory = max(run.indexer.most_in_memory, places)
-        scheduler = Scheduler(places)
+        n_in_flight = questions_that_fit(
+            run.models.load_all(), parallel, progress.note, run.longest_context_tokens
+        )
+        run.indexer.max_in_memory = max(run.indexer.max_in_memory, n_in_flight)
+        scheduler = Scheduler(n_in_flight)
     return _WorkerRun(reference, AnswerQuestion(run), calls, progress, scheduler)
 
 
 def _check_weights(plan: PlannedRun) -> None:
     """Raise UserError where the weights of a model on this machine are not the driver's."""
-    facts = {role: model_facts(config).identity for role, config in plan.models.items()}
+    identities = {role: model_facts(config).identity for role, config in plan.models.items()}
     for role, config in plan.encoders.items():
-        facts[role] = encoder_facts(config, role).identity
-    for role, fact in facts.items():
-        if fact != plan.identities[role]:
+        identities[role] = encoder_facts(config, role).identity
+    for role, identity in identities.items():
+        if identity != plan.identities[role]:
             raise UserError(
                 f"the weights of its {role} are not those of the driver's machine; make them equal"
             )
@@ -806,14 +837,14 @@ def _run_in_scheduler(scheduler: Scheduler, work: Callable[[], Any]) -> Any:
 
     Returns its result, or raises its error, in this thread.
     """
-    answered: Future[Any] = Future()
+    result: Future[Any] = Future()
 
     def member() -> None:
         """Run `work`, and hand its result or error to the thread that waits for it."""
         try:
-            answered.set_result(work())
+            result.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
-            answered.set_exception(error)
+            result.set_exception(error)
 
     scheduler.start_threads(member)
-    return answered.result()
+    return result.result()

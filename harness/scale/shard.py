@@ -3,7 +3,7 @@
     harness run ... --shard 3/16   ──►  parts/3-of-16/records.jsonl ...    in the run folder (storage/run_files.py)
     the last shard to end          ──►  merge (harness/scale/merge.py): records.jsonl, as one process would write it
 
-parse_shard("3/16")                    (3, 16)
+parse_shard("3/16")                    ShardNumber(3, 16)
 partition(examples, documents, 16)     16 lists of question ids; questions about the same documents stay together
 """
 
@@ -11,9 +11,9 @@ import heapq
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from harness import scorers
 from harness.engine import runner
@@ -26,27 +26,34 @@ from harness.storage.json_lines import json_line, read_lines
 from harness.storage.run_files import RECORDS, Part, part_folders, read_manifest, read_summary
 from harness.types import Document, Example
 
-_MOST = 100_000
+_MAX_SHARDS = 100_000
 # Times that a process tries to merge while another one closes its shard, 0.1 s apart.
 _MERGE_TRIES = 40
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """Parse the number of a shard: "3/16" -> (3, 16). Raises UserError."""
+class ShardNumber(NamedTuple):
+    """Which of the shards of a run: ShardNumber(3, 16) is the third of sixteen."""
+
+    number: int
+    n_shards: int
+
+
+def parse_shard(text: str) -> ShardNumber:
+    """Parse the number of a shard: "3/16" -> ShardNumber(3, 16). Raises UserError."""
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     if match is not None:
         number = int(match[1])
-        of = int(match[2])
-        if 1 <= number <= of <= _MOST:
-            return number, of
+        n_shards = int(match[2])
+        if 1 <= number <= n_shards <= _MAX_SHARDS:
+            return ShardNumber(number, n_shards)
     raise UserError(f"--shard {text}: should be K/N with K from 1 to N, for example 3/16")
 
 
 def partition(
-    examples: Sequence[Example], documents: Mapping[str, Document], of: int
+    examples: Sequence[Example], documents: Mapping[str, Document], n_shards: int
 ) -> list[list[str]]:
-    """Split the questions into `of` shards, lists of ids; the same for
-    every caller, some may be empty.
+    """Split the questions into shards: for each the ids of its questions. Every process gets the
+    same split; a shard may be empty.
 
     Questions about the same documents are in one shard, so that an index is built once. The largest
     groups are dealt out first, each to the shard that has least so far (Graham's LPT rule). The
@@ -55,24 +62,24 @@ def partition(
     Args:
         examples: The questions.
         documents: The documents of the data set, by id.
-        of: How many shards.
+        n_shards: How many shards.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for example in examples:
-        names = tuple(sorted(example.question.document_ids))
-        groups.setdefault(names, []).append(example.question.id)
-    sized: list[_SizedGroup] = []
-    for names, ids in groups.items():
-        characters = sum(len(documents[name].text) for name in names)
-        times_read = 1 + len(ids)  # by the index, and by each question
-        sized.append(_SizedGroup(ids, times_read * (1 + characters)))
-    sized.sort(key=lambda group: group.size, reverse=True)  # equal ones stay in their order
-    shards: list[list[str]] = [[] for _ in range(of)]
-    loads = [(0, number) for number in range(of)]  # a heap of (size so far, shard)
-    for group in sized:
-        smallest, number = loads[0]
-        heapq.heapreplace(loads, (smallest + group.size, number))
-        shards[number] += group.ids
+        document_ids = tuple(sorted(example.question.document_ids))
+        groups.setdefault(document_ids, []).append(example.question.id)
+    sized_groups: list[_SizedGroup] = []
+    for document_ids, question_ids in groups.items():
+        characters = sum(len(documents[document_id].text) for document_id in document_ids)
+        times_read = 1 + len(question_ids)  # by the index, and by each question
+        sized_groups.append(_SizedGroup(question_ids, times_read * (1 + characters)))
+    sized_groups.sort(key=lambda group: group.size, reverse=True)  # equal ones keep their order
+    shards: list[list[str]] = [[] for _ in range(n_shards)]
+    heap_of_loads = [_Load(0, index) for index in range(n_shards)]
+    for group in sized_groups:
+        least = heap_of_loads[0]
+        heapq.heapreplace(heap_of_loads, _Load(least.size + group.size, least.shard_index))
+        shards[least.shard_index] += group.question_ids
     return shards
 
 
@@ -81,57 +88,89 @@ class _SizedGroup:
     """Questions about the same documents.
 
     Attributes:
-        ids: The questions.
+        question_ids: The questions.
         size: What they take to answer, in characters.
     """
 
-    ids: list[str]
+    question_ids: list[str]
     size: int
 
 
+class _Load(NamedTuple):
+    """What a shard has so far; the order of loads is that of their sizes.
+
+    Attributes:
+        size: What its questions take to answer, in characters.
+        shard_index: The shard, from 0.
+    """
+
+    size: int
+    shard_index: int
+
+
+@dataclass(frozen=True)
+class EndedShard:
+    """What running a shard gave.
+
+    Attributes:
+        result: The result of the shard; after a merge, that of the whole run.
+        is_merged: Whether all shards were merged, as this one was the last.
+    """
+
+    result: runner.RunResult
+    is_merged: bool
+
+
 def run_shard(
-    plan: PlannedRun, out: Path, number: int, of: int, *, progress: Progress, **options: Any
-) -> tuple[runner.RunResult, bool]:
+    plan: PlannedRun,
+    out: Path,
+    shard: ShardNumber,
+    *,
+    command: list[str],
+    progress: Progress,
+    options: runner.AskOptions | None = None,
+) -> EndedShard:
     """Run one shard of a run, and merge all if it was the last one.
 
     Args:
         plan: The run.
         out: The results folder.
-        number: The number of the shard, from 1.
-        of: How many shards there are.
+        shard: Which shard of how many.
+        command: Words of the command line, for the manifest.
         progress: Shows what is done.
-        options: Those of runner.run.
-
-    Returns:
-        (the result of the shard, or after a merge that of the whole run; whether it merged)
+        options: How questions are asked; None for the defaults.
 
     Raises:
         UserError: The folder holds shards that were cut in another way, or records of other
             scorers. Also what runner.run raises.
     """
     folder = Path(out) / plan.folder
-    asked = plan.dataset.examples[: plan.config.limit]
-    shards = partition(asked, plan.dataset.documents, of)
+    examples = plan.dataset.examples[: plan.config.limit]
+    shards = partition(examples, plan.dataset.documents, shard.n_shards)
+    ids_of_shard = frozenset(shards[shard.number - 1])
     part = Part(
-        number=number,
-        n_parts=of,
-        n_questions=len(asked),
-        question_ids=frozenset(shards[number - 1]),
+        number=shard.number,
+        n_parts=shard.n_shards,
+        n_questions=len(examples),
+        question_ids=ids_of_shard,
     )
     _check_fits(plan, folder, part)
     check_writable(folder)
     _write_order(folder / ORDER, plan.dataset.examples)
-    result = runner.run(plan, out, progress=progress, part=part, **options)
+    options = replace(options or runner.AskOptions(), part=part)
+    result = runner.run(plan, out, command=command, progress=progress, options=options)
     for _ in range(_MERGE_TRIES):
         if not _all_ended(folder, shards):
-            return result, False
+            return EndedShard(result, is_merged=False)
         try:
             summary = merge(folder, progress.note)
         except RunLocked:  # another process merges, or is about to release its shard
             time.sleep(0.1)
             continue
-        return runner.RunResult(folder, summary, summary.n_failed or 0, result.save_problems), True
-    return result, False
+        n_failed = summary.n_failed or 0
+        merged = runner.RunResult(folder, summary, n_failed, result.save_problems)
+        return EndedShard(merged, is_merged=True)
+    return EndedShard(result, is_merged=False)
 
 
 def _write_order(path: Path, examples: Sequence[Example]) -> None:
@@ -140,9 +179,9 @@ def _write_order(path: Path, examples: Sequence[Example]) -> None:
     A file of a larger --limit, which has more of them, stays.
     """
     lines = [json_line({"question_id": example.question.id}) for example in examples]
-    order = b"".join(lines)
-    if not path.exists() or path.stat().st_size < len(order):
-        write_atomic(path, order)
+    content = b"".join(lines)
+    if not path.exists() or path.stat().st_size < len(content):
+        write_atomic(path, content)
 
 
 def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
@@ -167,11 +206,11 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
                 f"{before.asked} questions; now {part.n_parts} of {part.n_questions}); first run: "
                 f"harness merge {folder}"
             )
-    scored = read_manifest(folder).scorers
-    here = {name: scorers.version(name) for name in plan.config.dataset.scorers}
-    if scored and scored != here:
+    stored_versions = read_manifest(folder).scorers
+    versions = {name: scorers.version(name) for name in plan.config.dataset.scorers}
+    if stored_versions and stored_versions != versions:
         raise UserError(
-            f"{folder} has scores of {', '.join(scored)}, not of this run; first run: harness "
+            f"{folder} has scores of {', '.join(stored_versions)}, not of this run; first run: harness "
             f"score {folder}"
         )
 
@@ -186,8 +225,10 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
     parts = part_folders(folder)
     if not parts:
         return False
-    merged = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
-    left = sum(not merged.issuperset(ids) for ids in shards)
-    if len(parts) < left:  # most shards end while others are not begun: no summary is read then
+    merged_ids = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
+    n_not_merged = sum(not merged_ids.issuperset(ids) for ids in shards)
+    if (
+        len(parts) < n_not_merged
+    ):  # most shards end while others are not begun: no summary is read then
         return False
     return all(read_summary(part).is_finished for part in parts)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from harness import scorers
 from harness.config.registry import short_name
 from harness.config.yaml_tree import flatten
-from harness.engine.manifest import made_by
+from harness.engine.manifest import program_versions
 from harness.engine.numbers_from_runs import FROM
 from harness.storage.manifest_file import Amount
 from harness.storage.run_folder import StoredRun
@@ -89,7 +89,7 @@ def _run_marks(run: StoredRun) -> list[str]:
 def _differences_of_program(run: StoredRun) -> list[str]:
     """What differs between the program that made the run and this one: ["code", "packages"], one of
     them, or []."""
-    here = made_by()
+    here = program_versions()
     found = []
     if run.manifest.git != here.git:
         found.append("code")

@@ -105,7 +105,7 @@ def test_a_rubric_beside_labels_and_what_the_judge_cost(here):
     assert row["money.run"] == 150
     budget = Budget({"money": 1.0})
     budget.open_run(folder, Prices())
-    assert budget.hit == "" != (budget.may_continue() or budget.hit)
+    assert budget.reached_limit == "" != (budget.may_continue() or budget.reached_limit)
     assert lines[5].split() == ["judge.endpoint.rubric", "and", "labels", "3", "66.7", "0.00"]
     again = here("judge", str(folder), "--labels", "labels.csv", "--json").checked()
     assert last(again.stdout)["agreement"] == [

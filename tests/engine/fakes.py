@@ -12,7 +12,7 @@ from harness.cost.flops import Event, ModelShape
 from harness.datasets.base import Dataset
 from harness.engine.plan import PlannedRun
 from harness.engine.progress import Silent
-from harness.engine.runner import run
+from harness.engine.runner import AskOptions, run
 from harness.errors import WindowExceeded
 from harness.method import Method, MethodConfig, Task, Traits
 from harness.method.settings import index_setting, setting
@@ -208,12 +208,14 @@ def make_plan(dataset=None, method=None, *, limit=None, view="document", seed=0,
     )
 
 
-def go(plan, out, **more):
+def go(plan, out, command=("harness", "run", "--method", "words"), progress=None, **options):
     """Run with a silent progress, unless one is given."""
     return run(
         plan,
         out,
-        **{"command": ["harness", "run", "--method", "words"], "progress": Silent(), **more},
+        command=list(command),
+        progress=progress or Silent(),
+        options=AskOptions(**options),
     )
 
 

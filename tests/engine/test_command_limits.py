@@ -76,7 +76,7 @@ def test_a_row_is_not_begun_behind_the_limit_and_what_is_stored_is_not_stopped(t
         LimitHook(budget, [plan], tmp_path, [], print).ready(plan)
     assert not list(tmp_path.iterdir())
     go(plan, tmp_path)
-    assert not limited(tmp_path, plan, 1).hit
+    assert not limited(tmp_path, plan, 1).reached_limit
 
 
 def test_hours_of_earlier_starts_count(tmp_path):
@@ -86,12 +86,12 @@ def test_hours_of_earlier_starts_count(tmp_path):
     ]
     written = {"starts": [{"started": a, "finished": b} for a, b in starts]}
     (tmp_path / "manifest.json").write_text(json.dumps(written))
-    budget = Budget({"hours": 1.0, "money": 100.0}, price=4.0)
+    budget = Budget({"hours": 1.0, "money": 100.0}, price_per_hour=4.0)
     budget.open_run(tmp_path, Prices())
     assert budget.spent()["hours"] == pytest.approx(1.5, abs=0.01)
     assert budget.spent()["money"] == pytest.approx(6.0, abs=0.05)
     assert not budget.may_continue()
-    assert budget.hit_text() == "--max-hours 1 (1.5 h spent)"
+    assert budget.reached_limit_text() == "--max-hours 1 (1.5 h spent)"
 
 
 def test_indexes_that_failed_and_judges_count(tmp_path):

@@ -10,7 +10,8 @@ from harness.config.layers import Choices
 from harness.cost.flops import ModelShape
 from harness.engine.manifest import describe
 from harness.engine.numbers_from_runs import (
-    cost_of,
+    ModelCall,
+    cost_by_piece_count,
     nearest_count,
     number_from_run,
     visited_nodes,
@@ -44,7 +45,7 @@ def test_the_rule_gives_the_printed_x_within_two_chunks(dataset):
     tflops, chunks, nodes = PRINTED[dataset]
 
     def k(piece):
-        cost = cost_of(100, piece, 10, LLAMA)
+        cost = cost_by_piece_count(100, piece, 10, LLAMA)
         return nearest_count(lambda k: cost(k)[1] or 0.0, tflops * 1e12)
 
     assert (k(300), k(100)) == RULE[dataset]
@@ -67,12 +68,12 @@ def test_the_cost_of_k_pieces():
     # written after.
     prefill = 2 * 80 * 26 + 8 * 26 * 26
     decode = 2 * 80 * 2 + 8 * (2 * 26 + 3)
-    assert cost_of(5.6, 10, 2, tiny)(2) == (28, prefill + decode)
-    assert cost_of(5.6, 10, 2, tiny, ("embed", 7, 0, tiny))(2) == (
+    assert cost_by_piece_count(5.6, 10, 2, tiny)(2) == (28, prefill + decode)
+    assert cost_by_piece_count(5.6, 10, 2, tiny, ModelCall("embed", 7, 0, tiny))(2) == (
         35,
         prefill + decode + 2 * 40 * 7,
     )
-    assert cost_of(6, 10, 2, None)(2) == (28, None)
+    assert cost_by_piece_count(6, 10, 2, None)(2) == (28, None)
 
 
 def test_steps_behind_the_stop_and_without_a_node_are_no_visits():
@@ -133,7 +134,7 @@ def test_search_and_answer_count_and_a_study_or_a_failed_question_does_not(sourc
     number = number_from_run(bm25(), "bm25-topx", "k", source())
     assert (number.unit, number.mean) == ("TFLOPs", 0.0025)
     assert (number.questions, number.failed) == (2, 1)
-    cost = cost_of(60 + 10 + 10, 100, 4, READER)
+    cost = cost_by_piece_count(60 + 10 + 10, 100, 4, READER)
     gaps = [
         abs((cost(n)[1] or 0) - 2.5e9) for n in (number.value - 1, number.value, number.value + 1)
     ]

@@ -20,7 +20,7 @@ from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.engine.tools import Models
 from harness.errors import CannotRun, UserError
-from harness.parallel.in_flight import in_flight, places_for
+from harness.parallel.in_flight import in_flight, questions_that_fit
 from harness.scorers import rouge_score
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
@@ -74,7 +74,7 @@ def test_records_equal_those_of_one_at_a_time(parallel, tmp_path, monkeypatch):
     ]
     assert summaries[0] == summaries[1]
     assert progress.notes == []
-    assert (progress.left, many.failed) == (0, 3)
+    assert (progress.n_unrecorded, many.failed) == (0, 3)
 
 
 def test_packages_of_scorers_are_imported_before_a_question_is_asked(tmp_path, monkeypatch):
@@ -229,14 +229,14 @@ def test_a_question_is_shown_as_done_once_its_record_is_synced(tmp_path, monkeyp
     class Watching(Silent):
         early = 0
 
-        def done(self, record):
+        def count_recorded(self, record):
             self.early += record.question_id not in synced["records.jsonl"]
-            super().done(record)
+            super().count_recorded(record)
 
     monkeypatch.setattr(os, "fsync", sync)
     progress = Watching()
     go(make_plan(WORLD.dataset(), quiet()), tmp_path, parallel=5, progress=progress)
-    assert (progress.early, progress.left) == (0, 0)
+    assert (progress.early, progress.n_unrecorded) == (0, 0)
 
 
 def test_draws_from_the_shared_generators_are_said(tmp_path, monkeypatch):
@@ -272,14 +272,14 @@ class Sized:
 def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
     paper = Sized(3)  # 3 windows of 131,072 tokens stand for 68 GB beside Llama-3.1-8B
     paper.window = 131_072
-    assert places_for([paper], 64, print, lambda: 5024) == 64
+    assert questions_that_fit([paper], 64, print, lambda: 5024) == 64
     paper.pool.expect.assert_called_once_with(64, 5024)
-    assert places_for([paper], 64, print, lambda: 100_000) == 3
-    assert places_for([paper], 64, print, lambda: 500_000) == 3, (
+    assert questions_that_fit([paper], 64, print, lambda: 100_000) == 3
+    assert questions_that_fit([paper], 64, print, lambda: 500_000) == 3, (
         "no context is longer than the window"
     )
     paper.contexts_make_room = False  # a CPU keeps all contexts
-    assert places_for([paper], 64, print, lambda: 5024) == 3
+    assert questions_that_fit([paper], 64, print, lambda: 5024) == 3
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
 )
 def test_fewer_in_flight_than_asked_for_is_said(models, places, said):
     notes = []
-    assert places_for(models, 16, notes.append) == places
+    assert questions_that_fit(models, 16, notes.append) == places
     assert [bool(re.search(*pair)) for pair in zip(said, notes, strict=True)] == [True] * len(said)
 
 

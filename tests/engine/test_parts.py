@@ -16,7 +16,7 @@ from harness.cost.meter import Meter
 from harness.engine import manifest
 from harness.engine.document_view import View
 from harness.engine.made_documents import evidence_view, joined_view
-from harness.engine.progress import Counted
+from harness.engine.progress import CountedQuestion
 from harness.engine.progress_line import ProgressLine
 from harness.engine.tools import EngineTools, Models
 from harness.stats.rng import derived_seed
@@ -55,7 +55,7 @@ def cases(draw):
 @given(case=cases(), joined=st.booleans(), evidence=st.booleans(), data=st.data())
 def test_what_is_shown_of_a_view_maps_back_to_the_same_text(case, joined, evidence, data):
     documents, supports = case
-    view = View.of(documents)
+    view = View.unchanged(documents)
     if evidence:
         view = evidence_view(documents, supports)
     view = joined_view(view) if joined else view
@@ -66,7 +66,7 @@ def test_what_is_shown_of_a_view_maps_back_to_the_same_text(case, joined, eviden
         end = data.draw(st.integers(start, len(d.text)))
         shown = Shown("span", d.id, start, end)
         generated = Shown("generated", text="sum", sources=((d.id, start, end),))
-        back = view.original(Answer("", shown=(shown, generated)))
+        back = view.with_original_spans(Answer("", shown=(shown, generated)))
         spans = [s for s in back.shown if s.kind == "span"]
         want = d.text[start:end].replace("\n", "")
         assert "".join(original[s.document_id][s.start : s.end] for s in spans) == want
@@ -81,17 +81,17 @@ def test_what_is_shown_of_a_view_maps_back_to_the_same_text(case, joined, eviden
 
 def test_a_joined_document_keeps_titles_and_passages():
     a, b = Document("a", "xy z", "A", (Passage("p", 0, 2),)), Document("b", "uvw", "B")
-    one = joined_view(View.of([a, b])).documents[0]
+    one = joined_view(View.unchanged([a, b])).documents[0]
     assert (one.id, one.text, one.title) == ("a+b", f"xy z{GAP}uvw", "")
     assert [(p.title, one.text[p.start : p.end]) for p in one.passages] == [
         ("p", "xy"),
         ("B", "uvw"),
     ]
-    many = joined_view(View.of([Document(f"document {n}", "x") for n in range(50)])).documents[0]
+    many = joined_view(View.unchanged([Document(f"document {n}", "x") for n in range(50)])).documents[0]
     assert len(many.id) < 60
     assert (
         many.id
-        != joined_view(View.of([Document(f"document {n}", "x") for n in range(51)])).documents[0].id
+        != joined_view(View.unchanged([Document(f"document {n}", "x") for n in range(51)])).documents[0].id
     )
 
 
@@ -99,7 +99,7 @@ def test_a_step_over_two_pieces_names_both():
     view = evidence_view([Document("a", TEXT)], [Support("a", 0, 4), Support("a", 20, 24)])
     across, inside = Shown("span", "a", 2, 8), Shown("span", "a", 6, 10)
     steps = Step("read", shown=across), Step("read", shown=inside), Step("stop")
-    first, second, third = view.original(Answer("", steps=steps)).steps
+    first, second, third = view.with_original_spans(Answer("", steps=steps)).steps
     assert first.shown.sources == (("a", 2, 4), ("a", 20, 22))
     assert (second.shown, third.shown) == (Shown("span", "a", 20, 24), None)
 
@@ -158,10 +158,8 @@ def test_plain_turns_numpy_into_json_and_names_what_is_lost():
 
 
 def question(score=0.5, failed=False, **more):
-    usage = {
-        "answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT_CONVENTION: 2e12}, **more}
-    }
-    return Counted("q", failed, {SCORER: score}, usage)
+    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT_CONVENTION: 2e12}, **more}}
+    return CountedQuestion("q", failed, {SCORER: score}, usage)
 
 
 def begun(total, stream=None, name=""):
@@ -178,29 +176,29 @@ class Terminal(io.StringIO):
 
 def test_the_line_says_what_is_done():
     progress = begun(4)
-    progress.seen(question(1.0))
-    progress.done(question(0.0, failed=True))
-    progress.part(1, 3, "indexing")
+    progress.count_stored(question(1.0))
+    progress.count_recorded(question(0.0, failed=True))
+    progress.show_step(1, 3, "indexing")
     assert progress.line().startswith(f"2/4 · 1 failed · 2k tokens · 4 TFLOPs · {SCORER} 50.0 · ")
     assert progress.line().endswith(" s left · indexing 1/3")
 
 
 def test_the_mean_score_is_over_the_questions_that_have_one():
     progress = begun(4)
-    progress.seen(Counted("without a gold answer", False, {}, {}))
+    progress.count_stored(CountedQuestion("without a gold answer", False, {}, {}))
     assert SCORER not in progress.line()
-    progress.seen(question(1.0))
-    progress.seen(question(0.0))
+    progress.count_stored(question(1.0))
+    progress.count_stored(question(0.0))
     assert progress.line().endswith(f" · {SCORER} 50.0")
 
 
 def test_flops_that_were_not_counted_are_no_zero():
     progress = begun(3)
-    progress.seen(question())
+    progress.count_stored(question())
     assert "· 2 TFLOPs ·" in progress.line()
-    progress.done(question(uncounted=1, flops={DEFAULT_CONVENTION: 0.0}))
+    progress.count_recorded(question(uncounted=1, flops={DEFAULT_CONVENTION: 0.0}))
     assert f"· 2k tokens · {SCORER} 50.0" in progress.line()
-    progress.done(question())
+    progress.count_recorded(question())
     assert "TFLOPs" not in progress.line(), "a part of the sum is missing for good"
 
 
@@ -208,7 +206,7 @@ def test_flops_that_were_not_counted_are_no_zero():
 def test_a_log_gets_a_line_about_every_tenth(total, most):
     progress = begun(total, stream := io.StringIO())
     for _ in range(total):
-        progress.done(question())
+        progress.count_recorded(question())
     progress.stop()
     lines = stream.getvalue().splitlines()
     assert 1 <= len(lines) <= most
@@ -222,7 +220,7 @@ def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
     progress = begun(2, stream := io.StringIO())
     for second in range(0, 200, 10):
         clock[0] = second
-        progress.part(second, 200, "chunks")
+        progress.show_step(second, 200, "chunks")
     ends = [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()]
     assert ends == ["chunks 60/200", "chunks 120/200", "chunks 180/200"]
 
@@ -230,8 +228,8 @@ def test_a_log_gets_a_line_every_minute_of_a_long_index(monkeypatch):
 def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
     progress = Notebook()
     progress.start(2, SCORER)
-    progress.done(question(1.0))
-    progress.done(question(1.0))
+    progress.count_recorded(question(1.0))
+    progress.count_recorded(question(1.0))
     progress.stop()
     shown = capsys.readouterr().err
     assert shown.rpartition("\r")[2].startswith("2/2 ")
@@ -240,9 +238,9 @@ def test_a_notebook_gets_a_bar_with_the_same_line(capsys):
 
 def test_a_terminal_gets_one_line_rewritten_and_notes_above_it():
     progress = begun(2, stream := Terminal())
-    progress.done(question())
+    progress.count_recorded(question())
     progress.note("repaired")
-    progress.done(question())
+    progress.count_recorded(question())
     progress.stop()
     note, last, *rest = (part.rpartition("\r\x1b[K")[2] for part in stream.getvalue().split("\n"))
     assert (note, last[:4], rest) == ("repaired", "2/2 ", [""])
@@ -250,13 +248,13 @@ def test_a_terminal_gets_one_line_rewritten_and_notes_above_it():
 
 def test_a_score_is_left_to_the_result_and_nothing_repeats_a_row_that_was_stored():
     progress = begun(1, stream := Terminal(), "bm25 on musique")
-    progress.seen(question(1.0))
+    progress.count_stored(question(1.0))
     progress.note("1 of 1 answers were stored on 2026-01-02")
     progress.stop()
     shown = stream.getvalue().replace("\r\x1b[K", "")
     assert shown == "bm25 on musique: 1 of 1 answers were stored on 2026-01-02\n"
-    progress.more(1)
-    progress.done(question(1.0))
+    progress.add_to_total(1)
+    progress.count_recorded(question(1.0))
     progress.stop()
     last = stream.getvalue().split("\x1b[K")[-1].rstrip()
     assert re.fullmatch(r"bm25 on musique 2/2 · 2k tokens · 4 TFLOPs · \S+ m?s", last)
@@ -278,9 +276,9 @@ class Closing(Terminal):
 def test_a_closed_terminal_is_tried_once_and_the_count_goes_on():
     progress = begun(2, stream := Closing())
     progress.note("read")
-    progress.done(question(1.0))
+    progress.count_recorded(question(1.0))
     progress.note("nobody reads this")
-    progress.done(question(0.0, failed=True))
+    progress.count_recorded(question(0.0, failed=True))
     progress.stop()
     assert stream.tried == 1
     assert "read" in stream.getvalue()

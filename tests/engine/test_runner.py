@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.datasets.base import Dataset
-from harness.engine.manifest import made_by
+from harness.engine.manifest import program_versions
 from harness.engine.progress import Silent
 from harness.engine.runner import Interrupted
 from harness.errors import CannotRun, UserError
@@ -268,8 +268,8 @@ def test_a_finished_run_loads_nothing_and_adds_nothing(tmp_path, monkeypatch):
 def test_code_that_changed_before_a_start_that_asked_nothing_made_no_answer(tmp_path, monkeypatch):
     data = World(questions=3).dataset()
     go(make_plan(data, limit=2), tmp_path)
-    other = replace(made_by(), git=GitState(commit="b", dirty=False))
-    monkeypatch.setattr("harness.engine.manifest.made_by", lambda: other)
+    other = replace(program_versions(), git=GitState(commit="b", dirty=False))
+    monkeypatch.setattr("harness.engine.manifest.program_versions", lambda: other)
     go(make_plan(data, limit=2), tmp_path)
     starts = read_run(go(make_plan(data, limit=3), tmp_path).folder).manifest.starts
     assert [list(start.changed_keys) for start in starts] == [[], [], ["git"]]

@@ -84,7 +84,7 @@ def same(one, other, tolerance=1e-5):
 def _no_early_pass(monkeypatch):
     """On a busy machine a thread may be late; a pass without it would still be right, but not what
     is tested here."""
-    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT", 100.0)
+    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT_SECONDS", 100.0)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from harness.llm.batched_forward import ForwardRequest
 from harness.llm.kv import BLOCK, KVPool, Slot, kept_tail, packed_cache, rewind, slot_of
 from harness.llm.network import ForwardQueue, Network
 from harness.llm.prefix_sharing import block_names
-from harness.parallel.in_flight import places_for
+from harness.parallel.in_flight import questions_that_fit
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import same, scripts_of, side_by_side
 
@@ -217,7 +217,7 @@ def test_two_networks_share_the_memory_that_is_free(monkeypatch):
     # buffers of this one, without those of the larger network, which read nothing: (4,000,000 -
     # 27,500 x 32) x ...
     first, second = (
-        places_for([small, large], 64, lambda _: None, lambda: 1000) for _run in range(2)
+        questions_that_fit([small, large], 64, lambda _: None, lambda: 1000) for _run in range(2)
     )
     assert (first, second) == (22, 17)
     for one in (large, small):

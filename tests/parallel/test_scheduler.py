@@ -16,7 +16,7 @@ from harness.cost.meter import Meter
 from harness.parallel import scheduler as crews
 from harness.parallel.in_flight import map_together
 from harness.parallel.locks import KeyedLocks
-from harness.parallel.members import Stopped, current
+from harness.parallel.members import Stopped, current_scheduler
 from harness.parallel.scheduler import Scheduler, timed
 from tests.engine.fakes import SHAPE
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("fake_model", "no_deadlock")
 class Batches:
     """A queue that keeps what it ran together and answers with twice the number."""
 
-    ahead = False
+    runs_first = False
 
     def __init__(self):
         self.runs = []
@@ -46,7 +46,7 @@ def together(*works, places=8):
 
 
 def slot():
-    scheduler = current()
+    scheduler = current_scheduler()
     assert scheduler is not None
     return scheduler
 
@@ -55,7 +55,7 @@ def test_a_pass_holds_what_everybody_asks_for():
     queue, got = Batches(), {}
 
     def asks(n):
-        got[n] = [slot().do(queue, 10 * n + k) for k in range(3)]
+        got[n] = [slot().run_in_batch(queue, 10 * n + k) for k in range(3)]
 
     together(*(partial(asks, n) for n in range(4)))
     assert queue.runs == [[0, 10, 20, 30], [1, 11, 21, 31], [2, 12, 22, 32]]
@@ -69,7 +69,7 @@ def test_an_outcome_that_nobody_keeps_is_freed_after_its_batch():
     freed = []
 
     def asks():
-        outcome = weakref.ref(slot().do(queue, 1))
+        outcome = weakref.ref(slot().run_in_batch(queue, 1))
         while outcome() is not None and len(freed) < 50:
             freed.append(False)
             time.sleep(0.02)
@@ -82,14 +82,14 @@ def test_an_outcome_that_nobody_keeps_is_freed_after_its_batch():
 
 
 def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatch):
-    monkeypatch.setattr(crews, "MAX_WAIT", 0.02)
+    monkeypatch.setattr(crews, "MAX_WAIT_SECONDS", 0.02)
     queue, order = Batches(), []
     asked = threading.Event()
 
     def asks():
         with pytest.raises(ValueError, match="-1 is bad"):
-            slot().do(queue, -1)
-        order.append(slot().do(queue, 1))
+            slot().run_in_batch(queue, -1)
+        order.append(slot().run_in_batch(queue, 1))
         asked.set()
 
     def never_asks():
@@ -97,7 +97,7 @@ def test_a_member_that_fails_or_never_asks_or_is_slow_holds_up_nobody(monkeypatc
 
     def slow():
         assert asked.wait(60), "it waited for a member that waits for something unknown"
-        order.append(slot().do(queue, 5))
+        order.append(slot().run_in_batch(queue, 5))
 
     together(asks, never_asks, slow)
     assert order == [0, 2, 10]
@@ -114,7 +114,7 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
     queue, got = Narrow(), {}
 
     def asks(*numbers):
-        got[numbers] = [slot().do(queue, n) for n in numbers]
+        got[numbers] = [slot().run_in_batch(queue, n) for n in numbers]
 
     members = ((100,), (200,), (300,), (1, 2, 3, 4))
     together(*(partial(asks, *numbers) for numbers in members))
@@ -127,19 +127,19 @@ def test_what_a_pass_does_not_take_stays_queued_beside_what_the_others_ask_next(
 
 
 def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch):
-    monkeypatch.setattr(crews, "MAX_WAIT", 0.2)
+    monkeypatch.setattr(crews, "MAX_WAIT_SECONDS", 0.2)
     queue, done, seconds = Batches(), threading.Event(), {}
 
     def asks():
         began = time.monotonic()
         for n in range(40):
-            slot().do(queue, n)
+            slot().run_in_batch(queue, n)
         seconds[len(seconds)] = time.monotonic() - began
         done.set()
 
     def late():
         assert done.wait(60)
-        assert slot().do(queue, 1) == 2, "it takes part again"
+        assert slot().run_in_batch(queue, 1) == 2, "it takes part again"
 
     def outside():
         with slot().waiting_for_server():
@@ -149,7 +149,7 @@ def test_a_member_that_is_late_delays_one_pass_and_one_outside_none(monkeypatch)
     assert len(queue.runs) == 41
     assert seconds[0] < 20 * 0.2, "it delays passes again and again"
     done.clear()
-    monkeypatch.setattr(crews, "MAX_WAIT", 200.0)
+    monkeypatch.setattr(crews, "MAX_WAIT_SECONDS", 200.0)
     together(asks, outside)
     assert seconds[1] < 100
 
@@ -159,10 +159,10 @@ def test_calls_go_before_batches_and_run_in_one_thread():
 
     def calls():
         slot().call(lambda: threads.append(threading.current_thread().name))
-        assert slot().do(queue, 1) == 2
+        assert slot().run_in_batch(queue, 1) == 2
 
     def asks():
-        assert slot().do(queue, 2) == 4
+        assert slot().run_in_batch(queue, 2) == 4
 
     together(calls, asks)
     assert threads == ["batches"]
@@ -181,8 +181,8 @@ def test_a_lane_that_breaks_fails_its_asks_and_the_next_ones_work(call, error):
 
     def work():
         with pytest.raises(error):
-            slot().do(queue, 1)
-        assert slot().do(queue, 2) == 4
+            slot().run_in_batch(queue, 1)
+        assert slot().run_in_batch(queue, 2) == 4
 
     together(work)
     assert queue.runs == [[2]]
@@ -197,7 +197,7 @@ def test_stopped_members_end_at_their_next_call():
             with locks.hold("x"):
                 held.set()
                 while True:
-                    slot().do(queue, 1)
+                    slot().run_in_batch(queue, 1)
         finally:
             ended.append("endless")
 
@@ -224,7 +224,7 @@ def test_one_member_at_a_time_holds_a_claim_and_the_others_hold_up_no_pass():
         with locks.hold("key"), locks.hold("key"):  # the one who holds it may ask again
             inside[0] += 1
             most[0] = max(most[0], inside[0])
-            slot().do(queue, 1)
+            slot().run_in_batch(queue, 1)
             inside[0] -= 1
 
     together(work, work, work)
@@ -256,7 +256,7 @@ def test_a_map_keeps_the_order_of_results_and_costs(places):
     before = meter.flops("full")
 
     def item(n):
-        slot().do(queue, 0)
+        slot().run_in_batch(queue, 0)
         time.sleep(0.002 * (5 - n))  # the later ones are faster
         meter.record(event(n + 1), SHAPE)
         with meter.phase("study"):
@@ -299,7 +299,7 @@ def test_maps_inside_maps_and_a_map_of_nothing():
 
     def inner(n):
         meter.record(event(n), None)
-        return int(slot().do(queue, n))
+        return int(slot().run_in_batch(queue, n))
 
     def outer(n):
         return map_together(slot(), inner, [10 * n, 10 * n + 1], meter)
@@ -357,7 +357,7 @@ def tasks():
     return len(list(Path("/proc/self/task").iterdir()))
 
 class RequestQueue:
-    ahead = False
+    runs_first = False
     def take(self, asks): return range(len(asks))
     def run(self, asks): return [torch.get_num_threads() for _ in asks]
 
@@ -366,7 +366,7 @@ torch.ones(1_000_000).exp_().sum()
 computed = tasks()
 scheduler = Scheduler(2)
 seen = []
-def work(): seen.append((torch.get_num_threads(), scheduler.do(queue, 0)))
+def work(): seen.append((torch.get_num_threads(), scheduler.run_in_batch(queue, 0)))
 queue = RequestQueue()
 scheduler.start_threads(work, work)
 scheduler.wait()
@@ -406,7 +406,7 @@ def test_time_in_the_queue_is_not_time_of_a_call():
 
     def shares(n):
         with timed() as own:
-            slot().do(queue, n)
+            slot().run_in_batch(queue, n)
         took[n] = own
 
     together(*(partial(asks, n) for n in range(4)))

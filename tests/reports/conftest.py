@@ -1,6 +1,6 @@
 import pytest
 
-from harness.engine.manifest import MadeBy
+from harness.engine.manifest import ProgramVersions
 from harness.storage.manifest_file import GitState
 from reports import checks
 from reports.figures import front
@@ -39,8 +39,8 @@ def empty_drawing(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def made_here(monkeypatch):
     """The checkout and packages of build.write_run are those of this process."""
-    here = MadeBy(GitState(commit="c0ffee", dirty=False), {"longdoc-harness": "0.1.0"})
-    monkeypatch.setattr(comparable, "made_by", lambda: here)
+    here = ProgramVersions(GitState(commit="c0ffee", dirty=False), {"longdoc-harness": "0.1.0"})
+    monkeypatch.setattr(comparable, "program_versions", lambda: here)
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.engine.manifest import made_by
+from harness.engine.manifest import program_versions
 from harness.errors import UserError
 from harness.llm.scripted import ScriptedModel
 from harness.scale import ray_engine
-from harness.scale.ray_engine import Workers, _check_versions, _Waiting, worker_count
+from harness.scale.ray_engine import Workers, _check_versions, _WaitingQuestions, worker_count
 from harness.storage.json_lines import read_lines
 from tests.engine.fakes import Plain, World, comparable, make_plan
 
@@ -49,7 +49,7 @@ def test_workers_that_fit(has, workers, gpus, expected):
 
 
 def test_a_worker_must_have_the_same_versions():
-    there = {**made_by().packages, "host": "gpu7"}
+    there = {**program_versions().packages, "host": "gpu7"}
     _check_versions(there)
     with pytest.raises(
         UserError, match=r"gpu7 has other versions: numpy 1\.0 there, .* here; install the same"
@@ -63,37 +63,41 @@ def test_a_cluster_that_ended_is_an_error_after_a_while(monkeypatch):
         workers = SimpleNamespace(address=address, silent_since=1.0)
         Workers.check_cluster(workers)  # there again, so the while begins anew
     Workers.check_cluster(workers)
-    monkeypatch.setattr(ray_engine, "_SILENCE", 0.0)
+    monkeypatch.setattr(ray_engine, "_MAX_SILENT_SECONDS", 0.0)
     with pytest.raises(UserError, match=f"cluster at {address} has ended; start it"):
         Workers.check_cluster(workers)
 
 
 def test_one_worker_indexes_a_document_and_idle_ones_help_once_it_did():
     plan = make_plan(World(questions=6, documents=2).dataset())  # q0, q2, q4 are about d0
-    waiting = _Waiting(plan, plan.dataset.examples)
-    assert [waiting.next_for(worker, alone=True) for worker in "abc"] == [0, 1, None]
-    waiting.ended(0)
-    assert [waiting.next_for(worker, alone=True) for worker in "cab"] == [2, 4, None]
+    waiting = _WaitingQuestions(plan, plan.dataset.examples)
+    assert [waiting.take_next_for(worker, is_idle=True) for worker in "abc"] == [0, 1, None]
+    waiting.mark_as_ended(0)
+    assert [waiting.take_next_for(worker, is_idle=True) for worker in "cab"] == [2, 4, None]
     waiting.put_back(2)
-    assert [waiting.next_for("c", alone) for alone in (False, True, True)] == [None, 2, None]
-    waiting.ended(1)
-    assert [waiting.next_for("c", alone=True) for _ in range(3)] == [3, 5, None]
-    assert waiting.left == 0
+    assert [waiting.take_next_for("c", is_idle) for is_idle in (False, True, True)] == [
+        None,
+        2,
+        None,
+    ]
+    waiting.mark_as_ended(1)
+    assert [waiting.take_next_for("c", is_idle=True) for _ in range(3)] == [3, 5, None]
+    assert waiting.n_left == 0
     pairs = [("d0", "d1"), ("d1", "d2"), ("d3",)]
     both = [
         replace(e, question=replace(e.question, document_ids=d))
         for e, d in zip(plan.dataset.examples, pairs, strict=False)
     ]
-    waiting = _Waiting(plan, both)
-    assert [waiting.next_for(worker, alone=True) for worker in "abc"] == [
+    waiting = _WaitingQuestions(plan, both)
+    assert [waiting.take_next_for(worker, is_idle=True) for worker in "abc"] == [
         0,
         2,
         None,
     ]  # another one indexes d1
-    waiting.ended(0)
-    assert waiting.next_for("c", alone=True) == 1
-    apart = _Waiting(replace(plan, method=Plain(Plain.Config())), plan.dataset.examples)
-    assert [apart.next_for(worker, alone=True) for worker in "abc"] == [0, 1, 2]
+    waiting.mark_as_ended(0)
+    assert waiting.take_next_for("c", is_idle=True) == 1
+    apart = _WaitingQuestions(replace(plan, method=Plain(Plain.Config())), plan.dataset.examples)
+    assert [apart.take_next_for(worker, is_idle=True) for worker in "abc"] == [0, 1, 2]
 
 
 METHOD = """
@@ -175,7 +179,7 @@ def records(out):
 def test_workers_that_die_lose_nothing_and_the_records_are_those_of_one_process(
     cluster, words, command, monkeypatch
 ):
-    monkeypatch.setattr(ray_engine, "_TRIES", 2)
+    monkeypatch.setattr(ray_engine, "_MAX_TRIES", 2)
     code, _, err = command(*words, "--out", "alone")
     assert code == 0, err
     alone = records("alone")

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from harness.engine.progress import Silent
+from harness.engine.runner import AskOptions
 from harness.errors import RunLocked, UserError
 from harness.scale.merge import merge
-from harness.scale.shard import parse_shard, partition, run_shard
+from harness.scale.shard import ShardNumber, parse_shard, partition, run_shard
 from harness.storage.json_lines import json_line, read_lines
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, folder_lock, part_folders
 from harness.storage.run_folder import read_run
@@ -29,10 +30,15 @@ def records(folder):
 def shard(out, number, of=3, **more):
     """Run a shard; returns the folder of the run, and whether it was merged."""
     plan = more.pop("plan", None) or make_plan(WORLD.dataset(), limit=more.pop("limit", None))
-    _, merged = run_shard(
-        plan, out, number, of, progress=Silent(), command=["harness", "run"], **more
+    ended = run_shard(
+        plan,
+        out,
+        ShardNumber(number, of),
+        command=["harness", "run"],
+        progress=more.pop("progress", None) or Silent(),
+        options=AskOptions(**more),
     )
-    return out / plan.folder, merged
+    return out / plan.folder, ended.is_merged
 
 
 def test_the_last_shard_merges_into_what_one_process_writes(tmp_path):

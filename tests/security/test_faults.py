@@ -19,7 +19,7 @@ from harness.engine.progress import Silent
 from harness.errors import SaveError
 from harness.llm import backend
 from harness.scale.merge import merge
-from harness.scale.shard import run_shard
+from harness.scale.shard import ShardNumber, run_shard
 from harness.storage.json_lines import read_lines
 from harness.storage.run_folder import read_run
 from tests.engine import fakes
@@ -50,8 +50,12 @@ def _shards(out):
     """Both shards, the last of which merges; what a killed merge left is merged."""
     for number in (1, 2):
         folder = run_shard(
-            _plan(out), out, number, 2, progress=Silent(), command=["harness", "run"]
-        )[0].folder
+            _plan(out),
+            out,
+            ShardNumber(number, 2),
+            progress=Silent(),
+            command=["harness", "run"],
+        ).result.folder
     merge(folder, lambda _: None)
     return folder
 

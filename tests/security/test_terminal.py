@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main as cli
-from harness.engine.progress import Counted
+from harness.engine.progress import CountedQuestion
 from harness.engine.progress_line import ProgressLine
 from harness.errors import UserError, escaped_output, printable
 from harness.storage.hub_download import DATASETS, download
@@ -113,9 +113,9 @@ def test_the_live_line_is_erased_and_holds_no_other_control():
     with contextlib.redirect_stderr(stream), escaped_output():
         progress = ProgressLine(name=EVIL)
         progress.start(2, EVIL)
-        progress.part(1, 2, EVIL)
+        progress.show_step(1, 2, EVIL)
         progress.note(EVIL)
-        progress.done(Counted("q", False, {EVIL: 1.0}, {}))
+        progress.count_recorded(CountedQuestion("q", False, {EVIL: 1.0}, {}))
         progress.stop()
     assert "\r\x1b[K" in stream.getvalue()
     assert steering(stream.getvalue().replace("\r\x1b[K", "")) == set()

@@ -11,7 +11,7 @@ import pytest
 
 from harness.engine.progress import Silent
 from harness.errors import SaveError
-from harness.scale.shard import run_shard
+from harness.scale.shard import ShardNumber, run_shard
 from harness.storage.run_folder import find_runs, read_run
 from harness.tracking import sqlite_store
 from harness.tracking import track as tracking
@@ -217,8 +217,7 @@ class TestTrack:
             run_shard(
                 make_plan(data),
                 tmp_path / "b",
-                number,
-                2,
+                ShardNumber(number, 2),
                 progress=Silent(),
                 command=["harness", "run"],
             )

@@ -2,8 +2,9 @@
 each.
 
     asking = Asking([...])
-    outcome = duel(plans, Rules(alpha=0.05), Path("results"), asking=asking, progress=ProgressLine())
-    outcome.pairs[0].sentence        "bm25 is better than closed-book: +12.1 points [3.0, 20.8] ..."
+    outcome = duel(plans, Rules(alpha=0.05), Path("results"), asking=asking,
+    progress=ProgressLine()) outcome.pairs[0].sentence        "bm25 is better than closed-book:
+    +12.1 points [3.0, 20.8] ..."
 
     order ──► the next document's questions ──► every method still in the race ──► races of open pairs ──► stop?
       │                                             (runner.Job: an ordinary, resumable run folder)
@@ -25,8 +26,8 @@ from pathlib import Path
 from harness.cost.usage import Usage, sum_phases, tokens_of
 from harness.engine import runner
 from harness.engine.plan import PlannedRun
-from harness.engine.progress import Counted, Progress, Silent
-from harness.engine.runner import Job, RunResult
+from harness.engine.progress import CountedQuestion, Progress, Silent
+from harness.engine.runner import AskOptions, Job, RunResult
 from harness.engine.scoring import scorer_applies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
@@ -138,8 +139,8 @@ class _RaceScores(Silent):
     """Collects score and cost of the questions of one method, and passes its progress on to the
     duel's line.
 
-    The method's run reports each record to it once: a record of an earlier start by `seen`, one
-    that this start wrote by `done`.
+    The method's run reports each record to it once: a record of an earlier start by
+    `count_stored`, one that this start wrote by `count_recorded`.
 
     Attributes:
         values: Question id -> score.
@@ -156,22 +157,22 @@ class _RaceScores(Silent):
         super().__init__()
         self.display = display
         self.score = score
-        self.part = display.part  # type: ignore[method-assign]
+        self.show_step = display.show_step  # type: ignore[method-assign]
         self.note = display.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
         self.costs: dict[str, _Cost] = {}
 
-    def seen(self, question: Counted) -> None:
+    def count_stored(self, question: CountedQuestion) -> None:
         """Collect a question that an earlier start answered, and show it."""
         self._collect(question)
-        self.display.seen(question)
+        self.display.count_stored(question)
 
-    def done(self, question: Counted) -> None:
+    def count_recorded(self, question: CountedQuestion) -> None:
         """Collect a question that this start answered, and show it."""
         self._collect(question)
-        self.display.done(question)
+        self.display.count_recorded(question)
 
-    def _collect(self, question: Counted) -> None:
+    def _collect(self, question: CountedQuestion) -> None:
         """Store score (0 for a failed question) and cost of a question. Raises UserError for a
         score outside [0, 1]."""
         name = question.question_id
@@ -359,8 +360,7 @@ class _Race:
             out,
             progress=self.scores[name],
             command=asking.command,
-            retry_failed=asking.retry_failed,
-            parallel=asking.parallel,
+            options=AskOptions(retry_failed=asking.retry_failed, parallel=asking.parallel),
         )
         self.jobs[name] = stack.enter_context(job)
 

@@ -24,7 +24,7 @@ from harness.llm.load import unload
 from harness.llm.model_info import hash_files
 from harness.method import Method, Task
 from harness.models import LanguageModel
-from harness.parallel.in_flight import places_for
+from harness.parallel.in_flight import questions_that_fit
 from harness.prompts import Prompt
 from harness.storage.file_hash import file_hash
 from harness_training import cards, exam, example_files
@@ -202,7 +202,7 @@ class Course:
         local: list[LanguageModel] = []
         if self.labels.teacher.backend == "hf" and self.labels.parallel > 1:
             local.append(load_model(self.labels.teacher))
-        return places_for(local, self.labels.parallel, tell)
+        return questions_that_fit(local, self.labels.parallel, tell)
 
     def _questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
         """The merged training questions of all data sets; loaded at the first call, then kept."""

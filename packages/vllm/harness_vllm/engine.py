@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.errors import CannotRun, RequestFailed
-from harness.parallel.members import current
+from harness.parallel.members import current_scheduler
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Engine:
             CannotRun: The engine has ended.
             RequestFailed: It gave this request up.
         """
-        scheduler = current()
+        scheduler = current_scheduler()
         waiting: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if scheduler is not None:
             waiting = scheduler.waiting_for_server()
