@@ -130,7 +130,7 @@ def fake_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def no_deadlock(monkeypatch):
     """A deadlock ends the process with everyone's stack, instead of a suite that hangs; and no pass
     begins early."""
-    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT", 200.0)
+    monkeypatch.setattr("harness.parallel.scheduler.MAX_WAIT_SECONDS", 200.0)
     faulthandler.dump_traceback_later(900, exit=True)
     before = threading.active_count()
     yield

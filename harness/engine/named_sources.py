@@ -146,7 +146,7 @@ class _SingleSpacedText:
 def _single_spaced(text: str) -> _SingleSpacedText:
     r"""The text with one space between words, and where each word starts in both texts.
 
-    "Two\n  years" -> _Spaced("Two years", starts=[0, 4], origins=[0, 6])
+    "Two\n  years" -> _SingleSpacedText("Two years", starts=[0, 4], original_starts=[0, 6])
     """
     words: list[str] = []
     starts = array("q")
