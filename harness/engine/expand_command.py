@@ -78,7 +78,9 @@ def _check_dataset_settings(shared: Choices, datasets: Sequence[str]) -> None:
     for setting in shared.sets:
         root, _, rest = setting.partition(".")
         name, _, _ = rest.partition(".")
-        is_of_other_dataset = root == "datasets" and presets.comparable_name(name) not in folded_names
+        is_of_other_dataset = (
+            root == "datasets" and presets.comparable_name(name) not in folded_names
+        )
         if is_of_other_dataset and datasets:
             raise UserError(
                 f"'{setting}' is set, but '{name}' is not run; the data sets are "

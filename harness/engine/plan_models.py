@@ -197,7 +197,9 @@ class ModelPlanner:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
         if isinstance(self._method, ChecksModels):
             for sentence in self._method.model_problems(role, facts.window, sizes):
-                self.findings.add_problem(f"method '{self._name}': {sentence}{self._profile_hint()}")
+                self.findings.add_problem(
+                    f"method '{self._name}': {sentence}{self._profile_hint()}"
+                )
         max_answer_tokens = self.settings.dataset.max_answer_tokens
         has_no_room = facts.window and facts.window <= max_answer_tokens
         if role == "reader" and has_no_room:

@@ -168,7 +168,9 @@ def _scorers_to_compute(
     if scorers and not only and not recompute_all:
         complete = _complete_scorers(stored, stored_versions.keys() - set(scorers))
     # Scorers that are not computed, with the version that computed them.
-    remaining = [name for name in stored_versions if name.startswith(LOGGED_SCORE_PREFIX) or name in complete]
+    remaining = [
+        name for name in stored_versions if name.startswith(LOGGED_SCORE_PREFIX) or name in complete
+    ]
     versions_that_stay = {name: stored_versions[name] for name in remaining}
     own_scorers: list[str] = []
     if not replaces_own:

@@ -87,11 +87,15 @@ def test_a_joined_document_keeps_titles_and_passages():
         ("p", "xy"),
         ("B", "uvw"),
     ]
-    many = joined_view(View.unchanged([Document(f"document {n}", "x") for n in range(50)])).documents[0]
+    many = joined_view(
+        View.unchanged([Document(f"document {n}", "x") for n in range(50)])
+    ).documents[0]
     assert len(many.id) < 60
     assert (
         many.id
-        != joined_view(View.unchanged([Document(f"document {n}", "x") for n in range(51)])).documents[0].id
+        != joined_view(View.unchanged([Document(f"document {n}", "x") for n in range(51)]))
+        .documents[0]
+        .id
     )
 
 
@@ -158,7 +162,9 @@ def test_plain_turns_numpy_into_json_and_names_what_is_lost():
 
 
 def question(score=0.5, failed=False, **more):
-    usage = {"answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT_CONVENTION: 2e12}, **more}}
+    usage = {
+        "answer": {"tokens_in": 900, "tokens_out": 100, "flops": {DEFAULT_CONVENTION: 2e12}, **more}
+    }
     return CountedQuestion("q", failed, {SCORER: score}, usage)
 
 
