@@ -312,7 +312,7 @@ def test_maps_inside_maps_and_a_map_of_nothing():
 def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch):
     """The helper's thread is there, but the run ends before its first look at whether it does: it
     never works."""
-    check, stopped, raised = Scheduler.check, threading.Event(), []
+    check, stopped, raised = Scheduler.raise_if_stopped, threading.Event(), []
     calling = threading.local()
 
     def late(self):
@@ -323,7 +323,7 @@ def test_a_stop_before_a_helper_has_begun_still_ends_the_map(monkeypatch):
 
     def work():
         calling.own = True
-        monkeypatch.setattr(Scheduler, "check", late)
+        monkeypatch.setattr(Scheduler, "raise_if_stopped", late)
         try:
             map_together(slot(), lambda n: n, [1, 2], Meter("index"))
         except Stopped:
