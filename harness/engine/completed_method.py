@@ -203,4 +203,4 @@ def _is_of_preset(origin: str) -> bool:
     """Whether a parameter has its default, or is set by a preset's file: one of this project or of
     an installed package ("configs/methods/bm25.yaml"), or one in the folder that the environment
     variable names ("$HARNESS_CONFIGS/methods/mine.yaml")."""
-    return origin == DEFAULT_ORIGIN or origin.startswith(("configs/", f"${registry.ENV}/"))
+    return origin == DEFAULT_ORIGIN or origin.startswith(("configs/", f"${registry.CONFIGS_VARIABLE}/"))
