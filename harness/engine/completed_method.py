@@ -203,4 +203,5 @@ def _is_of_preset(origin: str) -> bool:
     """Whether a parameter has its default, or is set by a preset's file: one of this project or of
     an installed package ("configs/methods/bm25.yaml"), or one in the folder that the environment
     variable names ("$HARNESS_CONFIGS/methods/mine.yaml")."""
-    return origin == DEFAULT_ORIGIN or origin.startswith(("configs/", f"${registry.CONFIGS_VARIABLE}/"))
+    beginnings_of_files = ("configs/", f"${registry.CONFIGS_VARIABLE}/")
+    return origin == DEFAULT_ORIGIN or origin.startswith(beginnings_of_files)
