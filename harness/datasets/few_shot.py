@@ -229,7 +229,7 @@ def load_solved_examples(config: DatasetConfig) -> SolvedExamples | None:
     absolute_path = str(Path(config.data or "").absolute())
     key = canonical_json([config.model_dump(mode="json"), absolute_path])
     if key not in _loaded_by_config:
-        _loaded_by_config[key] = _load_training_rows(config)
+        _loaded_by_config[key] = _load_and_prepare(config)
     return _loaded_by_config[key]
 
 
@@ -248,7 +248,7 @@ def _refuse_settings_of_shots(config: DatasetConfig) -> None:
             )
 
 
-def _load_training_rows(config: DatasetConfig) -> SolvedExamples:
+def _load_and_prepare(config: DatasetConfig) -> SolvedExamples:
     """Load the training rows, and prepare the choice of examples from them.
 
     Rows that the run asks itself (same id or question) are left out, but for a draw by question.
@@ -264,26 +264,26 @@ def _load_training_rows(config: DatasetConfig) -> SolvedExamples:
             f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}"
         )
     without_shots = config.model_copy(update={"shots": 0, "shots_ids": ()})
-    training = load_once.load_once(_training_config(without_shots), None)
-    asked = load_once.load_once(without_shots, None)
+    training_dataset = load_once.load_once(_training_config(without_shots), None)
+    asked_dataset = load_once.load_once(without_shots, None)
     draw_key_by_question_id: dict[str, str] = {}
-    for example in asked.examples:
+    for example in asked_dataset.examples:
         draw_key_by_question_id[example.question.id] = draw_key(example)
     text_by_document_id: dict[str, str] = {}
-    for document_id, document in training.documents.items():
+    for document_id, document in training_dataset.documents.items():
         text_by_document_id[document_id] = document.text
-    usable_rows = _rows_not_asked(training, asked)
+    usable_rows = _rows_not_asked(training_dataset, asked_dataset)
     n_available = len(usable_rows)
     if config.shots_by == "question":
-        usable_rows = [row for row in training.examples if row.gold.answers]
+        usable_rows = [row for row in training_dataset.examples if row.gold.answers]
         training_keys = set(map(draw_key, usable_rows))
         n_available = len(training_keys)
         if not training_keys.isdisjoint(draw_key_by_question_id.values()):
             n_available -= 1  # a question that is itself among the examples is not shown
     if n_available < config.shots:
         raise UserError(
-            f"dataset.shots={config.shots}: of the {len(training.examples)} rows of "
-            f"{training.source} {n_available} are not asked themselves; name training rows: "
+            f"dataset.shots={config.shots}: of the {len(training_dataset.examples)} rows of "
+            f"{training_dataset.source} {n_available} are not asked themselves; name training rows: "
             "dataset.shots_from=FILE"
         )
     return SolvedExamples(config, usable_rows, text_by_document_id, draw_key_by_question_id)
@@ -315,23 +315,23 @@ def _training_config(config: DatasetConfig) -> DatasetConfig:
     return config.model_copy(update={"data": str(file_beside_data)})
 
 
-def _rows_not_asked(training: Dataset, asked: Dataset) -> list[Example]:
+def _rows_not_asked(training_dataset: Dataset, asked_dataset: Dataset) -> list[Example]:
     """The training rows with an answer whose question is not asked, by its text or its id.
 
     Ids that only number the rows ("12", "q_12") are not compared: every file has them.
 
     Args:
-        training: The rows to choose from.
-        asked: The questions that the run asks.
+        training_dataset: The rows to choose from.
+        asked_dataset: The questions that the run asks.
     """
     asked_ids: set[str] = set()
     asked_texts: set[tuple[str, ...]] = set()
-    for example in asked.examples:
+    for example in asked_dataset.examples:
         asked_texts.add(tuple(_question_words(example)))
         if not ROW_NUMBER_ID.fullmatch(example.question.id):
             asked_ids.add(example.question.id)
     rows = []
-    for row in training.examples:
+    for row in training_dataset.examples:
         is_asked_by_id = row.question.id in asked_ids
         is_asked_by_text = tuple(_question_words(row)) in asked_texts
         is_asked = is_asked_by_id or is_asked_by_text

@@ -264,7 +264,7 @@ def _data_files_in_subfolders(folder: Path) -> list[str]:
 
 
 def _choose_local_files(
-    names: Sequence[str],
+    paths: Sequence[str],
     config: DatasetConfig,
     patterns: tuple[str, ...],
     folder_or_archive: str,
@@ -276,7 +276,7 @@ def _choose_local_files(
     Unlike in `choose_files`, a subset that no file name contains is ignored.
 
     Args:
-        names: Paths in the folder or archive.
+        paths: Paths in the folder or archive.
         config: The split and the subset.
         patterns: Patterns that the paths must match, as in `choose_files`.
         folder_or_archive: Its path, named in a DataError.
@@ -286,11 +286,11 @@ def _choose_local_files(
         DataError: No file is meant, or several that do not belong together.
     """
     subset = config.subset
-    if not subset or not _files_named_as_subset(names, subset):
+    if not subset or not _files_named_as_subset(paths, subset):
         subset = None
     try:
         return choose_files(
-            names, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only
+            paths, split=config.split, subset=subset, patterns=patterns, shards_only=shards_only
         )
     except UnclearFiles as error:
         noun = "folder"
@@ -302,21 +302,21 @@ def _choose_local_files(
         raise DataError(folder_or_archive, None, None, problem) from None
 
 
-def _is_of_subset(name: str, subset: str) -> bool:
-    """Whether a folder in the path, or the file without endings and number, is called `subset`.
+def _is_of_subset(path: str, subset: str) -> bool:
+    """Whether a folder in the path, or the file without endings and number, is called as a subset.
 
     Both "qasper/a.jsonl" and "x/qasper-00000-of-00002.parquet" are of "qasper".
     """
-    folders = PurePosixPath(name).parts[:-1]
-    return subset in folders or _name_without_endings(name) == subset
+    folders = PurePosixPath(path).parts[:-1]
+    return subset in folders or _name_without_endings(path) == subset
 
 
-def _name_without_endings(name: str) -> str:
+def _name_without_endings(path: str) -> str:
     """A file's name without the number of a part and what follows a full stop.
 
     "qasper/dev-00000-of-00002.parquet" -> "dev"
     """
-    return _SHARD_NUMBER.sub("", PurePosixPath(name).name).split(".")[0]
+    return _SHARD_NUMBER.sub("", PurePosixPath(path).name).split(".")[0]
 
 
 def _members_of_split(
@@ -332,9 +332,9 @@ def _members_of_split(
     Raises:
         DataError: No file is meant, or several that do not belong together.
     """
-    names = [name for name in member_names(archive) if not is_archive(name)]
-    chosen = _choose_local_files(names, config, patterns, archive.name, shards_only=True)
-    return [Member(archive, name) for name in chosen]
+    paths = [path for path in member_names(archive) if not is_archive(path)]
+    chosen_paths = _choose_local_files(paths, config, patterns, archive.name, shards_only=True)
+    return [Member(archive, path) for path in chosen_paths]
 
 
 class UnclearFiles(Exception):
@@ -349,36 +349,37 @@ def _words_in_path(path: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", path.lower()))
 
 
-def _files_named_as_subset(names: Iterable[str], subset: str) -> list[str]:
-    """Files whose folder or stem is `subset`; if there are none, those with the word in their path.
+def _files_named_as_subset(paths: Iterable[str], subset: str) -> list[str]:
+    """The paths whose folder or file is called as a subset; if there are none, those with its name
+    as a word in them.
 
     So "qasper" means qasper.jsonl or qasper/test.parquet, and neither qasper_e.jsonl nor
     qasper_e/test.parquet.
     """
-    names = list(names)
-    exactly_named = [name for name in names if _is_of_subset(name, subset)]
+    paths = list(paths)
+    exactly_named = [path for path in paths if _is_of_subset(path, subset)]
     if exactly_named:
         return exactly_named
-    return [name for name in names if subset.lower() in _words_in_path(name)]
+    return [path for path in paths if subset.lower() in _words_in_path(path)]
 
 
-def _can_hold_rows(name: str) -> bool:
+def _can_hold_rows(path: str) -> bool:
     """Whether a file's name says that it can hold rows: "dev.jsonl" -> True; "config.json" ->
     False.
     """
-    return name.lower().endswith(SUFFIXES) and PurePosixPath(name).name.lower() not in _NOT_DATA
+    return path.lower().endswith(SUFFIXES) and PurePosixPath(path).name.lower() not in _NOT_DATA
 
 
-def _data_files(names: Iterable[str]) -> list[str]:
+def _data_files(paths: Iterable[str]) -> list[str]:
     """Those of the paths that can hold rows: files with a known ending.
 
     The archives where there is no such file; copies that macOS adds (__MACOSX) are left out.
     """
-    names = [name for name in names if "__MACOSX" not in PurePosixPath(name).parts]
-    files_of_rows = list(filter(_can_hold_rows, names))
+    paths = [path for path in paths if "__MACOSX" not in PurePosixPath(path).parts]
+    files_of_rows = list(filter(_can_hold_rows, paths))
     if files_of_rows:
         return files_of_rows
-    return list(filter(is_archive, names))
+    return list(filter(is_archive, paths))
 
 
 def _is_named_as_split(path: str, split: str) -> bool | None:
@@ -427,12 +428,12 @@ def _split_files(paths: list[str], split: str) -> list[str]:
             hint = "name a file, or set dataset.split"
             listed = _list_for_message(paths)
             raise UnclearFiles(f"has no file for split '{split}' among {listed}; {hint}")
-    names_with_html = {path.replace(_NO_HTML, "") for path in chosen if _NO_HTML in path}
-    return [path for path in chosen if path not in names_with_html]
+    paths_with_html = {path.replace(_NO_HTML, "") for path in chosen if _NO_HTML in path}
+    return [path for path in chosen if path not in paths_with_html]
 
 
 def choose_files(
-    names: Iterable[str],
+    paths: Iterable[str],
     *,
     split: str,
     subset: str | None = None,
@@ -445,7 +446,7 @@ def choose_files(
     a file is there with HTML and as ".htmlstripped", the latter.
 
     Args:
-        names: "/"-separated paths.
+        paths: "/"-separated paths.
         split: The split that is meant.
         subset: Keep the files in a folder, or with a file name, of that name.
         patterns: Shell patterns of paths or names that say which files are meant, instead of subset
@@ -455,7 +456,7 @@ def choose_files(
     Raises:
         UnclearFiles: No file is meant, or several that do not belong together.
     """
-    visible = [name for name in names if not _is_hidden(name)]
+    visible = [path for path in paths if not _is_hidden(path)]
     data_files = _data_files(visible)
     if not data_files:
         among = ""
@@ -470,31 +471,31 @@ def choose_files(
     else:
         chosen = _files_of_subset_and_split(data_files, subset, split)
     listed = _list_for_message(chosen)
-    suffixes = {_longest_suffix(name) for name in chosen}
+    suffixes = {_longest_suffix(path) for path in chosen}
     if len(suffixes) > 1:
         raise UnclearFiles(f"has files of several formats ({listed}); name one of them")
-    names_without_shard = {_SHARD_NUMBER.sub("", name) for name in chosen}
+    paths_without_shard = {_SHARD_NUMBER.sub("", path) for path in chosen}
     must_be_one_file = shards_only and not patterns
-    if must_be_one_file and len(names_without_shard) > 1:
+    if must_be_one_file and len(paths_without_shard) > 1:
         raise UnclearFiles(f"has several files for split '{split}' ({listed}); name one of them")
     return sorted(chosen)
 
 
-def _files_of_subset_and_split(names: list[str], subset: str | None, split: str) -> list[str]:
+def _files_of_subset_and_split(paths: list[str], subset: str | None, split: str) -> list[str]:
     """Those of the data files that belong to the subset and hold the split.
 
     A file of the subset's own name holds one split, and is taken whatever the split.
 
     Args:
-        names: The paths of the data files.
+        paths: The paths of the data files.
         subset: The subset that is meant; None: any.
         split: The split that is meant.
 
     Raises:
         UnclearFiles: None belongs to the subset, or all name other splits.
     """
-    files_of_subset = _files_of_subset(names, subset)
-    have_the_subsets_name = {_name_without_endings(name) for name in files_of_subset} == {subset}
+    files_of_subset = _files_of_subset(paths, subset)
+    have_the_subsets_name = {_name_without_endings(path) for path in files_of_subset} == {subset}
     if have_the_subsets_name:
         return files_of_subset
     return _split_files(files_of_subset, split)
@@ -519,44 +520,44 @@ def _only_archive(archives: list[str], subset: str | None) -> str:
     return candidates[0]
 
 
-def _is_hidden(name: str) -> bool:
+def _is_hidden(path: str) -> bool:
     """Whether a folder in the path, or the file itself, has a name that starts with a full
     stop.
     """
-    return any(part.startswith(".") for part in PurePosixPath(name).parts)
+    return any(part.startswith(".") for part in PurePosixPath(path).parts)
 
 
-def _longest_suffix(name: str) -> str:
+def _longest_suffix(path: str) -> str:
     """The longest known ending of a file's name, which must have one: "a.jsonl.gz" ->
     ".jsonl.gz".
     """
-    return next(suffix for suffix in _SUFFIXES_LONGEST_FIRST if name.lower().endswith(suffix))
+    return next(suffix for suffix in _SUFFIXES_LONGEST_FIRST if path.lower().endswith(suffix))
 
 
-def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+def _matches_any(path: str, patterns: Sequence[str]) -> bool:
     """Whether the path or its last part matches one of the shell patterns."""
-    file_name = PurePosixPath(name).name
-    return any(fnmatch(name, pattern) or fnmatch(file_name, pattern) for pattern in patterns)
+    file_name = PurePosixPath(path).name
+    return any(fnmatch(path, pattern) or fnmatch(file_name, pattern) for pattern in patterns)
 
 
-def _matching_files(names: list[str], patterns: Sequence[str]) -> list[str]:
+def _matching_files(paths: list[str], patterns: Sequence[str]) -> list[str]:
     """The paths that match one of the shell patterns. Raises UnclearFiles where none matches."""
-    matching = [name for name in names if _matches_any(name, patterns)]
+    matching = [path for path in paths if _matches_any(path, patterns)]
     if not matching:
-        listed = _list_for_message(names)
+        listed = _list_for_message(paths)
         raise UnclearFiles(f"has no file that matches {' or '.join(patterns)} among {listed}")
     return matching
 
 
-def _files_of_subset(names: list[str], subset: str | None) -> list[str]:
+def _files_of_subset(paths: list[str], subset: str | None) -> list[str]:
     """The paths that belong to the subset; all paths for None. Raises UnclearFiles where none
     belongs.
     """
     if subset is None:
-        return names
-    files = _files_named_as_subset(names, subset)
+        return paths
+    files = _files_named_as_subset(paths, subset)
     if not files:
         hint = "set dataset.subset, or null where there is only one"
-        listed = _list_for_message(names)
+        listed = _list_for_message(paths)
         raise UnclearFiles(f"has no file of subset '{subset}' among {listed}; {hint}")
     return files

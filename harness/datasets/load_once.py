@@ -5,6 +5,7 @@ made_up_hint(config)     ─► "; made-up questions of its kind: --dataset pock
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from harness import datasets
 from harness.config import presets, registry
@@ -14,9 +15,18 @@ from harness.errors import CannotRun, HarnessError, Missing, call_noting_problem
 from harness.storage.own_code_hash import own_code
 
 # Format -> made-up data set, for data sets that have none of their own name.
-_SHARED = {"retrieved": "pocket/retrieved"}
+_MADE_UP_BY_FORMAT = {"retrieved": "pocket/retrieved"}
 
-_loaded: dict[str, Dataset | HarnessError] = {}
+# What was loaded, or the error that loading raised, by all that changes it.
+_loaded_by_key: dict[str, Dataset | HarnessError] = {}
+
+
+class _FileState(NamedTuple):
+    """What tells that a file has changed."""
+
+    path: str
+    modified_ns: int
+    size_bytes: int
 
 
 def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
@@ -28,16 +38,18 @@ def load_once(config: DatasetConfig, limit: int | None) -> Dataset:
     raises; where the hub cannot be reached, the message offers made-up questions.
     """
     settings = config.model_dump(mode="json")
-    key = canonical_json([settings, limit, _file_states(config), _parser_code(config)])
-    if key not in _loaded:
-        _loaded[key] = _load_or_error(config, limit)
-    loaded = _loaded[key]
+    key = canonical_json(
+        [settings, limit, _states_of_local_files(config), _hashes_of_users_parser(config)]
+    )
+    if key not in _loaded_by_key:
+        _loaded_by_key[key] = _load_or_return_error(config, limit)
+    loaded = _loaded_by_key[key]
     if isinstance(loaded, HarnessError):
         raise loaded
     return loaded
 
 
-def _parser_code(config: DatasetConfig) -> dict[str, str]:
+def _hashes_of_users_parser(config: DatasetConfig) -> dict[str, str]:
     """The hashes of the code of the user's own parser, whose format is named "module:function".
 
     {} for the formats of this project, and for a parser that cannot be imported.
@@ -52,7 +64,7 @@ def _parser_code(config: DatasetConfig) -> dict[str, str]:
     return own_code(parser)
 
 
-def _load_or_error(config: DatasetConfig, limit: int | None) -> Dataset | HarnessError:
+def _load_or_return_error(config: DatasetConfig, limit: int | None) -> Dataset | HarnessError:
     """Load a data set, and return the error in place of it where loading raises one.
 
     Where this machine lacks something (Missing, CannotRun), the message also offers made-up
@@ -68,35 +80,31 @@ def _load_or_error(config: DatasetConfig, limit: int | None) -> Dataset | Harnes
         return error
 
 
-def _file_states(config: DatasetConfig) -> list[tuple[str, int, int]]:
-    """(path, time of the last change in ns, size in bytes) of every local file with rows or
-    documents.
+def _states_of_local_files(config: DatasetConfig) -> list[_FileState]:
+    """The states of all local files with rows or documents.
 
     These are the files at `config.data` and at the option "documents"; [] where there are none.
     """
     states = []
     try:
-        for place in (config.data, config.options.get("documents")):
-            if place:
-                states += _states_in(Path(str(place)).absolute())
+        for file_or_folder in (config.data, config.options.get("documents")):
+            if file_or_folder:
+                states += _states_of_files_in(Path(str(file_or_folder)).absolute())
     except OSError:  # a name that is too long; `load` says what is wrong with it
         return []
     return states
 
 
-def _states_in(place: Path) -> list[tuple[str, int, int]]:
-    """(path, time of the last change in ns, size in bytes) of a file, or of each file in a folder.
-
-    [] where there is no such file.
-    """
-    files = [place]
-    if place.is_dir():
-        files = sorted(place.rglob("*"))
+def _states_of_files_in(file_or_folder: Path) -> list[_FileState]:
+    """The state of a file, or of each file in a folder; [] where there is no such file."""
+    paths = [file_or_folder]
+    if file_or_folder.is_dir():
+        paths = sorted(file_or_folder.rglob("*"))
     states = []
-    for file in files:
-        if file.is_file():
-            state = file.stat()
-            states.append((str(file), state.st_mtime_ns, state.st_size))
+    for path in paths:
+        if path.is_file():
+            stat = path.stat()
+            states.append(_FileState(str(path), stat.st_mtime_ns, stat.st_size))
     return states
 
 
@@ -108,7 +116,7 @@ def made_up_hint(config: DatasetConfig) -> str:
     """
     if config.data is not None:
         return ""
-    name = presets.synthetic_counterpart(config.name) or _SHARED.get(config.format)
+    name = presets.synthetic_counterpart(config.name) or _MADE_UP_BY_FORMAT.get(config.format)
     if not name:
         return ""
     return f"; made-up questions of its kind: --dataset {name}"

@@ -148,7 +148,12 @@ def _best_split(
         wanted_inside = max(0.0, placement.distance * total_size - least_distance)
 
     def misplacement(split: _FillerSplit) -> float:
-        """Characters by which a split misses the wanted distance and, for "middle", the centre."""
+        """Characters by which a split misses the wanted distance and, for "middle", the centre.
+
+        The distance is missed where the fillers inside have not `wanted_inside` characters. The
+        centre of the supporting paragraphs is half way from the centre of the first to that of the
+        last, `least_distance` and the fillers inside away; it should be that of the text.
+        """
         size_before = filler_size_up_to[split.n_before]
         size_inside = filler_size_up_to[split.n_before + split.n_inside] - size_before
         missed = abs(size_inside - wanted_inside)

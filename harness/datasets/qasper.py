@@ -193,7 +193,7 @@ def _find_evidence(
         The spans, in order; and the counts of evidence that is in no text, by the key for
         Gold.extra: {"evidence_floats": 1, "evidence_not_found": 2}, each only where there is any.
     """
-    found: set[_CharacterSpan] = set()
+    evidence_spans: set[_CharacterSpan] = set()
     missing = Counter[str]()
     for evidence in _evidence_texts(question):
         span = span_by_text.get(normalise_space(evidence))
@@ -201,12 +201,14 @@ def _find_evidence(
         if evidence.startswith(TABLE_OR_FIGURE):
             missing["evidence_floats"] += 1
         elif span is not None:
-            found.add(span)
+            evidence_spans.add(span)
         elif start >= 0:  # a part of a paragraph
-            found.add(_CharacterSpan(start, start + len(evidence)))
+            evidence_spans.add(_CharacterSpan(start, start + len(evidence)))
         else:
             missing["evidence_not_found"] += 1
-    supporting = tuple(Support(document.id, span.start, span.end) for span in sorted(found))
+    supporting = tuple(
+        Support(document.id, span.start, span.end) for span in sorted(evidence_spans)
+    )
     return supporting, dict(sorted(missing.items()))
 
 
@@ -214,6 +216,9 @@ def _example(
     question: _Question, field: str, document: Document, span_by_text: _SpanByText
 ) -> Example:
     """Make a question with all annotators' answers and evidence.
+
+    Gold.extra: types, the kind of each annotator's answer, and the counts of evidence that is in no
+    text (`_find_evidence`).
 
     Args:
         question: The question as the row has it.

@@ -278,16 +278,18 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
     order = []
 
     def distance_after(unit: _CountedUnit) -> float:
-        """How far the counts of kinds would be from equal shares if this unit came next.
+        """How far the ordered units would be from the shares of kinds among all examples if this
+        unit came next.
 
-        The sum of squares of the differences.
+        The sum over the kinds of the squared difference between the count so far with this unit,
+        and the count that would be in proportion to all examples.
         """
         n_with_unit = n_ordered + len(unit.indices)
         squares = 0.0
         for kind, total_count in total_counts.items():
             count_with_unit = ordered_counts[kind] + unit.kind_counts[kind]
-            count_at_equal_shares = n_with_unit * total_count / n_all
-            squares += (count_with_unit - count_at_equal_shares) ** 2
+            count_in_proportion = n_with_unit * total_count / n_all
+            squares += (count_with_unit - count_in_proportion) ** 2
         return squares
 
     while remaining:

@@ -486,12 +486,14 @@ def _holds_kilt_pages(path: Path) -> bool:
 
 
 def _is_object_by_question(path: Path) -> bool:
-    """Whether a file is one JSON object {question: [documents]}, as its first key is none of a
-    row's.
+    """Whether a file is one JSON object {question: [documents]}: it is no file of JSON lines, and
+    its first key is none that a row could begin with.
     """
-    if path.name.lower().endswith((".jsonl", ".jsonl.gz")):
+    is_json_lines = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+    if is_json_lines:
         return False
-    return read_first_key(path) not in (None, *_ROW_KEYS, *LIST_KEYS)
+    first_key = read_first_key(path)
+    return first_key is not None and first_key not in (*_ROW_KEYS, *LIST_KEYS)
 
 
 def _document_list(row: Mapping[str, object]) -> _NamedList:

@@ -249,6 +249,7 @@ SENTENCE_OPENERS = _word_set(
 )
 _OPENING_MARKS = "\"'“‘«([-–—*"
 _POSSESSIVES = ("'s", "’s")
+_LOOKBACK_CHARACTERS = 40  # more than the quotes, dashes and spaces before a sentence take
 
 
 class _CharacterSpan(NamedTuple):
@@ -398,5 +399,6 @@ def is_sentence_start(text: str, start: int) -> bool:
         text: The text.
         start: The index of the character.
     """
-    text_before = text[max(0, start - 40) : start].rstrip(_OPENING_MARKS + " \t")
+    beginning = max(0, start - _LOOKBACK_CHARACTERS)
+    text_before = text[beginning:start].rstrip(_OPENING_MARKS + " \t")
     return not text_before or text_before[-1] in ".!?…:\n"

@@ -31,9 +31,10 @@ its author."""
 
 
 def _short_gold_answers(row: OpenRow) -> list[str]:
-    """The accepted answers of a question that a text can be expected to hold as they are.
+    """The accepted answers of a question that have at most 10 words: a text can be expected to hold
+    them as they are.
 
-    Those of its sub-questions where there are any.
+    Those of its sub-questions where it has any.
     """
     answers: list[str] = []
     for answers_of_part in row.short_answers:

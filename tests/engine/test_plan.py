@@ -65,7 +65,7 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_CONFIGS", str(tmp_path / "own"))
     # It asks for nothing that a model is trained on, so the embedded model's card is no matter.
     monkeypatch.setitem(SKILLS, HERE, "harness_training.method_skills.reading:no_skills")
-    monkeypatch.setattr("harness.datasets.load_once._loaded", {})
+    monkeypatch.setattr("harness.datasets.load_once._loaded_by_key", {})
     monkeypatch.setattr(harness.datasets, "load", load)
     monkeypatch.setattr(harness.llm.backend, "model_facts", model_facts)
     monkeypatch.setattr(harness.embed.encoder_info, "encoder_facts", encoder_facts)
