@@ -169,16 +169,18 @@ class JsonText:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._position)
             except json.JSONDecodeError as error:
-                characters_before_error = error.pos - self._position
+                # Perhaps the value goes on in the next piece of the file. Reading it moves
+                # `_position`, so the place of the error is kept as a distance from it.
+                distance_to_error = error.pos - self._position
                 if not self._read_more():
-                    error_position = self._position + characters_before_error
+                    error_position = self._position + distance_to_error
                     raise self._error_at(f"broken JSON: {error.msg}", error_position) from None
                 continue
             except ValueError as error:
                 raise self._error_at(_json_problem(error)) from None
             length = end - self._position
-            # The number before "e-", where the text read so far ends, goes on after it.
-            is_complete = end + 2 < len(self._text)
+            # A number may go on after the text read so far: 12 before "34", and before "e-3".
+            is_complete = end + len("e-") < len(self._text)
             if is_complete or not self._read_more():
                 self._position += length
                 return value

@@ -226,7 +226,7 @@ class _SplitPassages:
 
     @classmethod
     def load(cls, path: Path) -> "_SplitPassages":
-        """Read the file that `save` wrote."""
+        """Read the words and the arrays from the .npz file that `save` wrote."""
         with np.load(path) as arrays:
             words_text = arrays["words"].tobytes().decode()
             words = words_text.split("\n") if words_text else []

@@ -52,8 +52,8 @@ def best_documents(
             is_match = numbers >= 0
             documents = _rank_by_best_passage(document_numbers(numbers[is_match]), scores[is_match])
             documents_of_questions[index] = documents[:max_documents]
-            has_more_matches = is_match.all() and k < n_passages
-            if len(documents) < max_documents and has_more_matches:
+            may_have_more_matches = is_match.all() and k < n_passages
+            if len(documents) < max_documents and may_have_more_matches:
                 still_unfinished.append(index)
         unfinished = still_unfinished
         k = min(_MORE_PASSAGES * k, n_passages)

@@ -203,11 +203,11 @@ def _address(config: RetrieverConfig) -> Address:
     """
     model = _as_model(config)
     return Address(
-        str(config.base_url),
-        api_key(model),
-        config.api_key_env,
-        header_values(config.headers, "retriever"),
-        RetryPolicy(config.timeout, config.retries),
+        url=str(config.base_url),
+        key=api_key(model),
+        key_env=config.api_key_env,
+        headers=header_values(config.headers, "retriever"),
+        policy=RetryPolicy(config.timeout, config.retries),
     )
 
 
