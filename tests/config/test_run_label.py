@@ -20,8 +20,10 @@ from reports.figures.rule_table import STOP_SETTINGS
 
 
 def planned(method: str, *sets: str, dataset: str = "pocket/musique", **more) -> PlannedRun:
+    """A planned run of a scripted model, whose window holds every method's sizes."""
+    assignments = parse_assignments((f"model.script={SCRIPT}", *sets), "")
     return plan_choices(
-        Choices(method=method, dataset=dataset, sets=parse_assignments(sets, ""), **more)
+        Choices(method=method, dataset=dataset, model="scripted", sets=assignments, **more)
     )
 
 
@@ -29,6 +31,7 @@ def told(plan: PlannedRun) -> str:
     return table_label(plan.config.method.model_dump(mode="json"))
 
 
+SCRIPT = Path(__file__).with_name("label_script.yaml")
 PROMPT = "method.prompts.second turn=Answer. {instruction}{options}"
 LABELS = [
     ("pecan", (), None, "pecan"),
@@ -59,7 +62,7 @@ def test_a_row_says_what_is_not_the_presets(
     plan = planned(method, *sets, profile=profile)
     assert told(plan) == wanted
     # The folder keeps the plain name, and the hash does not know the mark.
-    assert plan.folder.startswith(f"pocket~musique/{wanted.partition(' ')[0]}--pocket-llama--")
+    assert plan.folder.startswith(f"pocket~musique/{wanted.partition(' ')[0]}--scripted--")
 
 
 def test_a_file_and_a_suite_count_as_the_users_settings(tmp_path: Path) -> None:
@@ -71,7 +74,7 @@ def test_a_file_and_a_suite_count_as_the_users_settings(tmp_path: Path) -> None:
 
 
 def test_profile_paper_is_the_reference_and_marks_nothing() -> None:
-    sets = ("model.window=2048", "encoder=minilm", "model=pocket-llama", "model.dtype=float32")
+    sets = ("encoder=minilm",)
     assert told(planned("pecan", *sets, profile="paper")) in ("pecan", "pecan[minilm]")
     assert planned("pecan", *sets, profile="paper").config.method.mark == ""
 
