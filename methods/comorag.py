@@ -413,11 +413,11 @@ def _written_texts(kind: Kind, index: Index) -> list[FoundText]:
         kind: "summaries" or "episodes".
         index: The document's index.
     """
-    pieces: list[FoundText] = []
+    texts: list[FoundText] = []
     for number, (text, spans) in enumerate(index[kind]):
         sources = tuple((int(start), int(end)) for start, end in spans)
-        pieces.append(FoundText(kind, number, text, sources))
-    return pieces
+        texts.append(FoundText(kind, number, text, sources))
+    return texts
 
 
 @dataclass

@@ -487,8 +487,7 @@ class Gist(reading.ReadingMethod):
         if max_tokens < 1:
             raise QuestionError(
                 f"a window of {window_tokens} tokens does not hold the gists of {n_pages} pages; "
-                "raise "
-                "method.page_words, method.window or model.window"
+                "raise method.page_words, method.window or model.window"
             )
         return max_tokens
 

@@ -76,7 +76,8 @@ def heads_for(name: str, model_sizes: Mapping[str, object]) -> Heads:
     fitting_lists: list[HeadList] = []
     for head_list in published_lists:
         is_named = name in (PUBLISHED, head_list.found_on)
-        if model_sizes and is_named and not _model_difference(head_list, model_sizes):
+        is_of_model = bool(model_sizes) and not _model_difference(head_list, model_sizes)
+        if is_named and is_of_model:
             fitting_lists.append(head_list)
     if not fitting_lists:
         names = {f"{head_list.model.name} ({head_list.found_on})" for head_list in published_lists}
@@ -121,7 +122,8 @@ def _model_difference(head_list: HeadList, model_sizes: Mapping[str, object]) ->
         model_sizes: The sizes of the model that runs, by their names in config.json.
     """
     for key, value in head_list.model.model_dump(exclude={"name", "hub"}).items():
-        if key not in model_sizes or value is None or model_sizes[key] == value:
+        is_known_of_both = key in model_sizes and value is not None
+        if not is_known_of_both or model_sizes[key] == value:
             continue
         if key == "weights":
             return "its weights are others"
@@ -129,9 +131,10 @@ def _model_difference(head_list: HeadList, model_sizes: Mapping[str, object]) ->
     weights = model_sizes.get("weights")
     if not isinstance(weights, dict):
         return ""
-    hub = weights.get("hub")
-    if hub and head_list.model.hub and hub not in head_list.model.hub:
-        return f"this one is {hub}"
+    hub_id = weights.get("hub")
+    is_known_of_both = bool(hub_id) and bool(head_list.model.hub)
+    if is_known_of_both and hub_id not in head_list.model.hub:
+        return f"this one is {hub_id}"
     return ""
 
 
@@ -152,9 +155,8 @@ def _heads_of_list(
     if difference:
         raise CannotRun(
             f"the head list '{name}' belongs to another model, {head_list.model.name} "
-            f"({difference}); "
-            "find one for this model with: python -m bench.heads METHOD --model MODEL --dataset "
-            "NAME --out FILE"
+            f"({difference}); find one for this model with: python -m bench.heads METHOD --model "
+            "MODEL --dataset NAME --out FILE"
         )
     pairs: dict[tuple[int, int], None] = {}
     for head in head_list.heads:

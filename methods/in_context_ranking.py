@@ -125,21 +125,20 @@ class _Passes:
         while True:
             group = list(self.carried)
             pass_tokens = sum(self.chunk_tokens[chunk] for chunk in group)
-            while (
-                self.waiting
-                and pass_tokens + self.chunk_tokens[self.waiting[-1]] <= self.max_pass_tokens
-            ):
-                pass_tokens += self.chunk_tokens[self.waiting[-1]]
+            while self.waiting:
+                next_tokens = self.chunk_tokens[self.waiting[-1]]
+                if pass_tokens + next_tokens > self.max_pass_tokens:
+                    break
+                pass_tokens += next_tokens
                 group.insert(0, self.waiting.pop())
-            if len(group) > len(self.carried) or not self.waiting:
+            has_new_chunk = len(group) > len(self.carried)
+            if has_new_chunk or not self.waiting:
                 return group
             if not self.carried:
                 raise WindowExceeded(
                     f"a chunk of {self.chunk_tokens[self.waiting[-1]]} tokens does not fit the "
-                    "window of "
-                    f"'{self.model_name}' beside the question; set a smaller method.chunk_tokens "
-                    "or "
-                    "raise model.window"
+                    f"window of '{self.model_name}' beside the question; set a smaller "
+                    "method.chunk_tokens or raise model.window"
                 )
             self.dropped.insert(0, self.carried.pop())
 
@@ -187,19 +186,17 @@ class InContext(TopK):
         """A "rank" step for each chunk that is shown, with its score.
 
         Args:
-            shown: The places of these chunks.
+            shown: These chunks, as an Answer says what the reader saw.
             chunk_numbers: Their numbers, in the same order.
-            step_scores: The scores of all chunks [chunks].
+            scores: The scores of all chunks [chunks].
             tools: The engine's tools.
         """
         flops = tools.meter.flops()
-        steps_of_chunks: list[Step] = []
-        for chunk, place in zip(chunk_numbers, shown, strict=True):
+        steps: list[Step] = []
+        for chunk, shown_chunk in zip(chunk_numbers, shown, strict=True):
             step_scores = {"attention": float(scores[chunk])}
-            steps_of_chunks.append(
-                Step("rank", chunk, scores=step_scores, flops=flops, shown=place)
-            )
-        return steps_of_chunks
+            steps.append(Step("rank", chunk, scores=step_scores, flops=flops, shown=shown_chunk))
+        return steps
 
     def rank(self, question: Question, texts: list[str], index: Index, tools: Tools) -> np.ndarray:
         """Score the chunks by the attention that they get from the question.

@@ -243,8 +243,7 @@ class BoundedCache(FullContext):
         if tokens_without_text > self.config.budget:
             raise QuestionError(
                 f"the question with its prompt takes {tokens_without_text} tokens, more than the "
-                "cache's budget "
-                f"of {self.config.budget}; raise method.budget"
+                f"cache's budget of {self.config.budget}; raise method.budget"
             )
         with model.session(chat=task.chat) as session:
             all_but_last = Pieces(pieces[:-1])

@@ -71,7 +71,8 @@ ENTITIES_AND_RELATIONS = Prompt(
 BETWEEN_DESCRIPTIONS = "<SEP>"  # as in the released code, between descriptions of one name
 JOIN_TOKENS = 500  # likewise: descriptions of as many are joined by the model, into as many at most
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+")
-KEYWORD_LEVELS_OF_MODE = {
+KeywordLevel = Literal["high", "low"]
+KEYWORD_LEVELS_OF_MODE: dict[str, tuple[KeywordLevel, ...]] = {
     "hybrid": ("high", "low"),
     "local": ("low",),
     "global": ("high",),
@@ -132,17 +133,17 @@ class Item:
         names, text, label, weight, chunks = row
         return cls(tuple(names), text, label, weight, list(chunks))
 
-    def shown_row(self, rank: int) -> str:
+    def shown_row(self, relation_count: int) -> str:
         """The item as a line of the prompt: "ADA | BO | They met. | travel | 7 | 3".
 
         Args:
-            rank: The last field: how many relations the entity has, or both entities of the
-                relation.
+            relation_count: The last field: how many relations the entity has, or both entities of
+                the relation.
         """
         fields = [*self.names, self.text, self.label]
         if self.is_relation:
             fields.append(f"{self.weight:g}")
-        return " | ".join([*fields, str(rank)])
+        return " | ".join([*fields, str(relation_count)])
 
 
 class ExtractedItem(NamedTuple):
@@ -473,8 +474,8 @@ class _Search:
         self._neighbours = self._find_neighbours()
         self._relation_counts = [self._relation_count(item) for item in self.items]
         self.prompt_lines = [
-            item.shown_row(rank)
-            for item, rank in zip(self.items, self._relation_counts, strict=True)
+            item.shown_row(count)
+            for item, count in zip(self.items, self._relation_counts, strict=True)
         ]
 
     def _numbers_of_entities(self) -> dict[str, int]:
@@ -523,7 +524,7 @@ class _Search:
             chunks += found.chunks
         return _FoundNumbers(_distinct(entities), _distinct(relations), _distinct(chunks))
 
-    def _find_at_level(self, level: str, words: Sequence[str]) -> _FoundNumbers:
+    def _find_at_level(self, level: KeywordLevel, words: Sequence[str]) -> _FoundNumbers:
         """What the keywords of one level, "low" or "high", find."""
         if level == "low":
             return self._find_low(words)
@@ -658,7 +659,10 @@ def items_in(reply: str) -> list[ExtractedItem] | None:
     values = values_in(reply)
     items: list[ExtractedItem] = []
     for value in values:
-        if isinstance(value, list) and value and None not in value:
+        if not isinstance(value, list):
+            continue
+        is_complete = bool(value) and None not in value
+        if is_complete:
             item = _extracted_item(value)
             if item is not None:
                 items.append(item)

@@ -292,10 +292,24 @@ def _cosines(vectors: object, query: np.ndarray) -> np.ndarray:
     """The cosine of each row of `vectors` [rows, width] with `query` [width]; returns [rows]."""
     rows = np.asarray(vectors, dtype=float).reshape(-1, len(query))
     products_of_lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
-    divisors = np.where(
-        products_of_lengths == 0, 1, products_of_lengths
-    )  # a vector of zeros has the cosine 0
+    # A vector of zeros has the cosine 0.
+    divisors = np.where(products_of_lengths == 0, 1, products_of_lengths)
     return np.asarray(rows @ query / divisors)
+
+
+@dataclass(frozen=True)
+class _RankedPassages:
+    """The passages of a document, scored for a question.
+
+    Attributes:
+        scores: The score of each passage, [passages].
+        score_name: What the scores are: "similarity" or "pagerank".
+        step: The step of the trace with the names that were reached.
+    """
+
+    scores: np.ndarray
+    score_name: str
+    step: Step
 
 
 class LinearRAG(ReadingMethod):
@@ -377,8 +391,8 @@ class LinearRAG(ReadingMethod):
         texts = _passage_texts(document, spans)
         graph = NameGraph(texts, index["names"], index["of_sentences"], index["of_passages"])
         with tools.phase("search"):
-            scores, score_name, step = self._rank(question, index, graph, tools)
-        best_passages = best_first(scores)[: config.k]
+            ranked = self._rank_passages(question, index, graph, tools)
+        best_passages = best_first(ranked.scores)[: config.k]
         flops = tools.meter.flops()
         request = Reading(tools.task, config.window, config)
         text, shown_count = ask_fitting(
@@ -386,18 +400,18 @@ class LinearRAG(ReadingMethod):
         )
         shown_passages = best_passages[:shown_count]
         shown = shown_spans(document, [spans[passage] for passage in shown_passages])
-        steps = [step]
+        steps = [ranked.step]
         for passage, span in zip(shown_passages, shown, strict=True):
             tokens = tools.model().count(texts[passage])
-            score = {score_name: float(scores[passage])}
+            score = {ranked.score_name: float(ranked.scores[passage])}
             steps.append(
                 Step("read", passage, scores=score, tokens=tokens, flops=flops, shown=span)
             )
-        return Answer(text, shown, step.note, tuple(steps))
+        return Answer(text, shown, ranked.step.note, tuple(steps))
 
-    def _rank(
+    def _rank_passages(
         self, question: Question, index: Index, graph: NameGraph, tools: Tools
-    ) -> tuple[np.ndarray, str, Step]:
+    ) -> _RankedPassages:
         """Rank the passages by the walk; by similarity alone where question or document has no
         name.
 
@@ -406,10 +420,6 @@ class LinearRAG(ReadingMethod):
             index: The document's index.
             graph: The graph of its names and passages.
             tools: The engine's tools.
-
-        Returns:
-            The score of each passage, [passages]; the score's name, "similarity" or "pagerank"; the
-            step of the trace with the names that were reached.
         """
         config = self.config
         names = self._find_names(question.text)
@@ -418,11 +428,8 @@ class LinearRAG(ReadingMethod):
         passage_similarity = _cosines(index["passage_vectors"], question_vector)
         if not names or not graph.names:
             note = "no name: ranked by similarity"
-            return (
-                passage_similarity,
-                "similarity",
-                Step("names", flops=tools.meter.flops(), note=note),
-            )
+            step = Step("names", flops=tools.meter.flops(), note=note)
+            return _RankedPassages(passage_similarity, "similarity", step)
         similarity_of_seeds: dict[int, float] = {}
         for name_vector in name_vectors:
             similarity_of_names = _cosines(index["name_vectors"], name_vector)
@@ -437,4 +444,4 @@ class LinearRAG(ReadingMethod):
         for name in reached:
             weight_by_name[graph.names[name]] = float(weights[name])
         step = Step("names", scores=weight_by_name, flops=tools.meter.flops(), note=note)
-        return scores, "pagerank", step
+        return _RankedPassages(scores, "pagerank", step)

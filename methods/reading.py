@@ -125,8 +125,8 @@ def room_for_text(
     if used_tokens > model_window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used_tokens} tokens, more than the "
-            "window of "
-            f"{model_window} of '{model.name}'; raise model.window or use a model with a longer one"
+            f"window of {model_window} of '{model.name}'; raise model.window or use a model with a "
+            "longer one"
         )
     return min(model_window, reading.window or model_window) - used_tokens
 

@@ -113,7 +113,8 @@ def nearest_memory(query: str, memories: Sequence[str], model: MeteredModel) -> 
         lower = text.lower()
         return [lower[start:end].replace(" ", "") for start, end in model.offsets(lower)]
 
-    if not any(tokens(memory) for memory in memories):
+    some_memory_has_tokens = any(tokens(memory) for memory in memories)
+    if not some_memory_has_tokens:
         return NOT_RECALLED
     vectorizer = text_features.TfidfVectorizer(analyzer=tokens)
     vectors = vectorizer.fit_transform(memories)  # of length 1

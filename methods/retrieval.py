@@ -311,7 +311,7 @@ class TopK(ReadingMethod):
 
 
 @dataclass(frozen=True)
-class BestRead:
+class TextsRead:
     """Which of the ranked texts were read, and what the reader answered.
 
     Attributes:
@@ -380,7 +380,7 @@ def read_best_fitting(
     numbers_best_first: Sequence[int],
     tools: Tools,
     request: Reading,
-) -> BestRead:
+) -> TextsRead:
     """Answer from the best texts, as many as the settings of `request` and the window allow.
 
     Args:
@@ -404,7 +404,7 @@ def read_best_fitting(
     answer = ask(
         question, [texts[number] for number in numbers_shown], tools, tools.model(), request
     )
-    return BestRead(answer, numbers_shown, stop_reason)
+    return TextsRead(answer, numbers_shown, stop_reason)
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,7 @@ def require_room(
         raise WindowExceeded(
             f"a request with its reply takes {tokens} tokens, more than the window of "
             f"{window_tokens} tokens of '{model.name}'; raise method.window or model.window, or "
-            "lower "
-            f"{settings_to_lower}"
+            f"lower {settings_to_lower}"
         )
 
 

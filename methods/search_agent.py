@@ -423,9 +423,10 @@ class _DocumentTools:
         chunks = [self.chunks[number] for number in self.read_chunks]
         parts: list[Span] = []
         for start, end in dict.fromkeys(self.shown_sentences):
-            if not any(
+            is_in_read_chunk = any(
                 chunk_start <= start and end <= chunk_end for chunk_start, chunk_end in chunks
-            ):
+            )
+            if not is_in_read_chunk:
                 parts.append((start, end))
         return shown_spans(self.document, [*chunks, *parts])
 

@@ -16,7 +16,6 @@ from harness.models import MeteredModel
 from harness.prompts import Pieces, prompt_tokens
 from harness.types import SearchHit, Shown, Step
 from methods.reading import SEPARATOR, how_many_fit
-from methods.retry import window_of
 
 
 @dataclass
@@ -112,11 +111,11 @@ def how_many_fit_request(
         WindowExceeded: The request does not fit without a text.
     """
     used_tokens = prompt_tokens(request_without_texts, model) + max_reply_tokens
-    window_tokens = window_of(None, model)
+    window_tokens = model.window
     if used_tokens > window_tokens:
         raise WindowExceeded(
             f"a request with its reply takes {used_tokens} tokens, more than the window of "
-            f"{window_tokens} tokens "
-            f"of '{model.name}'; raise model.window or lower the method's lengths of replies"
+            f"{window_tokens} tokens of '{model.name}'; raise model.window or lower the method's "
+            "lengths of replies"
         )
     return how_many_fit(texts, window_tokens - used_tokens, model)

@@ -64,8 +64,7 @@ class SelfRouteConfig(RetrievalConfig):
         if getattr(self, unused_setting) != type(self).model_fields[unused_setting].default:
             raise ValueError(
                 f"{unused_setting} cuts nothing with chunks={self.chunks}; leave it out, or set "
-                "chunks to "
-                "match it"
+                "chunks to match it"
             )
         return self
 

@@ -62,9 +62,8 @@ class Summarised(reading.ReadingMethod):
         if max_tokens_together < config.summary_tokens:
             raise QuestionError(
                 f"a window of {window} tokens leaves {max(max_tokens_together, 0)} for summaries "
-                "beside "
-                f"method.reserve={config.reserve}; lower it or method.summary_tokens, or raise "
-                "method.window"
+                f"beside method.reserve={config.reserve}; lower it or method.summary_tokens, or "
+                "raise method.window"
             )
         spans = clause_chunks(document.text, config.segment_tokens, model)
         texts = [document.text[start:end].strip() for start, end in spans]

@@ -112,8 +112,7 @@ def summarise_with_attention(
         if max_reply_tokens < 1:
             raise WindowExceeded(
                 f"{session.length()} tokens of text and prompt leave no room for a summary in the "
-                "window "
-                f"of {model.window} of '{model.name}'; summarise less at once, or raise "
+                f"window of {model.window} of '{model.name}'; summarise less at once, or raise "
                 "model.window"
             )
         watched: Sequence[Span] = ()
@@ -289,9 +288,8 @@ class _Summaries:
         if len(groups) == len(pieces):
             raise QuestionError(
                 f"{self._window_name()} does not hold two summaries of {self.max_summary_tokens} "
-                "tokens beside "
-                "the prompt and a third; lower method.summary_tokens, or raise method.window or "
-                "model.window"
+                "tokens beside the prompt and a third; lower method.summary_tokens, or raise "
+                "method.window or model.window"
             )
         return groups
 

@@ -239,7 +239,8 @@ class _CompressorOnSessions:
 
     def _choose_contexts(self, *args: Any, **named: Any) -> Any:
         """Call the package's control_context_budget, in whose place the package calls this; return
-        its result. Also sets `chosen`."""
+        its result. Also sets `chosen` to the third member of that, the numbers of the contexts that
+        are kept."""
         result = self._compressor_class.control_context_budget(self._compressor, *args, **named)
         self.chosen = result[2]
         return result

@@ -391,7 +391,7 @@ def join_tokens_into_words(
         text: The text of all chunks.
         chunk: The tokens of this chunk with their places in the text.
         style: How the tokenizer marks the first token of a word.
-        gap_start: Where the last word before the chunk ends in the text.
+        previous_word_end: Where the last word before the chunk ends in the text.
     """
     words: list[Word] = []
     previous_end = previous_word_end
@@ -401,7 +401,8 @@ def join_tokens_into_words(
         start = end - len(token_text.lstrip())
         follows_space = text[previous_end:start].isspace()
         new_end = max(end, previous_end)
-        if not words or follows_space or _begins_word(token, token_text, style):
+        starts_word = follows_space or _begins_word(token, token_text, style)
+        if not words or starts_word:
             words.append(Word(previous_end, max(start, previous_end), new_end, number, number + 1))
         else:
             words[-1] = replace(words[-1], end=new_end, end_token=number + 1)
@@ -481,7 +482,7 @@ def _spans_of_kept_words(
     Args:
         text: The chunk's text.
         words: The words of the chunk.
-        word_stays: Whether each word stays.
+        stays: Whether each word stays.
         config: The method's settings; with drop_consecutive a forced token that follows itself
             goes.
     """

@@ -72,7 +72,8 @@ def cut_into_units(text: str, model: MeteredModel) -> Units:
     token_counts: list[int] = []
     end_so_far = 0
     for token_start, token_end in model.offsets(text):
-        if unit_starts and (token_start < end_so_far or token_start == token_end):
+        shares_a_character = token_start < end_so_far or token_start == token_end
+        if unit_starts and shares_a_character:
             token_counts[-1] += 1
         else:
             unit_starts.append(token_start)

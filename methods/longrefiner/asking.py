@@ -107,8 +107,7 @@ def _tree_of_text(
         raise WindowExceeded(
             f"the window of '{model.name}' ({model.window} tokens) has no room for a document "
             f"beside the prompt of {tokens_of_prompt} tokens that asks for its outline; raise "
-            "model.window or "
-            "set method.structuring=false"
+            "model.window or set method.structuring=false"
         )
     spans, tokens_of_text = kept_spans(
         text, min(config.document_tokens, max_text_tokens - outline_tokens), model
@@ -220,9 +219,8 @@ def abstract_and_outline(
     if max_outline_tokens < 0:
         raise WindowExceeded(
             "the question with an abstract and the list of titles takes "
-            f"{model.window - max_outline_tokens} "
-            f"tokens, more than the window of {model.window} of '{model.name}'; lower "
-            "method.abstract_tokens or method.selection_tokens"
+            f"{model.window - max_outline_tokens} tokens, more than the window of {model.window} "
+            f"of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
     return abstract, _first_tokens(titles_as_text(tree), max_outline_tokens, model)
 

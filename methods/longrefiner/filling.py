@@ -100,7 +100,7 @@ class _BestChains:
         while n_ends > 0:
             if self._tree[n_ends].beats(best):
                 best = self._tree[n_ends]
-            n_ends -= n_ends & -n_ends
+            n_ends -= n_ends & -n_ends  # without its lowest bit: the range of ends before this one
         return best
 
     def offer(self, place: int, chain: _Chain) -> None:
@@ -109,7 +109,7 @@ class _BestChains:
         while place < len(self._tree):
             if chain.beats(self._tree[place]):
                 self._tree[place] = chain
-            place += place & -place
+            place += place & -place  # the next longer range that has this end
 
 
 def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:

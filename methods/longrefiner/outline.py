@@ -122,7 +122,8 @@ def _title_as_text(title: str) -> str:
 def shorten_paragraph(
     text: str, token_spans: Sequence[tuple[int, int]], n_tokens_per_end: int
 ) -> Clip:
-    """A paragraph shortened to its first and last tokens; one of 2 k tokens or fewer stays whole.
+    """A paragraph shortened to its first and last tokens; one that is no
+    longer than these stays whole.
 
     Args:
         text: The paragraph.

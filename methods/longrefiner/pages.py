@@ -149,6 +149,11 @@ def _merge_short(paragraphs: Sequence[str]) -> list[str]:
     return merged
 
 
+def _ends_with_section(parts: Sequence[Part]) -> bool:
+    """Whether the last of the parts is a section; False without a part."""
+    return bool(parts) and parts[-1].kind == "section"
+
+
 def _outline_parts(blocks: Sequence[_HeadingBlock], offsets: OffsetsOf) -> list[Part]:
     """The abstract and the sections of a page in order, their paragraphs clipped.
 
@@ -167,7 +172,7 @@ def _outline_parts(blocks: Sequence[_HeadingBlock], offsets: OffsetsOf) -> list[
         )
         if block.level == 0:
             parts.append(Part("abstract", "", clips))
-        elif block.level == 2 and parts and parts[-1].kind == "section":
+        elif block.level == 2 and _ends_with_section(parts):
             section = parts[-1]
             if clips:
                 subsection = Part("sub-section", block.title, clips)

@@ -24,6 +24,13 @@ class NodePlace(NamedTuple):
     node: int
 
 
+class Heading(NamedTuple):
+    """A line that is shown before a character of a document: Heading(120, "Career\\n")."""
+
+    position: int
+    line: str
+
+
 @dataclass(frozen=True)
 class ShownPiece:
     """A piece of a document that is shown: documents[document].text[start:end].
@@ -33,14 +40,14 @@ class ShownPiece:
         start: The first character.
         end: The character after the last one.
         has_title: Whether the document's title is shown above it.
-        headings: (place in the document's text, line that is shown before it), in order.
+        headings: The lines that are shown inside it, in order.
     """
 
     document: int
     start: int
     end: int
     has_title: bool
-    headings: tuple[tuple[int, str], ...] = ()
+    headings: tuple[Heading, ...] = ()
 
 
 @dataclass
@@ -144,9 +151,9 @@ class ShownText:
 
     def _headings(
         self, document_number: int, leaves: Sequence[int], chosen_node: int
-    ) -> tuple[tuple[int, str], ...]:
-        r"""The lines above the parts that are read in full, each with its place in the text: ((120,
-        "Career\n"), ...).
+    ) -> tuple[Heading, ...]:
+        r"""The lines above the parts that are read in full, each with its place in the text:
+        (Heading(120, "Career\n"), ...).
 
         Args:
             document_number: The number of the document.
@@ -161,11 +168,11 @@ class ShownText:
             is_above_chosen_node = part < chosen_node  # parents have lower numbers
             if not is_above_chosen_node and leaves_of_part <= read_leaves:
                 full_parts.append(part)
-        headings: list[tuple[int, str]] = []
+        headings: list[Heading] = []
         for part in full_parts:
             line = self._heading(document_number, part, full_parts)
             if line and not text.startswith(nodes[part].title, nodes[part].start):
-                headings.append((nodes[part].start, f"{line}\n"))
+                headings.append(Heading(nodes[part].start, f"{line}\n"))
         return tuple(headings)
 
     def _heading(self, document_number: int, part: int, full_parts: Sequence[int]) -> str:
@@ -195,14 +202,14 @@ class ShownText:
         text = ""
         if piece.has_title:
             text = f"{document.title.strip()}\n"
-        position = piece.start
-        for place, heading in piece.headings:
-            text_before = document.text[position:place].rstrip()
+        copied_up_to = piece.start
+        for heading in piece.headings:
+            text_before = document.text[copied_up_to : heading.position].rstrip()
             if text_before:
                 text += f"{text_before}\n"
-            text += heading
-            position = place
-        return text + document.text[position : piece.end]
+            text += heading.line
+            copied_up_to = heading.position
+        return text + document.text[copied_up_to : piece.end]
 
     def count_tokens(self, pieces: Sequence[ShownPiece]) -> int:
         """Count the tokens of pieces, each encoded on its own, and of the separators between them.

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from typing import NamedTuple
 
 from harness.method import Index
 from harness.models import MeteredModel
@@ -179,7 +180,7 @@ class _OutlineParts:
     paths: list[PartPath] = field(default_factory=list)
 
     def add(self, part: Part, path: PartPath) -> PartPath:
-        """Append a part as a child of the part at `part_path`, () for none; returns its own path:
+        """Append a part as a child of the part at `path`, () for none; returns its own path:
         (0,) -> (0, 3)."""
         self.parts.append(part)
         self.paths.append((*path, len(self.paths)))
@@ -213,17 +214,24 @@ class _OutlineParts:
         return None
 
 
-def _clips_in_order(outline: Part) -> tuple[list[tuple[Clip, PartPath]], _OutlineParts]:
+class _ClipOfPart(NamedTuple):
+    """A clip of an outline, and the path of the part that it is in; () for none."""
+
+    clip: Clip
+    part_path: PartPath
+
+
+def _clips_in_order(outline: Part) -> tuple[list[_ClipOfPart], _OutlineParts]:
     """The clips of an outline in order, each with the path of its part, and all parts of the
     outline."""
     parts = _OutlineParts()
-    clips: list[tuple[Clip, PartPath]] = []
+    clips: list[_ClipOfPart] = []
 
     def collect(part: Part, part_path: PartPath) -> None:
         """Collect the clips and parts in `part`, which stands at `part_path`."""
         for child in part.children:
             if isinstance(child, Clip):
-                clips.append((child, part_path))
+                clips.append(_ClipOfPart(child, part_path))
             else:
                 collect(child, parts.add(child, part_path))
 
@@ -243,8 +251,8 @@ def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: Meter
         model: The model whose tokens limit leaves.
     """
     clips, parts = _clips_in_order(outline)
-    spans = place_clips([clip for clip, _ in clips], text)
-    runs = _placed_stretches(spans, [path for _, path in clips])
+    spans = place_clips([one.clip for one in clips], text)
+    runs = _runs_of_placed_clips(spans, [one.part_path for one in clips])
     share_placed = _share_covered([run.span for run in runs], text)
     kept_spans: list[Span] = []
     if config.structuring and config.unmatched == "drop":
@@ -261,7 +269,8 @@ def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: Meter
     spans_under_titles = [(node.start, node.end) for node in top_nodes if not node.is_leaf]
     tree.structured = _share_covered(spans_under_titles, text)
     n_not_found = sum(span is None for span in spans)
-    if config.structuring and text.strip() and not tree.structured:
+    should_have_parts = config.structuring and bool(text.strip())
+    if should_have_parts and not tree.structured:
         tree.notes.append(
             "no part of an outline was found, so the document is in chunks of sentences"
         )
@@ -272,7 +281,9 @@ def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: Meter
     return tree
 
 
-def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[PartPath]) -> list[_TextOfPart]:
+def _runs_of_placed_clips(
+    spans: Sequence[Span | None], paths: Sequence[PartPath]
+) -> list[_TextOfPart]:
     """The stretch of text of each clip that has a place; [] where none of these is in a part.
 
     Args:
@@ -283,9 +294,10 @@ def _placed_stretches(spans: Sequence[Span | None], paths: Sequence[PartPath]) -
     for span, path in zip(spans, paths, strict=True):
         if span is not None:
             runs.append(_TextOfPart(*span, path))
-    if not any(run.part_path for run in runs):
-        return []
-    return runs
+    some_run_is_in_a_part = any(run.part_path for run in runs)
+    if some_run_is_in_a_part:
+        return runs
+    return []
 
 
 def _share_covered(spans: Sequence[Span], text: str) -> float:
@@ -329,13 +341,11 @@ def _without_unmatched_text(
         The text that stays, the place of each run in it, and the place of each run in `text`.
     """
     runs_in_parts = [run for run in runs if run.part_path]
-    if (
-        runs_in_parts
-        and text[: runs_in_parts[0].start].strip()
-        and not _has_abstract(runs_in_parts, parts)
-    ):
-        abstract_path = parts.add(Part("abstract"), ())
-        runs_in_parts.insert(0, _TextOfPart(0, runs_in_parts[0].start, abstract_path))
+    if runs_in_parts and not _has_abstract(runs_in_parts, parts):
+        first_start = runs_in_parts[0].start
+        if text[:first_start].strip():
+            abstract_path = parts.add(Part("abstract"), ())
+            runs_in_parts.insert(0, _TextOfPart(0, first_start, abstract_path))
     runs_in_cut: list[_TextOfPart] = []
     spans: list[Span] = []
     run_texts: list[str] = []
@@ -386,12 +396,13 @@ def _runs_and_gaps(
         if run_after is not None:
             gap_end = run_after.start
         gap_text = text[gap_start:gap_end]
-        has_word = re.search(r"\w", gap_text) is not None
-        if gap_text.strip() and not has_word and run_before is not None:
+        has_text = bool(gap_text.strip())
+        has_marks_alone = has_text and re.search(r"\w", gap_text) is None
+        if has_marks_alone and run_before is not None:
             run_before.end = gap_end
-        elif gap_text.strip() and not has_word and run_after is not None:
+        elif has_marks_alone and run_after is not None:
             run_after.start = gap_start
-        elif gap_text.strip():
+        elif has_text:
             is_small = _word_count(gap_text) < config.paragraph_words
             part_path = _part_of_gap(run_before, run_after, parts, parts_with_text, is_small)
             if run_before is not None:

@@ -127,8 +127,7 @@ def _max_tokens_of_children(config: MemWalkerConfig, model: MeteredModel) -> int
     if segment_room < config.segment_tokens:
         raise QuestionError(
             f"the window of '{model.name}' ({window_tokens} tokens) leaves {max(segment_room, 0)} "
-            "tokens for a "
-            f"segment of {config.segment_tokens} beside its prompt and summary; lower "
+            f"tokens for a segment of {config.segment_tokens} beside its prompt and summary; lower "
             "method.segment_tokens or method.summary_tokens, or raise method.window or model.window"
         )
     children_room = (
@@ -139,8 +138,7 @@ def _max_tokens_of_children(config: MemWalkerConfig, model: MeteredModel) -> int
     ):
         raise QuestionError(
             f"the window of '{model.name}' ({window_tokens} tokens) is too short for the summaries "
-            "of "
-            f"{config.children} parts; lower method.summary_tokens or method.children, or raise "
+            f"of {config.children} parts; lower method.summary_tokens or method.children, or raise "
             "method.window or model.window"
         )
     return children_room

@@ -69,7 +69,9 @@ def parse_choice(reply: str, n_parts: int, may_go_back: bool = False) -> int | N
     action = _parse_action(reply)
     if action is None:
         return None
-    if 0 <= action.number < n_parts or (may_go_back and action.number == BACK):
+    is_part = 0 <= action.number < n_parts
+    goes_back = may_go_back and action.number == BACK
+    if is_part or goes_back:
         return action.number
     return None
 
@@ -86,6 +88,9 @@ def parse_verdict(reply: str) -> Verdict | None:
     if action.number == BACK:
         return Verdict(None)
     match = _ANSWER_LINE.search(action.rest)
-    if action.number != ANSWER or match is None or not match.group(1).strip():
+    if action.number != ANSWER or match is None:
         return None
-    return Verdict(match.group(1).strip())
+    answer = match.group(1).strip()
+    if not answer:
+        return None
+    return Verdict(answer)

@@ -125,7 +125,7 @@ class _GraphBuilder:
         nodes = [node for node, text in enumerate(self._graph.text) if text]
         if not nodes:
             self._graph.notes.append("the document has no text, so there is nothing to search")
-        lower_level = self._level_over(2, nodes)
+        lower_level = self._nodes_to_read(2, nodes)
         while lower_level.nodes and lower_level.level_written <= self._config.max_levels:
             calls = self._call_builder_for_level(lower_level, max_tokens_per_call)
             higher_level = self._add_level(lower_level, calls)
@@ -142,10 +142,10 @@ class _GraphBuilder:
         for start, end in cut_into_chunks(document.text, self._config.chunk_tokens, self._model):
             self._graph.add_node(" ".join(document.text[start:end].split()), 1, (start, end))
 
-    def _level_over(self, number: int, nodes: list[int]) -> NodesToRead:
+    def _nodes_to_read(self, level_written: int, nodes: list[int]) -> NodesToRead:
         """The nodes that level `level_written` is written over, with their tokens."""
-        counts = list(map(self._model.count, self._graph.texts_of(nodes)))
-        return NodesToRead(number, nodes, counts)
+        token_counts = list(map(self._model.count, self._graph.texts_of(nodes)))
+        return NodesToRead(level_written, nodes, token_counts)
 
     def _call_builder_for_level(
         self, lower_level: NodesToRead, max_tokens_per_call: int
@@ -185,7 +185,7 @@ class _GraphBuilder:
         """Add what the calls wrote to the graph; return the new nodes, over which the next level is
         written."""
         nodes_by_call = [NewNodes(call.texts, call.nodes_read, call.weights) for call in calls]
-        return self._level_over(
+        return self._nodes_to_read(
             lower_level.level_written + 1,
             self._graph.add_level(lower_level.level_written, nodes_by_call),
         )
@@ -260,9 +260,8 @@ def max_tokens_of_nodes(config: PecanConfig, model: MeteredModel) -> int:
     if tokens_left <= 0:
         raise QuestionError(
             f"a window of {window_tokens} tokens leaves no room for text beside the prompt "
-            f"({prompt_tokens_alone}) and "
-            f"the summary ({config.reserve}); lower method.reserve or raise method.window and "
-            "model.window"
+            f"({prompt_tokens_alone}) and the summary ({config.reserve}); lower method.reserve or "
+            "raise method.window and model.window"
         )
     if config.batch_tokens is None:
         return tokens_left
@@ -428,9 +427,8 @@ def _write_points(
         if max_reply_tokens < 1:
             raise WindowExceeded(
                 f"{len(texts)} nodes of level {level - 1} with their prompt take "
-                f"{session.length()} "
-                f"tokens, which leaves no room to write in the window of {model.window}; raise "
-                "model.window or lower method.chunk_tokens"
+                f"{session.length()} tokens, which leaves no room to write in the window of "
+                f"{model.window}; raise model.window or lower method.chunk_tokens"
             )
         reply = session.write(max_reply_tokens, watch=spans)
     is_cut_off = reply.finish == "length"

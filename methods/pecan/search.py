@@ -350,10 +350,8 @@ class Search:
         if context.tokens_left() < 0:
             raise WindowExceeded(
                 "the question with its prompts and answer takes "
-                f"{session.length() + reserved_tokens} tokens, "
-                f"more than the searcher's window of {window_tokens}; raise method.window and the "
-                "window of "
-                f"'{self.model.name}'"
+                f"{session.length() + reserved_tokens} tokens, more than the searcher's window of "
+                f"{window_tokens}; raise method.window and the window of '{self.model.name}'"
             )
         self._visit_top_level(context)
         return context

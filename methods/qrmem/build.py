@@ -42,6 +42,7 @@ from methods.qrmem.config import QRMeMConfig
 from methods.qrmem.memory import (
     FUNCTION_WORDS,
     Memory,
+    SegmentRelation,
     SubGraph,
     collect_relations,
     find_whole_words,
@@ -288,7 +289,7 @@ class _GraphBuilder:
         ]
 
         def complete_graph(segment_number: int) -> SubGraph:
-            """The graph of segment k, completed by what its new questions find."""
+            """The graph of the segment of this number, completed by what its new questions find."""
             if not new_questions[segment_number]:
                 return graphs[segment_number]
             return self._ask_for_graph(
@@ -328,7 +329,8 @@ class _GraphBuilder:
         return graphs
 
     def _ask_for_all_graphs(self) -> StoredGraphs:
-        """The first graphs of all segments, with what was lost and cut in extracting them."""
+        """Ask the builder for the graph of each segment, with notes on the segments for which no
+        reply was understood, and on those whose lists were cut."""
         numbers = range(len(self.segments))
         graphs = self.tools.map(
             lambda segment_number: self._ask_for_graph(segment_number, SubGraph(), []), numbers
@@ -537,7 +539,7 @@ class _GraphBuilder:
         return list(items or [])
 
     def merge_relations_of_pair(
-        self, pair: tuple[int, int], relations: list[tuple[int, str]]
+        self, pair: tuple[int, int], relations: list[SegmentRelation]
     ) -> _MergedEdge:
         """Merge the relations of two entities into one text, one after the other.
 
@@ -550,7 +552,7 @@ class _GraphBuilder:
 
         Args:
             pair: The numbers of the entities.
-            relations: (number of the segment, text) of each, at least one.
+            relations: The relation in each segment, at least one.
         """
         (last_segment, text), *later_relations = relations
         first_entity, second_entity = pair

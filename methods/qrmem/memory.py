@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -359,9 +360,16 @@ def _parts_of_name(key: NameKey) -> Iterator[NameKey]:
                 yield key[start:end]
 
 
+class SegmentRelation(NamedTuple):
+    """How two entities are related in one segment: the segment's number, and the relation."""
+
+    segment: int
+    text: str
+
+
 def collect_relations(
     graphs: Sequence[SubGraph], entities: Entities
-) -> dict[tuple[int, int], list[tuple[int, str]]]:
+) -> dict[tuple[int, int], list[SegmentRelation]]:
     """Collect the relations of each pair of entities from the graphs of all segments.
 
     Relations of an entity with itself, as there may be after merging names, are left out.
@@ -371,8 +379,8 @@ def collect_relations(
         entities: The entities of all graphs.
 
     Returns:
-        (entity, entity) in order of first mention -> [(segment, its relation text)], a segment's
-        texts joined.
+        (entity, entity) in order of first mention -> the relation in each segment that has one,
+        a segment's texts joined.
     """
     texts_of_pair: dict[tuple[int, int], dict[int, list[str]]] = {}
     for segment, graph in enumerate(graphs):
@@ -387,7 +395,9 @@ def collect_relations(
             texts = texts_of_pair.setdefault(pair, {}).setdefault(segment, [])
             if text not in texts:
                 texts.append(text)
-    merged: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    relations: dict[tuple[int, int], list[SegmentRelation]] = {}
     for pair, texts_of_segment in texts_of_pair.items():
-        merged[pair] = [(segment, " ".join(texts)) for segment, texts in texts_of_segment.items()]
-    return merged
+        relations[pair] = []
+        for segment, texts in texts_of_segment.items():
+            relations[pair].append(SegmentRelation(segment, " ".join(texts)))
+    return relations

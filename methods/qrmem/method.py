@@ -128,7 +128,7 @@ def _best_edge(
 
     Args:
         search: The search.
-        edges_leading_on: The edges to choose from.
+        edges: The edges to choose from.
         entities: The entities reached so far.
         reason: Why the segments do not answer the question.
 

@@ -71,9 +71,10 @@ def _triple_in(item: str) -> Triple | None:
     if len(parts) < 3:
         return None
     triple = (parts[0].strip(_AROUND_NAMES), parts[1].strip(_AROUND_NAMES), parts[2])
-    if not all(triple):
-        return None
-    return triple
+    has_all_parts = all(triple)
+    if has_all_parts:
+        return triple
+    return None
 
 
 def parse_questions(reply: str) -> list[str] | None:

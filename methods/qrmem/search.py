@@ -154,9 +154,10 @@ class SearchState:
         self.model: MeteredModel = self.tools.model("reader")
         self.requests = prompts.Requests(self.config, self.question)
         self.texts = [self.document.text[start:end].strip() for start, end in self.memory.segments]
-        separator = self.model.count("\n\n")
+        separator_tokens = self.model.count("\n\n")
         self.tokens_of_segment = {
-            segment: self.model.count(text) + separator for segment, text in enumerate(self.texts)
+            segment: self.model.count(text) + separator_tokens
+            for segment, text in enumerate(self.texts)
         }
         self.max_reply_tokens = (
             self.model.count(_REPLY_FORM)

@@ -345,9 +345,8 @@ def _max_cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:
         raise QuestionError(
             f"the window of '{model.name}' ({model.window} tokens) does not hold a chunk of "
             f"{config.chunk_tokens} tokens beside the prompt ({prompt_tokens_alone}) and the "
-            "summary "
-            f"({config.summary_tokens}); lower method.chunk_tokens or method.summary_tokens, or "
-            "raise model.window"
+            f"summary ({config.summary_tokens}); lower method.chunk_tokens or "
+            "method.summary_tokens, or raise model.window"
         )
     return min(config.cluster_tokens, tokens_left)
 
