@@ -13,7 +13,7 @@ from harness.config.yaml_tree import dataset_of_run
 from harness.datasets.base import Dataset
 from harness.engine.manifest import utc_now
 from harness.engine.resume import rescored, update_texts
-from harness.engine.scoring import silent_scorers
+from harness.engine.scoring import warnings_of_silent_scorers
 from harness.errors import ConfigError, DataError, UserError, call_noting_problem
 from harness.scorers import problems, version
 from harness.storage.failures import STOPS
@@ -236,7 +236,7 @@ class _Rescoring:
             )
             store.write_run_yaml(config, self.stored.origins)
             summary = store.write_summary(self.stored.summary.with_numbers(numbers))
-        for sentence in silent_scorers(self.config.scorers, summary):
+        for sentence in warnings_of_silent_scorers(self.config.scorers, summary):
             note(sentence)
         for sentence in self._notes_on_corrections():
             note(sentence)

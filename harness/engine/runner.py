@@ -31,7 +31,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.progress import CountedQuestion, Progress
 from harness.engine.record_answer import RecordAnswer
 from harness.engine.resume import bring_up_to_date
-from harness.engine.scoring import silent_scorers
+from harness.engine.scoring import warnings_of_silent_scorers
 from harness.engine.spending_limits import Budget
 from harness.engine.start_manifest import StartManifest
 from harness.errors import HarnessError, LimitReached, SaveError, UserError
@@ -388,7 +388,7 @@ class Job:
             warning = cut_warning(encoders, texts_cut.texts, texts_cut.cut)
             if warning:
                 note(f"warning: {warning}")
-        for sentence in silent_scorers(self.plan.config.dataset.scorers, summary):
+        for sentence in warnings_of_silent_scorers(self.plan.config.dataset.scorers, summary):
             note(sentence)
         for sentence in self.run.models.slow_paths():
             note(f"slower than it could be: {sentence}")

@@ -49,9 +49,16 @@ from harness.types import (
 
 T = TypeVar("T")
 
-ASSERTIONS = "failed_assertions"
-ASSERTED = "assertions"  # the scorer, and its input in Gold.extra
-SCORING_NOTES = ("flags", ANSWER_PREFIX, SCHEMA_NOT_FOLLOWED, "scored", SCORE_COUNTS, ASSERTIONS)
+ASSERTIONS_NOTE = "failed_assertions"
+ASSERTIONS_SCORER = "assertions"  # the scorer, and its input in Gold.extra
+SCORING_NOTES = (
+    "flags",
+    ANSWER_PREFIX,
+    SCHEMA_NOT_FOLLOWED,
+    "scored",
+    SCORE_COUNTS,
+    ASSERTIONS_NOTE,
+)
 """Keys of a record's notes that come from scoring."""
 
 
@@ -98,17 +105,18 @@ def score_reply(
         notes["scored"] = text
     if dataset.answer_prefix is not None:
         text = _text_after_prefix(reply, dataset.answer_prefix, notes)
-    sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds, searches)
-    if ASSERTED in gold.extra and ASSERTED in sheet.scores:
-        assertions = Assertions.from_json(gold.extra[ASSERTED])
-        failed = failed_assertions(assertions, text, seconds)
-        if failed:
-            notes[ASSERTIONS] = failed
-    return _verdict_of(sheet, notes)
+    score_sheet = scorers.score_answer(dataset.scorers, text, shown, gold, seconds, searches)
+    if ASSERTIONS_SCORER in gold.extra and ASSERTIONS_SCORER in score_sheet.scores:
+        assertions = Assertions.from_json(gold.extra[ASSERTIONS_SCORER])
+        failed_sentences = failed_assertions(assertions, text, seconds)
+        if failed_sentences:
+            notes[ASSERTIONS_NOTE] = failed_sentences
+    return _verdict_of(score_sheet, notes)
 
 
 def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str:
-    """The text of a reply after the answer prefix, all of it where the prefix is missing.
+    """The text of a reply after the answer prefix, all of it where the prefix is missing. Also
+    writes into `notes` which of the two it is.
 
     Args:
         reply: The reply.
@@ -124,16 +132,16 @@ def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str
     return answer
 
 
-def _verdict_of(sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdict:
+def _verdict_of(score_sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdict:
     """The verdict of a score sheet: a value that is no finite number counts 0 and is flagged.
 
     Args:
-        sheet: The scores, flags and counts of the scorers.
+        score_sheet: The scores, flags and counts of the scorers.
         notes: The notes of the verdict so far.
     """
     scores: dict[str, float] = {}
-    flags = dict(sheet.flags)
-    for name, value in sheet.scores.items():
+    flags = dict(score_sheet.flags)
+    for name, value in score_sheet.scores.items():
         if math.isfinite(value):
             scores[name] = float(value)
         else:
@@ -142,8 +150,8 @@ def _verdict_of(sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdi
     all_notes = dict(notes)
     if flags:
         all_notes["flags"] = flags
-    if sheet.counts:
-        all_notes[SCORE_COUNTS] = sheet.counts
+    if score_sheet.counts:
+        all_notes[SCORE_COUNTS] = score_sheet.counts
     return Verdict(scores, all_notes)
 
 
@@ -151,11 +159,11 @@ def unanswered_verdict(dataset: DatasetConfig, gold: Gold) -> Verdict:
     """The verdict on a question without an answer: 0 by every scorer that applies to it, and, for
     scores of a whole corpus (BLEU), the counts of an empty answer."""
     scores = {name: 0.0 for name in dataset.scorers if scorer_applies(name, gold)}
-    counting = [name for name in dataset.scorers if scorers.lookup(name).counts]
-    sheet = _score_empty_answer(counting, gold)
-    if sheet is None or not sheet.counts:
+    counting_scorers = [name for name in dataset.scorers if scorers.lookup(name).counts]
+    score_sheet = _score_empty_answer(counting_scorers, gold)
+    if score_sheet is None or not score_sheet.counts:
         return Verdict(scores)
-    return Verdict(scores, {SCORE_COUNTS: sheet.counts})
+    return Verdict(scores, {SCORE_COUNTS: score_sheet.counts})
 
 
 def scorer_applies(name: str, gold: Gold) -> bool:
@@ -166,8 +174,8 @@ def scorer_applies(name: str, gold: Gold) -> bool:
     supporting marks. A scorer that fails on the empty answer counts the question. Raises
     UnknownName and CannotRun.
     """
-    sheet = _score_empty_answer([name], gold)
-    return sheet is None or name in sheet.scores
+    score_sheet = _score_empty_answer([name], gold)
+    return score_sheet is None or name in score_sheet.scores
 
 
 def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet | None:
@@ -184,18 +192,18 @@ def _score_empty_answer(names: Sequence[str], gold: Gold) -> scorers.ScoreSheet 
         return None
 
 
-def _seconds_of(record: StoredRecord) -> float | None:
+def _answer_seconds(record: StoredRecord) -> float | None:
     """How long a question took: the seconds of its phases search and answer together; None where
     its record says neither."""
-    phases = [record.usage.get(phase, {}) for phase in ("search", "answer")]
-    known = [float(phase["seconds"]) for phase in phases if "seconds" in phase]
-    if not known:
+    phase_usages = [record.usage.get(phase, {}) for phase in ("search", "answer")]
+    known_seconds = [float(phase["seconds"]) for phase in phase_usages if "seconds" in phase]
+    if not known_seconds:
         return None
-    return sum(known)
+    return sum(known_seconds)
 
 
 def score_record(
-    record: StoredRecord, dataset: DatasetConfig, gold: Gold, keep: Sequence[str] = ()
+    record: StoredRecord, dataset: DatasetConfig, gold: Gold, kept_scorers: Sequence[str] = ()
 ) -> StoredRecord:
     """A record, scored again. What happens depends on its `error`:
 
@@ -208,21 +216,21 @@ def score_record(
         record: The record; it is not changed.
         dataset: Its scorers.
         gold: The gold answers of the question.
-        keep: Names of scores that are not computed again; they come first.
+        kept_scorers: Names of scores that are not computed again; they come first.
     """
     error = record.error
     if error is not None and not lacks_only_scores(error):
         verdict = unanswered_verdict(dataset, gold)
     else:
         verdict, error = _verdict_on_answer(record, dataset, gold)
-    kept = _scores_not_computed_again(record, keep)
-    scores = {**verdict.scores, **_named(record.scores, kept)}
-    order = [*keep, *scores]
+    not_computed_again = _scores_not_computed_again(record, kept_scorers)
+    scores = {**verdict.scores, **_entries_of(record.scores, not_computed_again)}
+    order = [*kept_scorers, *scores]
     return replace(
         record,
         scores={name: scores[name] for name in order if name in scores},
         error=error,
-        notes=_notes_of_scored(record, verdict, kept),
+        notes=_notes_of_scored(record, verdict, not_computed_again),
     )
 
 
@@ -241,7 +249,7 @@ def _verdict_on_answer(
             another scorer raises on one.
     """
     shown = [parse_shown(piece) for piece in record.shown]
-    seconds = _seconds_of(record)
+    seconds = _answer_seconds(record)
     searches = parse_searches(record.searches)
     try:
         return score_reply(dataset, record.prediction, shown, gold, seconds, searches), None
@@ -260,38 +268,41 @@ def _verdict_on_answer(
         return unanswered_verdict(dataset, gold), {**failure, **SCORING}
 
 
-def _scores_not_computed_again(record: StoredRecord, keep: Sequence[str]) -> set[str]:
+def _scores_not_computed_again(record: StoredRecord, kept_scorers: Sequence[str]) -> set[str]:
     """The names of scores that are not computed again: those of judges, of other tools (their names
-    begin with LOGGED), and `keep`."""
-    logged = [name for name in record.scores if name.startswith(LOGGED_SCORE_PREFIX)]
-    return {*record.judgements, *keep, *logged}
+    begin with LOGGED_SCORE_PREFIX), and `kept_scorers`."""
+    names_of_other_tools = [name for name in record.scores if name.startswith(LOGGED_SCORE_PREFIX)]
+    return {*record.judgements, *kept_scorers, *names_of_other_tools}
 
 
-def _notes_of_scored(record: StoredRecord, verdict: Verdict, kept: set[str]) -> dict[str, object]:
+def _notes_of_scored(
+    record: StoredRecord, verdict: Verdict, not_computed_again: set[str]
+) -> dict[str, object]:
     """The record's notes with those of a new verdict in place of an earlier verdict's.
 
     Args:
         record: The record as it was before.
         verdict: The new verdict.
-        kept: Names of the scores that are not computed again; their flags and counts are kept too.
+        not_computed_again: Names of the scores that are not computed again; their flags and counts
+            are kept too.
     """
     notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}
     notes |= verdict.notes
-    flags = _named(record.flags, kept)
-    if flags:
-        notes["flags"] = {**flags_of(verdict.notes), **flags}
-    counts = _named(score_counts_of(record.notes), kept)
-    if counts:
-        notes[SCORE_COUNTS] = {**score_counts_of(verdict.notes), **counts}
+    flags_that_stay = _entries_of(record.flags, not_computed_again)
+    if flags_that_stay:
+        notes["flags"] = {**flags_of(verdict.notes), **flags_that_stay}
+    counts_that_stay = _entries_of(score_counts_of(record.notes), not_computed_again)
+    if counts_that_stay:
+        notes[SCORE_COUNTS] = {**score_counts_of(verdict.notes), **counts_that_stay}
     return notes
 
 
-def _named(values: Mapping[str, T], names: set[str]) -> dict[str, T]:
+def _entries_of(values: Mapping[str, T], names: set[str]) -> dict[str, T]:
     """The entries of `values` whose key is one of `names`."""
     return {name: value for name, value in values.items() if name in names}
 
 
-def silent_scorers(names: Sequence[str], summary: RunSummary) -> list[str]:
+def warnings_of_silent_scorers(names: Sequence[str], summary: RunSummary) -> list[str]:
     """A warning for each scorer of the user's own ("module:function") that gave no question of a
     summary a score."""
     if not summary.has_values:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.cost.flops import Event
 from harness.cost.meter import Meter
@@ -56,19 +57,21 @@ class Searcher:
             k: How many passages.
             meter: Records the search.
         """
-        began = time.perf_counter()
-        n_before = len(meter.events)
-        hits = self._hits(query, k, meter)
-        seconds = time.perf_counter() - began
+        start_time = time.perf_counter()
+        n_events_before = len(meter.events)
+        hits = self._find_passages(query, k, meter)
+        seconds = time.perf_counter() - start_time
         # The encoder of the query has events of its own, with their seconds.
-        encoding = sum(event.seconds for event in meter.events[n_before:])
+        encoding_seconds = sum(event.seconds for event in meter.events[n_events_before:])
         phase = meter.current_phase
         event = Event(ROLE, self.name, phase, "search", 0, found=len(hits))
-        meter.record(replace(event, seconds=max(seconds - encoding, 0.0)), None)
+        meter.record(replace(event, seconds=max(seconds - encoding_seconds, 0.0)), None)
         meter.searches.append(Search(query, phase, round(seconds, 6), tuple(hits)))
         return hits
 
-    def search_by(self, retriever: Retriever, query: str, k: int, meter: Meter) -> list[SearchHit]:
+    def search_with_retriever(
+        self, retriever: Retriever, query: str, k: int, meter: Meter
+    ) -> list[SearchHit]:
         """The best passages by the retriever of the user's own, which counts its cost itself. Also
         records the search on the meter.
 
@@ -78,13 +81,13 @@ class Searcher:
             k: How many passages.
             meter: Records the search.
         """
-        began = time.perf_counter()
-        hits = [_hit_of(found) for found in retriever.search(query, k)]
-        seconds = round(time.perf_counter() - began, 6)
+        start_time = time.perf_counter()
+        hits = [_hit_from_passage(passage) for passage in retriever.search(query, k)]
+        seconds = round(time.perf_counter() - start_time, 6)
         meter.searches.append(Search(query, meter.current_phase, seconds, tuple(hits)))
         return hits
 
-    def _hits(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
+    def _find_passages(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
         """The passages for `search`, without recording it there: from the corpus, or from the
         question's own documents by BM25.
 
@@ -105,16 +108,16 @@ class Searcher:
         return "corpus"
 
 
-def _hit_of(found: Hit) -> SearchHit:
+def _hit_from_passage(passage: Hit) -> SearchHit:
     """A hit of a search, made from a passage of a retriever: its page is the title, page and text
     together are the id.
 
     Hit("setup.md", "Press ...", 7.2) -> SearchHit("setup.md: Press ...", "setup.md", "Press ...",
     7.2, ...)
     """
-    text = found.text or ""
+    text = passage.text or ""
     shown = Shown("quote", text=text)
-    return SearchHit(f"{found.page}: {text}", found.page, text, found.score or 0.0, shown)
+    return SearchHit(f"{passage.page}: {text}", passage.page, text, passage.score or 0.0, shown)
 
 
 class RunSearches:
@@ -199,23 +202,29 @@ def searches_for_record(
         documents: Its own documents, in which texts and titles that were found get their places.
         pages: Id of a document -> its named parts.
     """
-    titled = _places_by_title(documents, pages)
+    places_by_title = _places_by_title(documents, pages)
     searches: list[RecordedSearch] = []
     for search in meter.searches:
-        found = tuple(_found(hit, documents, pages, titled) for hit in search.hits)
-        searches.append(RecordedSearch(search.query, search.phase, search.seconds, found))
+        recorded_hits = tuple(
+            _hit_for_record(hit, documents, pages, places_by_title) for hit in search.hits
+        )
+        searches.append(RecordedSearch(search.query, search.phase, search.seconds, recorded_hits))
     return tuple(searches)
 
 
-TitledPlace = tuple[str, int, int]
-"""A part of a document with a title: (document id, start, end), as records hold it."""
+class TitledPlace(NamedTuple):
+    """A part of a document that has a title, as records hold it."""
+
+    document_id: str
+    start: int
+    end: int
 
 
-def _found(
+def _hit_for_record(
     hit: SearchHit,
     documents: Sequence[Document],
     pages: Pages,
-    titled: Mapping[str, Sequence[TitledPlace]],
+    places_by_title: Mapping[str, Sequence[TitledPlace]],
 ) -> RecordedHit:
     """A hit as the record holds it: with the places, in the question's documents, of its text and
     of its title.
@@ -224,10 +233,10 @@ def _found(
         hit: A hit of a search.
         documents: The documents of the question.
         pages: Id of a document -> its named parts.
-        titled: What `_places_by_title` gives.
+        places_by_title: What `_places_by_title` gives.
     """
     placed = with_places(Answer("", (hit.shown,)), documents, pages)
-    places = titled.get(_title_key(hit.title), ())
+    places = places_by_title.get(_title_key(hit.title), ())
     return RecordedHit(hit.id, hit.title, round(hit.score, 6), placed.shown, tuple(places))
 
 
@@ -237,7 +246,7 @@ def _title_key(title: str) -> str:
 
 
 def _places_by_title(documents: Sequence[Document], pages: Pages) -> dict[str, list[TitledPlace]]:
-    """Where each title is: {"the mill": [("d1", 0, 120), ("d2", 40, 90)]}.
+    """Where each title is: {"the mill": [TitledPlace("d1", 0, 120), ...]}.
 
     A title, by `_title_key`, is that of a passage, or of a document without passages: all that have
     it are its places. The name of a page counts where nothing before it has that title.
@@ -248,9 +257,10 @@ def _places_by_title(documents: Sequence[Document], pages: Pages) -> dict[str, l
         for part in parts:
             key = _title_key(part.title)
             if key:
-                places.setdefault(key, []).append((document.id, part.start, part.end))
+                place = TitledPlace(document.id, part.start, part.end)
+                places.setdefault(key, []).append(place)
         for name, page in pages.get(document.id, {}).items():
             key = _title_key(name)
             if key not in places:
-                places[key] = [(page.document_id, page.start, page.end)]
+                places[key] = [TitledPlace(page.document_id, page.start, page.end)]
     return places

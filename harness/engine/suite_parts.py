@@ -26,7 +26,7 @@ class RunKey:
     point: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, choices: Choices) -> RunKey:
+    def from_choices(cls, choices: Choices) -> RunKey:
         """The key of a run, from what the user chose for it."""
         point = frozenset((name, str(value)) for name, value in choices.point.items())
         method = presets.comparable_name(choices.method or "")
@@ -62,8 +62,8 @@ def parts_to_run(suite: Suite, methods: Sequence[str], datasets: Sequence[str]) 
     """
     chosen: list[PartToRun] = []
     for part in suite.parts:
-        own_methods = _in_part(methods, part.methods, suite.methods)
-        own_datasets = _in_part(datasets, part.datasets, suite.datasets)
+        own_methods = _names_that_part_runs(methods, part.methods, suite.methods)
+        own_datasets = _names_that_part_runs(datasets, part.datasets, suite.datasets)
         if own_methods and own_datasets:
             chosen.append(PartToRun(part, own_methods, own_datasets))
     return chosen
@@ -79,16 +79,18 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
         suite: The suite.
         runs: The runs of each part, one part after the other.
     """
-    made: dict[str, Choices] = {}
+    runs_by_settings: dict[str, Choices] = {}
     for run in runs:
-        made.setdefault(_settings_key(run, run.suite or suite), run)
+        runs_by_settings.setdefault(_settings_key(run, run.suite or suite), run)
     common = _common_settings(suite)
-    taken: set[RunKey] = set()
+    keys_of_earlier_runs: set[RunKey] = set()
     distinct: list[Choices] = []
-    for run in made.values():
+    for run in runs_by_settings.values():
         if run.suite is not None:
-            run = _with_own_point(run, _without(run.suite.sets, common), taken)
-        taken.add(RunKey.of(run))
+            run = _with_distinct_point(
+                run, _without_keys(run.suite.sets, common), keys_of_earlier_runs
+            )
+        keys_of_earlier_runs.add(RunKey.from_choices(run))
         distinct.append(run)
     return distinct
 
@@ -115,37 +117,46 @@ def _common_settings(suite: Suite) -> list[str]:
     return common
 
 
-def _without(sets: Mapping[str, object], keys: Collection[str]) -> dict[str, object]:
+def _without_keys(sets: Mapping[str, object], keys: Collection[str]) -> dict[str, object]:
     """The settings whose keys are not among `keys`."""
     return {key: value for key, value in sets.items() if key not in keys}
 
 
-def _with_own_point(run: Choices, own: Mapping[str, object], taken: Collection[RunKey]) -> Choices:
+def _with_distinct_point(
+    run: Choices, settings_of_part: Mapping[str, object], keys_of_earlier_runs: Collection[RunKey]
+) -> Choices:
     """The run, with settings of its part added to its point one by one until no earlier run has
     its key.
 
     Args:
         run: A run of a part.
-        own: The settings of its part that not all parts share.
-        taken: The keys of the earlier runs.
+        settings_of_part: The settings of its part that not all parts share.
+        keys_of_earlier_runs: The keys of the earlier runs.
     """
-    for name, value in own.items():
-        if RunKey.of(run) not in taken:
+    for name, value in settings_of_part.items():
+        if RunKey.from_choices(run) not in keys_of_earlier_runs:
             break
         run = replace(run, point={**run.point, name: value})
     return run
 
 
-def _in_part(named: Collection[str], own: Collection[str], of_suite: Collection[str]) -> list[str]:
+def _names_that_part_runs(
+    names_in_command: Collection[str],
+    names_of_part: Collection[str],
+    names_of_all_parts: Collection[str],
+) -> list[str]:
     """The methods, or the data sets, that a part runs.
 
     Args:
-        named: The names in the command; () for all of the part.
-        own: The names of the part.
-        of_suite: The names of all parts. One that only other parts have is not run in this one.
+        names_in_command: The names in the command; () for all of the part.
+        names_of_part: The names of the part.
+        names_of_all_parts: The names of all parts. One that only other parts have is not run in
+            this one.
     """
-    folded_own = {presets.comparable_name(name) for name in own}
-    folded_of_suite = {presets.comparable_name(name) for name in of_suite}
-    only_in_other_parts = folded_of_suite - folded_own
-    names = named or own
-    return [name for name in names if presets.comparable_name(name) not in only_in_other_parts]
+    comparable_of_part = {presets.comparable_name(name) for name in names_of_part}
+    comparable_of_suite = {presets.comparable_name(name) for name in names_of_all_parts}
+    only_in_other_parts = comparable_of_suite - comparable_of_part
+    wanted_names = names_in_command or names_of_part
+    return [
+        name for name in wanted_names if presets.comparable_name(name) not in only_in_other_parts
+    ]

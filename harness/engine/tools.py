@@ -61,19 +61,20 @@ def _global_draws_restored(seed: int) -> Iterator[None]:
     Args:
         seed: What torch's generator is seeded with afterwards, where the block imported torch.
     """
-    python, array = random.getstate(), np.random.get_state()
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()
     torch = sys.modules.get("torch")
-    state = None
+    torch_state = None
     if torch is not None:
-        state = torch.get_rng_state()
+        torch_state = torch.get_rng_state()
     try:
         yield
     finally:
-        random.setstate(python)
-        np.random.set_state(array)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
         torch = sys.modules.get("torch")
-        if torch is not None and state is not None:
-            torch.set_rng_state(state)
+        if torch is not None and torch_state is not None:
+            torch.set_rng_state(torch_state)
         elif torch is not None:
             torch.manual_seed(seed)
 
@@ -195,7 +196,8 @@ class Models:
             _global_draws_restored(self.seed),
             phase("encoders"),
         ):
-            return load(config, meter, role, self.plan.config.model.deterministic)
+            deterministic = self.plan.config.model.deterministic
+            return load(config, meter, role, deterministic)
 
     def retriever(self) -> ServedRetriever | None:
         """The retriever of the run, tried once before its first use; None where the run has none.
@@ -215,22 +217,26 @@ class Models:
         back end keeps it."""
         prompts = {}
         for role, config in self.plan.models.items():
-            by_role = getattr(self._loaded.get(config.model_dump_json()), "first_prompts", {})
-            if role in by_role:
-                prompts[role] = FirstPrompt.from_json(by_role[role])
+            prompts_by_role = getattr(
+                self._loaded.get(config.model_dump_json()), "first_prompts", {}
+            )
+            if role in prompts_by_role:
+                prompts[role] = FirstPrompt.from_json(prompts_by_role[role])
         return prompts
 
 
-def _undeclared_role(attribute: str, role: str, known: Iterable[str]) -> str:
+def _undeclared_role(attribute: str, role: str, declared_roles: Iterable[str]) -> str:
     """The sentence for a role that a method uses and does not declare.
 
     Args:
         attribute: The method's attribute that declares roles: "needs".
         role: The role that it asked for.
-        known: The declared ones.
+        declared_roles: The declared ones.
     """
-    declared = ", ".join(known) or "none"
-    return f"the method asks for role '{role}', but its '{attribute}' declares only: {declared}"
+    declared_text = ", ".join(declared_roles) or "none"
+    return (
+        f"the method asks for role '{role}', but its '{attribute}' declares only: {declared_text}"
+    )
 
 
 @dataclass(frozen=True)
@@ -281,7 +287,8 @@ class EngineTools:
                 words.
             build: What building an index may use; None while a question is answered.
         """
-        self.meter, self.seed = meter, models.plan.config.seed
+        self.meter = meter
+        self.seed = models.plan.config.seed
         self.question: Question | None = None
         self.searcher: Searcher | None = None
         self._models = models
@@ -360,7 +367,8 @@ class EngineTools:
 
     def retriever(self) -> Retriever | None:
         """The run's retriever, bound to the meter; None where the run has none."""
-        served, plan = self._models.retriever(), self._models.plan
+        served = self._models.retriever()
+        plan = self._models.plan
         if served is None or plan.config.retriever is None:
             return None
         price = plan.config.retriever.price
@@ -387,7 +395,7 @@ class EngineTools:
             raise LookupError("tools.search is for answering; an index cannot depend on a search")
         retriever = self.retriever()
         if retriever is not None:
-            return self.searcher.search_by(retriever, query, k, self.meter)
+            return self.searcher.search_with_retriever(retriever, query, k, self.meter)
         return self.searcher.search(query, k, self.meter)
 
     def map(self, fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
@@ -415,8 +423,8 @@ class EngineTools:
             )
         build = self._build
         with build.locks.hold(key):
-            draw_apart = partial(self._with_own_draws, key, fn)
-            return keep(build.cache, build.key.to_json(), key, draw_apart, self.meter)
+            compute_part = partial(self._call_with_own_draws, key, fn)
+            return keep(build.cache, build.key.to_json(), key, compute_part, self.meter)
 
     def share(
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
@@ -439,11 +447,11 @@ class EngineTools:
                 "tools.share stores parts of indexes; it cannot be used while answering"
             )
         self._check_role(role)
-        draw_apart = partial(self._with_own_draws, f"share {name}", fn)
+        compute_part = partial(self._call_with_own_draws, f"share {name}", fn)
         part = SharedPart(name, role, needs)
-        return share(self._build.cache, self._build.key, part, draw_apart, self.meter)
+        return share(self._build.cache, self._build.key, part, compute_part, self.meter)
 
-    def _with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
+    def _call_with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with the global random generators seeded by `key` and then restored. So
         a part that comes from the cache, not from fn, changes no later random number.
 

@@ -93,37 +93,37 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     _write_lines(folder, sources, REQUESTS, _requests_of_merged(sources, records.folders))
     indexes = _merged_indexes(sources)
     _write_lines(folder, sources, DOCUMENTS, (line.to_json() for line in indexes))
-    ordered = records.ordered(folder / ORDER)
-    write_atomic(folder / RECORDS, ordered)
+    ordered_lines = records.ordered(folder / ORDER)
+    write_atomic(folder / RECORDS, ordered_lines)
     unscored = records.unscored(sources)
     _write_lines(folder, sources, UNSCORED, unscored)  # the next start scores them
 
-    merged = (StoredRecord.from_json(json.loads(line)) for line in ordered)
-    numbers = summarise(merged, indexes, run_yaml(folder).config)
-    asked = _number_of_questions(folder, manifest)
-    summary = _write_summary(folder, manifest, numbers, asked)
+    merged_records = (StoredRecord.from_json(json.loads(line)) for line in ordered_lines)
+    numbers = summarise(merged_records, indexes, run_yaml(folder).config)
+    n_questions = _number_of_questions(folder, manifest)
+    summary = _write_summary(folder, manifest, numbers, n_questions)
     shutil.rmtree(folder / PARTS)
     if not unscored:
         (folder / UNSCORED).unlink(missing_ok=True)
         if summary.is_finished:
             (folder / ORDER).unlink(missing_ok=True)
-    shards = "1 shard"
+    shards_text = "1 shard"
     if len(parts) > 1:
-        shards = f"{len(parts)} shards"
-    note(f"merged {shards}: {summary.n_total} of {asked} questions have a record")
+        shards_text = f"{len(parts)} shards"
+    note(f"merged {shards_text}: {summary.n_total} of {n_questions} questions have a record")
     return summary
 
 
 def _number_of_questions(folder: Path, manifest: RunManifest) -> int:
     """How many questions the run asks: the larger of what its summary and its shards say."""
-    before = read_summary(folder).n_to_record
+    n_in_summary = read_summary(folder).n_to_record
     if manifest.shard is None:
-        return before
-    return max(manifest.shard.asked, before)
+        return n_in_summary
+    return max(manifest.shard.asked, n_in_summary)
 
 
 def _write_summary(
-    folder: Path, manifest: RunManifest, numbers: RunSummary, asked: int
+    folder: Path, manifest: RunManifest, numbers: RunSummary, n_questions: int
 ) -> RunSummary:
     """Write the manifest, with the run's end where it is finished, and
     the summary, which is returned.
@@ -132,18 +132,18 @@ def _write_summary(
         folder: The run folder, with all other files merged.
         manifest: The manifest of all shards.
         numbers: The numbers of all records.
-        asked: How many questions the run asks.
+        n_questions: How many questions the run asks.
     """
     n_recorded = numbers.n_total or 0
     state = "interrupted"
     finished = None
-    if n_recorded >= asked:
+    if n_recorded >= n_questions:
         state = FINISHED
         finished = _last_end(manifest)
     if manifest.has_values:  # without any, as after a kill of all shards, the next start begins one
         manifest = manifest.without("shard").with_values(finished=finished)
         write_atomic(folder / MANIFEST, json_file(manifest))
-    counts = summary_of_counts(asked, n_recorded, manifest.dataset.skipped)
+    counts = summary_of_counts(n_questions, n_recorded, manifest.dataset.skipped)
     summary = counts.with_values(state=state).with_numbers(numbers)
     summary = summary.with_values(files=file_checksums(folder))
     write_atomic(folder / SUMMARY, json_file(summary))
@@ -189,24 +189,24 @@ class _MergedRecords:
 
         Questions that it does not list come last.
         """
-        position: dict[str, int] = {}
+        position_of: dict[str, int] = {}
         for number, line in enumerate(read_lines(order, "question_id")):
-            position[line["question_id"]] = number
-        last = len(position)
-        questions = sorted(self.lines, key=lambda question: position.get(question, last))
+            position_of[line["question_id"]] = number
+        after_all = len(position_of)
+        questions = sorted(self.lines, key=lambda question: position_of.get(question, after_all))
         return [self.lines[question] for question in questions]
 
     def unscored(self, sources: Sequence[Path]) -> list[dict[str, object]]:
         """The stored answers of all folders that still need a record,
         each question's last one, as JSON.
         """
-        waiting: dict[str, StoredRecord] = {}
+        last_answers: dict[str, StoredRecord] = {}
         for source in sources:
             for values in read_lines(source / UNSCORED, "question_id"):
                 answer = StoredRecord.from_json(values)
-                waiting[answer.question_id] = answer
+                last_answers[answer.question_id] = answer
         unscored: list[dict[str, object]] = []
-        for question, answer in waiting.items():
+        for question, answer in last_answers.items():
             is_better = answer.has_answer and question not in self._answered
             if question not in self.lines or is_better:
                 unscored.append(answer.to_json())
@@ -233,7 +233,7 @@ def _distinct_texts(sources: Sequence[Path]) -> Iterator[dict[str, object]]:
     lines = itertools.chain.from_iterable(
         read_with_older(source / TEXTS, "sha256") for source in sources
     )
-    return _distinct(lines, "sha256")
+    return _distinct_lines(lines, "sha256")
 
 
 def _last_end(manifest: RunManifest) -> str | None:
@@ -264,7 +264,7 @@ def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
     return [*indexes.values(), *failed.values()]
 
 
-def _distinct(lines: Iterable[dict[str, object]], *keys: str) -> Iterator[dict[str, object]]:
+def _distinct_lines(lines: Iterable[dict[str, object]], *keys: str) -> Iterator[dict[str, object]]:
     """Yield the first line of each combination of values of these keys."""
     seen: set[str] = set()
     for line in lines:
@@ -311,20 +311,20 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
         parts: The folders of the shards.
     """
     merged = read_manifest(folder)
-    empty = [part for part in parts if not _has_records(part)]
-    with_records = [part for part in parts if part not in empty]
-    for part in [*with_records, *empty]:
+    without_records = [part for part in parts if not _has_records(part)]
+    with_records = [part for part in parts if part not in without_records]
+    for part in [*with_records, *without_records]:
         manifest = read_manifest(part)
         if not manifest.has_values:
             continue  # a merge was killed after it had removed it
-        name = part.name.replace("-of-", "/")
-        starts = [start.with_values(shard=name) for start in manifest.starts]
+        shard_name = part.name.replace("-of-", "/")
+        starts = [start.with_values(shard=shard_name) for start in manifest.starts]
         manifest = manifest.with_values(starts=starts)
         if not merged.has_values:
             merged = manifest
             continue
-        _check_is_alike(folder, name, manifest, merged)
-        merged = _with_shard(merged, manifest, has_records=part not in empty)
+        _check_shards_agree(folder, shard_name, manifest, merged)
+        merged = _with_shard(merged, manifest, has_records=part not in without_records)
     return merged
 
 
@@ -334,21 +334,23 @@ def _has_records(folder: Path) -> bool:
     return next(lines, None) is not None
 
 
-def _check_is_alike(folder: Path, name: str, shard: RunManifest, merged: RunManifest) -> None:
+def _check_shards_agree(
+    folder: Path, shard_name: str, shard: RunManifest, merged: RunManifest
+) -> None:
     """Raise UserError for a shard with other data or scorers than the others.
 
     Args:
         folder: The run folder.
-        name: The name of the shard.
+        shard_name: The name of the shard.
         shard: The manifest of the shard.
         merged: The manifest of the shards before it.
     """
     pairs = (("hash", shard.hash, merged.hash), ("scorers", shard.scorers, merged.scorers))
-    for key, ours, theirs in pairs:
-        if ours != theirs:
+    for key, value_of_shard, value_of_others in pairs:
+        if value_of_shard != value_of_others:
             raise UserError(
-                f"{folder}: shard {name} has other {key} ({ours}) than the rest ({theirs}); run "
-                "that shard again with the same command, then merge"
+                f"{folder}: shard {shard_name} has other {key} ({value_of_shard}) than the rest "
+                f"({value_of_others}); run that shard again with the same command, then merge"
             )
 
 
@@ -368,12 +370,12 @@ def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> R
     if has_records and changed.has_values:
         starts[0] = starts[0].with_earlier_changes(changed)
     new_starts = [start for start in starts if start not in merged.starts]
-    asked = 0
+    n_questions = 0
     for manifest in (merged, shard):
         if manifest.shard is not None:
-            asked = max(asked, manifest.shard.asked)
+            n_questions = max(n_questions, manifest.shard.asked)
     return merged.with_values(
         starts=[*merged.starts, *new_starts],
         first_prompts={**shard.first_prompts, **merged.first_prompts},
-        shard=Shard(asked=asked),
+        shard=Shard(asked=n_questions),
     )
