@@ -1,5 +1,5 @@
-"""Judges: a model that says of each stored answer whether it is right, faithful, relevant, or how good
-by a rubric; claim by claim, by its citations, or beside another run's answer.
+"""Judges: a model that says of each stored answer whether it is right, faithful, relevant, or how
+good by a rubric; claim by claim, by its citations, or beside another run's answer.
 
 kinds        what a judge is asked in one request, its prompts, and how its reply is read
 model_judge  one judge: a model, a kind and a prompt

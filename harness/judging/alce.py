@@ -24,19 +24,19 @@ from dataclasses import dataclass
 from harness.errors import CannotRun
 from harness.judging.kinds import NO, UNCLEAR, YES, parse_verdict
 from harness.judging.model_judge import Case, with_blank_lines
-from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, Versioned
+from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, VersionedPrompt
 from harness.prompts import Prompt
 from harness.scorers.alce import uncited
 from harness.scorers.base import need
 
-AT_MOST = 3
+MAX_CITATIONS = 3
 """Citations of a statement that count."""
 
 NO_DATA = (
     "ALCE's citation scores need NLTK's splitter of sentences; run: python -m nltk.downloader "
     "punkt_tab"
 )
-ENTAILED = Versioned(
+ENTAILED = VersionedPrompt(
     Prompt(
         "judge",
         "Decide whether passages entail a statement: whether all that it says follows from them. "
@@ -64,46 +64,46 @@ class Statement:
     cited: tuple[int, ...]
 
 
-def passages(shown: Sequence[str]) -> dict[int, str]:
+def numbered_passages(shown: Sequence[str]) -> dict[int, str]:
     r"""Find the numbered passages in the texts that a reader was shown.
 
     >>> passages(["Document [3](Title: Mill): Ann built it."])
     {3: 'Title: Mill\nAnn built it.'}
     """
-    found = {}
+    passage_by_number = {}
     for text in shown:
         for number, title, words in _PASSAGE.findall(text):
-            found[int(number)] = f"Title: {title}\n{words}"
-    return found
+            passage_by_number[int(number)] = f"Title: {title}\n{words}"
+    return passage_by_number
 
 
-def _statement(shown: str) -> Statement:
+def _parse_statement(written: str) -> Statement:
     """Divide a statement as written into its text and its citations.
 
     "Ann built it [3][1]." -> Statement("Ann built it.", (3, 1))
     """
-    return Statement(uncited(shown).strip(), tuple(map(int, _CITED.findall(shown))))
+    return Statement(uncited(written).strip(), tuple(map(int, _CITED.findall(written))))
 
 
-def sentences(case: Case) -> list[Statement]:
+def sentence_statements(case: Case) -> list[Statement]:
     """Split an answer into sentences, each a statement. Raises CannotRun without NLTK's data."""
-    answer = re.sub(r"\n+", " ", case.answer)
+    one_line_answer = re.sub(r"\n+", " ", case.answer)
     try:
-        split = need("nltk.tokenize").sent_tokenize(answer)
+        sentence_texts = need("nltk.tokenize").sent_tokenize(one_line_answer)
     except LookupError:
         raise CannotRun(NO_DATA) from None
-    return [_statement(sentence) for sentence in split]
+    return [_parse_statement(sentence) for sentence in sentence_texts]
 
 
-def items(case: Case) -> list[Statement]:
+def item_statements(case: Case) -> list[Statement]:
     """Make a statement of the question and each item of an answer that lists items between commas.
 
     "Who built it?" and "Ann [1], Bob [2]."
         -> [Statement("Who built it? Ann", (1,)), Statement("Who built it? Bob", (2,))]
     """
-    answer = re.sub(r"\n+", " ", case.answer)
-    listed = answer.rstrip().rstrip(".").rstrip(",").split(",")
-    return [_statement(f"{case.question} {item.strip()}") for item in listed]
+    one_line_answer = re.sub(r"\n+", " ", case.answer)
+    item_texts = one_line_answer.rstrip().rstrip(".").rstrip(",").split(",")
+    return [_parse_statement(f"{case.question} {item.strip()}") for item in item_texts]
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,14 @@ class _Checker:
     shown: dict[int, str]
     ask: Ask
 
-    def counted(self, statement: Statement) -> tuple[int, ...]:
+    def citations_that_count(self, statement: Statement) -> tuple[int, ...]:
         """The citations of a statement that count: its first three; () where one names no
         passage.
         """
         for number in statement.cited:
             if number not in self.shown:
                 return ()
-        return statement.cited[:AT_MOST]
+        return statement.cited[:MAX_CITATIONS]
 
     def entails(self, statement: Statement, numbers: Sequence[int]) -> bool:
         """Ask whether the passages of these numbers entail a statement
@@ -142,95 +142,95 @@ class _Checker:
             raise UnreadableReply(reply)
         return verdict == YES
 
-    def needs(self, statement: Statement, place: int) -> bool:
+    def is_needed(self, statement: Statement, citation_index: int) -> bool:
         """Whether a supported statement needs one of its citations.
 
         It does where that passage alone entails it, or the others together do not.
 
         Args:
             statement: The statement.
-            place: The position of the citation among those that count, from 0.
+            citation_index: The position of the citation among those that count, from 0.
         """
-        numbers = self.counted(statement)
-        number = numbers[place]
-        if len(numbers) == 1 or self.entails(statement, [number]):
+        numbers = self.citations_that_count(statement)
+        passage_number = numbers[citation_index]
+        if len(numbers) == 1 or self.entails(statement, [passage_number]):
             return True
-        first = numbers.index(number)
-        return not self.entails(statement, numbers[:first] + numbers[first + 1 :])
+        first_index = numbers.index(passage_number)
+        return not self.entails(statement, numbers[:first_index] + numbers[first_index + 1 :])
 
 
-Read = Callable[[Case], list[Statement]]
+SplitAnswer = Callable[[Case], list[Statement]]
 
 
-def _recall(read: Read) -> Callable[[Case, Ask], Outcome]:
+def _recall_steps(split_answer: SplitAnswer) -> Callable[[Case, Ask], Outcome]:
     """Make the steps that score an answer's citation recall.
 
     Args:
-        read: Splits an answer into statements.
+        split_answer: Splits an answer into statements.
     """
 
     def steps(case: Case, ask: Ask) -> Outcome:
         """Score an answer by the share of its statements that the passages they cite entail."""
-        checker = _Checker(passages(case.shown), ask)
-        found = read(case)
+        checker = _Checker(numbered_passages(case.shown), ask)
+        statements = split_answer(case)
         lines = []
-        supported = 0
-        for statement in found:
-            word = NO
-            if checker.entails(statement, checker.counted(statement)):
-                word = YES
-                supported += 1
-            lines.append(f"{word}: {statement.text} {list(statement.cited)}")
-        return _outcome(supported, len(found), lines)
+        n_supported = 0
+        for statement in statements:
+            verdict = NO
+            if checker.entails(statement, checker.citations_that_count(statement)):
+                verdict = YES
+                n_supported += 1
+            lines.append(f"{verdict}: {statement.text} {list(statement.cited)}")
+        return _outcome_of_share(n_supported, len(statements), lines)
 
     return steps
 
 
-def _precision(read: Read) -> Callable[[Case, Ask], Outcome]:
+def _precision_steps(split_answer: SplitAnswer) -> Callable[[Case, Ask], Outcome]:
     """Make the steps that score an answer's citation precision.
 
     Args:
-        read: Splits an answer into statements.
+        split_answer: Splits an answer into statements.
     """
 
     def steps(case: Case, ask: Ask) -> Outcome:
         """Score an answer by the share of its citations that are precise: the passages that their
         statement cites entail it, and it needs this one.
         """
-        checker = _Checker(passages(case.shown), ask)
+        checker = _Checker(numbered_passages(case.shown), ask)
         lines = []
-        precise = 0
-        for statement in read(case):
-            numbers = checker.counted(statement)
-            supported = checker.entails(statement, numbers)
-            for place, number in enumerate(numbers):
-                word = NO
-                if supported and checker.needs(statement, place):
-                    word = YES
-                    precise += 1
-                lines.append(f"{word}: [{number}] {statement.text}")
-        return _outcome(precise, len(lines), lines)
+        n_precise = 0
+        for statement in split_answer(case):
+            counted_citations = checker.citations_that_count(statement)
+            is_supported = checker.entails(statement, counted_citations)
+            for citation_index, passage_number in enumerate(counted_citations):
+                verdict = NO
+                if is_supported and checker.is_needed(statement, citation_index):
+                    verdict = YES
+                    n_precise += 1
+                lines.append(f"{verdict}: [{passage_number}] {statement.text}")
+        return _outcome_of_share(n_precise, len(lines), lines)
 
     return steps
 
 
-def _outcome(right: int, total: int, lines: list[str]) -> Outcome:
+def _outcome_of_share(n_right: int, n_total: int, lines: list[str]) -> Outcome:
     """Score an answer by the share of what is right; 0 where there was nothing to check.
 
     Args:
-        right: How many of `total` are right.
-        total: How many statements, or citations, there are.
+        n_right: How many of `n_total` are right.
+        n_total: How many statements, or citations, there are.
         lines: A line on each, for the details.
     """
-    if not total:
+    if not n_total:
         return Outcome("nothing to check", 0.0, flag="the answer cites no passage that was shown")
-    return Outcome(f"{right} of {total}", right / total, "\n".join(lines))
+    return Outcome(f"{n_right} of {n_total}", n_right / n_total, "\n".join(lines))
 
 
 PLACES = ("question", "answer", "shown")
 ALCE_KINDS = {
-    "alce-recall": StepwiseKind(PLACES, (ENTAILED,), _recall(sentences)),
-    "alce-precision": StepwiseKind(PLACES, (ENTAILED,), _precision(sentences)),
-    "alce-list-recall": StepwiseKind(PLACES, (ENTAILED,), _recall(items)),
-    "alce-list-precision": StepwiseKind(PLACES, (ENTAILED,), _precision(items)),
+    "alce-recall": StepwiseKind(PLACES, (ENTAILED,), _recall_steps(sentence_statements)),
+    "alce-precision": StepwiseKind(PLACES, (ENTAILED,), _precision_steps(sentence_statements)),
+    "alce-list-recall": StepwiseKind(PLACES, (ENTAILED,), _recall_steps(item_statements)),
+    "alce-list-precision": StepwiseKind(PLACES, (ENTAILED,), _precision_steps(item_statements)),
 }

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-BIN = 100
+BIN_SIZE = 100
 """Answers of a bin."""
 
 
 @dataclass(frozen=True)
-class Sure:
+class ConfidentAnswer:
     """A judged answer with its confidence.
 
     Attributes:
@@ -29,23 +29,23 @@ class Sure:
     right: float
 
 
-def _gap(answers: Sequence[Sure]) -> float:
+def _mean_gap(answers: Sequence[ConfidentAnswer]) -> float:
     """The mean confidence of answers, as a share, less the share of right ones."""
     gaps = [answer.confidence / 100 - answer.right for answer in answers]
     return sum(gaps) / len(gaps)
 
 
-def calibration_error(answers: Iterable[Sure]) -> float | None:
+def calibration_error(answers: Iterable[ConfidentAnswer]) -> float | None:
     """The calibration error of answers, from 0 to 1; None for fewer than two bins of them.
 
     Answers are sorted by confidence and cut into bins of 100; the last bin is left out of the sum.
     """
     ordered = sorted(answers, key=lambda answer: answer.confidence)
-    n_bins = len(ordered) // BIN
+    n_bins = len(ordered) // BIN_SIZE
     if n_bins < 2:
         return None
     total = 0.0
     for number in range(n_bins - 1):
-        gap = _gap(ordered[number * BIN : (number + 1) * BIN])
-        total += BIN / len(ordered) * gap**2
+        gap = _mean_gap(ordered[number * BIN_SIZE : (number + 1) * BIN_SIZE])
+        total += BIN_SIZE / len(ordered) * gap**2
     return sqrt(total)

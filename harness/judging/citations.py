@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 from harness.judging.kinds import NO, UNCLEAR, YES, parse_verdict
 from harness.judging.model_judge import Case, question_with_options, with_blank_lines
-from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, Versioned
+from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, VersionedPrompt
 from harness.prompts import Prompt
 
 NO_CITATIONS = "no citations"
 
-ENTAILED = Versioned(
+ENTAILED = VersionedPrompt(
     Prompt(
         "judge",
         "Decide whether texts support a statement. You are given the texts, a question, and a "
@@ -63,13 +63,13 @@ def statements(answer: str) -> list[Statement]:
     >>> statements("Dr. Ann built it [1]. It stands in Abel.[1][3]")
     [Statement(text='Dr. Ann built it.', cited=(1,)), Statement(text='It stands in Abel.', cited=(1, 3))]
     """
-    found = []
+    split_statements = []
     for line in answer.splitlines():
         for sentence in _sentences(line):
             text = _MARK.sub("", sentence).strip()
             if re.search(r"\w", text):
-                found.append(Statement(text, _cited(sentence)))
-    return found
+                split_statements.append(Statement(text, _cited(sentence)))
+    return split_statements
 
 
 def _sentences(line: str) -> Iterator[str]:
@@ -143,43 +143,47 @@ def _without_citations() -> Outcome:
 
 def recall(case: Case, ask: Ask) -> Outcome:
     """Score an answer by the share of its statements that the texts they cite support."""
-    found = statements(case.answer)
-    if not any(statement.cited for statement in found):
+    answer_statements = statements(case.answer)
+    if not any(statement.cited for statement in answer_statements):
         return _without_citations()
     checker = _Checker(case, ask)
     lines = []
-    supported = 0
-    for statement in found:
-        word = NO
+    n_supported = 0
+    for statement in answer_statements:
+        verdict = NO
         if checker.supports(statement, statement.cited):
-            word = YES
-            supported += 1
-        lines.append(f"{word}: {statement.text} {list(statement.cited)}")
-    return Outcome(f"{supported} of {len(found)}", supported / len(found), "\n".join(lines))
+            verdict = YES
+            n_supported += 1
+        lines.append(f"{verdict}: {statement.text} {list(statement.cited)}")
+    return Outcome(
+        f"{n_supported} of {len(answer_statements)}",
+        n_supported / len(answer_statements),
+        "\n".join(lines),
+    )
 
 
 def precision(case: Case, ask: Ask) -> Outcome:
     """Score an answer by the share of its citations that are precise: the texts that their
     statement cites support it, and it needs this one.
     """
-    found = statements(case.answer)
-    total = 0
-    for statement in found:
-        total += len(statement.cited)
-    if not total:
+    answer_statements = statements(case.answer)
+    n_citations = 0
+    for statement in answer_statements:
+        n_citations += len(statement.cited)
+    if not n_citations:
         return _without_citations()
     checker = _Checker(case, ask)
     lines = []
-    precise = 0
-    for statement in found:
-        supported = checker.supports(statement, statement.cited)
+    n_precise = 0
+    for statement in answer_statements:
+        is_supported = checker.supports(statement, statement.cited)
         for number in statement.cited:
-            word = NO
-            if supported and checker.is_precise(statement, number):
-                word = YES
-                precise += 1
-            lines.append(f"{word}: [{number}] {statement.text}")
-    return Outcome(f"{precise} of {total}", precise / total, "\n".join(lines))
+            verdict = NO
+            if is_supported and checker.is_precise(statement, number):
+                verdict = YES
+                n_precise += 1
+            lines.append(f"{verdict}: [{number}] {statement.text}")
+    return Outcome(f"{n_precise} of {n_citations}", n_precise / n_citations, "\n".join(lines))
 
 
 CITATION_KINDS = {

@@ -19,7 +19,7 @@ from harness.cost.usage import PhaseUsage, SentUsage, add_phase, add_sent, all_s
 from harness.engine.manifest import utc_now
 from harness.engine.progress import CountedQuestion, Progress
 from harness.errors import CannotRun, HarnessError, QuestionError, SaveError, UserError
-from harness.judging.calibration import Sure, calibration_error
+from harness.judging.calibration import ConfidentAnswer, calibration_error
 from harness.judging.kinds import UNCLEAR
 from harness.judging.model_judge import DECLINE, Case, Judge, Judgement
 from harness.parallel.in_flight import in_flight, questions_that_fit
@@ -38,7 +38,7 @@ from harness.types import JUDGES, Example
 
 T = TypeVar("T")
 
-MAX_IN_A_ROW = 5
+MAX_FAILURES_IN_A_ROW = 5
 """Failed requests in a row that end the work: a server that is down would fail all, slowly."""
 
 
@@ -80,7 +80,7 @@ class Judged:
         None where too few answers name a confidence.
         """
         sure = [
-            Sure(judgement.confidence, judgement.score or 0.0)
+            ConfidentAnswer(judgement.confidence, judgement.score or 0.0)
             for judgement in self.judgements.values()
             if judgement.confidence is not None and judgement.verdict != UNCLEAR
         ]
@@ -124,10 +124,10 @@ def judge_run(
     """
     stored = read_run(folder)
     _check_can_be_judged(stored, judge)
-    rows_of = stored.manifest.dataset.fingerprint
-    with RunStore.open(folder, rows_of, progress.note) as store:
-        by_question = {record.question_id: record for record in store.records()}
-        cases = _make_cases(stored, by_question.values(), examples, judge)
+    fingerprint = stored.manifest.dataset.fingerprint
+    with RunStore.open(folder, fingerprint, progress.note) as store:
+        records_by_question = {record.question_id: record for record in store.records()}
+        cases = _make_cases(stored, records_by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
         add_sent(work.judged.lost, _entry_before(stored, judge).earlier)
         try:
@@ -138,14 +138,16 @@ def judge_run(
         finally:
             progress.stop()
             if work.judged.replied or len(work.judged.judgements) == len(cases):
-                _add_failed_questions(work.judged, by_question.values(), judge)
-                _store_judgements(store, stored, by_question, judge, work.judged)
+                _add_failed_questions(work.judged, records_by_question.values(), judge)
+                _store_judgements(store, stored, records_by_question, judge, work.judged)
             elif work.judged.lost.get("tokens"):
-                _store_what_was_lost(store, stored, judge, work.judged)
+                _store_cost_without_judgement(store, stored, judge, work.judged)
     return work.judged
 
 
-def _store_what_was_lost(store: RunStore, stored: StoredRun, judge: Judge, judged: Judged) -> None:
+def _store_cost_without_judgement(
+    store: RunStore, stored: StoredRun, judge: Judge, judged: Judged
+) -> None:
     """Write into the manifest what requests sent of which none
     brought a judgement; limits count it.
 
@@ -155,10 +157,10 @@ def _store_what_was_lost(store: RunStore, stored: StoredRun, judge: Judge, judge
         judge: Who was asked.
         judged: The result, without a judgement.
     """
-    before = _entry_before(stored, judge)
-    if not before.has_values:
-        before = JudgeEntry(price=price_of(judge))
-    _write_entry(store, judge, before.with_values(earlier=judged.lost))
+    entry_before = _entry_before(stored, judge)
+    if not entry_before.has_values:
+        entry_before = JudgeEntry(price=price_of(judge))
+    _write_entry(store, judge, entry_before.with_values(earlier=judged.lost))
 
 
 def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
@@ -197,8 +199,8 @@ def _add_failed_questions(judged: Judged, records: Iterable[StoredRecord], judge
     """
     for record in records:
         if not record.has_answer:
-            name = record.question_id
-            judged.judgements[name] = judge.of_failed(name)
+            question_id = record.question_id
+            judged.judgements[question_id] = judge.judgement_of_failed(question_id)
 
 
 def _make_cases(
@@ -250,7 +252,10 @@ def shown_texts(record: StoredRecord, texts: Mapping[str, str]) -> tuple[str, ..
 
 
 def _make_case(
-    folder: Path, record: StoredRecord, examples: Mapping[str, Example], published: bool
+    folder: Path,
+    record: StoredRecord,
+    examples: Mapping[str, Example],
+    uses_published_prompts: bool,
 ) -> Case:
     """Make the judge's input for an answer.
 
@@ -261,26 +266,28 @@ def _make_case(
         folder: The run folder, for the error.
         record: The record of an answered question.
         examples: Question id -> the question with its gold answers.
-        published: Whether the judge uses prompts of the data set's authors, which see their own
-            question.
+        uses_published_prompts: Whether the judge uses prompts of the data set's authors, which see
+            their own question.
     """
-    name = record.question_id
-    if name not in examples:
-        raise UserError(f"question '{name}' of {folder} is not in the data set any more")
-    question = examples[name].question
-    gold = examples[name].gold
-    text = question.text
-    prompt = ""
+    question_id = record.question_id
+    if question_id not in examples:
+        raise UserError(f"question '{question_id}' of {folder} is not in the data set any more")
+    question = examples[question_id].question
+    gold = examples[question_id].gold
+    question_text = question.text
+    prompt_name = ""
     rubric: tuple[str, ...] = ()
-    if published:
-        text = str(gold.extra.get("question", question.text))
-        _, _, prompt = str(gold.extra.get("judge", "")).partition("/")
+    if uses_published_prompts:
+        question_text = str(gold.extra.get("question", question.text))
+        _, _, prompt_name = str(gold.extra.get("judge", "")).partition("/")
         rubric = tuple(gold.extra.get("rubric", ()))
-    answers = gold.answers
-    if not answers and gold.extra.get("declined"):
-        answers = (DECLINE,)
+    gold_answers = gold.answers
+    if not gold_answers and gold.extra.get("declined"):
+        gold_answers = (DECLINE,)
     answer = record.scored_text
-    return Case(name, text, question.options, answers, answer, prompt, rubric)
+    return Case(
+        question_id, question_text, question.options, gold_answers, answer, prompt_name, rubric
+    )
 
 
 class _Outcome(NamedTuple):
@@ -318,22 +325,22 @@ class _JudgeWork:
 
         The results go to `judged`. Raises CannotRun where too many fail in a row.
         """
-        open_cases = []
+        cases_to_ask = []
         for case in cases:
-            judgement = self._judge.without_request(case)
+            judgement = self._judge.judge_without_asking(case)
             if judgement is None:
-                open_cases.append(case)
+                cases_to_ask.append(case)
             else:
                 self._finish(_Outcome(case, judgement, Meter()))
-        if not open_cases:
+        if not cases_to_ask:
             return
         self._judge.model.report_events_to(self._progress.note)
         if parallel == 1:
-            for case in open_cases:
+            for case in cases_to_ask:
                 self._finish(self._ask(case))
         else:
-            places = questions_that_fit([self._judge.model], parallel, self._progress.note)
-            in_flight(open_cases, places, self._ask, self._finish_all)
+            n_in_flight = questions_that_fit([self._judge.model], parallel, self._progress.note)
+            in_flight(cases_to_ask, n_in_flight, self._ask, self._finish_all)
         for sentence in self._judge.model.server_reports():
             self._progress.note(sentence)
 
@@ -379,17 +386,17 @@ class _JudgeWork:
         self.judged.failures[case.question_id] = str(result)
         add_sent(self.judged.lost, all_sent(meter.usage()))
         self._progress.count_recorded(CountedQuestion(case.question_id, True, {}, {}))
-        if self._failed_in_a_row == MAX_IN_A_ROW:
+        if self._failed_in_a_row == MAX_FAILURES_IN_A_ROW:
             raise CannotRun(
-                f"{MAX_IN_A_ROW} answers one after the other could not be judged; the last, "
-                f"because: {result}"
+                f"{MAX_FAILURES_IN_A_ROW} answers one after the other could not be judged; "
+                f"the last, because: {result}"
             )
 
 
 def _store_judgements(
     store: RunStore,
     stored: StoredRun,
-    by_question: dict[str, StoredRecord],
+    records_by_question: dict[str, StoredRecord],
     judge: Judge,
     judged: Judged,
 ) -> None:
@@ -402,17 +409,17 @@ def _store_judgements(
     Args:
         store: Writes the folder.
         stored: The run as it was.
-        by_question: Question id -> record.
+        records_by_question: Question id -> record.
         judge: Who judged.
         judged: The judgements; it is changed.
     """
-    before = _entry_before(stored, judge)
+    entry_before = _entry_before(stored, judge)
     keep_texts = stored.config.dataset.keep_texts
     records = []
-    for name, record in by_question.items():
+    for name, record in records_by_question.items():
         if name in judged.judgements:
             record = _with_judgement(record, judge.name, judged.judgements[name], keep_texts)
-        elif before.version != judge.version:
+        elif entry_before.version != judge.version:
             # A mean over two prompts or two models would be meaningless.
             record = _without_judgement(record, judge.name)
         records.append(record)
@@ -463,9 +470,9 @@ def _without_judgement(record: StoredRecord, name: str) -> StoredRecord:
     return replace(record, scores=_without_key(record.scores, name), notes=notes)
 
 
-def _without_key(values: Mapping[str, T], name: str) -> dict[str, T]:
+def _without_key(values: Mapping[str, T], left_out_key: str) -> dict[str, T]:
     """A copy of a mapping without one key."""
-    return {key: value for key, value in values.items() if key != name}
+    return {key: value for key, value in values.items() if key != left_out_key}
 
 
 def _write_entry(store: RunStore, judge: Judge, entry: JudgeEntry) -> None:

@@ -23,7 +23,7 @@ VERSION = "1"
 not comparable."""
 
 MAX_TOKENS = 32
-RUBRIC_TOKENS = 1024
+MAX_RUBRIC_TOKENS = 1024
 """Of a reply to a rubric, which may argue before it rates."""
 CORRECTNESS, RUBRIC = "correctness", "rubric"
 YES, NO, UNCLEAR = "yes", "no", "unclear"
@@ -91,9 +91,9 @@ def parse_rating(reply: str) -> str:
     ('87.5', 'unclear')
     """
     for pattern in _RATINGS:
-        found = pattern.search(reply)
-        if found is not None:
-            return found.group(1)
+        match = pattern.search(reply)
+        if match is not None:
+            return match.group(1)
     return UNCLEAR
 
 
@@ -113,10 +113,10 @@ def words_after(label: str, pattern: str, reply: str) -> str:
     >>> words_after("correct", "yes|no", "reasoning: It is.\n**correct:** yes")
     'yes'
     """
-    for form in (rf"\*\*{label}:\*\*", rf"\*\*{label}\*\*:", f"{label}:"):
-        found = re.search(rf"{form}\s*({pattern})", reply, re.IGNORECASE)
-        if found is not None:
-            return found[1]
+    for label_pattern in (rf"\*\*{label}:\*\*", rf"\*\*{label}\*\*:", f"{label}:"):
+        match = re.search(rf"{label_pattern}\s*({pattern})", reply, re.IGNORECASE)
+        if match is not None:
+            return match[1]
     return ""
 
 
@@ -240,13 +240,13 @@ def read_prompt(
     return Prompt(prompt.name, text), version
 
 
-def _read_text(file: Path, shown: str) -> str:
-    """Read the text of a prompt's file. Raises UserError, which names the file as `shown`."""
+def _read_text(file: Path, shown_path: str) -> str:
+    """Read the text of a prompt's file. Raises UserError, which names the file as `shown_path`."""
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise UserError(f"the prompt '{shown}' cannot be read ({why})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"the prompt '{shown_path}' cannot be read ({reason})") from None
 
 
 def _check_rubric(path: str, text: str) -> None:
@@ -258,11 +258,11 @@ def _check_rubric(path: str, text: str) -> None:
         text: Its text.
     """
     places = Prompt("", text).placeholders()
-    foreign = [place for place in places if place not in PLACES]
-    if foreign:
-        known = "}, {".join(PLACES)
+    unknown_places = [place for place in places if place not in PLACES]
+    if unknown_places:
+        known_places = "}, {".join(PLACES)
         raise UserError(
-            f"{path}: a rubric has no placeholder {{{foreign[0]}}}; it may have {{{known}}}"
+            f"{path}: a rubric has no placeholder {{{unknown_places[0]}}}; it may have {{{known_places}}}"
         )
     if "answer" not in places and "shown" not in places:
         raise UserError(

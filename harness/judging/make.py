@@ -14,10 +14,10 @@ from harness.judging.citations import CITATION_KINDS
 from harness.judging.claims import CLAIM_KINDS
 from harness.judging.kinds import (
     CORRECTNESS,
+    MAX_RUBRIC_TOKENS,
     MAX_TOKENS,
     PROMPTS,
     RUBRIC,
-    RUBRIC_TOKENS,
     Scale,
     read_prompt,
 )
@@ -41,7 +41,7 @@ STEPWISE: dict[str, StepwiseKind] = {
 
 
 @dataclass(frozen=True)
-class _Model:
+class _JudgingModel:
     """The model of a judge.
 
     Attributes:
@@ -80,38 +80,38 @@ class JudgeRequest:
 
 def make_judge(request: JudgeRequest) -> Judge:
     """Make the judge that the user asks for; its model is not loaded yet. Raises UserError."""
-    numbers = None
+    scale = None
     kind = request.kind
     if request.scale is not None:
-        numbers = Scale.parse(request.scale)
+        scale = Scale.parse(request.scale)
         kind = RUBRIC
     if kind not in (*PROMPTS, RUBRIC, *STEPWISE):
         raise UnknownName("kind of judge", kind, [*PROMPTS, RUBRIC, *STEPWISE], "--kind")
-    judging = _judging_model(request, kind)
+    judging_model = _judging_model(request, kind)
     if kind in STEPWISE:
         if request.prompt is not None:
             raise UserError(
                 f"--prompt: the kind {kind} has several prompts of its own; leave it out"
             )
-        return _stepwise_judge(judging, kind, request.max_tokens or stepwise.MAX_TOKENS)
-    text, version = read_prompt(request.prompt, kind, numbers)
+        return _stepwise_judge(judging_model, kind, request.max_tokens or stepwise.MAX_TOKENS)
+    prompt, version = read_prompt(request.prompt, kind, scale)
     reply_tokens = MAX_TOKENS
-    if numbers is not None:
-        reply_tokens = RUBRIC_TOKENS
+    if scale is not None:
+        reply_tokens = MAX_RUBRIC_TOKENS
     return Judge(
-        name=judging.name,
-        config=judging.config,
-        identity=judging.identity,
-        prompt=text,
+        name=judging_model.name,
+        config=judging_model.config,
+        identity=judging_model.identity,
+        prompt=prompt,
         prompt_version=version,
         max_tokens=request.max_tokens or reply_tokens,
         replies=JudgeReplies(harness_home() / "judge"),
         kind=kind,
-        scale=numbers,
+        scale=scale,
     )
 
 
-def _judging_model(request: JudgeRequest, kind: str) -> _Model:
+def _judging_model(request: JudgeRequest, kind: str) -> _JudgingModel:
     """Resolve the model of a judge of this kind, and name its score. Raises UserError."""
     for key in request.sets:
         if key.partition(".")[0] != "model":
@@ -131,29 +131,29 @@ def _judging_model(request: JudgeRequest, kind: str) -> _Model:
         name = re.sub(r"[^\w./-]+", "_", config.name)
         if kind != CORRECTNESS:
             name = f"{name}.{kind}"
-    return _Model(f"judge.{name}", config, facts.identity)
+    return _JudgingModel(f"judge.{name}", config, facts.identity)
 
 
-def _stepwise_judge(judging: _Model, kind: str, max_tokens: int) -> StepwiseJudge:
+def _stepwise_judge(judging_model: _JudgingModel, kind: str, max_tokens: int) -> StepwiseJudge:
     """Make a judge of a kind that asks several requests.
 
     Args:
-        judging: Its model.
+        judging_model: Its model.
         kind: One of STEPWISE.
         max_tokens: The most tokens of a reply.
     """
-    entry = STEPWISE[kind]
+    stepwise_kind = STEPWISE[kind]
     return StepwiseJudge(
-        name=judging.name,
-        config=judging.config,
-        identity=judging.identity,
-        prompt=Prompt("judge", entry.text),
-        prompt_version=entry.version,
+        name=judging_model.name,
+        config=judging_model.config,
+        identity=judging_model.identity,
+        prompt=Prompt("judge", stepwise_kind.text),
+        prompt_version=stepwise_kind.version,
         max_tokens=max_tokens,
         replies=JudgeReplies(harness_home() / "judge"),
         kind=kind,
-        steps=entry.steps,
-        needs=entry.places,
+        steps=stepwise_kind.steps,
+        needs=stepwise_kind.places,
     )
 
 
@@ -174,10 +174,12 @@ def with_published_prompts(
     published = published_for(examples)
     if published is None:
         return judge
-    tokens = request.max_tokens or published.max_tokens
+    max_tokens = request.max_tokens or published.max_tokens
     if published.steps == RUBRIC_STEPS:
-        return _published_steps(judge, published, tokens)
-    return replace(judge, published=published, prompt_version=published.version, max_tokens=tokens)
+        return _published_steps(judge, published, max_tokens)
+    return replace(
+        judge, published=published, prompt_version=published.version, max_tokens=max_tokens
+    )
 
 
 def _published_steps(judge: Judge, published: PublishedPrompts, max_tokens: int) -> StepwiseJudge:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -124,6 +124,13 @@ def with_blank_lines(texts: Sequence[str]) -> list[str]:
     return pieces
 
 
+class StoredReply(NamedTuple):
+    """A stored reply of a judge's model, with what it cost."""
+
+    text: str
+    usage: PhaseUsage
+
+
 class JudgeReplies:
     """The stored replies of judges, a JSON file each: <root>/<first 2 of digest>/<digest>.json.
 
@@ -134,14 +141,14 @@ class JudgeReplies:
         """Name the folder of the replies; nothing is made yet."""
         self.root = root
 
-    def get(self, key: Mapping[str, object]) -> tuple[str, PhaseUsage] | None:
+    def get(self, key: Mapping[str, object]) -> StoredReply | None:
         """Read a stored reply with what it cost; None if there is no file or a damaged one.
 
         `key` is all that the reply depends on.
         """
         try:
             value = read_object(self._path(key))
-            return str(value["reply"]), cast(PhaseUsage, dict(value["usage"]))
+            return StoredReply(str(value["reply"]), cast(PhaseUsage, dict(value["usage"])))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -208,7 +215,7 @@ class Judge:
         """Whether a reply that cannot be read gives no score, instead of 0."""
         return False
 
-    def of_failed(self, question_id: str) -> Judgement:
+    def judgement_of_failed(self, question_id: str) -> Judgement:
         """The judgement of a question that failed: no model is asked, and the score is 0."""
         return Judgement(question_id, FAILED)
 
@@ -226,23 +233,22 @@ class Judge:
         model = key_digest(dict(self.identity))[:8]
         return f"{self.prompt_version} ({self.max_tokens} tokens, model {model})"
 
-    def without_request(self, case: Case) -> Judgement | None:
+    def judge_without_asking(self, case: Case) -> Judgement | None:
         """Judge an answer without asking the model, where something is missing or the reply is
         cached.
 
         Returns:
             The judgement; None where the model must be asked.
         """
-        lacking = self._lacking(case)
-        if lacking is not None:
-            return lacking
-        cached = self.replies.get(self._key(case))
+        incomplete = self._judgement_of_incomplete(case)
+        if incomplete is not None:
+            return incomplete
+        cached = self.replies.get(self._cache_key(case))
         if cached is None:
             return None
-        reply, usage = cached
-        return self._judgement(case, reply, usage, cached=True)
+        return self._judgement(case, cached.text, cached.usage, cached=True)
 
-    def _lacking(self, case: Case) -> Judgement | None:
+    def _judgement_of_incomplete(self, case: Case) -> Judgement | None:
         """The judgement of a case that lacks something the judge is shown, such as an empty answer.
 
         None where the case has all of it.
@@ -270,7 +276,7 @@ class Judge:
         """
         meter = meter or Meter("answer")
         with self.model.session(meter, "judge") as session:
-            filled = self._prompt(case).fill(
+            filled = self._prompt_for(case).fill(
                 question=[question_with_options(case)],
                 answers=[self._gold_text(case)],
                 answer=[case.answer],
@@ -292,7 +298,7 @@ class Judge:
     def store_reply(self, case: Case, judgement: Judgement) -> None:
         """Put the reply that a judgement rests on into the cache. Raises SaveError."""
         assert judgement.reply is not None  # the model was asked
-        self.replies.put(self._key(case), judgement.reply, judgement.usage)
+        self.replies.put(self._cache_key(case), judgement.reply, judgement.usage)
 
     def _judgement(
         self, case: Case, reply: str, usage: PhaseUsage, cached: bool = False
@@ -305,14 +311,14 @@ class Judge:
             usage: What the reply cost.
             cached: Whether it came from the cache.
         """
-        verdict = self._verdict(reply)
-        score = self._score(verdict)
+        verdict = self._read_verdict(reply)
+        score = self._score_of_verdict(verdict)
         confidence = None
         if self.published is not None:
             confidence = self.published.confidence(reply)
         return Judgement(case.question_id, verdict, score, reply, usage, cached, confidence)
 
-    def _score(self, verdict: str) -> float:
+    def _score_of_verdict(self, verdict: str) -> float:
         """The score of a verdict, from 0 to 1: of a rubric or rating its share, else 1 for yes."""
         if self.scale is not None:
             return self.scale.score(verdict)
@@ -320,7 +326,7 @@ class Judge:
             return self.published.score(verdict)
         return float(verdict == YES)
 
-    def _verdict(self, reply: str) -> str:
+    def _read_verdict(self, reply: str) -> str:
         """Read the verdict in a reply: "yes", "no", a number, or "unclear".
 
         A reply to a published prompt is read as in the authors' code.
@@ -331,7 +337,7 @@ class Judge:
             return self.published.verdict(reply)
         return parse_verdict(reply)
 
-    def _prompt(self, case: Case) -> Prompt:
+    def _prompt_for(self, case: Case) -> Prompt:
         """The prompt for a case: the judge's own, or the published one that the case names.
 
         Raises QuestionError for a name that the published prompts do not have.
@@ -344,10 +350,10 @@ class Judge:
             )
         return self.published.prompts[case.prompt]
 
-    def _key(self, case: Case) -> dict[str, object]:
+    def _cache_key(self, case: Case) -> dict[str, object]:
         """All that the reply about a case depends on, which is its key in the cache."""
         key: dict[str, object] = {
-            "prompt": [self.prompt_version, self._prompt(case).text],
+            "prompt": [self.prompt_version, self._prompt_for(case).text],
             "model": self.identity,
             "max_tokens": self.max_tokens,
             "question": [case.question, case.options],

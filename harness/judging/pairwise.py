@@ -20,7 +20,7 @@ from harness.judging.stepwise import (
     StepwiseJudge,
     StepwiseKind,
     UnreadableReply,
-    Versioned,
+    VersionedPrompt,
 )
 from harness.prompts import Prompt
 from harness.storage.run_folder import StoredRun
@@ -29,9 +29,9 @@ PAIRWISE = "pairwise"
 BOTH_FAILED = "both failed"
 WIN, TIE, LOSS = "win", "tie", "loss"
 SCORES = {WIN: 1.0, TIE: 0.5, LOSS: 0.0}
-_REPLIES = Scale(0, 2)
+_SCALE_OF_REPLIES = Scale(0, 2)
 
-BETTER = Versioned(
+BETTER = VersionedPrompt(
     Prompt(
         "judge",
         "Decide which of two answers to a question is better. You are given the question, the "
@@ -56,7 +56,7 @@ class OtherAnswer:
     text: str | None
 
 
-def _preferred(case: Case, first: str, second: str, ask: Ask) -> int:
+def _ask_which_is_better(case: Case, first: str, second: str, ask: Ask) -> int:
     """Ask which of two answers is better: 1 for the first, 2 for the second, 0 for neither.
 
     Args:
@@ -68,39 +68,39 @@ def _preferred(case: Case, first: str, second: str, ask: Ask) -> int:
     Raises:
         UnreadableReply: The reply is no verdict.
     """
-    known = "\n".join(f"- {answer}" for answer in case.gold) or "(not known)"
+    accepted_answers = "\n".join(f"- {answer}" for answer in case.gold) or "(not known)"
     reply = ask(
         BETTER,
         question=[question_with_options(case)],
-        answers=[known],
+        answers=[accepted_answers],
         first=[first or "(empty)"],
         second=[second or "(empty)"],
     )
-    verdict = _REPLIES.verdict(reply)
+    verdict = _SCALE_OF_REPLIES.verdict(reply)
     if verdict not in ("0", "1", "2"):
         raise UnreadableReply(reply)
     return int(verdict)
 
 
-def compare(others: Mapping[str, OtherAnswer], case: Case, ask: Ask) -> Outcome:
+def compare(other_answers: Mapping[str, OtherAnswer], case: Case, ask: Ask) -> Outcome:
     """Let a judge compare a case's answer with the other run's, once in each order.
 
     The case wins or loses only where both orders agree; it wins where the other run has no answer.
 
     Args:
-        others: Question id -> the other run's answer.
+        other_answers: Question id -> the other run's answer.
         case: The question with the answer of the run that is judged.
         ask: Sends a prompt to the judge.
     """
-    other = others[case.question_id].text
-    if other is None:
+    other_answer = other_answers[case.question_id].text
+    if other_answer is None:
         return Outcome(WIN, SCORES[WIN])
-    mine = case.answer.strip()
-    other = other.strip()
-    if mine == other:
+    own_answer = case.answer.strip()
+    other_answer = other_answer.strip()
+    if own_answer == other_answer:
         return Outcome(TIE, SCORES[TIE])
-    when_first = _preferred(case, mine, other, ask)
-    when_second = _preferred(case, other, mine, ask)
+    when_first = _ask_which_is_better(case, own_answer, other_answer, ask)
+    when_second = _ask_which_is_better(case, other_answer, own_answer, ask)
     details = f"shown first: {when_first}, shown second: {when_second}"
     verdict = TIE
     if (when_first, when_second) == (1, 2):
@@ -123,7 +123,7 @@ class PairwiseJudge(StepwiseJudge):
 
     failed: frozenset[str] = frozenset()
 
-    def of_failed(self, question_id: str) -> Judgement:
+    def judgement_of_failed(self, question_id: str) -> Judgement:
         """The judgement of a question that failed: a loss, or no score
         where the other run failed too.
         """
@@ -132,30 +132,34 @@ class PairwiseJudge(StepwiseJudge):
         return Judgement(question_id, FAILED)
 
 
-def beside(judge: StepwiseJudge, run: StoredRun, other: StoredRun, named: bool) -> PairwiseJudge:
+def beside(
+    judge: StepwiseJudge, run: StoredRun, other: StoredRun, name_is_chosen: bool
+) -> PairwiseJudge:
     """Make the judge that compares the answers of `run` with those of `other`.
 
     Args:
         judge: A judge of the kind PAIRWISE.
         run: The run whose wins are counted.
         other: The run that it is compared with.
-        named: Whether the user named the judge; else its name says which the other run is.
+        name_is_chosen: Whether the user named the judge; else its name says which the other run is.
 
     Raises:
         UserError: The two have other questions.
     """
-    others = _answers(other)
-    asked = {record.question_id for record in run.records}
-    missing = asked.symmetric_difference(others)
-    if missing or _rows(run) != _rows(other):
+    other_answers = _answers_by_question(other)
+    question_ids = {record.question_id for record in run.records}
+    ids_of_one_run = question_ids.symmetric_difference(other_answers)
+    if ids_of_one_run or _fingerprint_of_rows(run) != _fingerprint_of_rows(other):
         raise UserError(
             f"{run.path} and {other.path} do not have the same questions; compare runs of one data "
             "set with the same --limit and --sample"
         )
     name = judge.name
-    if not named:
+    if not name_is_chosen:
         name = f"{name}.{other.path.name.rpartition('--')[2]}"
-    failed = frozenset(name for name, answer in others.items() if answer.text is None)
+    failed_elsewhere = frozenset(
+        name for name, answer in other_answers.items() if answer.text is None
+    )
     return PairwiseJudge(
         name=name,
         config=judge.config,
@@ -166,22 +170,22 @@ def beside(judge: StepwiseJudge, run: StoredRun, other: StoredRun, named: bool) 
         replies=judge.replies,
         kind=judge.kind,
         other_run=other.path.name,
-        steps=partial(compare, others),
-        failed=failed,
+        steps=partial(compare, other_answers),
+        failed=failed_elsewhere,
     )
 
 
-def _answers(run: StoredRun) -> dict[str, OtherAnswer]:
+def _answers_by_question(run: StoredRun) -> dict[str, OtherAnswer]:
     """The answers of a run by question; of a reply with an answer prefix only the text after it."""
-    found = {}
+    answers = {}
     for record in run.records:
         text = None
         if record.has_answer:
             text = record.scored_text
-        found[record.question_id] = OtherAnswer(text)
-    return found
+        answers[record.question_id] = OtherAnswer(text)
+    return answers
 
 
-def _rows(run: StoredRun) -> str | None:
+def _fingerprint_of_rows(run: StoredRun) -> str | None:
     """The hash of the rows that a run was made with; None where its manifest does not say."""
     return run.manifest.dataset.fingerprint

@@ -1,5 +1,5 @@
-"""The prompts that the authors of some data sets publish for a judge: configs/judges/NAME.yaml. They
-take the place of the judge's own.
+"""The prompts that the authors of some data sets publish for a judge: configs/judges/NAME.yaml.
+They take the place of the judge's own.
 
     source: repository and file
     max_tokens: 10                              of a reply

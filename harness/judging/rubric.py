@@ -26,7 +26,7 @@ from math import isnan
 from harness.judging.kinds import YES
 from harness.judging.model_judge import Case
 from harness.judging.published import PublishedPrompts
-from harness.judging.stepwise import Ask, Outcome, Steps, UnreadableReply, Versioned
+from harness.judging.stepwise import Ask, Outcome, Steps, UnreadableReply, VersionedPrompt
 
 RUBRIC_STEPS = "rubric"
 _RATING = re.compile(r"""[{,]\s*["']?score["']?\s*:\s*["']?(\d+(?:\.\d+)?)""")
@@ -41,10 +41,10 @@ def read_item_rating(reply: str) -> float:
     Raises:
         UnreadableReply: There is none.
     """
-    found = _RATING.search(reply)
-    if found is None or float(found[1]) > 1:
+    match = _RATING.search(reply)
+    if match is None or float(match[1]) > 1:
         raise UnreadableReply(reply)
-    return float(found[1])
+    return float(match[1])
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,15 @@ def align(
         is_same: Called with (event, line): whether they are the same event.
     """
     aligned = []
-    used: set[int] = set()
+    used_events: set[int] = set()
     for line in lines:
-        name = line
-        for number, event in enumerate(events):
-            if number not in used and is_same(event, line):
-                used.add(number)
-                name = event
+        aligned_line = line
+        for index, event in enumerate(events):
+            if index not in used_events and is_same(event, line):
+                used_events.add(index)
+                aligned_line = event
                 break
-        aligned.append(name)
+        aligned.append(aligned_line)
     return aligned
 
 
@@ -110,24 +110,24 @@ def compare_orders(events: Sequence[str], lines: Sequence[str]) -> Order:
     from scipy.stats import kendalltau
 
     matched = set(events) & set(lines)
-    n_foreign = 0
+    n_lines_without_event = 0
     for line in lines:
         if line not in matched:
-            n_foreign += 1
-    n_missed = 0
+            n_lines_without_event += 1
+    n_events_without_line = 0
     for event in events:
         if event not in matched:
-            n_missed += 1
-    every_one = list(dict.fromkeys([*events, *lines]))
-    found = kendalltau(_ranks(events, every_one), _ranks(lines, every_one), variant="b")
+            n_events_without_line += 1
+    all_names = list(dict.fromkeys([*events, *lines]))
+    kendall = kendalltau(_ranks(events, all_names), _ranks(lines, all_names), variant="b")
     return Order(
-        precision=len(matched) / (len(matched) + n_foreign),
-        recall=len(matched) / (len(matched) + n_missed),
-        tau=float(found.statistic + 1) / 2,
+        precision=len(matched) / (len(matched) + n_lines_without_event),
+        recall=len(matched) / (len(matched) + n_events_without_line),
+        tau=float(kendall.statistic + 1) / 2,
     )
 
 
-def _ranks(order: Sequence[str], every_one: Sequence[str]) -> list[int]:
+def _ranks(order: Sequence[str], all_names: Sequence[str]) -> list[int]:
     """The rank of each name in an order, from 1; of one that repeats the last rank.
 
     Names that are not in the order share the rank after all: of ["b", "a"] among ["a", "b", "c"] it
@@ -135,11 +135,11 @@ def _ranks(order: Sequence[str], every_one: Sequence[str]) -> list[int]:
 
     Args:
         order: Names in their order.
-        every_one: The names whose ranks are wanted.
+        all_names: The names whose ranks are wanted.
     """
     rank_of = {name: rank for rank, name in enumerate(order, start=1)}
-    after_all = len(every_one) + 1
-    return [rank_of.get(name, after_all) for name in every_one]
+    after_all = len(all_names) + 1
+    return [rank_of.get(name, after_all) for name in all_names]
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ class _Asker:
     published: PublishedPrompts
     ask: Ask
 
-    def _prompt(self, kind: str) -> Versioned:
+    def _prompt(self, kind: str) -> VersionedPrompt:
         """The published prompt of a kind ("item", "same_event"), with the version of its file."""
-        return Versioned(self.published.prompts[kind], self.published.version)
+        return VersionedPrompt(self.published.prompts[kind], self.published.version)
 
     def rate(self, case: Case) -> list[float]:
         """Ask for a rating, from 0 to 1, of each item of the case's rubric. Raises
@@ -196,7 +196,7 @@ def _judge_items(case: Case, asker: _Asker) -> Outcome:
     ratings = asker.rate(case)
     complied = sum(map(int, ratings))
     verdict = f"{complied} of {len(ratings)}"
-    return Outcome(verdict, complied / len(ratings), _rated(case, ratings))
+    return Outcome(verdict, complied / len(ratings), _rating_lines(case, ratings))
 
 
 def _judge_order(case: Case, asker: _Asker) -> Outcome:
@@ -208,7 +208,7 @@ def _judge_order(case: Case, asker: _Asker) -> Outcome:
     order = compare_orders(case.rubric, lines)
     ratings = asker.rate(case)
     mean = sum(ratings) / len(ratings)
-    details = f"{order.details()}, items {mean:.4g}\n{_rated(case, ratings)}"
+    details = f"{order.details()}, items {mean:.4g}\n{_rating_lines(case, ratings)}"
     if isnan(order.tau):
         return Outcome(
             "no order", 0.0, details, flag="the lines have no order: their ranks are equal"
@@ -216,7 +216,7 @@ def _judge_order(case: Case, asker: _Asker) -> Outcome:
     return Outcome("order", order.tau, details)
 
 
-def _rated(case: Case, ratings: Sequence[float]) -> str:
+def _rating_lines(case: Case, ratings: Sequence[float]) -> str:
     """Write a line for each item of the rubric, with its rating: "0.5:
     LLM response should state ...".
     """

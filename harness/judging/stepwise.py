@@ -28,7 +28,7 @@ MAX_TOKENS = 1024
 
 
 @dataclass(frozen=True)
-class Versioned:
+class VersionedPrompt:
     """A prompt of a judge, and its version, which changes with any character of the prompt."""
 
     prompt: Prompt
@@ -38,7 +38,7 @@ class Versioned:
 class Ask(Protocol):
     """A function that sends the model of a judge one request and returns the reply."""
 
-    def __call__(self, prompt: Versioned, **values: Sequence[str]) -> str:
+    def __call__(self, prompt: VersionedPrompt, **values: Sequence[str]) -> str:
         """Send a prompt whose placeholders have these values, each a
         list of pieces; returns the reply.
         """
@@ -80,18 +80,18 @@ class StepwiseKind:
     """
 
     places: tuple[str, ...]
-    prompts: tuple[Versioned, ...]
+    prompts: tuple[VersionedPrompt, ...]
     steps: Steps | None
 
     @property
     def text(self) -> str:
         """The texts of all its prompts, as the manifest stores them."""
-        return "\n\n---\n\n".join(one.prompt.text for one in self.prompts)
+        return "\n\n---\n\n".join(versioned.prompt.text for versioned in self.prompts)
 
     @property
     def version(self) -> str:
         """The versions of all its prompts: "claims 1, supported 1"."""
-        return ", ".join(one.version for one in self.prompts)
+        return ", ".join(versioned.version for versioned in self.prompts)
 
 
 class _NotCached(Exception):
@@ -129,7 +129,7 @@ class _Requests:
     meter: Meter | None
     replies: list[_Reply] = field(default_factory=list)
 
-    def ask(self, prompt: Versioned, **values: Sequence[str]) -> str:
+    def ask(self, prompt: VersionedPrompt, **values: Sequence[str]) -> str:
         """Get the reply to a request from the cache, or else from the model; add it to `replies`.
 
         Raises _NotCached where the model would have to be asked and there is no meter.
@@ -140,9 +140,9 @@ class _Requests:
             "model": self.judge.identity,
             "max_tokens": self.judge.max_tokens,
         }
-        found = self.judge.replies.get(key)
-        if found is not None:
-            reply = _Reply(key, *found, cached=True)
+        stored = self.judge.replies.get(key)
+        if stored is not None:
+            reply = _Reply(key, stored.text, stored.usage, cached=True)
         elif self.meter is None:
             raise _NotCached
         else:
@@ -161,11 +161,11 @@ class _Requests:
             values: Placeholder -> its text, in pieces.
             meter: Books the cost.
         """
-        before = len(meter.events)
+        n_events_before = len(meter.events)
         with self.judge.model.session(meter, "judge") as session:
             feed(session, prompt.fill(**values))
             text = session.write(self.judge.max_tokens).text.strip()
-        usage = usage_of(meter.events[before:], meter.shapes).get("answer", {})
+        usage = usage_of(meter.events[n_events_before:], meter.shapes).get("answer", {})
         return _Reply(key, text, usage, cached=False)
 
     @property
@@ -219,18 +219,18 @@ class StepwiseJudge(Judge):
         """Always true: a reply that cannot be read gives no score."""
         return True
 
-    def without_request(self, case: Case) -> Judgement | None:
+    def judge_without_asking(self, case: Case) -> Judgement | None:
         """Judge an answer without asking the model, where something is missing or all replies are
         cached.
 
         Returns:
             The judgement; None where the model must be asked.
         """
-        lacking = self._lacking(case)
-        if lacking is not None:
-            return lacking
+        incomplete = self._judgement_of_incomplete(case)
+        if incomplete is not None:
+            return incomplete
         try:
-            return self._judged(case, _Requests(self, None))
+            return self._run_steps(case, _Requests(self, None))
         except _NotCached:
             return None
 
@@ -245,7 +245,7 @@ class StepwiseJudge(Judge):
             QuestionError: This answer cannot be judged.
             CannotRun: No answer can be judged.
         """
-        return self._judged(case, _Requests(self, meter or Meter("answer")))
+        return self._run_steps(case, _Requests(self, meter or Meter("answer")))
 
     def store_reply(self, case: Case, judgement: Judgement) -> None:
         """Put the new replies that a judgement rests on into the cache. Raises SaveError."""
@@ -253,16 +253,16 @@ class StepwiseJudge(Judge):
         for reply in judgement.new_replies:
             self.replies.put(reply.key, reply.text, reply.usage)
 
-    def _lacking(self, case: Case) -> Judgement | None:
+    def _judgement_of_incomplete(self, case: Case) -> Judgement | None:
         """The judgement of a case that lacks something the judge needs, such as gold answers.
 
         A question that no document answers has none to split. None where the case has all of it.
         """
         if "answers" in self.places and case.gold == (DECLINE,):
             return Judgement(case.question_id, NO_GOLD, None)
-        return super()._lacking(case)
+        return super()._judgement_of_incomplete(case)
 
-    def _judged(self, case: Case, requests: _Requests) -> Judgement:
+    def _run_steps(self, case: Case, requests: _Requests) -> Judgement:
         """Run the steps on a case, and make the judgement of what they find.
 
         A reply that cannot be read makes it unclear, without a score. Raises _NotCached.

@@ -100,7 +100,9 @@ def test_the_judge_sees_question_options_gold_answers_and_answer(tmp_path):
 def test_only_what_was_not_asked_before_is_asked(tmp_path):
     first = asked_and_kept(make_judge(tmp_path))
     again = make_judge(tmp_path, name="judge.other name")
-    known = again.without_request(replace(CASE, question_id="the same question of another run"))
+    known = again.judge_without_asking(
+        replace(CASE, question_id="the same question of another run")
+    )
     assert (known.verdict, known.reply, known.usage, known.cached) == (
         "yes",
         "Yes",
@@ -108,9 +110,9 @@ def test_only_what_was_not_asked_before_is_asked(tmp_path):
         True,
     )
     changes = ({"question": "Who?"}, {"options": ("Ann",)}, {"gold": ("Ann",)}, {"answer": "Ann."})
-    assert all(again.without_request(replace(CASE, **change)) is None for change in changes)
+    assert all(again.judge_without_asking(replace(CASE, **change)) is None for change in changes)
     others = ({"identity": {"name": "b"}}, {"prompt_version": "2"}, {"max_tokens": 9})
-    assert all(make_judge(tmp_path, **other).without_request(CASE) is None for other in others)
+    assert all(make_judge(tmp_path, **other).judge_without_asking(CASE) is None for other in others)
 
 
 def test_a_damaged_reply_is_asked_for_again(tmp_path):
@@ -118,13 +120,13 @@ def test_a_damaged_reply_is_asked_for_again(tmp_path):
     (path,) = tmp_path.glob("*/*.json")
     for damage in ("{", "[]", '{"reply": "no"}', '{"reply": "no", "usage": 3}'):
         path.write_text(damage, encoding="utf-8")
-        assert make_judge(tmp_path).without_request(CASE) is None
+        assert make_judge(tmp_path).judge_without_asking(CASE) is None
 
 
 def test_an_answer_that_needs_no_model(tmp_path):
     judge = make_judge(tmp_path)
     for change, score in (({"answer": " \n"}, 0.0), ({"gold": ()}, None)):
-        found = judge.without_request(replace(CASE, **change))
+        found = judge.judge_without_asking(replace(CASE, **change))
         assert (found.score, bool(found.flag), found.reply) == (score, True, None)
 
 
@@ -132,7 +134,7 @@ def test_a_reply_that_is_missing_is_not_kept(tmp_path):
     judge = make_judge(tmp_path, Rule(when="never", reply="yes"))
     with pytest.raises(ModelOutputError):
         judge.request(CASE)
-    assert judge.without_request(CASE) is None
+    assert judge.judge_without_asking(CASE) is None
 
 
 def test_a_prompt_of_ones_own(tmp_path):
@@ -162,16 +164,16 @@ def test_other_kinds_see_what_was_shown_and_no_gold_answer(kind, asked, tmp_path
     assert ("Answer to judge: It was Ann." in sent) is (asked is not None)
     assert "Ann Lee" not in sent
     assert (judgement.verdict, judgement.score) == ("yes", 1.0)
-    assert judge.without_request(replace(CASE, shown=SHOWN[:1])) is None, (
+    assert judge.judge_without_asking(replace(CASE, shown=SHOWN[:1])) is None, (
         "another text is another request"
     )
-    nothing = judge.without_request(CASE)
+    nothing = judge.judge_without_asking(CASE)
     assert (nothing.verdict, nothing.score, nothing.flag) == (
         "no text shown",
         0.0,
         "the reader was shown no text",
     )
-    assert judge.without_request(replace(CASE, shown=SHOWN, gold=())) is not None, (
+    assert judge.judge_without_asking(replace(CASE, shown=SHOWN, gold=())) is not None, (
         "it needs no gold answer"
     )
 

@@ -1,5 +1,5 @@
-"""Published judges whose reply names a verdict and a confidence (BrowseComp-Plus). Values are those of
-the authors' functions (parse_judge_response, calculate_calibration_error of evaluate_run.py)."""
+"""Published judges whose reply names a verdict and a confidence (BrowseComp-Plus). Values are those
+of the authors' functions (parse_judge_response, calculate_calibration_error of evaluate_run.py)."""
 
 import hashlib
 

@@ -1,5 +1,5 @@
-"""BEAM's judge: a request for each item of a rubric, and the order of events. Values are those of the
-authors' functions (evaluate_* of compute_metrics.py) for the same replies."""
+"""BEAM's judge: a request for each item of a rubric, and the order of events. Values are those of
+the authors' functions (evaluate_* of compute_metrics.py) for the same replies."""
 
 import json
 from dataclasses import replace
