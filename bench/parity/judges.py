@@ -12,12 +12,12 @@ from typing import Any
 
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
-from harness.judging.calibration import Sure, calibration_error
+from harness.judging.calibration import ConfidentAnswer, calibration_error
 from harness.judging.kinds import UNCLEAR, YES
 from harness.judging.model_judge import Case
 from harness.judging.published import PublishedPrompts, published_for
 from harness.judging.rubric import rubric_steps
-from harness.judging.stepwise import Versioned
+from harness.judging.stepwise import VersionedPrompt
 from harness.types import Example, Gold, Question
 
 PROGRAM = "mohammadtavakoli78/BEAM, texttron/BrowseComp-Plus"
@@ -84,7 +84,7 @@ class _Scripted:
             prompt = "\n".join(message["content"] for message in prompt)
         return SimpleNamespace(content=self._reply(prompt))
 
-    def ask(self, prompt: Versioned, **values: Any) -> str:
+    def ask(self, prompt: VersionedPrompt, **values: Any) -> str:
         """Our request."""
         turns = [prompt.prompt.system, "".join(prompt.prompt.fill(**values))]
         return self._reply("\n".join(filter(None, turns)))
@@ -150,7 +150,10 @@ def _browsecomp_plus(code: Path, dice: random.Random, found: Found) -> None:
         confidences = [number / 10 for number in dice.sample(range(1001), count)]
         rights = [dice.random() < 0.6 for _ in confidences]
         value = theirs.calculate_calibration_error(confidences, rights)
-        answers = [Sure(one, float(right)) for one, right in zip(confidences, rights, strict=True)]
+        answers = [
+            ConfidentAnswer(one, float(right))
+            for one, right in zip(confidences, rights, strict=True)
+        ]
         error = calibration_error(answers)
         assert error is not None
         found.add("BrowseComp-Plus: calibration error", float(value), 100 * error)

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 from harness.api.option import choice, setting, split_names
 from harness.errors import UserError
 
-OF_METHODS = (
+METHOD_SETTINGS = (
     "method",
     "methods",
     "model",
@@ -23,26 +23,26 @@ OF_METHODS = (
     "system_prompt",
 )
 """Settings of the methods of a command, which its applications do not have."""
-OF_APPLICATIONS = "app"
+APPLICATION_SETTINGS = "app"
 """Settings of the applications of a command."""
 
 
-def _names(texts: Sequence[str]) -> tuple[str, ...]:
+def _split_applications(texts: Sequence[str]) -> tuple[str, ...]:
     """Split applications at commas: ("old=URL,new=URL",) -> ("old=URL", "new=URL")."""
     return tuple(split_names(texts))
 
 
-def _map(texts: Sequence[str]) -> Mapping[str, str]:
+def _parse_map(texts: Sequence[str]) -> Mapping[str, str]:
     """Parse the values of --app-map, ("answer=data.text",), to a mapping. Raises UserError."""
-    return pairs("--app-map", texts)
+    return parse_pairs("--app-map", texts)
 
 
-def _headers(texts: Sequence[str]) -> Mapping[str, str]:
+def _parse_headers(texts: Sequence[str]) -> Mapping[str, str]:
     """Parse the values of --app-header, ("X-Key=$KEY",), to a mapping. Raises UserError."""
-    return pairs("--app-header", texts)
+    return parse_pairs("--app-header", texts)
 
 
-def pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+def parse_pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
     """Parse NAME=VALUE pairs of an option: ["answer=data.text"] -> {"answer": "data.text"}.
 
     Args:
@@ -69,7 +69,7 @@ App = Annotated[
         "--app NAME=URL,...",
         "Applications of your own, or functions (NAME=module:function), each in place of a method.",
         typed=list[str],
-        read=_names,
+        read=_split_applications,
     ),
 ]
 AppFormat = Annotated[
@@ -87,7 +87,7 @@ AppMap = Annotated[
         "Where a reply has answer, sources, contexts, tokens, tokens_in, tokens_out, cost "
         "(JMESPath).",
         typed=list[str],
-        read=_map,
+        read=_parse_map,
     ),
 ]
 AppBody = Annotated[
@@ -102,7 +102,7 @@ AppHeader = Annotated[
         "--app-header NAME=VALUE",
         "A header of every request; $NAME is an environment variable's value.",
         typed=list[str],
-        read=_headers,
+        read=_parse_headers,
     ),
 ]
 AppKey = Annotated[
@@ -114,7 +114,7 @@ AppKey = Annotated[
 T = TypeVar("T")
 
 
-def without(settings: Mapping[str, T], *parts: str) -> dict[str, T]:
+def without_settings(settings: Mapping[str, T], *parts: str) -> dict[str, T]:
     """Leave out the settings whose key begins with one of these parts.
 
     ({"method.k": 3, "seed": 1}, "method") -> {"seed": 1}
@@ -127,11 +127,11 @@ def as_model_settings(settings: Mapping[str, object]) -> dict[str, object]:
 
     {"app.timeout": 9, "seed": 1} -> {"model.timeout": 9, "seed": 1}
     """
-    prefix = f"{OF_APPLICATIONS}."
-    own: dict[str, object] = {}
+    prefix = f"{APPLICATION_SETTINGS}."
+    model_settings: dict[str, object] = {}
     for key, value in settings.items():
         name = key
         if key.startswith(prefix):
             name = f"model.{key.removeprefix(prefix)}"
-        own[name] = value
-    return own
+        model_settings[name] = value
+    return model_settings

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from harness.api.application_runs import pairs
+from harness.api.application_runs import parse_pairs
 from harness.api.option import choice, setting
 
 
-def _map(texts: Sequence[str]) -> Mapping[str, str]:
+def _parse_map(texts: Sequence[str]) -> Mapping[str, str]:
     """Parse the values of --retriever-map, ("hits=items",), to a mapping. Raises UserError."""
-    return pairs("--retriever-map", texts)
+    return parse_pairs("--retriever-map", texts)
 
 
-def _headers(texts: Sequence[str]) -> Mapping[str, str]:
+def _parse_headers(texts: Sequence[str]) -> Mapping[str, str]:
     """Parse the values of --retriever-header, ("X-Key=$KEY",), to a mapping. Raises UserError."""
-    return pairs("--retriever-header", texts)
+    return parse_pairs("--retriever-header", texts)
 
 
 Retriever = Annotated[
@@ -41,7 +41,7 @@ RetrieverMap = Annotated[
         "--retriever-map FIELD=PATH ...",
         "Where a reply has hits, and each hit page, text and score (JMESPath).",
         typed=list[str],
-        read=_map,
+        read=_parse_map,
     ),
 ]
 RetrieverBody = Annotated[
@@ -57,7 +57,7 @@ RetrieverHeader = Annotated[
         "--retriever-header NAME=VALUE",
         "A header of every search; $NAME is an environment variable's value.",
         typed=list[str],
-        read=_headers,
+        read=_parse_headers,
     ),
 ]
 RetrieverKey = Annotated[

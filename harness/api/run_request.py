@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.api.application_runs import (
-    OF_APPLICATIONS,
-    OF_METHODS,
+    APPLICATION_SETTINGS,
+    METHOD_SETTINGS,
     App,
     AppBody,
     AppFormat,
@@ -28,7 +28,7 @@ from harness.api.application_runs import (
     AppKey,
     AppMap,
     as_model_settings,
-    without,
+    without_settings,
 )
 from harness.api.option import (
     LocalData,
@@ -68,7 +68,7 @@ from harness.tracking.wandb_address import address
 Note = Callable[[str], None]
 
 
-def _names(texts: Sequence[str]) -> tuple[str, ...]:
+def _split_names(texts: Sequence[str]) -> tuple[str, ...]:
     """Split names at commas: ("a,b", "c") -> ("a", "b", "c")."""
     return tuple(split_names(texts))
 
@@ -100,7 +100,7 @@ class RunOptions:
             "Methods (harness list methods).",
             complete="methods",
             typed=list[str],
-            read=_names,
+            read=_split_names,
         ),
     ] = ()
     dataset: Annotated[
@@ -110,7 +110,7 @@ class RunOptions:
             "Data sets (harness list datasets).",
             complete="datasets",
             typed=list[str],
-            read=_names,
+            read=_split_names,
         ),
     ] = ()
     unset: Annotated[
@@ -119,7 +119,7 @@ class RunOptions:
             "--unset KEY,...",
             "Leave out these settings of the suite.",
             typed=list[str],
-            read=_names,
+            read=_split_names,
         ),
     ] = ()
     model: Annotated[
@@ -383,7 +383,7 @@ class RunRequest(Repetition, Handling, Selection):
     """
 
     @classmethod
-    def of(cls, *groups: RunOptions | Handling | Repetition) -> RunRequest:
+    def from_groups(cls, *groups: RunOptions | Handling | Repetition) -> RunRequest:
         """Make a request of groups of its fields, as the command line has
         them; other fields keep defaults.
         """
@@ -434,20 +434,20 @@ class RunRequest(Repetition, Handling, Selection):
         has_methods = bool(self.method or self.suite or not applications)
         runs: list[Choices] = []
         if has_methods:
-            sets = without(shared.sets, OF_APPLICATIONS)
-            of_methods = replace(shared, sets=sets, retriever=retriever)
-            runs += command_runs(of_methods, self.method, self.dataset, axes, note)
+            sets = without_settings(shared.sets, APPLICATION_SETTINGS)
+            shared_by_methods = replace(shared, sets=sets, retriever=retriever)
+            runs += command_runs(shared_by_methods, self.method, self.dataset, axes, note)
         if has_methods and applications:
-            shared = replace(shared, sets=without(shared.sets, *OF_METHODS))
-            axes = without(axes, *OF_METHODS)
+            shared = replace(shared, sets=without_settings(shared.sets, *METHOD_SETTINGS))
+            axes = without_settings(axes, *METHOD_SETTINGS)
         for app in applications:
             sets = as_model_settings(shared.sets)
-            of_app = replace(shared, model=None, app=app, sets=sets)
-            runs += command_runs(of_app, [app.name], self.dataset, axes, note)
+            shared_by_data_sets = replace(shared, model=None, app=app, sets=sets)
+            runs += command_runs(shared_by_data_sets, [app.name], self.dataset, axes, note)
         runs = distinct_repeats(runs, self.repeat, note)
         runs = [self._with_settings(run) for run in runs]
-        stops = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
-        return with_recorded_stops(runs, stops, note)
+        stop_options = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}
+        return with_recorded_stops(runs, stop_options, note)
 
     @property
     def applications(self) -> list[ChosenApplication]:
@@ -462,15 +462,15 @@ class RunRequest(Repetition, Handling, Selection):
             headers=self.app_header,
             key=self.app_key,
         )
-        chosen = chosen_applications(self.app, options)
+        chosen_apps = chosen_applications(self.app, options)
         suite = chosen_suite(self.suite, self.unset)
-        if chosen and suite is not None:
+        if chosen_apps and suite is not None:
             datasets = ",".join(suite.datasets) or "NAME"
             raise UserError(
                 "--app cannot be run with --suite, whose settings are those of methods; run it on "
                 f"the same data sets in a command of its own: --dataset {datasets}"
             )
-        return chosen
+        return chosen_apps
 
     @property
     def retriever_settings(self) -> Mapping[str, object] | None:
@@ -499,7 +499,7 @@ class RunRequest(Repetition, Handling, Selection):
         """
         settings = self.settings
         if run.app is not None and (self.method or self.suite):
-            settings = without(settings, *OF_METHODS)
+            settings = without_settings(settings, *METHOD_SETTINGS)
         repeated = sorted(settings.keys() & run.sets.keys())
         if repeated:
             raise UserError(

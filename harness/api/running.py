@@ -35,7 +35,7 @@ Applications = Application | Sequence[Application] | Mapping[str, Application]
 Names = str | Sequence[str]
 MakeProgress = Callable[[], Progress]
 Note = Callable[[str], None]
-_GIVEN = "rows"  # the data set, and its format, of Row objects
+_ROW_OBJECTS = "rows"  # the data set, and its format, of Row objects
 # In the manifest, where a run of the command line has its command.
 _COMMAND = ("python", "-c", "harness.run(...)")
 
@@ -78,8 +78,8 @@ def run(
     if options.pop("progress", True):
         make_progress = default_progress
     if dataset is None and _holds_row_objects(options.get("data")):
-        dataset = _GIVEN
-    request = _request(method, dataset, dict(options))
+        dataset = _ROW_OBJECTS
+    request = _make_request(method, dataset, dict(options))
     single = _is_single(method, dataset, request)
     runs, missed = _run_all(request, make_progress, single)
     if not single:
@@ -106,7 +106,7 @@ def _is_single(method: Methods | None, dataset: Names | None, request: RunReques
     return isinstance(method, str | type) and one_dataset
 
 
-def _request(
+def _make_request(
     method: Methods | None, dataset: Names | None, options: Mapping[str, Any]
 ) -> RunRequest:
     """Make the request of a call of `harness.run`.
@@ -120,48 +120,50 @@ def _request(
         dataset: As given to `run`.
         options: The other arguments; one that is None counts as not given.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    settings = given.get("set", {})
-    if _holds_row_objects(given.get("data")):
-        settings = {"dataset.format": _GIVEN, **settings}
+    arguments = {name: value for name, value in options.items() if value is not None}
+    settings = arguments.get("set", {})
+    if _holds_row_objects(arguments.get("data")):
+        settings = {"dataset.format": _ROW_OBJECTS, **settings}
     for name in ("data", "questions"):
-        if name in given:
-            given[name] = _rows_file(given[name])
+        if name in arguments:
+            arguments[name] = _file_of_rows(arguments[name])
     for name in ("model", "documents", "out", "system_prompt", "answer_schema"):
-        if name in given:
-            given[name] = os.fspath(given[name])
-    if "app" in given:
-        given["app"] = _applications(given["app"])
-    if "retriever" in given:
-        given["retriever"] = _retriever(given["retriever"])
-    files = given.get("config", ())
+        if name in arguments:
+            arguments[name] = os.fspath(arguments[name])
+    if "app" in arguments:
+        arguments["app"] = _registered_applications(arguments["app"])
+    if "retriever" in arguments:
+        arguments["retriever"] = _registered_retriever(arguments["retriever"])
+    files = arguments.get("config", ())
     if isinstance(files, str | os.PathLike):
         files = [files]
-    given["config"] = tuple(os.fspath(file) for file in files)
-    given["set"] = {key: _plain_value(value) for key, value in settings.items()}
-    given["sweep"] = check_axes(given.get("sweep", {}), "sweep")
-    return RunRequest(method=_method_names(method), dataset=_dataset_names(dataset), **given)
+    arguments["config"] = tuple(os.fspath(file) for file in files)
+    arguments["set"] = {key: _with_registered_functions(value) for key, value in settings.items()}
+    arguments["sweep"] = check_axes(arguments.get("sweep", {}), "sweep")
+    return RunRequest(
+        method=_registered_method_names(method), dataset=_dataset_names(dataset), **arguments
+    )
 
 
 def _run_all(
-    request: RunRequest, make_progress: MakeProgress, single: bool
+    request: RunRequest, make_progress: MakeProgress, is_single: bool
 ) -> tuple[Runs, list[str]]:
     """Plan all runs of a request and run them in turn.
 
     Args:
         request: What to run.
         make_progress: Makes what shows the progress of a run.
-        single: Whether one run alone was asked for, whose exception is raised.
+        is_single: Whether one run alone was asked for, whose exception is raised.
 
     Returns:
         (the runs, with those that could not begin or stopped in `lost`; sentences on what could not
         be logged)
     """
     note = make_progress().note
-    wanted = request.runs(note)
+    choices_of_runs = request.runs(note)
     budget = request.budget()
     trackers = request.trackers(lambda _: None)
-    planned = plan_runs(wanted, note)
+    planned = plan_runs(choices_of_runs, note)
     for warning in _distinct_warnings(planned.plans):
         note(f"warning: {warning}")
     runs = Runs(lost={run.run: run.why for run in planned.incomplete})
@@ -189,12 +191,12 @@ def _run_all(
     for outcome in in_turn(planned.plans, execute, hooks):
         if outcome.error is None:
             _add_result(runs, outcome, note)
-        elif single or request.fail_fast or not isinstance(outcome.error, HarnessError):
+        elif is_single or request.fail_fast or not isinstance(outcome.error, HarnessError):
             raise outcome.error
         else:
             runs.lost[outcome.plan.run_name] = str(outcome.error)
             note(f"error: {outcome.plan.run_name}: {outcome.error}")
-    return runs, _not_logged(trackers, note)
+    return runs, _close_trackers(trackers, note)
 
 
 def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:
@@ -212,14 +214,14 @@ def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:
         note(f"error: {problem}")
 
 
-def _not_logged(trackers: Sequence[BackgroundTracking], note: Note) -> list[str]:
+def _close_trackers(trackers: Sequence[BackgroundTracking], note: Note) -> list[str]:
     """Let the trackers end; print and return a sentence for each thing that they could not log."""
-    missed: list[str] = []
+    not_logged: list[str] = []
     for tracker in trackers:
-        missed += tracker.missed()
-    for problem in missed:
+        not_logged += tracker.missed()
+    for problem in not_logged:
         note(f"warning: {problem}")
-    return missed
+    return not_logged
 
 
 def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
@@ -239,7 +241,7 @@ def _dataset_names(named: Names | None) -> list[str]:
     return list(named)
 
 
-def _method_names(named: Methods | None) -> list[str]:
+def _registered_method_names(named: Methods | None) -> list[str]:
     """The names of methods as a list; a class is first registered under its own, "Lead" -> "lead".
 
     Raises UserError.
@@ -275,7 +277,7 @@ def _registered_name(method: type[Method]) -> str:
     return name
 
 
-def _applications(named: Applications) -> list[str]:
+def _registered_applications(named: Applications) -> list[str]:
     """Write applications as they are typed after --app; functions are registered.
 
     {"old": "http://localhost:8000/ask"} -> ["old=http://localhost:8000/ask"]
@@ -284,27 +286,27 @@ def _applications(named: Applications) -> list[str]:
         named: An address, "module:function" or a function; a list of these; or name -> each.
     """
     if isinstance(named, Mapping):
-        return [f"{name}={_application(place)}" for name, place in named.items()]
+        return [f"{name}={_registered_application(target)}" for name, target in named.items()]
     if isinstance(named, str) or callable(named):
-        return [_application(named)]
-    return [_application(place) for place in named]
+        return [_registered_application(named)]
+    return [_registered_application(target) for target in named]
 
 
-def _retriever(named: Application | Mapping[str, Application]) -> str:
+def _registered_retriever(named: Application | Mapping[str, Application]) -> str:
     """Write a retriever as it is typed after --retriever. Raises UserError for several."""
-    texts = _applications(named)
+    texts = _registered_applications(named)
     if len(texts) != 1:
         raise UserError("retriever: name one, as {name: address or function}")
     return texts[0]
 
 
-def _application(place: Application) -> str:
+def _registered_application(target: Application) -> str:
     """The text that stands for an application: its address, or "module:name" of a
     function, which is registered.
     """
-    if isinstance(place, str):
-        return place
-    return registry.register_target(place)
+    if isinstance(target, str):
+        return target
+    return registry.register_target(target)
 
 
 def _holds_row_objects(data: PathLike | Rows | None) -> bool:
@@ -314,8 +316,8 @@ def _holds_row_objects(data: PathLike | Rows | None) -> bool:
     return any(isinstance(row, Row) for row in data)
 
 
-def _rows_file(data: PathLike | Rows | None) -> str | None:
-    """The file that holds the rows: the one that `data` names, or one that is written now.
+def _file_of_rows(data: PathLike | Rows | None) -> str | None:
+    """The file that holds the rows: the one that `data` names, or one that is written here.
 
     Rows go to a file in HARNESS_HOME, named after their hash. None for None.
     """
@@ -334,13 +336,13 @@ def _rows_file(data: PathLike | Rows | None) -> str | None:
     return str(path)
 
 
-def _plain_value(value: Any) -> Any:
+def _with_registered_functions(value: Any) -> Any:
     """Replace functions in a setting's value by "module:name", and register them.
 
     {"dataset.scorers": [mine]} has the value [mine] -> ["mymodule:mine"]
     """
     if isinstance(value, list | tuple):
-        return [_plain_value(item) for item in value]
+        return [_with_registered_functions(item) for item in value]
     if callable(value):
         return registry.register_target(value)
     return value

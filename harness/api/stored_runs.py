@@ -130,19 +130,19 @@ def judge(
         TypeError: There is no such option, or no model.
     """
     folders = run_folders([os.fspath(folder_of(run)) for run in runs])
-    given: dict[str, Any] = dict(options)
+    arguments: dict[str, Any] = dict(options)
     for name in ("model", "prompt"):
-        if given.get(name) is not None:
-            given[name] = os.fspath(given[name])
-    request = JudgeRequest(sets=given.pop("set", None) or {}, **given)
+        if arguments.get(name) is not None:
+            arguments[name] = os.fspath(arguments[name])
+    request = JudgeRequest(sets=arguments.pop("set", None) or {}, **arguments)
     by_hand = HandLabels({})
     if labels:
         by_hand = HandLabels({ONLY_RATER: labels})
     rows = []
-    for one in runs_to_judge(make_judge(request), folders, None, request):
+    for work in runs_to_judge(make_judge(request), folders, None, request):
         progress = default_progress()
-        judge_run(one.folder, one.questions, one.judge, parallel=parallel, progress=progress)
-        judged = read_run(one.folder)
+        judge_run(work.folder, work.questions, work.judge, parallel=parallel, progress=progress)
+        judged = read_run(work.folder)
         pairs = [*judge_agreements(judged), *label_agreements(judged, by_hand)]
-        rows += [{"run": one.folder.name, **pair.columns()} for pair in pairs]
+        rows += [{"run": work.folder.name, **pair.columns()} for pair in pairs]
     return pd.DataFrame(rows)

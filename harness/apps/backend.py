@@ -3,8 +3,8 @@
     session = model.session(meter)
     session.ask(AppQuestion("How long is the warranty?"))      -> AppReply, its cost on the meter
 
-Seconds are those of the requests on their connections (http_loop.py), or of the function. Tokens and money are what the
-reply says; where it says nothing they are unknown.
+Seconds are those of the requests on their connections (http_loop.py), or of the function. Tokens
+and money are what the reply says; where it says nothing they are unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.models import Decoding, LanguageModel, Probe, Session, Span, Writte
 from harness.parallel.scheduler import Took
 
 CAPABILITY = "application"
-_OWN = {
+_APPLICATION_SETTINGS = {
     "name", "backend", "source", "revision", "base_url", "api_key_env", "timeout", "retries",
     "price", "extra",
 }  # fmt: skip
@@ -43,11 +43,11 @@ class Applications(Backend):
         """
         problems: list[HarnessError] = []
         settings = call_noting_problem(problems, app_settings, config)
-        sentences = [*map(str, problems), *_misplaced(config)]
+        problem_sentences = [*map(str, problems), *_misplaced_settings(config)]
         if settings is None:
-            return ModelFacts(config.name, problems=sentences)
+            return ModelFacts(config.name, problems=problem_sentences)
         if settings.function is None:
-            sentences += one_address_problems(config)
+            problem_sentences += one_address_problems(config)
             call_noting_problem(problems, api_key, config)
             call_noting_problem(problems, settings.header_values)
         identity = call_noting_problem(problems, settings.identity, config)
@@ -55,8 +55,10 @@ class Applications(Backend):
             config.name,
             frozenset({CAPABILITY}),
             identity=identity or {},
-            problems=[*sentences, *map(str, problems)],
-            absent={str(one): one.thing for one in problems if isinstance(one, Missing)},
+            problems=[*problem_sentences, *map(str, problems)],
+            absent={
+                str(problem): problem.thing for problem in problems if isinstance(problem, Missing)
+            },
         )
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
@@ -121,14 +123,14 @@ def _address(config: ModelConfig, settings: AppSettings) -> Address:
     )
 
 
-def _misplaced(config: ModelConfig) -> list[str]:
+def _misplaced_settings(config: ModelConfig) -> list[str]:
     """A sentence for each setting of a language model that was set for an application, which would
     ignore it.
     """
     sentences: list[str] = []
     for name, setting in ModelConfig.model_fields.items():
         default = setting.get_default(call_default_factory=True)
-        if name not in _OWN and getattr(config, name) != default:
+        if name not in _APPLICATION_SETTINGS and getattr(config, name) != default:
             sentences.append(
                 f"model.{name} is for a language model, and an application (--app) would ignore "
                 "it; leave it out"
@@ -208,21 +210,21 @@ class ApplicationSession(Session):
         """
         question = replace(question, name=self._model.own_name)
         with self._meter.request(self._role, "write", lambda: question.question) as replies:
-            reply = self._cached_reply(question)
+            reply = self._cached_or_sent_reply(question)
             replies.append(reply.answer)
         return reply
 
-    def _cached_reply(self, question: AppQuestion) -> AppReply:
+    def _cached_or_sent_reply(self, question: AppQuestion) -> AppReply:
         """Get the reply from the cache of replies, or else from the application."""
         if self.replies is None:
-            return self._send(question)
+            return self._send_and_book(question)
         key = {"kind": "application", "asked": asdict(question)}
         values, _ = self.replies.get_or_send(
-            key, lambda: asdict(self._send(question)), self._meter, self._role, None
+            key, lambda: asdict(self._send_and_book(question)), self._meter, self._role, None
         )
         return cached_reply(values)
 
-    def _send(self, question: AppQuestion) -> AppReply:
+    def _send_and_book(self, question: AppQuestion) -> AppReply:
         """Send the question to the application and read its reply; its cost
         is booked, also where it fails.
         """
@@ -245,30 +247,30 @@ class ApplicationSession(Session):
             took: The time of the call.
             tries: How often it was sent.
         """
-        said = reply or AppReply("")
-        tokens_known = said.tokens_in is not None and said.tokens_out is not None
-        read = said.tokens_in or 0
-        written = said.tokens_out or 0
-        is_billed = said.cost is None and tokens_known and self._model.has_price
-        billed: int | None = None
+        counted_reply = reply or AppReply("")
+        tokens_known = counted_reply.tokens_in is not None and counted_reply.tokens_out is not None
+        tokens_read = counted_reply.tokens_in or 0
+        tokens_written = counted_reply.tokens_out or 0
+        is_billed = counted_reply.cost is None and tokens_known and self._model.has_price
+        billed_tokens: int | None = None
         if is_billed:
-            billed = written
-        tokens_total = said.tokens
+            billed_tokens = tokens_written
+        tokens_total = counted_reply.tokens
         if tokens_known:
             tokens_total = None
         self._book(
             "prefill",
-            read,
+            tokens_read,
             requests=1,
-            out=written,
+            out=tokens_written,
             seconds=took.seconds,
             queued=took.queued,
             retries=tries.retries,
-            billed=billed,
-            charged=said.cost,
+            billed=billed_tokens,
+            charged=counted_reply.cost,
             tokens_known=tokens_known,
             tokens_total=tokens_total,
-            money_known=said.cost is not None or is_billed,
+            money_known=counted_reply.cost is not None or is_billed,
         )
 
     def length(self) -> int:

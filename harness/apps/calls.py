@@ -1,4 +1,5 @@
-"""One call of code of the user's own: over HTTP, with the retries of every server, or of a function.
+"""One call of code of the user's own: over HTTP, with the retries of every server, or of a
+function.
 
     call = HttpCall(Address("http://localhost:8000/ask"), "--app")    call.reply_to('{"question": ...}', tries)
     call = FunctionCall("wiki:ask", 120, "--app")                     call.reply_to(tries, "How long?")
@@ -30,9 +31,9 @@ from harness.llm.endpoint_http import (
 )
 from harness.llm.http_loop import HttpReply
 
-_MOST_BYTES = 64 * 2**20
+_MAX_REPLY_BYTES = 64 * 2**20
 """Of a reply; its texts may be long."""
-_FORMS = {
+_EXPECTED_RETURN_VALUES = {
     "--app": "a text or {'answer': text, 'sources': [names], 'contexts': [texts]}",
     "--retriever": "a list of {'page': name, 'text': text, 'score': number}",
 }
@@ -139,7 +140,7 @@ class HttpCall:
         """
         content = body.encode("utf-8", "replace")
         # Every reply is read: one that says nothing is the question's failure, not the server's.
-        call = ServerCall("", json_value, _MOST_BYTES, content, parse=_parsed)
+        call = ServerCall("", json_value, _MAX_REPLY_BYTES, content, parse=_parse_body)
         return self._server.request(call, tries)
 
 
@@ -148,21 +149,21 @@ def _all_masked(masks: list[Callable[[str], str]]) -> Callable[[str], str]:
 
     def mask(text: str) -> str:
         """Mask every key in a text."""
-        for one in masks:
-            text = one(text)
+        for mask_key in masks:
+            text = mask_key(text)
         return text
 
     return mask
 
 
-def _parsed(kind: str, body: bytes) -> object:
-    """Parse the body of a reply: JSON, or a text where its content type (`kind`) is text/plain."""
-    if kind == "text/plain":
+def _parse_body(content_type: str, body: bytes) -> object:
+    """Parse the body of a reply: JSON, or a text where its content type is text/plain."""
+    if content_type == "text/plain":
         return body.decode("utf-8", "replace")
-    return parse_json(kind, body)
+    return parse_json(content_type, body)
 
 
-def own_function(target: str, option: str) -> Callable[..., object]:
+def import_own_function(target: str, option: str) -> Callable[..., object]:
     """Import the user's function "module:name" that an option names.
 
     Raises:
@@ -192,7 +193,7 @@ class FunctionCall:
         self._target = target
         self._timeout = timeout
         self._option = option
-        self._function = own_function(target, option)
+        self._function = import_own_function(target, option)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
@@ -212,10 +213,10 @@ class FunctionCall:
         with _seconds_added_to(tries):
             value = self._function(*arguments)
         if inspect.isawaitable(value):
-            value = self._awaited(value, tries)
+            value = self._wait_for(value, tries)
         return self._as_json(value)
 
-    def _awaited(self, value: Awaitable[object], tries: Tries) -> object:
+    def _wait_for(self, value: Awaitable[object], tries: Tries) -> object:
         """Wait for the result of an async function, whose seconds are added to `tries`. Raises
         RequestFailed where it takes too long.
 
@@ -247,25 +248,25 @@ class FunctionCall:
         ModelOutputError for what is none.
         """
         try:
-            return json.loads(json.dumps(value, default=_fields))
+            return json.loads(json.dumps(value, default=_dataclass_fields))
         except (TypeError, ValueError) as error:
             raise ModelOutputError(
                 f"{self._target} returned what is no JSON ({error}); it should return "
-                f"{_FORMS[self._option]}"
+                f"{_EXPECTED_RETURN_VALUES[self._option]}"
             ) from None
 
 
 @contextlib.contextmanager
 def _seconds_added_to(tries: Tries) -> Iterator[None]:
     """Context manager: the wall time of its block is added to the seconds of `tries`."""
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     try:
         yield
     finally:
-        tries.seconds += time.perf_counter() - began
+        tries.seconds += time.perf_counter() - start_time
 
 
-def _fields(value: object) -> object:
+def _dataclass_fields(value: object) -> object:
     """The fields of a dataclass by name, for json.dumps. Raises TypeError for any other object."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)

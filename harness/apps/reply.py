@@ -72,10 +72,10 @@ def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:
     """
     if isinstance(value, str):
         return AppReply(value)
-    found: dict[str, object] = {}
+    field_values: dict[str, object] = {}
     for name, place in places.items():
-        found[name] = place.found_in(value)
-    answer = found.get("answer")
+        field_values[name] = place.found_in(value)
+    answer = field_values.get("answer")
     if not isinstance(answer, str):
         raise ModelOutputError(
             f"the reply has no text at '{places['answer'].path}' ({described(value)}); say "
@@ -83,12 +83,12 @@ def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:
         )
     return AppReply(
         answer=answer,
-        sources=_read_texts("sources", found.get("sources")),
-        contexts=_read_texts("contexts", found.get("contexts")),
-        tokens_in=_read_count("tokens_in", found.get("tokens_in")),
-        tokens_out=_read_count("tokens_out", found.get("tokens_out")),
-        tokens=_read_count("tokens", found.get("tokens")),
-        cost=_read_money(found.get("cost")),
+        sources=_read_texts("sources", field_values.get("sources")),
+        contexts=_read_texts("contexts", field_values.get("contexts")),
+        tokens_in=_read_count("tokens_in", field_values.get("tokens_in")),
+        tokens_out=_read_count("tokens_out", field_values.get("tokens_out")),
+        tokens=_read_count("tokens", field_values.get("tokens")),
+        cost=_read_money(field_values.get("cost")),
     )
 
 
@@ -136,9 +136,9 @@ def _read_money(value: object) -> float | None:
     """
     if value is None:
         return None
-    wrong = wrong_field("cost", "should be an amount of money", MAP)
+    error = wrong_field("cost", "should be an amount of money", MAP)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong
+        raise error
     if not math.isfinite(value) or value < 0:
-        raise wrong
+        raise error
     return float(value)

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 
 from pydantic import Field, ValidationError
 
-from harness.apps.calls import own_function
+from harness.apps.calls import import_own_function
 from harness.apps.formats import FORMATS
 from harness.apps.reply import compiled_map
-from harness.apps.templates import check_no_secret, header_values, rendered
+from harness.apps.templates import check_no_secret, header_values, rendered_json
 from harness.config.schema import Frozen, ModelConfig
 from harness.config.yaml_tree import error_sentences
 from harness.errors import UserError, unknown_name_error
@@ -75,7 +75,7 @@ class AppSettings(Frozen):
 
     def request(self, question: AppQuestion) -> str:
         """The JSON body that asks a question. Raises CannotRun where the template gives no JSON."""
-        return rendered(self.template, asdict(question), "--app-body")
+        return rendered_json(self.template, asdict(question), "--app-body")
 
     def header_values(self) -> dict[str, str]:
         """The headers of a request, with the values of environment variables. Raises Missing."""
@@ -98,7 +98,7 @@ class AppSettings(Frozen):
                 "headers": dict(self.headers),
             }
         else:
-            function = own_function(self.function, OPTION)
+            function = import_own_function(self.function, OPTION)
             identity |= {"function": self.function, "code": own_code(function)}
         return identity
 

@@ -1,6 +1,6 @@
 """What users say of requests and replies: templates of bodies, headers, and places in JSON.
 
-rendered('{"q": {{ question | tojson }}}', {"question": "Who?"}, "--app-body")     -> '{"q": "Who?"}'
+rendered_json('{"q": {{ question | tojson }}}', {"question": "Who?"}, "--app-body")     -> '{"q": "Who?"}'
 header_values({"X-Key": "$WIKI_KEY"}, "--app-header")                  the value of the environment variable
 places = compiled({"answer": "data.text"}, ("answer",), "--app-map")
 places["answer"].found_in({"data": {"text": "two years"}})             -> "two years"
@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _SECRET_NAME = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
 
 
-def rendered(template: str, variables: Mapping[str, object], option: str) -> str:
+def rendered_json(template: str, variables: Mapping[str, object], option: str) -> str:
     """Fill a jinja2 template of a JSON body.
 
         '{"q": {{ question | tojson }}}', {"question": "Who?"} -> '{"q": "Who?"}'
@@ -77,9 +77,9 @@ def header_values(headers: Mapping[str, str], owner: str) -> dict[str, str]:
 def _with_variables(value: str, owner: str) -> str:
     """Replace "$NAME" in a header's value by that environment variable. Raises Missing."""
 
-    def of_environment(found: re.Match[str]) -> str:
+    def environment_value(match: re.Match[str]) -> str:
         """The value of the variable that a match names. Raises Missing where it is not set."""
-        name = found.group(1)
+        name = match.group(1)
         text = os.environ.get(name, "").strip()
         if not text:
             raise Missing(
@@ -89,7 +89,7 @@ def _with_variables(value: str, owner: str) -> str:
             )
         return text
 
-    return _VARIABLE.sub(of_environment, value)
+    return _VARIABLE.sub(environment_value, value)
 
 
 def check_no_secret(headers: Mapping[str, str], option: str) -> None:
@@ -128,10 +128,10 @@ class Place:
         """
         try:
             # jmespath caches what it has parsed.
-            found: object = jmespath.search(self.path, value)
+            found_value: object = jmespath.search(self.path, value)
         except JMESPathError as error:
             raise wrong_field(self.field, str(error).splitlines()[0], self.option) from None
-        return found
+        return found_value
 
 
 def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> dict[str, Place]:
@@ -172,6 +172,6 @@ def wrong_field(field: str, problem: str, option: str) -> ModelOutputError:
 def described(value: object) -> str:
     """Say what JSON values are, without their texts: "it has answer, sources" or "it is a list"."""
     if isinstance(value, dict):
-        keys = ", ".join(map(str, value))
-        return f"it has {keys[:200] or 'no keys'}"
+        key_names = ", ".join(map(str, value))
+        return f"it has {key_names[:200] or 'no keys'}"
     return f"it is a {type(value).__name__}"

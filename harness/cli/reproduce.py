@@ -127,7 +127,7 @@ def reproduce(
         return _write_pages_of_stored_runs(options, handling.out, pages)
     item, suite = find_table_or_figure(name)
     finished: list[Path] = []
-    request = RunRequest.of(_suite_selection(options, suite), handling)
+    request = RunRequest.from_groups(_suite_selection(options, suite), handling)
     work = partial(run_request, request, printing, scaling, finished_folders=finished)
     code = until_interrupted(work, SAVED)
     if code in (1, 130) or not finished:

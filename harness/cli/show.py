@@ -264,7 +264,7 @@ def resolve_named(
     """
     choices = Choices()
     if selection is not None:
-        choices = RunRequest.of(selection).choices()
+        choices = RunRequest.from_groups(selection).choices()
     if kind == "methods":
         return resolve_method(replace(choices, method=name))
     if kind == "datasets":
@@ -326,7 +326,7 @@ def _describe_run(selection: Selection, method: str) -> ShownConfig:
     """Describe all settings of a run of the method on the data set that is selected."""
     if len(selection.dataset) > 1:
         raise UserError("show one data set at a time")
-    choices = RunRequest.of(selection).choices(method, selection.dataset[0])
+    choices = RunRequest.from_groups(selection).choices(method, selection.dataset[0])
     settings = resolve(choices, mistakes_in_parts)
     return _shown_config(_parts_of(settings), settings.origins)
 

@@ -34,7 +34,7 @@ def validate(selection: Selection, repetition: Repetition, json: Json = False) -
     With options, prints what `harness run` would run with them; without, checks every configuration
     file.
     """
-    request = RunRequest.of(selection, repetition)
+    request = RunRequest.from_groups(selection, repetition)
     if request == RunRequest():
         return _check_all(json)
     planned = plan_runs(request.runs(say), say)

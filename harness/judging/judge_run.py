@@ -368,7 +368,7 @@ class _JudgeWork:
     def _finish(self, outcome: _Outcome) -> None:
         """Add the outcome of a case to `judged`, and show progress.
 
-        Raises CannotRun after MAX_IN_A_ROW failures in a row.
+        Raises CannotRun after MAX_FAILURES_IN_A_ROW failures.
         """
         case, result, meter = outcome
         if isinstance(result, Judgement):

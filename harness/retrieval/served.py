@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from harness.apps.calls import Address, FunctionCall, HttpCall, own_function
+from harness.apps.calls import Address, FunctionCall, HttpCall, import_own_function
 from harness.apps.templates import (
     check_no_secret,
     compiled,
     described,
     header_values,
-    rendered,
+    rendered_json,
     variables_of,
     wrong_field,
 )
@@ -110,7 +110,7 @@ class ServedRetriever:
         variables: dict[str, object] = {"query": query, "k": k}
         if vector is not None:
             variables["vector"] = [float(number) for number in vector]
-        return rendered(self._body_template, variables, _BODY)
+        return rendered_json(self._body_template, variables, _BODY)
 
     def _parse_hits(self, reply: object) -> list[Hit]:
         """Parse the passages of a reply. Raises ModelOutputError where it has no list of them."""
@@ -224,7 +224,7 @@ def find_problems(config: RetrieverConfig) -> list[HarnessError]:
         return [unknown_name_error(what, config.format, FORMATS)]
     call_noting_problem(problems, compiled, _path_by_field(config), FIELDS, _MAP)
     if config.function is not None:
-        call_noting_problem(problems, own_function, config.function, OPTION)
+        call_noting_problem(problems, import_own_function, config.function, OPTION)
         has_settings_of_address = config.body is not None or bool(config.headers)
         if has_settings_of_address:
             sentence = f"{_BODY} and {OPTION}-header are for an address; a function takes none"
@@ -235,7 +235,7 @@ def find_problems(config: RetrieverConfig) -> list[HarnessError]:
     call_noting_problem(problems, check_no_secret, config.headers, f"{OPTION}-header")
     example_variables = {"query": "Is this JSON?", "k": 5, "vector": [0.0]}
     template = body_template(config)
-    call_noting_problem(problems, rendered, template, example_variables, _BODY)
+    call_noting_problem(problems, rendered_json, template, example_variables, _BODY)
     call_noting_problem(problems, _address, config)
     return problems
 
@@ -252,5 +252,5 @@ def retriever_identity(config: RetrieverConfig) -> Mapping[str, object]:
         identity["headers"] = dict(config.headers)
     else:
         identity["function"] = config.function
-        identity["code"] = own_code(own_function(config.function, OPTION))
+        identity["code"] = own_code(import_own_function(config.function, OPTION))
     return identity

@@ -1,8 +1,10 @@
-"""Statistics: intervals over documents, paired tests by sign flips, and reproducible random draws."""
+"""Statistics: intervals over documents, paired tests by sign flips, and reproducible random
+draws."""
 
 INTERVAL_RULE = "3"
-"""Version of the rule by which intervals are made. It is raised whenever the same values get another
-interval; summaries and bundles record it, so that a change of the rule is not taken for an edit."""
+"""Version of the rule by which intervals are made. It is raised whenever the same values get
+another interval; summaries and bundles record it, so that a change of the rule is not taken for an
+edit."""
 
 OLDER_RULES = (None, "1", "2")
 """The rules before it; None: of versions that recorded none."""

@@ -24,7 +24,7 @@ from harness.stats.resampling import Floats, student_quantile
 
 FEWEST = 20
 FEWEST_OF_BOTH = 2
-_SMALLEST = 1e-9  # an error that is nothing but rounding
+_ROUNDING_ERROR = 1e-9  # an error that is nothing but rounding
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,23 @@ def kappa(
         level: Coverage of the interval.
     """
     n = len(one)
-    tables = _tables(one, other, clusters)
-    value = _kappa(tables.sum(axis=0))
+    tables_by_document = _tables_by_document(one, other, clusters)
+    value = _kappa(tables_by_document.sum(axis=0))
     if value is None:
         return Kappa(n, None)
-    half = _half_width(tables, level)
-    if half is None:
+    half_width = _half_width_of_transformed(tables_by_document, level)
+    if half_width is None:
         return Kappa(n, value)
-    middle = _transformed(value)
-    return Kappa(n, value, math.tanh(middle - half), math.tanh(middle + half))
+    transformed_value = _fisher_transform(value)
+    return Kappa(
+        n,
+        value,
+        math.tanh(transformed_value - half_width),
+        math.tanh(transformed_value + half_width),
+    )
 
 
-def _tables(
+def _tables_by_document(
     one: Sequence[Hashable],
     other: Sequence[Hashable],
     clusters: Sequence[int] | NDArray[np.int32],
@@ -86,14 +91,14 @@ def _tables(
     Returns:
         (documents, ratings, ratings): the first rater's rating by the second's.
     """
-    ratings: dict[Hashable, int] = {}
+    rating_numbers: dict[Hashable, int] = {}
     for rating in (*one, *other):
-        ratings.setdefault(rating, len(ratings))
-    places = np.unique(np.asarray(clusters), return_inverse=True)[1]
-    documents = int(places.max(initial=-1)) + 1
-    tables = np.zeros((documents, len(ratings), len(ratings)))
-    for place, first, second in zip(places, one, other, strict=True):
-        tables[place, ratings[first], ratings[second]] += 1
+        rating_numbers.setdefault(rating, len(rating_numbers))
+    document_numbers = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    n_documents = int(document_numbers.max(initial=-1)) + 1
+    tables = np.zeros((n_documents, len(rating_numbers), len(rating_numbers)))
+    for document_number, first, second in zip(document_numbers, one, other, strict=True):
+        tables[document_number, rating_numbers[first], rating_numbers[second]] += 1
     return tables
 
 
@@ -111,14 +116,14 @@ def _kappa(table: Floats) -> float | None:
     return float((np.trace(table) * n - chance) / (n * n - chance))
 
 
-def _transformed(value: float) -> float:
+def _fisher_transform(value: float) -> float:
     """Fisher's transform of kappa, atanh; kappa is cut to -0.999 .. 0.999, as 1 has no
     transform.
     """
     return math.atanh(min(max(value, -0.999), 0.999))
 
 
-def _half_width(tables: Floats, level: float) -> float | None:
+def _half_width_of_transformed(tables: Floats, level: float) -> float | None:
     """Half the width of the interval of the transformed kappa; None where no interval is shown.
 
     By the jackknife: kappa is computed again without each document.
@@ -127,24 +132,24 @@ def _half_width(tables: Floats, level: float) -> float | None:
         tables: (documents, ratings, ratings) counts of pairs of ratings.
         level: Coverage of the interval.
     """
-    documents = len(tables)
-    if documents < FEWEST or not _shows_both(tables):
+    n_documents = len(tables)
+    if n_documents < FEWEST or not _enough_documents_differ(tables):
         return None
     total = tables.sum(axis=0)
-    left_out = []
+    kappas_without_one = []
     for table in tables:
-        without = _kappa(total - table)
-        if without is None:
+        kappa_without_it = _kappa(total - table)
+        if kappa_without_it is None:
             return None
-        left_out.append(_transformed(without))
-    spread = np.asarray(left_out) - np.mean(left_out)
-    error = math.sqrt((documents - 1) / documents * float(spread @ spread))
-    if error < _SMALLEST:
+        kappas_without_one.append(_fisher_transform(kappa_without_it))
+    deviations = np.asarray(kappas_without_one) - np.mean(kappas_without_one)
+    jackknife_error = math.sqrt((n_documents - 1) / n_documents * float(deviations @ deviations))
+    if jackknife_error < _ROUNDING_ERROR:
         return None
-    return student_quantile((1.0 + level) / 2.0, documents - 1) * error
+    return student_quantile((1.0 + level) / 2.0, n_documents - 1) * jackknife_error
 
 
-def _shows_both(tables: Floats) -> bool:
+def _enough_documents_differ(tables: Floats) -> bool:
     """Whether enough documents hold items on which the two raters differ, and enough documents
     items to which neither gives the commonest rating.
 

@@ -6,14 +6,14 @@ The best of k methods is chosen by the data, and its mean is too high by chance:
 if it had been chosen before, 20 equal methods have a "significantly worse" one in 11 % of tables.
 Here the p of a method is the share of sign flips in which the largest statistic of *any* pair of
 methods reaches that of this method and the best one (max-type: P. H. Westfall and S. S. Young 1993;
-simultaneous comparisons with the best: J. C. Hsu 1996). Under "no method is better than another" the
-probability that any method is separated is 5 %. The flips, and what unseen documents may add, are
-those of sign_flips.py, so with two methods p is that of `paired_test`.
+simultaneous comparisons with the best: J. C. Hsu 1996). Under "no method is better than another"
+the probability that any method is separated is 5 %. The flips, and what unseen documents may add,
+are those of sign_flips.py, so with two methods p is that of `paired_test`.
 
-The interval of a difference holds every d with p(d) >= 0.05, where p(d) is the p of "the difference is
-d": d is taken from the pair's own documents, and the statistics of all pairs stand beside it as they
-are, since a statistic over its own spread hardly depends on the true difference. So p is below 0.05
-exactly if the interval leaves 0 out. Simulated in `python -m bench.coverage`.
+The interval of a difference holds every d with p(d) >= 0.05, where p(d) is the p of "the difference
+is d": d is taken from the pair's own documents, and the statistics of all pairs stand beside it as
+they are, since a statistic over its own spread hardly depends on the true difference. So p is below
+0.05 exactly if the interval leaves 0 out. Simulated in `python -m bench.coverage`.
 
 `selection_bias` estimates by how much the best one's mean is too high.
 """

@@ -109,25 +109,26 @@ def interval(
         ValueError: Values that are not finite, or lengths that differ.
     """
     sums, sizes = per_cluster(values, clusters)
-    n, count = int(sizes.sum()), len(sizes)
+    n = int(sizes.sum())
+    n_clusters = len(sizes)
     if n == 0:
         return NOTHING
     mean = float(sums.sum() / n)
     ends = None
     if bounds is None:
         ends = _ends_of_costs(sums, sizes, seed, resamples, level)
-    elif count >= FEWEST and bounds[0] < 0.0:
-        largest = max(bounds[1], -bounds[0])
-        ends = _ends_of_differences(sums, sizes, largest, level, seed)
-    elif count >= FEWEST:
+    elif n_clusters >= FEWEST and bounds[0] < 0.0:
+        largest_difference = max(bounds[1], -bounds[0])
+        ends = _ends_of_differences(sums, sizes, largest_difference, level, seed)
+    elif n_clusters >= FEWEST:
         squares, _ = per_cluster(np.square(values), clusters)
         ends = _ends_of_scores(sums, squares, sizes, bounds, level)
     if ends is None:
-        return Interval(mean, None, None, n, count)
+        return Interval(mean, None, None, n, n_clusters)
     # Rounding must not put the mean outside of its own interval.
     low = min(ends[0], mean)
     high = max(ends[1], mean)
-    return Interval(mean, low, high, n, count)
+    return Interval(mean, low, high, n, n_clusters)
 
 
 def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:
@@ -153,14 +154,14 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
         raise ValueError("values must be finite numbers; score a missing value 0.0 and flag it")
     if not len(numbers):
         return np.zeros(0), np.zeros(0)
-    places = np.asarray(clusters)
-    if places.dtype.kind != "i":
-        places = np.unique(places, return_inverse=True)[1]
-    order = np.lexsort((numbers, places))
-    sums = np.bincount(places[order], weights=numbers[order])
-    sizes = np.bincount(places)
-    used = sizes > 0  # labels that have a value
-    return sums[used].astype(np.float64), sizes[used].astype(np.float64)
+    cluster_numbers = np.asarray(clusters)
+    if cluster_numbers.dtype.kind != "i":
+        cluster_numbers = np.unique(cluster_numbers, return_inverse=True)[1]
+    order = np.lexsort((numbers, cluster_numbers))
+    sums = np.bincount(cluster_numbers[order], weights=numbers[order])
+    sizes = np.bincount(cluster_numbers)
+    has_values = sizes > 0  # labels that have a value
+    return sums[has_values].astype(np.float64), sizes[has_values].astype(np.float64)
 
 
 def _ends_of_differences(
@@ -176,10 +177,10 @@ def _ends_of_differences(
         level: Coverage.
         seed: Fixes the random signs.
     """
-    found = sign_flip_test(sums, sizes, span=span, level=level, seed=seed)
-    if found.low is None or found.high is None:
+    flip_test = sign_flip_test(sums, sizes, span=span, level=level, seed=seed)
+    if flip_test.low is None or flip_test.high is None:
         return None
-    return found.low, found.high
+    return flip_test.low, flip_test.high
 
 
 def _ends_of_scores(
@@ -198,23 +199,25 @@ def _ends_of_scores(
             is Student's with G - 1 degrees of freedom.
         level: Coverage.
     """
-    count = len(sizes)
+    n_clusters = len(sizes)
     mean = float(sums.sum() / sizes.sum())
     means = sums / sizes
-    inside = bounds[0] <= float(np.min(means)) and float(np.max(means)) <= bounds[1]
+    is_within_bounds = bounds[0] <= float(np.min(means)) and float(np.max(means)) <= bounds[1]
     spread = mean * (1.0 - mean)
-    if not inside:
+    if not is_within_bounds:
         residuals = sums - mean * sizes
-        error = math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
-        half = student_quantile((1.0 + level) / 2.0, count - 1) * error
-        return mean - half, mean + half
+        standard_error = math.sqrt(
+            n_clusters / (n_clusters - 1) * float(residuals @ residuals)
+        ) / float(sizes.sum())
+        half_width = student_quantile((1.0 + level) / 2.0, n_clusters - 1) * standard_error
+        return mean - half_width, mean + half_width
     if np.ptp(means) <= EQUAL:
-        return _ends_without_spread(mean, bounds, count, level)
-    t = student_quantile((1.0 + level) / 2.0, count + 2)
+        return _ends_without_spread(mean, bounds, n_clusters, level)
+    t = student_quantile((1.0 + level) / 2.0, n_clusters + 2)
     a = t**2 * _variance_of_mean(sums, squares, sizes) / spread
-    half = math.sqrt(a * spread + a * a / 4.0) / (1.0 + a)
-    middle = (mean + a / 2.0) / (1.0 + a)
-    return max(middle - half, bounds[0]), min(middle + half, bounds[1])
+    half_width = math.sqrt(a * spread + a * a / 4.0) / (1.0 + a)
+    center = (mean + a / 2.0) / (1.0 + a)
+    return max(center - half_width, bounds[0]), min(center + half_width, bounds[1])
 
 
 def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
@@ -235,28 +238,36 @@ def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
         squares: (G,) the sum of their squares.
         sizes: (G,) the number of questions of each document, n_g.
     """
-    total = sizes.sum()
-    mean = sums.sum() / total
+    n_questions = sizes.sum()
+    mean = sums.sum() / n_questions
     within = np.maximum(squares - 2.0 * mean * sums + mean**2 * sizes, 0.0)
-    spread = float(within.sum() / total)
+    variance_of_score = float(within.sum() / n_questions)
     pairs = sizes * (sizes - 1.0)
     products = (sums - mean * sizes) ** 2 - within
     agreement = np.divide(products, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
-    design = float((sizes**2).sum() / total) - 1.0
-    seen = float(((sizes - 1.0) * agreement).sum()) / max(float((sizes - 1.0).sum()), 1.0)
-    correlation = seen = seen / spread
+    design_excess = float((sizes**2).sum() / n_questions) - 1.0
+    agreement_of_pairs = float(((sizes - 1.0) * agreement).sum())
+    agreement_of_pairs /= max(float((sizes - 1.0).sum()), 1.0)
+    seen_correlation = agreement_of_pairs / variance_of_score
+    correlation = seen_correlation
     for _ in range(3):  # residuals from an estimated mean agree less, by the variance of the mean
-        correlation = seen + (1.0 + min(max(correlation, 0.0), 1.0) * design) / float(total)
+        correlation = seen_correlation + (
+            1.0 + min(max(correlation, 0.0), 1.0) * design_excess
+        ) / float(n_questions)
     correlation = min(max(correlation, 0.0), 1.0)
-    largest = float(mean * (1.0 - mean))
-    carrying = _effective_number((sizes - 1.0) * within / sizes)
-    between = correlation * spread
-    between = (carrying * between + WORST_BETWEEN * largest) / (carrying + WORST_BETWEEN)
-    carrying = _effective_number(within)
-    spread = (carrying * spread + WORST_SPREAD * largest) / (carrying + WORST_SPREAD)
-    correlation = min(between / spread, 1.0)
-    effect = 1.0 + correlation * design
-    return spread * effect / max(float(total) - effect, 1e-9)
+    largest_variance = float(mean * (1.0 - mean))
+    n_carrying = _effective_number((sizes - 1.0) * within / sizes)
+    variance_between = correlation * variance_of_score
+    variance_between = (n_carrying * variance_between + WORST_BETWEEN * largest_variance) / (
+        n_carrying + WORST_BETWEEN
+    )
+    n_carrying = _effective_number(within)
+    variance_of_score = (n_carrying * variance_of_score + WORST_SPREAD * largest_variance) / (
+        n_carrying + WORST_SPREAD
+    )
+    correlation = min(variance_between / variance_of_score, 1.0)
+    design_effect = 1.0 + correlation * design_excess
+    return variance_of_score * design_effect / max(float(n_questions) - design_effect, 1e-9)
 
 
 def _effective_number(weights: Floats) -> float:
@@ -311,15 +322,15 @@ def _ends_of_lognormal(means: Floats, sizes: Floats, level: float) -> tuple[floa
     """
     shares = sizes / sizes.sum()
     logs = np.log(means)
-    count = _effective_number(sizes)
-    middle = float(shares @ logs)
-    variance = float(shares @ (logs - middle) ** 2) * count / (count - 1.0)
-    error = math.sqrt(variance / count + variance**2 / (2.0 * (count - 1.0)))
-    half = student_quantile((1.0 + level) / 2.0, count - 1.0) * error
-    log_mean = middle + variance / 2.0
-    if half > WIDEST_COSTS:
+    effective_count = _effective_number(sizes)
+    mean_log = float(shares @ logs)
+    variance = float(shares @ (logs - mean_log) ** 2) * effective_count / (effective_count - 1.0)
+    error = math.sqrt(variance / effective_count + variance**2 / (2.0 * (effective_count - 1.0)))
+    half_width = student_quantile((1.0 + level) / 2.0, effective_count - 1.0) * error
+    log_mean = mean_log + variance / 2.0
+    if half_width > WIDEST_COSTS:
         return None
-    return math.exp(log_mean - half), math.exp(log_mean + half)
+    return math.exp(log_mean - half_width), math.exp(log_mean + half_width)
 
 
 def _ends_without_spread(

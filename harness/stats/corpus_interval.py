@@ -37,19 +37,21 @@ def corpus_interval(
     Raises:
         ValueError: Lengths differ. Also what `statistic` raises on the whole.
     """
-    rows = np.asarray(counts, dtype=np.float64)
-    if len(rows) != len(clusters):
-        raise ValueError(f"{len(rows)} rows of counts do not match {len(clusters)} cluster labels")
-    if not len(rows):
+    count_rows = np.asarray(counts, dtype=np.float64)
+    if len(count_rows) != len(clusters):
+        raise ValueError(
+            f"{len(count_rows)} rows of counts do not match {len(clusters)} cluster labels"
+        )
+    if not len(count_rows):
         return NOTHING
-    columns = [per_cluster(column, clusters)[0] for column in rows.T]
-    count = len(columns[0])
-    value = statistic(rows.sum(axis=0).tolist())
-    if count < FEWEST:
-        return Interval(value, None, None, len(rows), count)
-    resampled = resample_sums(columns, seed, resamples)
+    sums_by_column = [per_cluster(column, clusters)[0] for column in count_rows.T]
+    n_clusters = len(sums_by_column[0])
+    value = statistic(count_rows.sum(axis=0).tolist())
+    if n_clusters < FEWEST:
+        return Interval(value, None, None, len(count_rows), n_clusters)
+    resampled = resample_sums(sums_by_column, seed, resamples)
     values = np.array([statistic(sums) for sums in resampled.tolist()])
     if np.ptp(values) <= EQUAL:
-        return Interval(value, None, None, len(rows), count)
-    low, high = interval_ends(values, count, (1.0 - level) / 2.0)
-    return Interval(value, min(low, value), max(high, value), len(rows), count)
+        return Interval(value, None, None, len(count_rows), n_clusters)
+    low, high = interval_ends(values, n_clusters, (1.0 - level) / 2.0)
+    return Interval(value, min(low, value), max(high, value), len(count_rows), n_clusters)

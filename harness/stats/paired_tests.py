@@ -26,7 +26,7 @@ from harness.stats.sign_flips import (
 )
 
 POWER = 0.8
-_SIMULATED = 200  # samples of `detectable_difference`
+_N_SIMULATED = 200  # samples of `detectable_difference`
 _NO_DIFFERENCE = 1e-12
 _NEARLY_NORMAL = 50  # documents, from which on the total of random signs is as good as normal
 
@@ -68,14 +68,16 @@ def paired_test(
     """
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, sizes = per_cluster(differences, clusters)
-    highest = max(1.0, float(np.max(a)), float(np.max(b)))
-    lowest = min(0.0, float(np.min(a)), float(np.min(b)))
-    found = sign_flip_test(sums, sizes, span=highest - lowest, level=level, seed=seed)
+    highest_score = max(1.0, float(np.max(a)), float(np.max(b)))
+    lowest_score = min(0.0, float(np.min(a)), float(np.min(b)))
+    flip_test = sign_flip_test(
+        sums, sizes, span=highest_score - lowest_score, level=level, seed=seed
+    )
     difference = float(sums.sum() / sizes.sum())
-    low, high = found.low, found.high
+    low, high = flip_test.low, flip_test.high
     if len(sums) < FEWEST:
         low = high = None
-    return PairedTest(difference, low, high, found.p, int(sizes.sum()), len(sizes))
+    return PairedTest(difference, low, high, flip_test.p, int(sizes.sum()), len(sizes))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -86,14 +88,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    count = len(p_values)
-    smallest_first = sorted(range(count), key=p_values.__getitem__)
-    adjusted = [1.0] * count
+    n_tests = len(p_values)
+    smallest_first = sorted(range(n_tests), key=p_values.__getitem__)
+    adjusted = [1.0] * n_tests
     largest_so_far = 0.0
-    for rank, place in enumerate(smallest_first):
-        multiplied = min(1.0, (count - rank) * p_values[place])
+    for rank, index in enumerate(smallest_first):
+        multiplied = min(1.0, (n_tests - rank) * p_values[index])
         largest_so_far = max(largest_so_far, multiplied)
-        adjusted[place] = largest_so_far
+        adjusted[index] = largest_so_far
     return adjusted
 
 
@@ -115,20 +117,20 @@ def detectable_difference(
         than 3 documents carry the spread, which is as good as unknown then.
     """
     sums, sizes = per_cluster(values_difference, clusters)
-    count = len(sizes)
+    n_documents = len(sizes)
     alpha = 0.05 / tests
-    smallest_p = 2.0 * 0.5**count
-    if count < FEWEST or smallest_p > alpha or one_outweighs(sizes):
+    smallest_p = 2.0 * 0.5**n_documents
+    if n_documents < FEWEST or smallest_p > alpha or one_outweighs(sizes):
         return None
     if np.ptp(sums / sizes) <= EQUAL or float(carrying_documents(sums, sizes)) < FEWEST:
         return None
-    if count > _NEARLY_NORMAL:
-        least = _detectable_by_many(sums, sizes, alpha)
+    if n_documents > _NEARLY_NORMAL:
+        detectable = _detectable_by_many(sums, sizes, alpha)
     else:
-        least = _detectable_by_simulation(sums, sizes, alpha)
-    if least > 1.0:
+        detectable = _detectable_by_simulation(sums, sizes, alpha)
+    if detectable > 1.0:
         return None
-    return least
+    return detectable
 
 
 def questions_to_show(
@@ -149,13 +151,13 @@ def questions_to_show(
         None where no difference, or no spread, was seen.
     """
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
-    seen = float(differences.mean())
-    error = standard_error(differences, clusters)
-    if not error or abs(seen) < _NO_DIFFERENCE:
+    seen_difference = float(differences.mean())
+    error_of_mean = standard_error(differences, clusters)
+    if not error_of_mean or abs(seen_difference) < _NO_DIFFERENCE:
         return None
     normal = NormalDist()
     quantiles = normal.inv_cdf(1.0 - 0.05 / (2 * tests)) + normal.inv_cdf(POWER)
-    return math.ceil(len(differences) * (quantiles * error / seen) ** 2)
+    return math.ceil(len(differences) * (quantiles * error_of_mean / seen_difference) ** 2)
 
 
 def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
@@ -189,14 +191,17 @@ def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> floa
         sizes: (G,) the number of questions of each document.
         alpha: The level that the test is made at, 0.05 / tests.
     """
-    count = len(sizes)
+    n_documents = len(sizes)
     generator = np.random.default_rng(0)
-    drawn = generator.integers(0, count, (count, _SIMULATED))
+    drawn_documents = generator.integers(0, n_documents, (n_documents, _N_SIMULATED))
     residuals = sums - sums.sum() / sizes.sum() * sizes
-    scale = np.sqrt(count / generator.chisquare(count - 2, _SIMULATED))
-    sample, its_sizes = residuals[drawn] * scale, sizes[drawn]
-    flips = flip_sets(count, generator)
-    lows, _ = enclosed(flips @ sample, flips @ its_sizes, sample, its_sizes, span=1.0)
+    scale = np.sqrt(n_documents / generator.chisquare(n_documents - 2, _N_SIMULATED))
+    sample_sums = residuals[drawn_documents] * scale
+    sample_sizes = sizes[drawn_documents]
+    flips = flip_sets(n_documents, generator)
+    lows, _ = enclosed(
+        flips @ sample_sums, flips @ sample_sizes, sample_sums, sample_sizes, span=1.0
+    )
     rank = math.ceil(len(lows) * alpha - 1e-9) - 1
     distances = -np.partition(lows, rank, axis=0)[rank]
     return float(np.quantile(distances, POWER, method="higher"))
@@ -249,6 +254,7 @@ def _standard_error(sums: Floats, sizes: Floats) -> float:
         sums: (G,) the sum of the values in each cluster, S_g.
         sizes: (G,) the number of values of each cluster, n_g.
     """
-    count, n = len(sizes), sizes.sum()
-    residuals = sums - sums.sum() / n * sizes
-    return float(math.sqrt(count / (count - 1) * float(residuals @ residuals)) / n)
+    n_clusters = len(sizes)
+    n_values = sizes.sum()
+    residuals = sums - sums.sum() / n_values * sizes
+    return float(math.sqrt(n_clusters / (n_clusters - 1) * float(residuals @ residuals)) / n_values)

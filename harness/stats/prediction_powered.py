@@ -1,15 +1,16 @@
-"""The mean that people would give all answers, from a judge's scores of all and people's labels of some.
+"""The mean that people would give all answers, from a judge's scores of all and people's labels of
+some.
 
     judge f of all N answers, labels Y of n  ──►  mean(f) + mean of (Y - f) over the labelled
 
-That is the prediction-powered estimate of A. N. Angelopoulos et al. (2023), with the labelled answers
-among the N: the labels' own mean where all are labelled. It asks that the labelled answers are a
-random part of all.
+That is the prediction-powered estimate of A. N. Angelopoulos et al. (2023), with the labelled
+answers among the N: the labels' own mean where all are labelled. It asks that the labelled answers
+are a random part of all.
 
 The labelled answers have Y - s f each and the others s f, where s is the share without a label; the
-variance is that of their sums by document. As a few labels may hold none of the judge's mistakes, it
-leans to its largest value by WORST_DOCUMENTS documents, as that of scores does (bootstrap.py). The
-interval is Student's, with the labelled documents less one as degrees of freedom. Coverage:
+variance is that of their sums by document. As a few labels may hold none of the judge's mistakes,
+it leans to its largest value by WORST_DOCUMENTS documents, as that of scores does (bootstrap.py).
+The interval is Student's, with the labelled documents less one as degrees of freedom. Coverage:
 python -m bench.agreement.
 """
 
@@ -48,40 +49,50 @@ def prediction_powered(
     """
     scores = np.asarray(judged, dtype=np.float64)
     is_labelled = np.asarray([label is not None for label in labels], dtype=bool)
-    known = np.asarray([label for label in labels if label is not None], dtype=np.float64)
-    places = np.unique(np.asarray(clusters), return_inverse=True)[1]
-    if not len(known):
+    known_labels = np.asarray([label for label in labels if label is not None], dtype=np.float64)
+    document_numbers = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    if not len(known_labels):
         return NOTHING
     if is_labelled.all():
-        return interval(known, clusters, level=level)
-    share = float(1.0 - is_labelled.mean())
-    rest = share * scores[~is_labelled]
-    corrected = known - share * scores[is_labelled]
-    mean = float(rest.mean() + corrected.mean())
-    documents = len(np.unique(places[is_labelled]))
-    shown = min(max(mean, 0.0), 1.0)
-    if documents < FEWEST_LABELLED:
-        return Interval(shown, None, None, len(known), documents)
-    of_labelled = _by_document(corrected, places[is_labelled], places)
-    of_rest = _by_document(rest, places[~is_labelled], places)
-    sizes = np.bincount(places[is_labelled])
-    variance = documents / (documents - 1) * float(((of_labelled + of_rest) ** 2).sum())
-    worst = WORST_VARIANCE * float((sizes**2).sum()) / len(known) ** 2
-    lean = WORST_DOCUMENTS / (documents + WORST_DOCUMENTS)
-    variance += lean * max(worst - float((of_labelled**2).sum()), 0.0)
-    half = student_quantile((1.0 + level) / 2.0, documents - 1) * math.sqrt(variance)
-    low, high = max(mean - half, 0.0), min(mean + half, 1.0)
-    return Interval(shown, min(low, shown), max(high, shown), len(known), documents)
+        return interval(known_labels, clusters, level=level)
+    unlabelled_share = float(1.0 - is_labelled.mean())
+    rest_scores = unlabelled_share * scores[~is_labelled]
+    corrected = known_labels - unlabelled_share * scores[is_labelled]
+    mean = float(rest_scores.mean() + corrected.mean())
+    n_documents = len(np.unique(document_numbers[is_labelled]))
+    shown_mean = min(max(mean, 0.0), 1.0)
+    if n_documents < FEWEST_LABELLED:
+        return Interval(shown_mean, None, None, len(known_labels), n_documents)
+    error_of_labelled = _error_by_document(
+        corrected, document_numbers[is_labelled], document_numbers
+    )
+    error_of_rest = _error_by_document(
+        rest_scores, document_numbers[~is_labelled], document_numbers
+    )
+    labels_per_document = np.bincount(document_numbers[is_labelled])
+    variance = (
+        n_documents / (n_documents - 1) * float(((error_of_labelled + error_of_rest) ** 2).sum())
+    )
+    worst_variance = WORST_VARIANCE * float((labels_per_document**2).sum()) / len(known_labels) ** 2
+    lean_share = WORST_DOCUMENTS / (n_documents + WORST_DOCUMENTS)
+    variance += lean_share * max(worst_variance - float((error_of_labelled**2).sum()), 0.0)
+    half_width = student_quantile((1.0 + level) / 2.0, n_documents - 1) * math.sqrt(variance)
+    low, high = max(mean - half_width, 0.0), min(mean + half_width, 1.0)
+    return Interval(
+        shown_mean, min(low, shown_mean), max(high, shown_mean), len(known_labels), n_documents
+    )
 
 
-def _by_document(values: Floats, own: NDArray[np.intp], places: NDArray[np.intp]) -> Floats:
+def _error_by_document(
+    values: Floats, document_of_value: NDArray[np.intp], all_document_numbers: NDArray[np.intp]
+) -> Floats:
     """(documents,) what the values of each document add to the error of the values' mean.
 
     Args:
         values: (m,) of some of the answers.
-        own: (m,) the number of the document of each value.
-        places: (n,) the numbers of the documents of all answers.
+        document_of_value: (m,) the number of the document of each value.
+        all_document_numbers: (n,) the numbers of the documents of all answers.
     """
-    count = int(places.max()) + 1
+    n_documents = int(all_document_numbers.max()) + 1
     weights = (values - values.mean()) / len(values)
-    return np.bincount(own, weights=weights, minlength=count).astype(np.float64)
+    return np.bincount(document_of_value, weights=weights, minlength=n_documents).astype(np.float64)

@@ -38,14 +38,14 @@ def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
     """
     sets = _DisjointSets()
     for ids in document_ids:
-        for name in ids:
-            sets.join(ids[0], name)
+        for document_id in ids:
+            sets.join(ids[0], document_id)
     labels: list[str] = []
-    for place, ids in enumerate(document_ids):
+    for index, ids in enumerate(document_ids):
         if ids:
             labels.append(sets.first_of(ids[0]))
         else:
-            labels.append(f"\0question {place}")
+            labels.append(f"\0question {index}")
     return labels
 
 
@@ -78,16 +78,16 @@ class _DisjointSets:
 
 
 def question_labels(
-    form: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]
+    data_format: str, question_ids: Sequence[str], document_ids: Sequence[Sequence[str]]
 ) -> list[str]:
     """A label for each question, the same for those that are resampled as one.
 
     Args:
-        form: The data set's format; in "retrieved" each question has its own label, its id.
+        data_format: The data set's format; in "retrieved" each question has its own label, its id.
         question_ids: The ids of the questions.
         document_ids: The documents of each question.
     """
-    if form in _BY_QUESTION:
+    if data_format in _BY_QUESTION:
         return list(question_ids)
     return document_clusters([_without_whole_folder(ids) for ids in document_ids])
 
@@ -103,26 +103,30 @@ _ALONE = -1
 """In place of the number of a set of documents: the question is a cluster of its own."""
 
 
-def cluster_numbers(form: str, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.int32]:
+def cluster_numbers(
+    data_format: str, questions: Iterable[tuple[str, Sequence[str]]]
+) -> NDArray[np.int32]:
     """The number of each question's cluster (`question_labels`), numbered in text order of the
     labels.
 
     Args:
-        form: The data set's format.
+        data_format: The data set's format.
         questions: (id, documents) of each question, read one by one: memory holds 4 bytes of one
             without documents.
     """
-    sets: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
+    number_of_set: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
     set_of_question = array("i")
     for question_id, document_ids in questions:
         documents = tuple(document_ids)
-        if form in _BY_QUESTION:
+        if data_format in _BY_QUESTION:
             documents = (question_id,)
         if documents in ((), (WHOLE_FOLDER,)):
             set_of_question.append(_ALONE)
         else:
-            set_of_question.append(sets.setdefault(documents, len(sets)))
-    return _numbered(document_clusters(list(sets)), np.array(set_of_question, dtype=np.int32))
+            set_of_question.append(number_of_set.setdefault(documents, len(number_of_set)))
+    return _numbered(
+        document_clusters(list(number_of_set)), np.array(set_of_question, dtype=np.int32)
+    )
 
 
 def _numbered(labels: Sequence[str], sets: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -133,14 +137,14 @@ def _numbered(labels: Sequence[str], sets: NDArray[np.int32]) -> NDArray[np.int3
         sets: For each question the index of its set in `labels`, or _ALONE. The labels of these
             ("\0question 10") come before those that name a document.
     """
-    numbers = np.zeros(len(sets), dtype=np.int32)
-    alone = np.flatnonzero(sets == _ALONE)
-    in_text_order = alone[np.argsort(alone.astype("S10"))]  # "10" before "9"
-    numbers[in_text_order] = np.arange(len(alone), dtype=np.int32)
+    cluster_of_question = np.zeros(len(sets), dtype=np.int32)
+    indices_alone = np.flatnonzero(sets == _ALONE)
+    in_text_order = indices_alone[np.argsort(indices_alone.astype("S10"))]  # "10" before "9"
+    cluster_of_question[in_text_order] = np.arange(len(indices_alone), dtype=np.int32)
     if labels:
         different_labels = sorted(set(labels))
-        number_of = {label: n for n, label in enumerate(different_labels, start=len(alone))}
+        number_of = {label: n for n, label in enumerate(different_labels, start=len(indices_alone))}
         number_of_set = np.array([number_of[label] for label in labels], dtype=np.int32)
         joined = sets != _ALONE
-        numbers[joined] = number_of_set[sets[joined]]
-    return numbers
+        cluster_of_question[joined] = number_of_set[sets[joined]]
+    return cluster_of_question

@@ -24,6 +24,7 @@ subgroup of all flips, so the test stays exact; the error of the estimated sprea
 sqrt(2 * 2048) = 1.6 %. It bounds time and memory."""
 
 BLOCK = 4_000_000
+"""Numbers that are drawn at once, which bounds memory."""
 
 
 def merge_clusters(columns: Sequence[Floats], generator: np.random.Generator) -> list[Floats]:
@@ -87,15 +88,15 @@ def _drawn_samples(clusters: int, seed: int, resamples: int) -> _Samples:
     """
     generator = np.random.default_rng(seed)
     groups = _random_groups(clusters, generator)
-    count = min(clusters, MOST_GROUPS)
-    counts = np.empty((resamples, count), dtype=np.uint16)
-    block = max(1, BLOCK // count)
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        samples = generator.integers(0, count, (rows, count))
-        places = samples + count * np.arange(rows)[:, np.newaxis]
-        counted = np.bincount(places.ravel(), minlength=rows * count)
-        counts[start : start + rows] = counted.reshape(rows, count)
+    n_groups = min(clusters, MOST_GROUPS)
+    counts = np.empty((resamples, n_groups), dtype=np.uint16)
+    rows_per_block = max(1, BLOCK // n_groups)
+    for start in range(0, resamples, rows_per_block):
+        rows = min(rows_per_block, resamples - start)
+        samples = generator.integers(0, n_groups, (rows, n_groups))
+        group_indices = samples + n_groups * np.arange(rows)[:, np.newaxis]
+        counted = np.bincount(group_indices.ravel(), minlength=rows * n_groups)
+        counts[start : start + rows] = counted.reshape(rows, n_groups)
     return _Samples(groups, counts)
 
 
@@ -117,21 +118,21 @@ def resample_sums(columns: Sequence[Floats], seed: int, resamples: int) -> Float
     return samples.counts.astype(np.float64) @ np.stack(merged, axis=1)
 
 
-def interval_ends(drawn: Floats, clusters: int, tail: float) -> tuple[float, float]:
+def interval_ends(resampled_values: Floats, n_clusters: int, tail: float) -> tuple[float, float]:
     """The ends of an interval: two quantiles of resampled values, a little further out than
     `tail`.
 
     At Phi(sqrt(G / (G - 1)) t_{G-1}(tail)) and its mirror image (Hesterberg 2015).
 
     Args:
-        drawn: The values, one for each sample.
-        clusters: The number of clusters, G.
+        resampled_values: The values, one for each sample.
+        n_clusters: The number of clusters, G.
         tail: The probability on each side: 0.025 for 95 %.
     """
     tail = NormalDist().cdf(
-        math.sqrt(clusters / (clusters - 1)) * student_quantile(tail, clusters - 1)
+        math.sqrt(n_clusters / (n_clusters - 1)) * student_quantile(tail, n_clusters - 1)
     )
-    low, high = np.quantile(drawn, [tail, 1.0 - tail])
+    low, high = np.quantile(resampled_values, [tail, 1.0 - tail])
     return float(low), float(high)
 
 
@@ -158,22 +159,22 @@ def bootstrap_t_ends(
         level: Coverage of the interval: 0.95.
     """
     columns = [sums, sizes, sums**2, sums * sizes, sizes**2]
-    clusters = len(sizes)
+    n_clusters = len(sizes)
     mean = float(sums.sum() / sizes.sum())
     totals = [np.array([column.sum()]) for column in columns]
-    error = float(_errors_of_ratios(totals, clusters)[0])
-    drawn = resample_sums(columns, seed, resamples).T
-    drawn_errors = _errors_of_ratios(list(drawn), clusters)
-    smallest = EQUAL * max(1.0, abs(mean))
-    usable = drawn_errors > smallest
-    if error <= smallest or not usable.any():
+    error_of_mean = float(_errors_of_ratios(totals, n_clusters)[0])
+    drawn_sums = resample_sums(columns, seed, resamples).T
+    drawn_errors = _errors_of_ratios(list(drawn_sums), n_clusters)
+    smallest_error = EQUAL * max(1.0, abs(mean))
+    usable = drawn_errors > smallest_error
+    if error_of_mean <= smallest_error or not usable.any():
         return mean, mean
-    t = (drawn[0] / drawn[1] - mean)[usable] / drawn_errors[usable]
-    low, high = interval_ends(t, clusters, COST_TAIL * (1.0 - level))
-    bound = -math.inf
+    t_values = (drawn_sums[0] / drawn_sums[1] - mean)[usable] / drawn_errors[usable]
+    low, high = interval_ends(t_values, n_clusters, COST_TAIL * (1.0 - level))
+    lower_bound = -math.inf
     if (sums >= 0.0).all():
-        bound = 0.0
-    return max(mean - high * error, bound), mean - low * error
+        lower_bound = 0.0
+    return max(mean - high * error_of_mean, lower_bound), mean - low * error_of_mean
 
 
 def _errors_of_ratios(totals: Sequence[Floats], clusters: int) -> Floats:

@@ -44,25 +44,25 @@ class Dice:
         """One of the items. Raises IndexError when there is none."""
         return items[int(self.random() * len(items))]
 
-    def weighted(self, chances: Sequence[tuple[T, float]]) -> T:
+    def weighted(self, weighted_items: Sequence[tuple[T, float]]) -> T:
         """Pick one item of (item, weight) pairs, with a probability proportional to its weight.
 
         [("a", 3.0), ("b", 1.0)] -> "a" in three of four picks
         """
-        left = self.random() * sum(weight for _, weight in chances)
-        for item, weight in chances:
-            left -= weight
-            if left < 0:
+        remaining = self.random() * sum(weight for _, weight in weighted_items)
+        for item, weight in weighted_items:
+            remaining -= weight
+            if remaining < 0:
                 return item
-        return chances[-1][0]
+        return weighted_items[-1][0]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in random order (Fisher and Yates), as a new list."""
-        out = list(items)
-        for i in range(len(out) - 1, 0, -1):
+        shuffled_items = list(items)
+        for i in range(len(shuffled_items) - 1, 0, -1):
             j = int(self.random() * (i + 1))
-            out[i], out[j] = out[j], out[i]
-        return out
+            shuffled_items[i], shuffled_items[j] = shuffled_items[j], shuffled_items[i]
+        return shuffled_items
 
 
 def derived_seed(seed: int, *parts: str) -> int:

@@ -7,11 +7,11 @@ downwards. Then flipping the sign of any documents' residuals S_g - d n_g gives 
 sample. The statistic is the total of the residuals over the root of their sum of squares, which no
 flip changes.
 
-**Interval.** A set F of documents is flipped. The flipped total is as far from 0 as the observed one
-exactly if d lies between the mean over F and the mean over the other documents. So p(d) is the share
-of sets whose two means enclose d, and the interval holds every d with p(d) >= 0.05: its ends are
-means of subsets ("typical values", J. A. Hartigan, JASA 64, 1969). p and interval cannot contradict
-each other.
+**Interval.** A set F of documents is flipped. The flipped total is as far from 0 as the observed
+one exactly if d lies between the mean over F and the mean over the other documents. So p(d) is the
+share of sets whose two means enclose d, and the interval holds every d with p(d) >= 0.05: its ends
+are means of subsets ("typical values", J. A. Hartigan, JASA 64, 1969). p and interval cannot
+contradict each other.
 
 **What few documents did not show.** Where most documents agree, the sample says little about rare
 ones that do not. Each mean may be off by half of so many unseen documents, of typical size and
@@ -26,8 +26,8 @@ same amount (all ties included) nothing is known of the spread, and p and interv
 
 **One document with most of the questions.** Where the documents weigh less than two equal ones (40
 questions of one, 1 of each of five others), the mean is that of the one, and the others do not show
-how far it lies from the truth: 95 % intervals held it in 77 to 92 %. Nothing is tested then: p is 1,
-and there is no interval.
+how far it lies from the truth: 95 % intervals held it in 77 to 92 %. Nothing is tested then: p is
+1, and there is no interval.
 
 All 2^G sets are used up to EXACT_CLUSTERS documents, else DRAWS random ones and the empty one (B.
 Phipson and G. K. Smyth 2010). With fewer than 6 documents no p is below 0.05, so there is no 95 %
@@ -102,22 +102,26 @@ def sign_flip_tests(
         The test of each sample.
     """
     lows, highs = enclosed(flips @ sums, flips @ sizes, sums, sizes, span)
-    p = ((lows <= 0.0) & (highs >= 0.0)).mean(axis=0)
+    p_values = ((lows <= 0.0) & (highs >= 0.0)).mean(axis=0)
     rank = math.ceil(len(lows) * (1.0 - level) - 1e-9) - 1
     low_ends = np.partition(lows, rank, axis=0)[rank]
     high_ends = -np.partition(-highs, rank, axis=0)[rank]
     means = sums / sizes
-    found = []
-    for k, (low, high) in enumerate(zip(low_ends, high_ends, strict=True)):
-        if one_outweighs(sizes[:, k]):
-            found.append(NOT_TESTED)
-        elif np.ptp(means[:, k]) <= EQUAL * span:
-            found.append(_without_spread(float(means[0, k]), len(sums), span, level))
+    tests = []
+    for sample_index, (low, high) in enumerate(zip(low_ends, high_ends, strict=True)):
+        if one_outweighs(sizes[:, sample_index]):
+            tests.append(NOT_TESTED)
+        elif np.ptp(means[:, sample_index]) <= EQUAL * span:
+            tests.append(_without_spread(float(means[0, sample_index]), len(sums), span, level))
         elif math.isinf(low) or math.isinf(high):
-            found.append(FlipTest(None, None, float(p[k])))
+            tests.append(FlipTest(None, None, float(p_values[sample_index])))
         else:
-            found.append(FlipTest(max(float(low), -span), min(float(high), span), float(p[k])))
-    return found
+            tests.append(
+                FlipTest(
+                    max(float(low), -span), min(float(high), span), float(p_values[sample_index])
+                )
+            )
+    return tests
 
 
 def one_outweighs(sizes: NDArray[np.number]) -> bool:
@@ -133,26 +137,26 @@ def one_outweighs(sizes: NDArray[np.number]) -> bool:
     return bool(weights.sum() ** 2 < FEWEST_WEIGHED * (weights @ weights) * (1.0 - EQUAL))
 
 
-def flip_sets(count: int, generator: np.random.Generator) -> Floats:
+def flip_sets(n_documents: int, generator: np.random.Generator) -> Floats:
     """Which documents each set flips: (sets, count) of 0 and 1; the first set is empty.
 
     All sets up to EXACT_CLUSTERS documents, else DRAWS random ones. Of a set and its complement one
     is enough, so all sets are those without the last document.
 
     Args:
-        count: The number of documents.
+        n_documents: The number of documents.
         generator: Draws the random sets.
     """
-    if count <= EXACT_CLUSTERS:
-        numbers = np.arange(2 ** (count - 1))
-        return ((numbers[:, None] >> np.arange(count)) & 1).astype(np.float64)
-    flips = np.zeros((DRAWS + 1, count))
-    block = max(1, BLOCK // count)
-    for start in range(1, DRAWS + 1, block):
-        rows = min(block, DRAWS + 1 - start)
-        bytes_of_row = math.ceil(count / 8)
-        packed = generator.integers(0, 256, (rows, bytes_of_row), dtype=np.uint8)
-        flips[start : start + rows] = np.unpackbits(packed, axis=1)[:, :count]
+    if n_documents <= EXACT_CLUSTERS:
+        numbers = np.arange(2 ** (n_documents - 1))
+        return ((numbers[:, None] >> np.arange(n_documents)) & 1).astype(np.float64)
+    flips = np.zeros((DRAWS + 1, n_documents))
+    rows_per_block = max(1, BLOCK // n_documents)
+    for start in range(1, DRAWS + 1, rows_per_block):
+        n_rows = min(rows_per_block, DRAWS + 1 - start)
+        bytes_of_row = math.ceil(n_documents / 8)
+        packed = generator.integers(0, 256, (n_rows, bytes_of_row), dtype=np.uint8)
+        flips[start : start + n_rows] = np.unpackbits(packed, axis=1)[:, :n_documents]
     return flips
 
 
@@ -182,11 +186,12 @@ def unseen_weight(sums: Floats, sizes: Floats, span: float) -> Floats:
         sizes: (G, ...) its number of questions.
         span: The largest difference of a question.
     """
-    carrying = carrying_documents(sums, sizes)
-    typical = (sizes**2).sum(axis=0) / sizes.sum(axis=0)
-    even = EVEN_SHARE * sizes.sum(axis=0) / typical
-    lacking = np.maximum(1.0 - carrying / even, 0.0)  # 0 where the spread is that of normal values
-    return np.asarray(UNSEEN * span * typical * lacking / carrying)
+    n_carrying = carrying_documents(sums, sizes)
+    typical_size = (sizes**2).sum(axis=0) / sizes.sum(axis=0)
+    n_carrying_if_normal = EVEN_SHARE * sizes.sum(axis=0) / typical_size
+    # 0 where the spread is that of normal values.
+    lacking_share = np.maximum(1.0 - n_carrying / n_carrying_if_normal, 0.0)
+    return np.asarray(UNSEEN * span * typical_size * lacking_share / n_carrying)
 
 
 def enclosed(
@@ -221,7 +226,7 @@ def enclosed(
     return np.where(empty, -np.inf, lows), np.where(empty, np.inf, highs)
 
 
-def _without_spread(mean: float, count: int, span: float, level: float) -> FlipTest:
+def _without_spread(mean: float, n_documents: int, span: float, level: float) -> FlipTest:
     """The test where all documents differ by the same amount.
 
     A kind of document that makes up the share q of all is missing from G of them with probability
@@ -231,11 +236,11 @@ def _without_spread(mean: float, count: int, span: float, level: float) -> FlipT
 
     Args:
         mean: The difference of each document.
-        count: The number of documents, G.
+        n_documents: The number of documents, G.
         span: The largest difference that there can be.
         level: Coverage of the interval.
     """
     distance = abs(mean) + span
-    p = min(1.0, 2.0 * (span / distance) ** count)
-    unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / count)
-    return FlipTest(mean - unseen * (mean + span), mean + unseen * (span - mean), p)
+    p = min(1.0, 2.0 * (span / distance) ** n_documents)
+    unseen_share = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / n_documents)
+    return FlipTest(mean - unseen_share * (mean + span), mean + unseen_share * (span - mean), p)

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from harness.judging.calibration import Sure, calibration_error
+from harness.judging.calibration import ConfidentAnswer, calibration_error
 from harness.judging.published import published_for
 from harness.types import Example, Gold, Question
 
@@ -34,7 +34,7 @@ def test_a_reply_with_labels_is_read_as_its_authors_do(reply, verdict, confidenc
 
 
 def test_the_calibration_error_leaves_out_the_last_bin_as_its_authors_do():
-    answers = [Sure(number / 3, float(number % 3 == 0)) for number in range(300)]
+    answers = [ConfidentAnswer(number / 3, float(number % 3 == 0)) for number in range(300)]
     assert calibration_error(answers) == pytest.approx(0.14019166773993277)
     assert calibration_error(reversed(answers[:250])) == pytest.approx(0.11067971810589329)
     assert calibration_error(answers[:199]) is None  # theirs prints 0

@@ -157,7 +157,9 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
         UserError: There are fewer than two methods, or plans with mistakes: all of these are named.
     """
     names = list(dict.fromkeys([*split_names(methods), *selection.method]))
-    chosen = command_runs(RunRequest.of(selection).choices(), names, selection.dataset, {}, say)
+    chosen = command_runs(
+        RunRequest.from_groups(selection).choices(), names, selection.dataset, {}, say
+    )
     if len(chosen) < 2:
         raise UserError(
             "a duel needs two methods or more: harness duel pecan bm25 --dataset musique"
