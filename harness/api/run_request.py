@@ -435,15 +435,17 @@ class RunRequest(Repetition, Handling, Selection):
         runs: list[Choices] = []
         if has_methods:
             sets = without_settings(shared.sets, APPLICATION_SETTINGS)
-            shared_by_methods = replace(shared, sets=sets, retriever=retriever)
-            runs += command_runs(shared_by_methods, self.method, self.dataset, axes, note)
-        if has_methods and applications:
-            shared = replace(shared, sets=without_settings(shared.sets, *METHOD_SETTINGS))
+            choices_of_methods = replace(shared, sets=sets, retriever=retriever)
+            runs += command_runs(choices_of_methods, self.method, self.dataset, axes, note)
+        sets_of_applications = shared.sets
+        if has_methods:  # settings of methods, and axes of them, are for the methods alone
+            sets_of_applications = without_settings(sets_of_applications, *METHOD_SETTINGS)
             axes = without_settings(axes, *METHOD_SETTINGS)
         for app in applications:
-            sets = as_model_settings(shared.sets)
-            shared_by_data_sets = replace(shared, model=None, app=app, sets=sets)
-            runs += command_runs(shared_by_data_sets, [app.name], self.dataset, axes, note)
+            choices_of_app = replace(
+                shared, model=None, app=app, sets=as_model_settings(sets_of_applications)
+            )
+            runs += command_runs(choices_of_app, [app.name], self.dataset, axes, note)
         runs = distinct_repeats(runs, self.repeat, note)
         runs = [self._with_settings(run) for run in runs]
         stop_options = {"record_stops": self.record_stops, "record_t_p": self.record_t_p}

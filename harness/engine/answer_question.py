@@ -196,7 +196,7 @@ class AnswerQuestion:
         if corpus is None:
             documents = self._plan.dataset.documents
             return [documents[document_id] for document_id in question.document_ids]
-        if corpus.n_passages is None:
+        if corpus.n_passages is None:  # the method searches by itself
             return []
         with attempt.meter.phase("search"):
             searcher = self.run.searches.searcher(documents=())

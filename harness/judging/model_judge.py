@@ -288,9 +288,8 @@ class Judge:
         return self._judgement(case, reply, usage)
 
     def _gold_text(self, case: Case) -> str:
-        """The gold answers as the prompt shows them: a list, or the first
-        one alone in a published prompt.
-        """
+        """The gold answers as the prompt shows them: a list, or the first one alone in a published
+        prompt."""
         if self.published is not None and case.gold:
             return case.gold[0]
         return "\n".join(f"- {answer}" for answer in case.gold)

@@ -110,7 +110,8 @@ class PublishedPrompts:
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """Read the published prompts for a judge that the questions' `Gold.extra` names; None for none.
+    """Read the published prompts for a judge that the questions' `Gold.extra` names, as
+    {"judge": "NAME/fact"}; None for none.
 
     Args:
         examples: Question id -> the question with its gold answers; all name the same file.

@@ -111,10 +111,11 @@ class _Map(Generic[T, R]):
             index = self._n_begun
             self._n_begun += 1
             has_more = self._n_begun < len(self._items)
-            if has_more and self._scheduler.start_thread_if_free(
-                self.work, self._count_ended_thread
-            ):
-                self.n_other_threads += 1
+            if has_more:
+                was_started = self._scheduler.start_thread_if_free(
+                    self.work, self._count_ended_thread
+                )
+                self.n_other_threads += int(was_started)
         return index
 
     def _count_ended_thread(self) -> None:

@@ -42,7 +42,7 @@ Labels = Sequence[str] | Sequence[int] | NDArray[np.int32]
 
 LEVEL = 0.95  # of every interval that is shown, unless its place says otherwise
 FEWEST = 3  # clusters of an interval: two say next to nothing about the spread between documents
-WIDEST_COSTS = math.log(1000.0)  # an interval of costs that reaches further says nothing
+MAX_LOG_HALF_WIDTH = math.log(1000.0)  # an interval of costs that reaches further says nothing
 # Documents whose spread is as large as it can be, chosen by simulation.
 WORST_BETWEEN = 0.75
 WORST_SPREAD = 2.0
@@ -322,19 +322,21 @@ def _ends_of_lognormal(means: Floats, sizes: Floats, level: float) -> tuple[floa
     """
     shares = sizes / sizes.sum()
     logs = np.log(means)
-    effective_count = _effective_number(sizes)
+    n_effective = _effective_number(sizes)
     mean_log = float(shares @ logs)
-    variance = float(shares @ (logs - mean_log) ** 2) * effective_count / (effective_count - 1.0)
-    error = math.sqrt(variance / effective_count + variance**2 / (2.0 * (effective_count - 1.0)))
-    half_width = student_quantile((1.0 + level) / 2.0, effective_count - 1.0) * error
+    variance = float(shares @ (logs - mean_log) ** 2) * n_effective / (n_effective - 1.0)
+    error_of_log_mean = math.sqrt(
+        variance / n_effective + variance**2 / (2.0 * (n_effective - 1.0))
+    )
+    log_half_width = student_quantile((1.0 + level) / 2.0, n_effective - 1.0) * error_of_log_mean
     log_mean = mean_log + variance / 2.0
-    if half_width > WIDEST_COSTS:
+    if log_half_width > MAX_LOG_HALF_WIDTH:
         return None
-    return math.exp(log_mean - half_width), math.exp(log_mean + half_width)
+    return math.exp(log_mean - log_half_width), math.exp(log_mean + log_half_width)
 
 
 def _ends_without_spread(
-    mean: float, bounds: tuple[float, float], clusters: int, level: float
+    mean: float, bounds: tuple[float, float], n_clusters: int, level: float
 ) -> tuple[float, float]:
     """The ends of the interval of a mean where all clusters have one mean, so that nothing is
     known of their spread.
@@ -347,8 +349,8 @@ def _ends_without_spread(
     Args:
         mean: The mean of each cluster.
         bounds: The range of a value.
-        clusters: The number of clusters, G.
+        n_clusters: The number of clusters, G.
         level: Coverage.
     """
-    unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / clusters)
-    return mean - unseen * (mean - bounds[0]), mean + unseen * (bounds[1] - mean)
+    unseen_share = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / n_clusters)
+    return mean - unseen_share * (mean - bounds[0]), mean + unseen_share * (bounds[1] - mean)

@@ -138,7 +138,7 @@ def one_outweighs(sizes: NDArray[np.number]) -> bool:
 
 
 def flip_sets(n_documents: int, generator: np.random.Generator) -> Floats:
-    """Which documents each set flips: (sets, count) of 0 and 1; the first set is empty.
+    """Which documents each set flips: (sets, n_documents) of 0 and 1; the first set is empty.
 
     All sets up to EXACT_CLUSTERS documents, else DRAWS random ones. Of a set and its complement one
     is enough, so all sets are those without the last document.
@@ -148,8 +148,10 @@ def flip_sets(n_documents: int, generator: np.random.Generator) -> Floats:
         generator: Draws the random sets.
     """
     if n_documents <= EXACT_CLUSTERS:
-        numbers = np.arange(2 ** (n_documents - 1))
-        return ((numbers[:, None] >> np.arange(n_documents)) & 1).astype(np.float64)
+        set_numbers = np.arange(2 ** (n_documents - 1))
+        # Bit d of a set's number says whether the set has document d.
+        bits = (set_numbers[:, None] >> np.arange(n_documents)) & 1
+        return bits.astype(np.float64)
     flips = np.zeros((DRAWS + 1, n_documents))
     rows_per_block = max(1, BLOCK // n_documents)
     for start in range(1, DRAWS + 1, rows_per_block):
