@@ -147,35 +147,43 @@ class _QuestionParser:
         row = parse_folder_row(raw, gold_names)
         for name in (*page_names, *gold_names):
             self._refuse_ambiguous(name)
-        page_ids = []
-        unread_names = []
-        for name in page_names:
-            if name in self._page_id_by_name:
-                page_ids.append(self._page_id_by_name[name])
-            else:
-                unread_names.append(name)
-        span_by_name: dict[str, Support] = {}
-        document = None
+        known_names = [name for name in page_names if name in self._page_id_by_name]
+        joined: JoinedPages | None = None
         is_about_whole_folder = not page_names
-        if page_ids or is_about_whole_folder:
-            document, span_by_name = self._join_once(tuple(page_ids))
-        supporting: list[Support] = []
-        for name in gold_names:
-            span = span_by_name.get(self._with_page_id(name))
-            if span is None:
-                unread_names.append(name)
-            else:
-                supporting.append(span)
+        if known_names or is_about_whole_folder:
+            joined = self._join_once(tuple(self._page_id_by_name[name] for name in known_names))
+        span_by_gold_name: dict[str, Support] = {}
+        if joined is not None:
+            span_by_gold_name = self._find_spans(gold_names, joined)
+        unread_names = [name for name in page_names if name not in self._page_id_by_name]
+        unread_names += [name for name in gold_names if name not in span_by_gold_name]
         if unread_names and self._leave_out_unread:
             return Skip(f"page '{unread_names[0]}' is not in the folder")
+        supporting: list[Support] = []
         if unread_names:
+            # Without support: a part of it would make the recall too high.
             self.unread_pages[row.id] = unread_names
-            supporting = []  # a part of the support would make the recall too high
+        else:
+            supporting = [span_by_gold_name[name] for name in gold_names]
         gold = Gold(row.answers, tuple(supporting), row.gold_extra())
-        if document is None:
+        if joined is None:
             return Retrieved((), Example(Question(row.id, row.question, ()), gold))
-        question = Question(row.id, row.question, (document.id,))
-        return Group(document, (Example(question, gold),))
+        question = Question(row.id, row.question, (joined.document.id,))
+        return Group(joined.document, (Example(question, gold),))
+
+    def _find_spans(self, names: Sequence[str], joined: JoinedPages) -> dict[str, Support]:
+        """Map the names of pages and sections to their spans; a name that is not there is left out.
+
+        Args:
+            names: As a row has them, "setup.md#Cost".
+            joined: The pages that were put together.
+        """
+        span_by_name: dict[str, Support] = {}
+        for name in names:
+            span = joined.span_by_name.get(self._with_page_id(name))
+            if span is not None:
+                span_by_name[name] = span
+        return span_by_name
 
     def _join_once(self, page_ids: tuple[str, ...]) -> JoinedPages:
         """Put pages together as one document; later calls return the same one.

@@ -16,7 +16,7 @@ questions over the same paragraphs.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -139,53 +139,69 @@ def _best_split(
         supporting_sizes: Characters of each supporting one.
         placement: The place and the distance that are wanted.
     """
-    filler_size_up_to = [0, *accumulate(filler_sizes)]
     total_size = sum(filler_sizes) + sum(supporting_sizes)
-    # From the centre of the first supporting paragraph to that of the last, with no filler inside.
     least_distance = sum(supporting_sizes) - (supporting_sizes[0] + supporting_sizes[-1]) / 2
     wanted_inside = 0.0
     if len(supporting_sizes) > 1:
         wanted_inside = max(0.0, placement.distance * total_size - least_distance)
+    layout = _Layout(
+        filler_size_up_to=[0, *accumulate(filler_sizes)],
+        first_supporting_size=supporting_sizes[0],
+        least_distance=least_distance,
+        wanted_inside=wanted_inside,
+        text_centre=total_size / 2,
+        place=placement.place,
+    )
+    return min(layout.candidate_splits(), key=layout.misplacement)
 
-    def misplacement(split: _FillerSplit) -> float:
-        """Characters by which a split misses the wanted distance and, for "middle", the centre.
 
-        The distance is missed where the fillers inside have not `wanted_inside` characters. The
-        centre of the supporting paragraphs is half way from the centre of the first to that of the
-        last, `least_distance` and the fillers inside away; it should be that of the text.
-        """
-        size_before = filler_size_up_to[split.n_before]
-        size_inside = filler_size_up_to[split.n_before + split.n_inside] - size_before
-        missed = abs(size_inside - wanted_inside)
-        if placement.place == "middle":
-            centre = size_before + (supporting_sizes[0] + least_distance + size_inside) / 2
-            missed += abs(centre - total_size / 2)
+@dataclass(frozen=True)
+class _Layout:
+    """The sizes of a text's paragraphs, and where the supporting ones should be; all in characters.
+
+    Attributes:
+        filler_size_up_to: filler_size_up_to[i] is the size of the first i fillers, the paragraphs
+            that are not supporting.
+        first_supporting_size: The size of the first supporting paragraph.
+        least_distance: From the centre of the first supporting paragraph to that of the last where
+            no filler stands inside.
+        wanted_inside: The size of the fillers that are wanted between these two.
+        text_centre: The middle of the text.
+        place: "head" (no filler before the first), "middle" or "tail" (no filler after the last).
+    """
+
+    filler_size_up_to: Sequence[int]
+    first_supporting_size: int
+    least_distance: float
+    wanted_inside: float
+    text_centre: float
+    place: Place
+
+    def misplacement(self, split: _FillerSplit) -> float:
+        """Characters by which a split misses the wanted distance and, for "middle", the centre."""
+        size_before = self.filler_size_up_to[split.n_before]
+        size_inside = self.filler_size_up_to[split.n_before + split.n_inside] - size_before
+        missed = abs(size_inside - self.wanted_inside)
+        if self.place == "middle":
+            # Half way from the centre of the first supporting paragraph to that of the last.
+            first_centre = size_before + self.first_supporting_size / 2
+            centre = first_centre + (self.least_distance + size_inside) / 2
+            missed += abs(centre - self.text_centre)
         return missed
 
-    candidates = _candidate_splits(filler_size_up_to, wanted_inside, placement.place)
-    return min(candidates, key=misplacement)
-
-
-def _candidate_splits(
-    filler_size_up_to: Sequence[int], wanted_inside: float, place: Place
-) -> Iterator[_FillerSplit]:
-    """Yield the splits to try: for each number of fillers before the first supporting paragraph,
-    those with about `wanted_inside` characters of fillers between it and the last.
-
-    Args:
-        filler_size_up_to: filler_size_up_to[i] is the number of characters of the first i fillers.
-        wanted_inside: The characters of fillers that are wanted inside.
-        place: "head" (no filler before), "middle" or "tail" (no filler after).
-    """
-    n_fillers = len(filler_size_up_to) - 1
-    for n_before in range(n_fillers + 1):
-        if place == "head" and n_before > 0:
-            return
-        if place == "tail":
-            yield _FillerSplit(n_before, n_fillers - n_before)
-            continue
-        wanted_up_to_last = filler_size_up_to[n_before] + wanted_inside
-        n_up_to_last = bisect_left(filler_size_up_to, wanted_up_to_last, n_before)
-        for n_candidate in (n_up_to_last - 1, n_up_to_last):  # just less, and just enough
-            if n_before <= n_candidate <= n_fillers:
-                yield _FillerSplit(n_before, n_candidate - n_before)
+    def candidate_splits(self) -> Iterator[_FillerSplit]:
+        """Yield the splits to try: for each number of fillers before the first supporting
+        paragraph, those with about `wanted_inside` characters of fillers between it and the last.
+        """
+        n_fillers = len(self.filler_size_up_to) - 1
+        for n_before in range(n_fillers + 1):
+            if self.place == "head" and n_before > 0:
+                return
+            if self.place == "tail":
+                yield _FillerSplit(n_before, n_fillers - n_before)
+                continue
+            wanted_up_to_last = self.filler_size_up_to[n_before] + self.wanted_inside
+            n_up_to_last = bisect_left(self.filler_size_up_to, wanted_up_to_last, n_before)
+            for n_candidate in (n_up_to_last - 1, n_up_to_last):  # just less, and just enough
+                if n_before <= n_candidate <= n_fillers:
+                    yield _FillerSplit(n_before, n_candidate - n_before)

@@ -256,6 +256,44 @@ class _CountedUnit(NamedTuple):
     kind_counts: Counter[tuple[str, str]]
 
 
+class _BalancedSample:
+    """A sample that grows by units, and how far its shares of kinds are from those of all examples.
+
+    Attributes:
+        kind_counts: (name, kind) -> the number of examples in the sample.
+        n_examples: The number of examples in the sample.
+    """
+
+    def __init__(self, units: Sequence[_CountedUnit]) -> None:
+        """Begin with an empty sample of these units."""
+        self.kind_counts = Counter[tuple[str, str]]()
+        self.n_examples = 0
+        self._kind_counts_of_all = Counter[tuple[str, str]]()
+        self._n_all_examples = 0
+        for unit in units:
+            self._kind_counts_of_all += unit.kind_counts
+            self._n_all_examples += len(unit.indices)
+
+    def distance_with(self, unit: _CountedUnit) -> float:
+        """How far the sample would be from the shares of kinds of all examples with one more unit.
+
+        The sum over the kinds of the squared difference between the number of examples with this
+        unit, and the number that would be in proportion to all examples.
+        """
+        n_with_unit = self.n_examples + len(unit.indices)
+        squares = 0.0
+        for kind, count_of_all in self._kind_counts_of_all.items():
+            count_with_unit = self.kind_counts[kind] + unit.kind_counts[kind]
+            count_in_proportion = n_with_unit * count_of_all / self._n_all_examples
+            squares += (count_with_unit - count_in_proportion) ** 2
+        return squares
+
+    def add(self, unit: _CountedUnit) -> None:
+        """Add a unit to the sample."""
+        self.kind_counts += unit.kind_counts
+        self.n_examples += len(unit.indices)
+
+
 def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> list[list[int]]:
     """The units in an order of which every beginning has nearly the shares of kinds of all.
 
@@ -269,33 +307,11 @@ def _balanced_order(units: Sequence[list[int]], examples: Sequence[Example]) -> 
     for indices in units:
         examples_of_unit = [examples[index] for index in indices]
         remaining.append(_CountedUnit(indices, count_kinds(examples_of_unit)))
-    total_counts = Counter[tuple[str, str]]()
-    for unit in remaining:
-        total_counts += unit.kind_counts
-    n_all = sum(map(len, units))
-    ordered_counts = Counter[tuple[str, str]]()
-    n_ordered = 0
+    sample = _BalancedSample(remaining)
     order = []
-
-    def distance_after(unit: _CountedUnit) -> float:
-        """How far the ordered units would be from the shares of kinds among all examples if this
-        unit came next.
-
-        The sum over the kinds of the squared difference between the count so far with this unit,
-        and the count that would be in proportion to all examples.
-        """
-        n_with_unit = n_ordered + len(unit.indices)
-        squares = 0.0
-        for kind, total_count in total_counts.items():
-            count_with_unit = ordered_counts[kind] + unit.kind_counts[kind]
-            count_in_proportion = n_with_unit * total_count / n_all
-            squares += (count_with_unit - count_in_proportion) ** 2
-        return squares
-
     while remaining:
-        nearest = min(remaining[:_LOOKAHEAD], key=distance_after)
+        nearest = min(remaining[:_LOOKAHEAD], key=sample.distance_with)
         remaining.remove(nearest)
-        ordered_counts += nearest.kind_counts
-        n_ordered += len(nearest.indices)
+        sample.add(nearest)
         order.append(nearest.indices)
     return order
