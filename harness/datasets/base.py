@@ -27,14 +27,15 @@ class Dataset:
             absolute path.
         revision: The commit on the hub; None for a local data set.
         skipped: Reason -> count of the rows left out on purpose before the limit is reached.
-        copied: What made this copy of another data set (dataset.swap); None for an original.
-        rows: The number of all questions, whatever the limit; 0 where they were not counted.
-        kinds: (name, kind) -> the number of all questions of it (datasets.question_kinds).
+        copy_facts: What made this copy of another data set (dataset.swap); None for an original.
+        n_all_questions: The number of all questions, whatever the limit; 0 where they were not
+            counted.
+        kind_counts: (name, kind) -> the number of all questions of it (datasets.question_kinds).
         notes: Sentences about the source, printed as warnings.
-        folder_documents: Documents in a folder of the user's own: a file is one, and a line of a
+        n_folder_documents: Documents in a folder of the user's own: a file is one, and a line of a
             .jsonl file; 0 for data that is no folder.
-        pages: Id of a document -> name of a page or section of it -> its span, where a document
-            holds several.
+        page_spans: Id of a document -> name of a page or section of it -> its span, where a
+            document holds several.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Dataset:
     source: str
     revision: str | None = None
     skipped: dict[str, int] = field(default_factory=dict)
-    copied: Mapping[str, object] | None = None
-    rows: int = 0
-    kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    copy_facts: Mapping[str, object] | None = None
+    n_all_questions: int = 0
+    kind_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    folder_documents: int = 0
-    pages: Mapping[str, Mapping[str, Support]] = field(default_factory=dict)
+    n_folder_documents: int = 0
+    page_spans: Mapping[str, Mapping[str, Support]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of questions that were loaded (`examples`)."""

@@ -221,7 +221,7 @@ class RowChecker:
             source=source.name + source_suffix,
             revision=source.revision,
             skipped=dict(self.skipped),
-            rows=len(self.place_by_id),
-            kinds=self.kind_counts,
+            n_all_questions=len(self.place_by_id),
+            kind_counts=self.kind_counts,
             notes=notes,
         )

@@ -303,7 +303,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         questions=checked,
         notes=tuple(notes),
     )
-    return replace(dataset, pages=parser.named_pages(), folder_documents=len(folder_pages.pages))
+    return replace(
+        dataset, page_spans=parser.named_pages(), n_folder_documents=len(folder_pages.pages)
+    )
 
 
 def _hash_of_pages(pages: Sequence[Page]) -> bytes:

@@ -133,5 +133,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         documents={document_id: document_by_id[document_id] for document_id in ids_in_order},
         fingerprint=fingerprint.hexdigest(),
         source=questions_file.name,
-        rows=len(examples),
+        n_all_questions=len(examples),
     )

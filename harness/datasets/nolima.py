@@ -413,5 +413,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         fingerprint=fingerprint.hexdigest(),
         source=f"{files.source} ({options.needles}, {options.tokens} tokens)",
         revision=files.revision,
-        rows=len(tests) * len(files.books) * options.depths,
+        n_all_questions=len(tests) * len(files.books) * options.depths,
     )

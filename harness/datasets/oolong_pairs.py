@@ -191,5 +191,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         fingerprint=fingerprint.hexdigest(),
         source=source.name,
         revision=source.revision,
-        rows=len(examples),
+        n_all_questions=len(examples),
     )

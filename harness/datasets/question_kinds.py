@@ -82,10 +82,10 @@ def first_rows_warning(dataset: Dataset, limit: int) -> str | None:
         dataset: The data set with the first questions; it has the counts of kinds among all.
         limit: How many questions were asked for; the warning names it.
     """
-    were_counted = dataset.rows > 0
-    if not were_counted or len(dataset.examples) >= dataset.rows:
+    were_counted = dataset.n_all_questions > 0
+    if not were_counted or len(dataset.examples) >= dataset.n_all_questions:
         return None
-    for name in dict.fromkeys(name for name, _ in dataset.kinds):
+    for name in dict.fromkeys(name for name, _ in dataset.kind_counts):
         counts = _KindCounts.of_name(name, dataset)
         first_counts = list(counts.first.values())
         all_counts = list(counts.all.values())
@@ -124,12 +124,12 @@ class _KindCounts:
             dataset: The data set with the first questions; it has the counts among all.
         """
         all_counts = {}
-        for (kind_name, kind), count in dataset.kinds.items():
+        for (kind_name, kind), count in dataset.kind_counts.items():
             if kind_name == name:
                 all_counts[kind] = count
         counts_of_first = count_kinds(dataset.examples)
         first_counts = {kind: counts_of_first[name, kind] for kind in all_counts}
-        return cls(name, first_counts, all_counts, len(dataset.examples), dataset.rows)
+        return cls(name, first_counts, all_counts, len(dataset.examples), dataset.n_all_questions)
 
     def largest_difference(self) -> str:
         """The kind whose share of the first questions differs most from its share of all.

@@ -979,5 +979,5 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         documents=documents,
         fingerprint=fingerprint.hexdigest(),
         source=_source_name(options),
-        rows=options.questions,
+        n_all_questions=options.questions,
     )

@@ -269,7 +269,7 @@ class AnswerQuestion:
         answer = view.with_original_spans(answer)
         if self._plan.corpus is not None:
             answer = with_passages_quoted(answer, attempt.meter.searches)
-        return with_places(answer, documents, dataset.pages)
+        return with_places(answer, documents, dataset.page_spans)
 
     def searches_for(self, attempt: Attempt) -> list[StoredSearch] | None:
         """The searches of an attempt as its record holds them (query, seconds, passages found with
@@ -279,7 +279,7 @@ class AnswerQuestion:
         dataset = self._plan.dataset
         document_ids = attempt.example.question.document_ids
         documents = [dataset.documents[document_id] for document_id in document_ids]
-        searches = searches_for_record(attempt.meter, documents, dataset.pages)
+        searches = searches_for_record(attempt.meter, documents, dataset.page_spans)
         stored: list[StoredSearch] = json_values(searches, not_finite=[])
         return stored
 

@@ -243,10 +243,10 @@ def _dataset_rows(plan: PlannedRun) -> DatasetRows:
         questions=len(dataset.examples),
         skipped=dict(dataset.skipped),
     )
-    if dataset.folder_documents:
-        rows = rows.with_values(folder_documents=dataset.folder_documents)
-    if dataset.copied is not None:
-        rows = rows.with_values(twin=SwappedCopy.from_json(dataset.copied))
+    if dataset.n_folder_documents:
+        rows = rows.with_values(folder_documents=dataset.n_folder_documents)
+    if dataset.copy_facts is not None:
+        rows = rows.with_values(twin=SwappedCopy.from_json(dataset.copy_facts))
     return rows
 
 

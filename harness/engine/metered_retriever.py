@@ -114,7 +114,7 @@ class MeteredRetriever:
         """The text of the page, section or document of the data set that has this name; None for
         none."""
         documents = self._dataset.documents
-        for document_id, pages_by_name in self._dataset.pages.items():
+        for document_id, pages_by_name in self._dataset.page_spans.items():
             if name in pages_by_name:
                 place = pages_by_name[name]
                 return documents[document_id].text[place.start : place.end]

@@ -89,13 +89,13 @@ class PlannedRun:
         """The number of questions to ask.
 
         Where the rows are not on this machine, no question is loaded. The number is then that of
-        the preset (`dataset.rows`), or the limit or sample that is set where this is smaller; 0
+        the preset (`dataset.n_all_questions`), or the limit or sample that is set where this is smaller; 0
         where the preset says none.
         """
         n_loaded = len(self.dataset.examples[: self.config.limit])
         if n_loaded:
             return n_loaded
-        n_official = self.dataset.rows
+        n_official = self.dataset.n_all_questions
         n_wanted = self.config.limit or self.config.sample or n_official
         return min(n_official, n_wanted)
 
@@ -213,7 +213,7 @@ def _load_and_check_questions(
 
 def _stand_in_for_questions(settings: Settings) -> LoadedQuestions:
     """Stands in for a run's questions where their rows are not on this machine: a data set without
-    questions, whose `rows` is the official number of the preset, or 0 where --set chose another
+    questions, whose `n_all_questions` is the official number of the preset, or 0 where --set chose another
     split, subset or repository."""
     name = settings.dataset.name
     origins_of_rows = [settings.origins.get(f"dataset.{key}") for key in ("split", "subset", "hub")]
@@ -226,7 +226,7 @@ def _stand_in_for_questions(settings: Settings) -> LoadedQuestions:
         documents={},
         fingerprint="",
         source="not on this machine",
-        rows=n_official,
+        n_all_questions=n_official,
     )
     return LoadedQuestions(dataset, settings.dataset)
 

@@ -29,7 +29,7 @@ def test_longbench_v2_rows_as_used(tmp_path):
     }
     assert first.question.document_ids == second.question.document_ids
     assert [document.text for document in data.documents.values()] == [longbench_v2(1)["context"]]
-    assert data.kinds["level", "hard"] == 3
+    assert data.kind_counts["level", "hard"] == 3
 
 
 def test_infinitebench_rows_as_used(tmp_path):

@@ -60,7 +60,13 @@ def made(hops, a_document=1):
     )
     documents = {f"d{i}": Document(f"d{i}", "text") for i in range(len(hops))}
     return Dataset(
-        "made", examples, documents, "0", "here", rows=len(hops), kinds=count_kinds(examples)
+        "made",
+        examples,
+        documents,
+        "0",
+        "here",
+        n_all_questions=len(hops),
+        kind_counts=count_kinds(examples),
     )
 
 
@@ -100,7 +106,7 @@ def test_questions_of_a_document_are_drawn_together_and_in_the_order_of_the_data
 
 def test_documents_that_differ_give_samples_with_the_shares_of_all():
     dataset = made([2 + (i % 8 < i // 8 % 9) for i in range(480)], a_document=8)
-    share = dataset.kinds["hops", "3"] / 480
+    share = dataset.kind_counts["hops", "3"] / 480
     for seed in range(20):
         sample = random_sample(dataset, "quality", 48, seed)
         assert ids(sample) <= ids(random_sample(dataset, "quality", 56, seed))

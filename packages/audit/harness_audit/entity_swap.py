@@ -66,7 +66,7 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
     """A copy of the data set with other names and numbers in its documents, questions and gold
     answers.
 
-    Its fingerprint is a hash of the original's and of what made it (`Dataset.copied`). Ids stay,
+    Its fingerprint is a hash of the original's and of what made it (`Dataset.copy_facts`). Ids stay,
     except those of documents that were retrieved: their copies depend on what else was retrieved,
     so a hash of the text is added.
 
@@ -103,7 +103,7 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
         documents=documents,
         fingerprint=json_sha256(made),
         source=f"{dataset.source}, entities swapped by {tool.name}",
-        copied=made,
+        copy_facts=made,
     )
 
 

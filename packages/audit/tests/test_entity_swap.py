@@ -121,7 +121,7 @@ def test_a_solved_example_and_the_begun_reply_are_in_the_words_of_the_copied_tex
 def test_only_a_copy_with_solved_examples_is_another_than_before_they_were_replaced():
     plain = swapped_copy(_tracked(), "entities:rules", 0)
     solved = swapped_copy(_tracked("VAR CKZ = 46789"), "entities:rules", 0)
-    assert (plain.copied["version"], solved.copied["version"]) == (1, 2)
+    assert (plain.copy_facts["version"], solved.copy_facts["version"]) == (1, 2)
     assert plain.fingerprint != solved.fingerprint
 
 
@@ -131,8 +131,8 @@ def test_another_seed_makes_another_copy_and_the_same_one_the_same():
     assert first == again
     assert first.fingerprint != other.fingerprint != original.fingerprint
     assert first.documents["q1"].text != other.documents["q1"].text
-    assert first.copied is not None
-    assert (first.copied["of"], first.copied["recogniser"]["name"]) == (
+    assert first.copy_facts is not None
+    assert (first.copy_facts["of"], first.copy_facts["recogniser"]["name"]) == (
         original.fingerprint,
         "rules",
     )
