@@ -28,7 +28,7 @@ class Community:
     nodes: tuple[int, ...]
 
 
-def communities(
+def find_communities(
     edges: Iterable[tuple[int, int, float]], max_nodes: int, largest_component: bool = False
 ) -> list[Community]:
     """Find the communities of a graph, and those within large ones.

@@ -219,7 +219,7 @@ class Decompose(reading.ReadingMethod):
             : self.config.k
         ]
         ranked_texts = [texts[number] for number in best_segments]
-        reply, shown_count = self._read(question, ranked_texts, tools)
+        reply, shown_count = self._answer_from_texts(question, ranked_texts, tools)
         spans = [segments[number] for number in best_segments[:shown_count]]
         return _SubAnswer(reply, ranked_texts[:shown_count], shown_spans(document, spans))
 
@@ -236,10 +236,12 @@ class Decompose(reading.ReadingMethod):
         with tools.phase("search"):
             hits = retriever.search(question.text, self.config.k)
         texts = texts_of(hits)
-        reply, shown_count = self._read(question, texts, tools)
+        reply, shown_count = self._answer_from_texts(question, texts, tools)
         return _SubAnswer(reply, texts[:shown_count], shown_hits(hits[:shown_count]))
 
-    def _read(self, question: Question, texts: Sequence[str], tools: Tools) -> tuple[str, int]:
+    def _answer_from_texts(
+        self, question: Question, texts: Sequence[str], tools: Tools
+    ) -> tuple[str, int]:
         """Answer a sub-question from texts, as many of the first as fit.
 
         Args:

@@ -191,7 +191,7 @@ class Graph:
         """The graph as an index: field name -> its value, as JSON values and arrays; spans are
         [start, end] or None."""
         index: Index = {item.name: getattr(self, item.name) for item in fields(self)}
-        index["span"] = [span and list(span) for span in self.span]
+        index["span"] = list(map(_span_as_list, self.span))
         return index
 
     @classmethod
@@ -200,6 +200,13 @@ class Graph:
         values = {item.name: index[item.name] for item in fields(cls)}
         values["span"] = [_span_from_list(span_as_list) for span_as_list in index["span"]]
         return cls(**values)
+
+
+def _span_as_list(span: tuple[int, int] | None) -> list[int] | None:
+    """The span of a node as an index stores it: (0, 40) -> [0, 40]; None of a written node."""
+    if span is None:
+        return None
+    return list(span)
 
 
 def _span_from_list(span_as_list: Sequence[int] | None) -> tuple[int, int] | None:

@@ -27,7 +27,7 @@ from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Shown, Step
 from methods import reading
 from methods.chunks import Span, shown_spans, texts_at
-from methods.communities import Community, communities, finest_community_of_nodes
+from methods.communities import Community, find_communities, finest_community_of_nodes
 from methods.extraction import make_each_and_store
 from methods.lightrag import (
     EXTRACT,
@@ -247,7 +247,7 @@ class GraphRAG(LightRAG):
         index = super().index(document, tools)
         graph = DescribedGraph.from_index(index)
         config = self.config
-        communities_found = communities(
+        communities_found = find_communities(
             graph.edges(), config.community_size, config.largest_component
         )
         reports = make_each_and_store(
@@ -429,7 +429,7 @@ class _Search:
         """
         tools = self.tools
         with tools.phase("search"):
-            batches = self._batches(question)
+            batches = self._make_batches(question)
             points_and_steps = tools.map(
                 lambda number: self._ask_for_points(question, batches[number], number),
                 range(len(batches)),
@@ -456,7 +456,7 @@ class _Search:
         reason = f"{shown_count} of {len(points)} points of {len(batches)} batches"
         return Answer(text, (shown,), reason, tuple(steps))
 
-    def _batches(self, question: Question) -> list[list[Report]]:
+    def _make_batches(self, question: Question) -> list[list[Report]]:
         """All reports, mixed by a fixed seed, in batches of as many as one request holds.
 
         A request holds the budget of tokens, or what the window leaves beside the question and the

@@ -71,8 +71,8 @@ def heads_for(name: str, model_sizes: Mapping[str, object]) -> Heads:
     if name == ALL:
         return None
     if name not in (PUBLISHED, *_DATASETS_OF_LISTS):
-        return _heads_of_list(name, _read(Path(name).expanduser()), model_sizes)
-    published_lists = [_read(path) for path in _PUBLISHED_FILES]
+        return _heads_of_list(name, _read_head_list(Path(name).expanduser()), model_sizes)
+    published_lists = [_read_head_list(path) for path in _PUBLISHED_FILES]
     fitting_lists: list[HeadList] = []
     for head_list in published_lists:
         is_named = name in (PUBLISHED, head_list.found_on)
@@ -101,7 +101,7 @@ def file_digest(name: str) -> str | None:
         return None
 
 
-def _read(path: Path) -> HeadList:
+def _read_head_list(path: Path) -> HeadList:
     """Read and check the head list in a file. Raises CannotRun for one that is missing or
     damaged."""
     try:

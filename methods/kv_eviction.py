@@ -447,9 +447,9 @@ def _remove_key_masks(net: Any) -> None:
 def _with_attention_weights(net: Any) -> Iterator[None]:
     """Context manager: passes inside return their attention weights, which the kernel "eager"
     computes and a fused one does not."""
-    before = net.config._attn_implementation
+    kernel_before = net.config._attn_implementation
     net.set_attn_implementation("eager")
     try:
         yield
     finally:
-        net.set_attn_implementation(before)
+        net.set_attn_implementation(kernel_before)

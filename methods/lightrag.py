@@ -264,7 +264,7 @@ class LightRAG(ExtractingMethod):
         )
         chunks = [document.text[start:end].strip() for start, end in spans]
         extracted_by_chunk = make_each_and_store(
-            lambda number: self._extract(chunks[number], tools), len(chunks), "chunk", tools
+            lambda number: self._ask_for_items(chunks[number], tools), len(chunks), "chunk", tools
         )
         mentions = _mentions_by_names(extracted_by_chunk)
         items = tools.map(
@@ -279,7 +279,7 @@ class LightRAG(ExtractingMethod):
             "vectors": vectors,
         }
 
-    def _extract(self, chunk: str, tools: Tools) -> list[ExtractedItem]:
+    def _ask_for_items(self, chunk: str, tools: Tools) -> list[ExtractedItem]:
         """Ask the builder for the entities and relations of a chunk, in one conversation: first at
         once, then as often as `gleanings` says for those that it left out.
 

@@ -72,7 +72,7 @@ class SearchO1(TaggedSearch):
             answer="{answer}",
         )
 
-    def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
+    def search_and_quote(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
         """Search, and let the model write what in the passages helps.
 
         Args:

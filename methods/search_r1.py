@@ -60,7 +60,7 @@ class SearchR1(TaggedSearch):
             instruction=tools.task.instruction, question=question_text(question)
         )
 
-    def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
+    def search_and_quote(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
         """Search, and return the numbered passages between <information> tags. Also adds them to
         the trajectory.
 

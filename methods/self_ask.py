@@ -90,7 +90,7 @@ class SelfAsk(Method):
         reason = "told to answer: most"
         with tools.phase("search"):
             for number in range(self.config.most):
-                line = self._next_line(question, follow_ups, tools)
+                line = self._write_next_line(question, follow_ups, tools)
                 final_match = _FINAL.search(line)
                 follow_up_match = _FOLLOW_UP.search(line)
                 if final_match:
@@ -110,7 +110,7 @@ class SelfAsk(Method):
         answer = tools.task.answer_in(final_answer)
         return Answer(answer, follow_ups.passages.shown(), reason, tuple(follow_ups.passages.steps))
 
-    def _next_line(self, question: Question, follow_ups: _FollowUps, tools: Tools) -> str:
+    def _write_next_line(self, question: Question, follow_ups: _FollowUps, tools: Tools) -> str:
         """Let the model write the next line: a follow-up question, or the final answer.
 
         Args:

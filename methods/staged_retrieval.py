@@ -309,14 +309,14 @@ class StagedRetrieval(ReadingMethod):
         """
         with tools.phase("search"):
             queries, steps = self.write_queries(question, tools)
-            hits = self.fused_hits(queries, retriever)
+            hits = self.search_and_fuse(queries, retriever)
             best_hits = self.reranked_hits(question, hits, tools)[: self.config.k]
         request = Reading(tools.task, config=self.config)
         read = read_hits_fitting(question, document, best_hits, tools, request)
         steps += retrieve_steps_of_hits(hits, tools)
         return Answer(read.answer, shown_hits(read.hits), read.stop_reason, tuple(steps))
 
-    def fused_hits(self, queries: Queries, retriever: Retriever) -> list[Hit]:
+    def search_and_fuse(self, queries: Queries, retriever: Retriever) -> list[Hit]:
         """What a retriever finds for all queries and passages, each text once, best first.
 
         Of several searches the order is the fusion of their rankings (reciprocal rank fusion).
@@ -371,12 +371,13 @@ class StagedRetrieval(ReadingMethod):
             return Queries([question.text, *written]), self._rewrite_steps(written, tools)
         return question_alone, []
 
-    def _rewrite_steps(self, written: Sequence[str], tools: Tools) -> list[Step]:
+    def _rewrite_steps(self, written_texts: Sequence[str], tools: Tools) -> list[Step]:
         """A step "rewrite" of the trace for each text that the model wrote to search by."""
         flops = tools.meter.flops()
         model = tools.model()
         return [
-            Step("rewrite", tokens=model.count(text), flops=flops, note=text) for text in written
+            Step("rewrite", tokens=model.count(text), flops=flops, note=text)
+            for text in written_texts
         ]
 
     def rank_by_queries(

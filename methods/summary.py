@@ -144,14 +144,15 @@ def write_each_group_and_store(
     Returns:
         What `write` returns for each group, in order.
     """
-    done_count = [0]
+    done_count = 0
 
     def write_one(texts: list[str]) -> T:
         """Write for one group, or take what was stored for its texts; report the progress."""
+        nonlocal done_count
         name = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
         result: T = tools.keep(f"level{level}-{name}", lambda: write(texts))
-        done_count[0] += 1
-        tools.progress(done_count[0], len(groups), f"level {level} summaries")
+        done_count += 1
+        tools.progress(done_count, len(groups), f"level {level} summaries")
         return result
 
     return tools.map(write_one, groups)
@@ -304,17 +305,18 @@ class _Summaries:
         Raises:
             QuestionError: A segment does not fit a request.
         """
-        done_count = [0]
+        done_count = 0
 
         def write(group: list[CoveringText]) -> CoveringText:
             """The summary of a group, or above level 1 its only piece; reports the progress."""
+            nonlocal done_count
             if level > 1 and len(group) == 1:
                 return group[0]
             if level == 1:
                 self._require_room(group[0])
             text = self._shared_summary([piece.text for piece in group])
-            done_count[0] += 1
-            self.tools.progress(done_count[0], len(groups), f"level {level} summaries")
+            done_count += 1
+            self.tools.progress(done_count, len(groups), f"level {level} summaries")
             return CoveringText(
                 " ".join(text.split()), group[0].first_segment, group[-1].last_segment
             )

@@ -84,7 +84,7 @@ class TaggedSearch(Method):
         """The first user turn, with the question."""
 
     @abc.abstractmethod
-    def information(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
+    def search_and_quote(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
         """Search, and return the text that is put into the reply after a query.
 
         Args:
@@ -146,7 +146,7 @@ class TaggedSearch(Method):
                     return "ended"
                 trajectory.text += correction
             else:
-                trajectory.text += self.information(query, trajectory, tools)
+                trajectory.text += self.search_and_quote(query, trajectory, tools)
         return self._write_part(session, trajectory, tools) or "max_turns"
 
     def _write_part(self, session: Session, trajectory: Trajectory, tools: Tools) -> str:

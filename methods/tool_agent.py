@@ -125,7 +125,7 @@ class ToolAgent(Method):
                 if calls_so_far == 0:
                     session.count_reply(written, "unsearched")
                 return written.text, f"answered after {calls_so_far} calls"
-            result = self._result(queries[0], passages, tools)
+            result = self._run_call(queries[0], passages, tools)
             if session.length() + model.count(result) + reserved_tokens > model.window:
                 limit_reached = "window"
                 break
@@ -140,7 +140,7 @@ class ToolAgent(Method):
         written = session.write(self.config.reply_tokens)
         return written.text, f"told to answer: {limit_reached or 'max_calls'}"
 
-    def _result(self, query: str, passages: FoundPassages, tools: Tools) -> str:
+    def _run_call(self, query: str, passages: FoundPassages, tools: Tools) -> str:
         """Search for the query of a call.
 
         Args:
@@ -168,8 +168,8 @@ def _queries(reply: str) -> list[str]:
         '<tool_call>{"name": "search", "arguments": {"query": "Velindra"}}</tool_call>' ->
             ["Velindra"]
     """
-    marked = "\n".join(_CALL.findall(reply)) or reply
-    objects = [value for value in values_in(marked) if isinstance(value, dict)]
+    calls_as_text = "\n".join(_CALL.findall(reply)) or reply
+    objects = [value for value in values_in(calls_as_text) if isinstance(value, dict)]
     return [_query_of(value.get("arguments")) for value in objects if "name" in value]
 
 

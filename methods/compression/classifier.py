@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,14 @@ def locate_and_hash_weights(folder_or_hub_id: str) -> Weights:
         raise CannotRun(f"not run: weights: {error}") from error
 
 
-_networks: dict[str, tuple[Any, Any]] = {}  # identity of the weights -> network and tokenizer
+class _Network(NamedTuple):
+    """A network of transformers, and its tokenizer."""
+
+    net: Any
+    tokenizer: Any
+
+
+_networks: dict[str, _Network] = {}  # identity of the weights -> what was loaded of them
 _lock = threading.Lock()
 
 
@@ -83,14 +90,12 @@ def load_classifier(weights: Weights, meter: Meter) -> TokenClassifier:
     with _lock:
         if weights.identity not in _networks:
             _networks[weights.identity] = _load_network(weights)
-    return TokenClassifier(weights, *_networks[weights.identity], meter)
+        network = _networks[weights.identity]
+    return TokenClassifier(weights, network.net, network.tokenizer, meter)
 
 
-def _load_network(weights: Weights) -> tuple[Any, Any]:
-    """Load the network and its tokenizer, the network onto a GPU where there is one.
-
-    Returns:
-        (network in inference mode, tokenizer).
+def _load_network(weights: Weights) -> _Network:
+    """Load the network, in inference mode and onto a GPU where there is one, and its tokenizer.
 
     Raises:
         CannotRun: They cannot be loaded, or are no classifier of tokens with two classes.
@@ -108,21 +113,30 @@ def _load_network(weights: Weights) -> tuple[Any, Any]:
         raise CannotRun(
             f"cannot load the classifier '{weights.source}': {str(error).splitlines()[0]}"
         ) from error
-    missing_weights = sorted(
-        map(str, [*loading_info["missing_keys"], *loading_info["mismatched_keys"]])
-    )
-    problem = ""
-    if missing_weights:
-        problem = f"its weights lack {missing_weights[0]}"
-    if net.config.num_labels != 2:
-        problem = f"it has {net.config.num_labels} classes instead of 2"
-    is_fast = getattr(tokenizer, "is_fast", False)
-    if not is_fast or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
-        problem = "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
+    missing_keys = [*loading_info["missing_keys"], *loading_info["mismatched_keys"]]
+    problem = _network_problem(net, tokenizer, missing_keys)
     if problem:
         raise CannotRun(f"'{weights.source}' is no classifier of tokens to keep or drop: {problem}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return net.eval().to(device), tokenizer
+    return _Network(net.eval().to(device), tokenizer)
+
+
+def _network_problem(net: Any, tokenizer: Any, missing_keys: Sequence[object]) -> str:
+    """Why a network is no classifier of tokens with two classes; "" where it is one.
+
+    Args:
+        net: A network of transformers.
+        tokenizer: Its tokenizer.
+        missing_keys: The names of weights that its files lack.
+    """
+    is_fast = getattr(tokenizer, "is_fast", False)
+    if not is_fast or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+        return "its tokenizer has no fast form, or no tokens [CLS] and [SEP]"
+    if net.config.num_labels != 2:
+        return f"it has {net.config.num_labels} classes instead of 2"
+    if missing_keys:
+        return f"its weights lack {min(map(str, missing_keys))}"
+    return ""
 
 
 class TokenClassifier:

@@ -195,9 +195,8 @@ class _CompressorOnSessions:
         """
         self.chosen = list(range(n_contexts))
         self._compressor_class = compressor_class
-        self._compressor = compressor_class.__new__(
-            compressor_class
-        )  # its __init__ loads a model and fetches a tokenizer
+        # Its __init__ would load a model and fetch a tokenizer.
+        self._compressor = compressor_class.__new__(compressor_class)
         self._compressor.__dict__.update(
             tokenizer=tokens,
             use_llmlingua2=False,
@@ -460,10 +459,10 @@ class SessionScores:
         Returns:
             -log p of each token [tokens - 1].
         """
-        context = self._context_that_has_read(numbers_before)
+        context = self._find_or_open_context(numbers_before)
         return measure_surprise(context.session, self._model, self._tokens.units(numbers))[1:]
 
-    def _context_that_has_read(self, numbers_before: list[int]) -> _OpenContext:
+    def _find_or_open_context(self, numbers_before: list[int]) -> _OpenContext:
         """An open context that has read the tokens `numbers_before`: of those that have read their
         beginning the longest goes on; without any, a new one reads them all."""
         fitting_contexts = [

@@ -267,9 +267,9 @@ class LLMLingua2(reading.ReadingMethod):
         rate = config.rate
         if config.target_tokens is not None:
             rate = min(config.target_tokens / max(tokens_to_classify, 1), 1.0)
-        spans_of_contexts: list[list[Span]] = []  # of each context the spans that stay
-        tokens_kept = 0  # tokens of the words that stay
-        tokens_classified = 0  # tokens that were classified
+        kept_of_contexts: list[list[Span]] = []
+        tokens_kept = 0
+        tokens_classified = 0
         for context in chosen_contexts:
             kept_spans: list[Span] = []
             for chunk in context.chunks:
@@ -283,8 +283,8 @@ class LLMLingua2(reading.ReadingMethod):
                 )
                 tokens_classified += len(chunk.tokens.tokens)
                 tools.progress(tokens_classified, tokens_to_classify, "tokens classified")
-            spans_of_contexts.append(join_spans(kept_spans))
-        return Compressed(contexts_as_pieces(spans_of_contexts), tokens_of_text, tokens_kept)
+            kept_of_contexts.append(join_spans(kept_spans))
+        return Compressed(contexts_as_pieces(kept_of_contexts), tokens_of_text, tokens_kept)
 
 
 def _best_contexts(

@@ -65,12 +65,7 @@ class SelectiveContext(CompressedMethod):
         sentence_ranges = _sentence_ranges(units, max_tokens)
         information = _self_information(units, sentence_ranges, tools)
         if config.level == "sentence":
-            for first_unit, end_unit in sentence_ranges:
-                sentence_information = information[first_unit:end_unit]
-                known_information = sentence_information[~np.isnan(sentence_information)]
-                information[first_unit:end_unit] = np.nan
-                if len(known_information):
-                    information[first_unit:end_unit] = np.mean(known_information)
+            information = _means_of_sentences(information, sentence_ranges)
         if config.target_tokens is None:
             is_kept = _mask_at_percentile(information, config.reduce_ratio)
         else:
@@ -118,17 +113,38 @@ def _self_information(
         tools: The engine's tools; progress is reported in sentences.
     """
     model = tools.model("compressor")
-    n_scored = [0]
+    n_scored = 0
 
     def score_sentence(sentence_range: tuple[int, int]) -> np.ndarray:
         """The self-information of the units of one sentence; also reports the progress."""
+        nonlocal n_scored
         with open_context(model, with_first_token=True) as session:
             information = measure_surprise(session, model, units.part(*sentence_range))
-        n_scored[0] += 1
-        tools.progress(n_scored[0], len(sentence_ranges), "sentences scored")
+        n_scored += 1
+        tools.progress(n_scored, len(sentence_ranges), "sentences scored")
         return information
 
     return np.concatenate([np.zeros(0), *tools.map(score_sentence, sentence_ranges)])
+
+
+def _means_of_sentences(
+    information: np.ndarray, sentence_ranges: list[tuple[int, int]]
+) -> np.ndarray:
+    """For each unit [units] the mean self-information of the units of its sentence.
+
+    Units with NaN do not count; a sentence of these alone has NaN.
+
+    Args:
+        information: The self-information of each unit [units].
+        sentence_ranges: (first, end) of the units of each sentence, which tile all units.
+    """
+    means = np.full(len(information), np.nan)
+    for first_unit, end_unit in sentence_ranges:
+        of_sentence = information[first_unit:end_unit]
+        known = of_sentence[~np.isnan(of_sentence)]
+        if len(known):
+            means[first_unit:end_unit] = np.mean(known)
+    return means
 
 
 def _mask_at_percentile(information: np.ndarray, share_dropped: float) -> np.ndarray:

@@ -73,7 +73,7 @@ def build_tree_of_document(
         WindowExceeded: The prompt alone fills the window.
     """
     text_tree = Tree(kept=text_spans(document, config.keep_headings))
-    tree = _tree_of_text(text_tree.kept_document(document).text, config, model, store_result)
+    tree = _build_tree_of_text(text_tree.kept_document(document).text, config, model, store_result)
     if not tree.kept:
         tree.kept = text_tree.kept
         return tree
@@ -84,7 +84,7 @@ def build_tree_of_document(
     return tree
 
 
-def _tree_of_text(
+def _build_tree_of_text(
     text: str, config: LongRefinerConfig, model: MeteredModel, store_result: StoreResult
 ) -> Tree:
     """The tree of a text, by the outline that the model writes of it.

@@ -49,8 +49,10 @@ class _Chain:
 
 
 def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
-    """Place the clips of an outline in the text, in order and without overlap (the head of this
-    file).
+    """Place the clips of an outline in the text, in order and without overlap.
+
+    Of all ways to do so the one with the most clips is taken, of these the one that covers the most
+    text.
 
     Returns:
         The span of each clip, None for one without a place.

@@ -49,7 +49,11 @@ class Choice:
 
 
 def choose_by_code(shown_text: ShownText, scores: Sequence[np.ndarray], max_tokens: int) -> Choice:
-    """The released code's choice, in the four steps at the head of this file.
+    """The released code's choice: nodes by falling score until the budget is overdrawn, or until
+    those tried have twice the budget.
+
+    A leaf whose parent is chosen is passed over. A part takes the place of its chosen children; it
+    is passed over where it does not fit then. The last of the chosen nodes is dropped.
 
     Args:
         shown_text: Makes pieces of nodes, and counts their tokens.
@@ -57,15 +61,15 @@ def choose_by_code(shown_text: ShownText, scores: Sequence[np.ndarray], max_toke
         max_tokens: Most tokens of what is read; separators are not counted.
     """
     places_by_score = _leaves_and_parts_by_score(shown_text, scores)
-    tokens_of_node: dict[NodePlace, int] = {}  # tokens of each node
+    tokens_of_node: dict[NodePlace, int] = {}
     for place in places_by_score:
         tokens_of_node[place] = shown_text.count_tokens([shown_text.node_piece(*place)])
     chosen: list[NodePlace] = []
     tokens_left = max_tokens
-    tokens_preselected = 0
+    tokens_tried = 0
     for place in places_by_score:
-        tokens_preselected += tokens_of_node[place]
-        if tokens_preselected > 2 * max_tokens or tokens_left < 0:
+        tokens_tried += tokens_of_node[place]
+        if tokens_tried > 2 * max_tokens or tokens_left < 0:
             break
         node = shown_text.trees[place.document].nodes[place.node]
         if node.is_leaf and NodePlace(place.document, node.parent) in chosen:
@@ -78,7 +82,7 @@ def choose_by_code(shown_text: ShownText, scores: Sequence[np.ndarray], max_toke
             chosen.remove(child)
         chosen.append(place)
         tokens_left += tokens_freed - tokens_of_node[place]
-    read_nodes = chosen[:-1]  # step 3
+    read_nodes = chosen[:-1]  # also where nothing was overdrawn
     reason = "exhausted"
     if tokens_left < 0:
         reason = "budget"

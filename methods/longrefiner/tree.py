@@ -193,7 +193,8 @@ class _OutlineParts:
 
         Args:
             path_before: The path of the part before; () for the beginning.
-            path_after: The path of the part after; None for the end.
+            path_after: The path of the part after; () for text of no part, before which no part is
+                looked for; None for the end.
             parts_with_text: The numbers of the parts that have text.
 
         Returns:
@@ -207,7 +208,7 @@ class _OutlineParts:
             end_number = first_number
             if path_after:
                 end_number = path_after[-1]
-        parts_above = path_after or ()
+        parts_above = path_after or ()  # the parts that the part after is in, and itself
         for number in range(first_number, end_number):
             if number not in parts_with_text and number not in parts_above:
                 return self.paths[number]
@@ -424,7 +425,10 @@ def _part_of_gap(
     parts_with_text: set[int],
     is_small: bool,
 ) -> PartPath:
-    """The path of the part that a gap belongs to, by the rule at the head of this file.
+    """The path of the part that a gap belongs to.
+
+    It is the first part of the outline there that has no text yet; before all clips the abstract;
+    for a small gap the part before it; else what the parts around it have in common.
 
     Args:
         run_before: The run before it, None for none.

@@ -131,11 +131,12 @@ def _max_tokens_of_children(config: MemWalkerConfig, model: MeteredModel) -> int
             "method.segment_tokens or method.summary_tokens, or raise method.window or model.window"
         )
     children_room = (
-        window_tokens - prompt_tokens(prompts.parents([], config), model) - config.summary_limit()
+        window_tokens
+        - prompt_tokens(prompts.parent_request([], config), model)
+        - config.summary_limit()
     )
-    if children_room < config.summary_limit() or children_room // config.children <= model.count(
-        "\n"
-    ):
+    max_tokens_each = children_room // config.children
+    if children_room < config.summary_limit() or max_tokens_each <= model.count("\n"):
         raise QuestionError(
             f"the window of '{model.name}' ({window_tokens} tokens) is too short for the summaries "
             f"of {config.children} parts; lower method.summary_tokens or method.children, or raise "
@@ -177,7 +178,7 @@ def _ask_parent_summary(
         config: The method's settings.
     """
     with model.session() as session:
-        feed(session, prompts.parents(texts, config))
+        feed(session, prompts.parent_request(texts, config))
         return " ".join(session.write(max_tokens).text.split())
 
 

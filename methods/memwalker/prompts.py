@@ -1,7 +1,7 @@
 """The prompts that build the tree and walk it, in this project's words
 (docs/methods/memwalker.md#memwalker).
 
-feed(session, triage(question, memory, summaries, config, may_go_back=False))
+feed(session, choice_request(question, memory, summaries, config, may_go_back=False))
 """
 
 from collections.abc import Sequence
@@ -66,12 +66,12 @@ MEMORY = Prompt(
 PROMPTS = (SEGMENT, PARENT, TRIAGE_REASONS, TRIAGE, LEAF_REASONS, LEAF, NUMBERED, BACK, MEMORY)
 
 
-def parents(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
+def parent_request(summaries: Sequence[str], config: MemWalkerConfig) -> Pieces:
     """The request for one short summary of the summaries of neighbouring parts."""
     return PARENT.with_replacements(config).fill(summaries=_each_on_new_line(summaries))
 
 
-def triage(
+def choice_request(
     question: Question,
     memory: Sequence[str],
     summaries: Sequence[str],
@@ -105,7 +105,7 @@ def triage(
     )
 
 
-def leaf(
+def segment_request(
     question: Question,
     memory: Sequence[str],
     segment: str,

@@ -211,7 +211,7 @@ class Walk:
         with self.tools.phase("search"):
             outcome = self._ask_until_parsed(
                 self.tools.model("searcher"),
-                lambda memory: prompts.triage(
+                lambda memory: prompts.choice_request(
                     self.question, memory, texts, self.config, may_go_back=may_go_back
                 ),
                 lambda reply: replies.parse_choice(reply, len(untried), may_go_back),
@@ -239,7 +239,9 @@ class Walk:
         task = self.tools.task
         outcome = self._ask_until_parsed(
             model,
-            lambda memory: prompts.leaf(self.question, memory, text, task.instruction, self.config),
+            lambda memory: prompts.segment_request(
+                self.question, memory, text, task.instruction, self.config
+            ),
             replies.parse_verdict,
             task.max_answer_tokens,
         )

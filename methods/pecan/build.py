@@ -129,7 +129,7 @@ class _GraphBuilder:
         while lower_level.nodes and lower_level.level_written <= self._config.max_levels:
             calls = self._call_builder_for_level(lower_level, max_tokens_per_call)
             higher_level = self._add_level(lower_level, calls)
-            if self._is_top(lower_level, higher_level, calls):
+            if self._check_if_complete(lower_level, higher_level, calls):
                 break
             lower_level = higher_level
         return self._graph
@@ -190,7 +190,7 @@ class _GraphBuilder:
             self._graph.add_level(lower_level.level_written, nodes_by_call),
         )
 
-    def _is_top(
+    def _check_if_complete(
         self, lower_level: NodesToRead, higher_level: NodesToRead, calls: list[BuilderCall]
     ) -> bool:
         """Whether the graph is complete: one batch held the level below, or the new level is no

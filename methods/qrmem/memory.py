@@ -287,9 +287,9 @@ def join_names_to_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) 
             cluster_of_key[key] = cluster_number
     entities = Entities()
     for key in spellings_of_key:
-        first_key = clusters[cluster_of_key[key]][0]
-        if first_key not in entities.entity_of_key:
-            keys = clusters[cluster_of_key[key]]
+        keys = clusters[cluster_of_key[key]]
+        is_new_entity = keys[0] not in entities.entity_of_key
+        if is_new_entity:
             _add_entity(entities, keys, spellings_of_key, segments_of_key, segments)
     return entities
 
@@ -301,14 +301,14 @@ def _add_entity(
     segments_of_key: dict[NameKey, set[int]],
     segments: Sequence[str],
 ) -> None:
-    """Add to `entities` the entity that some forms of a name stand for.
+    """Add to `entities` the entity that some keys of names stand for.
 
     Args:
         entities: All entities so far; is changed.
-        keys: The normal forms of the entity's names, the longest first.
-        spellings_of_key: Form -> how it is written, as the keys of a dict.
-        segments_of_key: Form -> the segments whose graphs name it.
-        segments: The texts; one that has any mention is a place of the entity, too.
+        keys: The words that the entity's names are compared by, the longest name first.
+        spellings_of_key: Key -> how names with it are written, as the keys of a dict.
+        segments_of_key: Key -> the segments whose graphs have a name with it.
+        segments: The texts; the entity is also in each segment with any of its names.
     """
     entity = len(entities.names)
     mentions: list[str] = []

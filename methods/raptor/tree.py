@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from math import isqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -144,8 +144,8 @@ def _cluster_until_small(
 
 def _has_few_points(vectors: np.ndarray, config: RaptorConfig) -> bool:
     """Whether there are too few distinct vectors to be clustered."""
-    first_rows, _ = _first_rows_and_numbers(vectors)
-    return len(first_rows) <= config.dimensions + 1
+    distinct = _distinct_vectors(vectors)
+    return len(distinct.first_rows) <= config.dimensions + 1
 
 
 def cut_in_order(
@@ -171,43 +171,58 @@ def cut_in_order(
         yield part
 
 
-def _first_rows_and_numbers(vectors: np.ndarray) -> tuple[list[int], list[int]]:
-    """The first row of each distinct vector, and for every row the number of its vector among
-    these.
+class _DistinctVectors(NamedTuple):
+    """Which rows of vectors are equal: rows a, b, a -> first_rows [0, 1], number_of_row [0, 1, 0].
 
-        rows a, b, a -> [0, 1], [0, 1, 0]
+    Attributes:
+        first_rows: The first row of each distinct vector.
+        number_of_row: For every row the number of its vector among the distinct ones.
     """
+
+    first_rows: list[int]
+    number_of_row: list[int]
+
+
+def _distinct_vectors(vectors: np.ndarray) -> _DistinctVectors:
+    """Find the rows of `vectors` [rows, width] that are equal."""
     number_of_vector: dict[bytes, int] = {}
     first_rows: list[int] = []
-    numbers_of_rows: list[int] = []
+    number_of_row: list[int] = []
     for row, vector in enumerate(vectors):
         number = number_of_vector.setdefault(vector.tobytes(), len(number_of_vector))
         if number == len(first_rows):
             first_rows.append(row)
-        numbers_of_rows.append(number)
-    return first_rows, numbers_of_rows
+        number_of_row.append(number)
+    return _DistinctVectors(first_rows, number_of_row)
 
 
 def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
     """Cluster rows of vectors: global clusters, then local ones inside each. Rows stand in
-    ascending order; one may be in several clusters."""
-    first_rows, numbers_of_rows = _first_rows_and_numbers(vectors)
-    points = vectors[first_rows]
+    ascending order; one may be in several clusters.
+
+    Equal rows are one point in the clustering, and share its clusters.
+    """
+    distinct = _distinct_vectors(vectors)
+    points = vectors[distinct.first_rows]
     max_of_one_cluster = config.dimensions + 1
     if len(points) <= max_of_one_cluster:
         return [list(range(len(vectors)))]
     clusters: list[list[int]] = []
-    reduced_points = _reduce_dimensions(points, isqrt(len(points) - 1), config)
+    # As many neighbours as the root of the number of points, as in the released code.
+    global_neighbours = isqrt(len(points) - 1)
+    reduced_points = _reduce_dimensions(points, global_neighbours, config)
     for members in _mixture_clusters(reduced_points, config):
         local_clusters = [np.arange(len(members))]
         if len(members) > max_of_one_cluster:
             reduced_again = _reduce_dimensions(points[members], config.neighbours, config)
             local_clusters = _mixture_clusters(reduced_again, config)
         for local_cluster in local_clusters:
-            numbers_in_cluster = set(members[local_cluster].tolist())
-            clusters.append(
-                [row for row, number in enumerate(numbers_of_rows) if number in numbers_in_cluster]
-            )
+            points_in_cluster = set(members[local_cluster].tolist())
+            rows: list[int] = []
+            for row, point in enumerate(distinct.number_of_row):
+                if point in points_in_cluster:
+                    rows.append(row)
+            clusters.append(rows)
     return clusters
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
-from methods.communities import Community, communities, finest_community_of_nodes
+from methods.communities import Community, find_communities, finest_community_of_nodes
 from methods.graphrag import GraphRAG, points_in, report_in
 from tests.methods.conftest import FakeTools, WordEncoder
 
@@ -118,12 +118,14 @@ def test_local_search_reads_what_is_around_the_entities_of_the_question():
 def test_a_large_community_has_communities_in_it():
     """A ring of 30 cliques: the whole graph's modularity joins neighbours, which one by one part."""
     edges = [(a, b, 1.0) for a, b in networkx.ring_of_cliques(30, 5).edges]
-    found = communities(edges, 9)
+    found = find_communities(edges, 9)
     assert {community.level for community in found} == {0, 1}
     assert sorted(finest_community_of_nodes(found, 0)) == list(range(150))
     fine = [community for community in found if community.level == 1]
     assert {len(community.nodes) for community in fine} == {5}
-    assert communities(edges, 150) == [community for community in found if community.level == 0]
+    assert find_communities(edges, 150) == [
+        community for community in found if community.level == 0
+    ]
 
 
 def test_of_levels_that_are_too_fine_the_coarser_community_counts():

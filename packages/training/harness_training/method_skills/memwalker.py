@@ -19,19 +19,19 @@ def skills(config: MemWalkerConfig) -> list[Skill]:
 
     def parents(scene: Scene) -> Pieces:
         """The method's prompt for one summary of the scene's summaries."""
-        return prompts.parents(scene.texts, config)
+        return prompts.parent_request(scene.texts, config)
 
     def triage(scene: Scene) -> Pieces:
         """The method's prompt at a node; the scene's texts are the memory, then the summaries."""
         memory, *summaries = scene.texts
-        return prompts.triage(
+        return prompts.choice_request(
             scene.question, memory.splitlines(), summaries, config, may_go_back=config.inner_revert
         )
 
     def leaf(scene: Scene) -> Pieces:
         """The method's prompt at a segment; the scene's texts are the memory, then the segment."""
         memory, segment = scene.texts
-        return prompts.leaf(
+        return prompts.segment_request(
             scene.question, memory.splitlines(), segment, scene.task.instruction, config
         )
 
