@@ -1,6 +1,6 @@
 """Communities of a graph, and communities within large ones: levels from 0, the coarsest.
 
-    communities([(0, 1, 8.0), (1, 2, 3.0), ...], 10)
+    find_communities([(0, 1, 8.0), (1, 2, 3.0), ...], 10)
         -> [Community(0, (0, 1, 2, ...)), Community(1, (0, 1)), ...]
 
 By Louvain's method (networkx, modularity, edge weights), with a fixed seed.

@@ -385,15 +385,15 @@ def passage_ranks(
     passage_similarity: np.ndarray,
     config: HippoRAG.Config,
 ) -> np.ndarray:
-    """Rank passages by PageRank from the phrases of the kept triples and from all passages.
+    """Rank passages by PageRank from the phrases of the chosen triples and from all passages.
 
-    A phrase's weight is the mean of its kept triples', each divided by the number of passages that
-    have the phrase; the `link_k` heaviest phrases start the walk.
+    A phrase's weight is the mean of its chosen triples', each divided by the number of passages
+    that have the phrase; the `link_k` heaviest phrases start the walk.
 
     Args:
         index: The index of HippoRAG.
         fact_similarity: How well each triple fits the question, scaled to 0 to 1, [triples].
-        chosen_facts: The numbers of the triples that the model kept.
+        chosen_facts: The numbers of the triples that the model chose.
         passage_similarity: How similar each passage is to the question, scaled to 0 to 1,
             [passages].
         config: The method's settings.
@@ -405,22 +405,19 @@ def passage_ranks(
     phrases = _phrases(facts)
     node_of_phrase = {phrase: node for node, phrase in enumerate(phrases)}
     graph = _build_graph(index, facts, node_of_phrase)
-    weights_of_phrase: dict[int, list[float]] = defaultdict(
-        list
-    )  # phrase -> a weight of each kept triple
+    # Phrase -> a weight by each chosen triple that it is in.
+    weights_of_phrase: dict[int, list[float]] = defaultdict(list)
     for fact in chosen_facts:
         subject, _, object_ = facts[fact]
         for phrase in (node_of_phrase[subject], node_of_phrase[object_]):
             weights_of_phrase[phrase].append(
-                float(fact_similarity[fact]) / len(graph.passages_of[phrase])
+                float(fact_similarity[fact]) / len(graph.passages_of_phrase[phrase])
             )
     mean_weight_of_phrase = {
         phrase: sum(values) / len(values) for phrase, values in weights_of_phrase.items()
     }
-    heaviest_phrases = sorted(mean_weight_of_phrase.items(), key=lambda item: -item[1])[
-        : config.link_k
-    ]
-    start_weights = dict(heaviest_phrases)
+    heaviest_first = sorted(mean_weight_of_phrase.items(), key=lambda item: -item[1])
+    start_weights = dict(heaviest_first[: config.link_k])
     for passage, value in enumerate(passage_similarity):
         start_weights[len(phrases) + passage] = config.passage_weight * float(value)
     n_nodes = len(phrases) + len(index["of"])
@@ -433,11 +430,11 @@ class _Graph:
 
     Attributes:
         edge_weights: (node, node) -> weight; an edge's weight is the sum of both directions.
-        passages_of: Phrase -> the passages that have it.
+        passages_of_phrase: Phrase -> the passages that have it.
     """
 
     edge_weights: dict[tuple[int, int], float]
-    passages_of: dict[int, set[int]]
+    passages_of_phrase: dict[int, set[int]]
 
 
 def _build_graph(index: Index, facts: Sequence[Fact], node_of_phrase: dict[str, int]) -> _Graph:
@@ -453,7 +450,7 @@ def _build_graph(index: Index, facts: Sequence[Fact], node_of_phrase: dict[str, 
         node_of_phrase: Phrase -> its number in the graph.
     """
     edge_weights: dict[tuple[int, int], float] = defaultdict(float)
-    passages_of: dict[int, set[int]] = defaultdict(set)
+    passages_of_phrase: dict[int, set[int]] = defaultdict(set)
     for passage, facts_of_passage in enumerate(index["of"]):
         passage_node = len(node_of_phrase) + passage
         for number in facts_of_passage:
@@ -463,16 +460,16 @@ def _build_graph(index: Index, facts: Sequence[Fact], node_of_phrase: dict[str, 
             edge_weights[subject_node, object_node] += 1
             edge_weights[object_node, subject_node] += 1
             for phrase in (subject_node, object_node):
-                passages_of[phrase].add(passage)
+                passages_of_phrase[phrase].add(passage)
                 edge_weights[phrase, passage_node] = 1.0
     for first, second, score in index["synonyms"]:
         edge_weights[int(first), int(second)] = float(score)
     without_loops = {
-        (subject_node, object_node): weight
-        for (subject_node, object_node), weight in edge_weights.items()
-        if subject_node != object_node
+        (first_node, second_node): weight
+        for (first_node, second_node), weight in edge_weights.items()
+        if first_node != second_node
     }
-    return _Graph(without_loops, passages_of)
+    return _Graph(without_loops, passages_of_phrase)
 
 
 def _phrases(facts: Sequence[Fact]) -> list[str]:

@@ -55,7 +55,7 @@ class IterRetGen(Method):
         with tools.phase("search"):
             for _ in range(self.config.iterations - 1):
                 passages = self._search(question, reply, tools, steps)
-                reply, _shown = self._generate(question, passages, tools)
+                reply, _ = self._generate(question, passages, tools)
                 steps.append(Step("generate", flops=tools.meter.flops(), note=reply))
             passages = self._search(question, reply, tools, steps)
         reply, shown_count = self._generate(question, passages, tools)

@@ -3,7 +3,7 @@ tokens."""
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from harness.models import MeteredModel
 from methods.chunks import Span
@@ -19,9 +19,19 @@ _ENDS_KEPT: dict[Side, tuple[str, ...]] = {
 """The ends of a text that stay."""
 
 
-def kept_spans(
-    text: str, max_tokens: int, model: MeteredModel, side: Side = "ends"
-) -> tuple[list[Span], int]:
+class KeptSpans(NamedTuple):
+    """What stays of a text that is cut.
+
+    Attributes:
+        spans: The spans that stay: one if all fits, none if nothing does.
+        tokens_of_text: How many tokens the whole text has.
+    """
+
+    spans: list[Span]
+    tokens_of_text: int
+
+
+def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> KeptSpans:
     """Cut a text to a number of tokens.
 
     The result may have fewer tokens, where a part that was cut inside a word becomes longer when it
@@ -33,13 +43,10 @@ def kept_spans(
         model: The model whose tokens are counted.
         side: "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and
             "right" keep one end (docs/methods/retrieval.md#window).
-
-    Returns:
-        The spans that stay, one if all fits; and the number of tokens of the whole text.
     """
     offsets = model.offsets(text)
     if len(offsets) <= max_tokens:
-        return [(0, len(text))], len(offsets)
+        return KeptSpans([(0, len(text))], len(offsets))
     n_ends = len(_ENDS_KEPT[side])
     tokens_per_end = max_tokens // n_ends
     while tokens_per_end > 0:
@@ -49,9 +56,9 @@ def kept_spans(
         spans = [span_at[name] for name in _ENDS_KEPT[side]]
         excess_tokens = sum(model.count(text[start:end]) for start, end in spans) - max_tokens
         if excess_tokens <= 0:
-            return spans, len(offsets)
+            return KeptSpans(spans, len(offsets))
         tokens_per_end -= math.ceil(excess_tokens / n_ends)
-    return [], len(offsets)
+    return KeptSpans([], len(offsets))
 
 
 def join_spans(spans: Sequence[Span]) -> list[Span]:

@@ -70,6 +70,7 @@ ENTITIES_AND_RELATIONS = Prompt(
 )
 BETWEEN_DESCRIPTIONS = "<SEP>"  # as in the released code, between descriptions of one name
 JOIN_TOKENS = 500  # likewise: descriptions of as many are joined by the model, into as many at most
+KEYWORD_TOKENS = 512  # most tokens of the reply that lists keywords
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+")
 KeywordLevel = Literal["high", "low"]
 KEYWORD_LEVELS_OF_MODE: dict[str, tuple[KeywordLevel, ...]] = {
@@ -381,7 +382,7 @@ class LightRAG(ExtractingMethod):
                 question=[reading.question_text(question)]
             )
             response = ask_parsed(
-                tools.model("searcher"), request, 512, keywords_in, Retry(retries=0)
+                tools.model("searcher"), request, KEYWORD_TOKENS, keywords_in, Retry(retries=0)
             )
             found = search.find_by_all_keywords(response.parsed or {})
         step = Step(

@@ -16,7 +16,7 @@ from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Step
 from methods.chunks import Span, fixed_chunks, shown_spans
-from methods.kept_text import Side, kept_spans
+from methods.kept_text import KeptSpans, Side, kept_spans
 from methods.reading import PROMPTS, Reading, ReadingMethod, ask, room_for_text
 
 _CUT_SIDE = {"ends": "middle", "left": "right", "right": "left"}
@@ -67,18 +67,13 @@ class FullContext(ReadingMethod):
         }
         return Answer(reply, shown, "truncated", steps, truncated=truncated)
 
-    def _fitting_spans(
-        self, text: str, max_tokens: int, model: MeteredModel
-    ) -> tuple[list[Span], int]:
+    def _fitting_spans(self, text: str, max_tokens: int, model: MeteredModel) -> KeptSpans:
         """Choose the parts of a text that stay, as the setting `keep` says.
 
         Args:
             text: The text.
             max_tokens: Most tokens of these parts, joined.
             model: The model whose tokens are counted.
-
-        Returns:
-            The spans of these parts, and the tokens of the whole text.
         """
         spans, tokens_of_text = kept_spans(text, max_tokens, model, self.config.keep)
         tokens_to_keep = max_tokens
@@ -89,7 +84,7 @@ class FullContext(ReadingMethod):
                 break
             tokens_to_keep -= excess_tokens
             spans, _ = kept_spans(text, tokens_to_keep, model, self.config.keep)
-        return spans, tokens_of_text
+        return KeptSpans(spans, tokens_of_text)
 
     def _ask(
         self, question: Question, texts: Sequence[str], tools: Tools, reading: Reading
