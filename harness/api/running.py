@@ -189,9 +189,10 @@ def _run_all(
     if budget.limits:
         hooks.insert(0, LimitHook(budget, planned.plans, request.folder, (), note))
     for outcome in in_turn(planned.plans, execute, hooks):
+        is_bug = not isinstance(outcome.error, HarnessError)
         if outcome.error is None:
             _add_result(runs, outcome, note)
-        elif is_single or request.fail_fast or not isinstance(outcome.error, HarnessError):
+        elif is_bug or is_single or request.fail_fast:
             raise outcome.error
         else:
             runs.lost[outcome.plan.run_name] = str(outcome.error)

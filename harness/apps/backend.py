@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
 from harness.apps.calls import Address, FunctionCall, HttpCall
-from harness.apps.reply import AppReply, cached_reply, compiled_map, read_reply
+from harness.apps.reply import AppReply, cached_reply, checked_map, read_reply
 from harness.apps.settings import OPTION, AppQuestion, AppSettings, app_settings
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
@@ -161,7 +161,7 @@ class ApplicationModel(LanguageModel):
         self.own_name = config.source or config.name
         self.has_price = config.price is not None
         self.call = call
-        self.places = compiled_map(settings.places)
+        self.places = checked_map(settings.places)
 
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None

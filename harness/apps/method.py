@@ -40,13 +40,13 @@ class Application(Method):
         """
         session = tools.model().session()
         assert isinstance(session, ApplicationSession)  # the only one with this capability
-        asked = AppQuestion(
+        app_question = AppQuestion(
             question=_with_options(question),
             options=question.options or (),
             documents=question.document_ids,
             instruction=tools.task.instruction,
         )
-        reply = session.ask(asked)
+        reply = session.ask(app_question)
         text = tools.task.answer_in(reply.answer)
         return Answer(text, shown_of(reply), "the application answered")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from harness.apps.formats import FIELDS
-from harness.apps.templates import Place, compiled, described, wrong_field
+from harness.apps.templates import Place, checked_places, described, wrong_field
 from harness.errors import ModelOutputError
 
 MAP = "--app-map"
@@ -48,12 +48,12 @@ class AppReply:
 _CACHED = TypeAdapter(AppReply)
 
 
-def compiled_map(places: Mapping[str, str]) -> dict[str, Place]:
+def checked_map(places: Mapping[str, str]) -> dict[str, Place]:
     """Check the places of a reply's fields: {"answer": "data.text"} -> {"answer": Place(...)}.
 
     Raises UserError for an unknown field or a wrong place.
     """
-    return compiled(places, FIELDS, MAP)
+    return checked_places(places, FIELDS, MAP)
 
 
 def read_reply(value: object, places: Mapping[str, Place]) -> AppReply:

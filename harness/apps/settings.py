@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from harness.apps.calls import import_own_function
 from harness.apps.formats import FORMATS
-from harness.apps.reply import compiled_map
+from harness.apps.reply import checked_map
 from harness.apps.templates import check_no_secret, header_values, rendered_json
 from harness.config.schema import Frozen, ModelConfig
 from harness.config.yaml_tree import error_sentences
@@ -117,7 +117,7 @@ def app_settings(config: ModelConfig) -> AppSettings:
         raise unknown_name_error(
             f"format '{settings.format}' (--app-format)", settings.format, FORMATS
         )
-    compiled_map(settings.places)
+    checked_map(settings.places)
     if settings.function is None:
         settings.request(AppQuestion("Is this JSON?"))
         check_no_secret(settings.headers, "--app-header")

@@ -134,7 +134,9 @@ class Place:
         return found_value
 
 
-def compiled(places: Mapping[str, str], fields: Sequence[str], option: str) -> dict[str, Place]:
+def checked_places(
+    places: Mapping[str, str], fields: Sequence[str], option: str
+) -> dict[str, Place]:
     """Check the places of a reply's fields: {"answer": "data.text"} -> {"answer": Place(...)}.
 
     Args:

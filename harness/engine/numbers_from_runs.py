@@ -160,18 +160,21 @@ def number_from_run(method: Method, preset: str, parameter: str, reference: str)
     source = run.config.method.name
     averaged_questions = _averaged_questions(run, len(records), failed)
     if numbers_from_runs(method)[parameter] == NODES:
-        found = _mean_visited_nodes(parameter, run, records)
-        origin = f"as many nodes as {source} visits ({found.mean:.2f}, {averaged_questions})"
-    else:
-        found = _piece_count_of_equal_cost(method, parameter, run, records)
+        number_and_mean = _mean_visited_nodes(parameter, run, records)
         origin = (
-            f"the same {found.unit} as {source} ({found.mean:.4g} a question, {averaged_questions})"
+            f"as many nodes as {source} visits ({number_and_mean.mean:.2f}, {averaged_questions})"
+        )
+    else:
+        number_and_mean = _piece_count_of_equal_cost(method, parameter, run, records)
+        origin = (
+            f"the same {number_and_mean.unit} as {source} ({number_and_mean.mean:.4g} a question, "
+            f"{averaged_questions})"
         )
     return NumberFromRun(
-        value=found.value,
-        note=f"{parameter} = {found.value}, {origin}",
-        mean=found.mean,
-        unit=found.unit,
+        value=number_and_mean.value,
+        note=f"{parameter} = {number_and_mean.value}, {origin}",
+        mean=number_and_mean.mean,
+        unit=number_and_mean.unit,
         source=source,
         run=str(run.path),
         dataset=run.config.dataset.name,
@@ -237,8 +240,8 @@ def _finished_run(preset: str, parameter: str, reference: str) -> StoredRun:
 
 def _is_preset(name: str) -> bool:
     """Whether a method's preset has this name, case and punctuation aside."""
-    folded = presets.comparable_name(name)
-    return any(presets.comparable_name(known) == folded for known in presets.names("methods"))
+    names_of_presets = map(presets.comparable_name, presets.names("methods"))
+    return presets.comparable_name(name) in names_of_presets
 
 
 def _averaged_questions(run: StoredRun, answered: int, failed: int) -> str:

@@ -97,16 +97,16 @@ class Budget:
         """Subtract an estimate that was counted by `spend`, once the real cost is known."""
         self._add_to_sums(all_sent(usage), sign=-1)
 
-    def spend_stored(self, usage: Usage, earlier: SentUsage | None) -> SentUsage:
+    def spend_stored(self, usage: Usage, sent_by_earlier_tries: SentUsage | None) -> SentUsage:
         """Count what a stored question sent, in all of its tries, and return that sum.
 
         Args:
             usage: What the try sent that its record tells of, by phase.
-            earlier: What the tries before that sent; None for none.
+            sent_by_earlier_tries: What the tries before that sent; None for none.
         """
-        spent = all_sent(usage, earlier)
-        self._add_to_sums(spent)
-        return spent
+        sent_by_all_tries = all_sent(usage, sent_by_earlier_tries)
+        self._add_to_sums(sent_by_all_tries)
+        return sent_by_all_tries
 
     def _add_to_sums(self, spent: SentUsage, sign: int = 1, prices: Prices | None = None) -> None:
         """Add a cost to the sums; a count or a price that is unknown makes its limit uncountable.

@@ -257,14 +257,17 @@ def _check_rubric(path: str, text: str) -> None:
         path: Its file, for the message.
         text: Its text.
     """
-    places = Prompt("", text).placeholders()
-    unknown_places = [place for place in places if place not in PLACES]
-    if unknown_places:
-        known_places = "}, {".join(PLACES)
+    placeholders = Prompt("", text).placeholders()
+    unknown_placeholders = [
+        placeholder for placeholder in placeholders if placeholder not in PLACES
+    ]
+    if unknown_placeholders:
+        known_placeholders = "}, {".join(PLACES)
         raise UserError(
-            f"{path}: a rubric has no placeholder {{{unknown_places[0]}}}; it may have {{{known_places}}}"
+            f"{path}: a rubric has no placeholder {{{unknown_placeholders[0]}}}; it may have "
+            f"{{{known_placeholders}}}"
         )
-    if "answer" not in places and "shown" not in places:
+    if "answer" not in placeholders and "shown" not in placeholders:
         raise UserError(
             f"{path}: the rubric shows nothing to judge; write {{answer}} or {{shown}} where it "
             "stands"

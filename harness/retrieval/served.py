@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from harness.apps.calls import Address, FunctionCall, HttpCall, import_own_function
 from harness.apps.templates import (
     check_no_secret,
-    compiled,
+    checked_places,
     described,
     header_values,
     rendered_json,
@@ -54,7 +54,7 @@ class ServedRetriever:
         self.needs_vector = needs_vector(config)
         self._body_template = body_template(config)  # in jinja2
         # Field of a hit, "score", or "hits" for the list of them -> its place in a reply.
-        self._path_by_field = compiled(_path_by_field(config), FIELDS, _MAP)
+        self._path_by_field = checked_places(_path_by_field(config), FIELDS, _MAP)
         # One of the two is None.
         self._server: HttpCall | None = None
         self._function: FunctionCall | None = None
@@ -222,7 +222,7 @@ def find_problems(config: RetrieverConfig) -> list[HarnessError]:
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"
         return [unknown_name_error(what, config.format, FORMATS)]
-    call_noting_problem(problems, compiled, _path_by_field(config), FIELDS, _MAP)
+    call_noting_problem(problems, checked_places, _path_by_field(config), FIELDS, _MAP)
     if config.function is not None:
         call_noting_problem(problems, import_own_function, config.function, OPTION)
         has_settings_of_address = config.body is not None or bool(config.headers)

@@ -197,8 +197,8 @@ class Workers(Executor):
             self.check_cluster()
             if time.monotonic() > deadline:
                 raise UserError(
-                    f"no worker was ready after {_MAX_START_SECONDS:.0f} seconds; the cluster is busy: ray "
-                    "status"
+                    f"no worker was ready after {_MAX_START_SECONDS:.0f} seconds; the cluster is "
+                    "busy: ray status"
                 )
 
     def in_flight(self) -> int:
@@ -487,10 +487,10 @@ def _check_versions(worker_versions: Mapping[str, str]) -> None:
     packages = sorted(own_versions.keys() | worker_versions.keys() - {"host"})
     different: list[str] = []
     for package in packages:
-        own = own_versions.get(package)
-        other = worker_versions.get(package)
-        if own != other:
-            different.append(f"{package} {other} there, {own} here")
+        own_version = own_versions.get(package)
+        worker_version = worker_versions.get(package)
+        if own_version != worker_version:
+            different.append(f"{package} {worker_version} there, {own_version} here")
     if different:
         raise UserError(
             f"the worker on {worker_versions['host']} has other versions: {'; '.join(different)}; install "
@@ -766,7 +766,8 @@ class _Worker:
 def _answer_by_calls(
     opened: _WorkerRun, position: int, sent_by_earlier_tries: SentUsage | None
 ) -> list[_CallOfStore]:
-    """Answer one question, and return the calls of RunStore that it would make.
+    """Answer one question, and return the calls of RunStore that it would make: the run's store
+    remembers them, for each thread on its own.
 
     Args:
         opened: The run in this worker.

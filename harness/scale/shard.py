@@ -196,15 +196,15 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
     """
     parts = part_folders(folder)
     if parts:
-        before = read_manifest(parts[0]).shard  # the others were checked alike
-        is_other_division = before is not None and (
-            before.of != part.n_parts or before.asked != part.n_questions
+        stored_division = read_manifest(parts[0]).shard  # the others were checked alike
+        is_other_division = stored_division is not None and (
+            stored_division.of != part.n_parts or stored_division.asked != part.n_questions
         )
-        if before is not None and is_other_division:
+        if stored_division is not None and is_other_division:
             raise UserError(
-                f"{folder} holds shards of another division ({before.of} shards of "
-                f"{before.asked} questions; now {part.n_parts} of {part.n_questions}); first run: "
-                f"harness merge {folder}"
+                f"{folder} holds shards of another division ({stored_division.of} shards of "
+                f"{stored_division.asked} questions; now {part.n_parts} of {part.n_questions}); "
+                f"first run: harness merge {folder}"
             )
     stored_versions = read_manifest(folder).scorers
     versions = {name: scorers.version(name) for name in plan.config.dataset.scorers}

@@ -173,7 +173,8 @@ def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
 
     freedom = len(sizes) - 1
     critical = student_quantile(1.0 - alpha / 2.0, freedom)
-    return float(nctdtrinc(freedom, 1.0 - POWER, critical)) * _standard_error(sums, sizes)
+    noncentrality = float(nctdtrinc(freedom, 1.0 - POWER, critical))
+    return noncentrality * _standard_error(sums, sizes)
 
 
 def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> float:

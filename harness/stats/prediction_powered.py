@@ -70,17 +70,34 @@ def prediction_powered(
         rest_scores, document_numbers[~is_labelled], document_numbers
     )
     labels_per_document = np.bincount(document_numbers[is_labelled])
-    variance = (
-        n_documents / (n_documents - 1) * float(((error_of_labelled + error_of_rest) ** 2).sum())
-    )
-    worst_variance = WORST_VARIANCE * float((labels_per_document**2).sum()) / len(known_labels) ** 2
-    lean_share = WORST_DOCUMENTS / (n_documents + WORST_DOCUMENTS)
-    variance += lean_share * max(worst_variance - float((error_of_labelled**2).sum()), 0.0)
+    variance = _variance_of_estimate(error_of_labelled, error_of_rest, labels_per_document)
     half_width = student_quantile((1.0 + level) / 2.0, n_documents - 1) * math.sqrt(variance)
-    low, high = max(mean - half_width, 0.0), min(mean + half_width, 1.0)
+    low = max(mean - half_width, 0.0)
+    high = min(mean + half_width, 1.0)
     return Interval(
         shown_mean, min(low, shown_mean), max(high, shown_mean), len(known_labels), n_documents
     )
+
+
+def _variance_of_estimate(
+    error_of_labelled: Floats, error_of_rest: Floats, labels_per_document: NDArray[np.intp]
+) -> float:
+    """The variance of the estimate by documents. That of the labelled answers leans to its largest
+    value, as if WORST_DOCUMENTS more documents had it.
+
+    Args:
+        error_of_labelled: (documents,) from `_error_by_document`, of the labelled answers.
+        error_of_rest: (documents,) the same of the other answers.
+        labels_per_document: (documents,) numbers of labelled answers.
+    """
+    n_documents = int((labels_per_document > 0).sum())
+    n_labels = int(labels_per_document.sum())
+    seen_variance = float(((error_of_labelled + error_of_rest) ** 2).sum())
+    seen_variance *= n_documents / (n_documents - 1)
+    worst_variance = WORST_VARIANCE * float((labels_per_document**2).sum()) / n_labels**2
+    variance_of_labelled = float((error_of_labelled**2).sum())
+    lean_share = WORST_DOCUMENTS / (n_documents + WORST_DOCUMENTS)
+    return seen_variance + lean_share * max(worst_variance - variance_of_labelled, 0.0)
 
 
 def _error_by_document(

@@ -69,11 +69,11 @@ class _DisjointSets:
             name = parent[name]
         return name
 
-    def join(self, one: str, other: str) -> None:
+    def join(self, first_name: str, second_name: str) -> None:
         """Make one set of the sets of two names; a name that is new is a set of its own before."""
-        self._parent.setdefault(one, one)
-        self._parent.setdefault(other, other)
-        low, high = sorted((self.first_of(one), self.first_of(other)))
+        self._parent.setdefault(first_name, first_name)
+        self._parent.setdefault(second_name, second_name)
+        low, high = sorted((self.first_of(first_name), self.first_of(second_name)))
         self._parent[high] = low
 
 
