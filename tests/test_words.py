@@ -64,7 +64,7 @@ def test_a_document_is_ranked_by_whole_words(case):
 def test_a_corpus_is_ranked_by_the_same_words(case, tmp_path):
     pytest.importorskip("bm25s")
     from harness.datasets.open_rows import OpenRow
-    from harness.retrieval.retrieval_run import Request, retrieve
+    from harness.retrieval.retrieval_run import RetrievalRequest, write_retrieved
 
     question, right, wrong = RANKED[case]
     texts = {"wrong": wrong, "right": right, "a": "1 2 3", "b": "x y z"}
@@ -72,8 +72,8 @@ def test_a_corpus_is_ranked_by_the_same_words(case, tmp_path):
     rows = [json.dumps({"id": name, "contents": f"{name}\n{text}"}) for name, text in texts.items()]
     corpus.write_text("\n".join(rows))
     out = tmp_path / "out.jsonl"
-    request = Request(corpus, None, 1, 100, tmp_path / "index", out)
-    retrieve(request, [OpenRow("q", question, ("x",))], {}, lambda *_: None)
+    request = RetrievalRequest(corpus, None, 1, 100, tmp_path / "index", out)
+    write_retrieved(request, [OpenRow("q", question, ("x",))], {}, lambda *_: None)
     assert json.loads(out.read_text())["docs"][0]["title"] == "right"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.parity import Found
 from bench.parity.rows import QUESTIONS, Rows
-from harness.entities.recogniser import recogniser
+from harness.entities.recogniser import load_recogniser
 from harness.words import as_phrase
 from methods.hipporag import HippoRAG, _phrases, min_max, passage_ranks
 from methods.retrieval import best_first
@@ -75,7 +75,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     """Compare ranks of passages in graphs of HotpotQA's documents, whose triples are made by
     rule."""
     kind, method, data = _program(code), HippoRAG(HippoRAG.Config()), rows.dataset(limit=GRAPHS)
-    names = recogniser("rules")
+    names = load_recogniser("rules")
     shown: list[list[str]] = [[], []]
 
     def triples(_method: HippoRAG, text: str, _model: Any) -> list[tuple[str, str, str]]:

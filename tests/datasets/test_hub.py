@@ -146,7 +146,7 @@ def test_unreachable_hub_is_one_sentence(hub):
 def no_hub(hub, monkeypatch):
     """A hub that was closed, and nothing that this process loaded before."""
     hub.close()
-    monkeypatch.setattr("harness.datasets.load_once._loaded", {})
+    monkeypatch.setattr("harness.datasets.load_once._loaded_by_key", {})
 
 
 def plan(dataset, data=None):
