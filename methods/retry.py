@@ -154,35 +154,31 @@ def ask_parsed(
     require_room(n_prompt_tokens + max_reply_tokens, model, retry.window)
     with model.session() as session:
         feed(session, pieces)
-        return sample_until_parsed(
-            session, ParsedReply(n_prompt_tokens), max_reply_tokens, parse, retry
-        )
+        return sample_until_parsed(session, n_prompt_tokens, max_reply_tokens, parse, retry)
 
 
 def sample_until_parsed(
     session: Session,
-    response: ParsedReply[T],
+    n_prompt_tokens: int,
     max_reply_tokens: int,
     parse: Callable[[str], T | None],
     retry: Retry,
     seed_of: Callable[[int], int] | None = None,
 ) -> ParsedReply[T]:
-    """Ask for replies to the open turn of a session until one is accepted.
+    """Ask for replies to the open turn of a session until one can be parsed.
 
     The first reply is greedy, the others are drawn as `retry` says. Each refused reply is also
-    counted in the run's records; an accepted one needs no count.
+    counted in the run's records; a parsed one needs no count.
 
     Args:
         session: The session. Replies are written in branches, so its context stays as it was.
-        response: What is filled in and returned.
+        n_prompt_tokens: How many tokens the session has read; goes into the result.
         max_reply_tokens: Most tokens of a reply.
-        parse: Reads a reply; None: it is not accepted.
+        parse: Reads a reply; None for one that it does not understand.
         retry: How many further replies are asked for, and how they are drawn.
         seed_of: Number of a reply, from 0 -> its seed; None: the seeds follow from `retry.seed`.
-
-    Returns:
-        `response`.
     """
+    response: ParsedReply[T] = ParsedReply(n_prompt_tokens)
     for attempt in range(retry.retries + 1):
         seed = derived_seed(retry.seed, "retry", str(attempt))
         if seed_of is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.method import Indexes, Method, MethodConfig, Tools, Traits
 from harness.method.settings import setting
@@ -87,13 +88,14 @@ class ToolAgent(Method):
         passages = FoundPassages()
         with tools.phase("search"), model.session() as session:
             feed(session, task)
-            reply, reason = self._converse(
-                session, passages, tools, request_to_answer, reserved_tokens
-            )
+            end = self._converse(session, passages, tools, request_to_answer, reserved_tokens)
+        reply = end.reply
         answer_match = _ANSWER.search(reply)
         if answer_match:
             reply = answer_match.group(1)
-        return Answer(tools.task.answer_in(reply), passages.shown(), reason, tuple(passages.steps))
+        return Answer(
+            tools.task.answer_in(reply), passages.shown(), end.reason, tuple(passages.steps)
+        )
 
     def _converse(
         self,
@@ -102,7 +104,7 @@ class ToolAgent(Method):
         tools: Tools,
         request_to_answer: Pieces,
         reserved_tokens: int,
-    ) -> tuple[str, str]:
+    ) -> _ConversationEnd:
         """Let the model call the tool until it calls none, or until a limit is reached and it is
         told to answer.
 
@@ -112,9 +114,6 @@ class ToolAgent(Method):
             tools: The engine's tools, for searching.
             request_to_answer: The request to answer now.
             reserved_tokens: Tokens that this request and two replies take.
-
-        Returns:
-            The last reply, and why it was the last.
         """
         model = tools.model()
         limit_reached = ""
@@ -124,7 +123,7 @@ class ToolAgent(Method):
             if not queries:
                 if calls_so_far == 0:
                     session.count_reply(written, "unsearched")
-                return written.text, f"answered after {calls_so_far} calls"
+                return _ConversationEnd(written.text, f"answered after {calls_so_far} calls")
             result = self._run_call(queries[0], passages, tools)
             if session.length() + model.count(result) + reserved_tokens > model.window:
                 limit_reached = "window"
@@ -138,7 +137,8 @@ class ToolAgent(Method):
         if limit_reached:
             feed(session, request_to_answer)
         written = session.write(self.config.reply_tokens)
-        return written.text, f"told to answer: {limit_reached or 'max_calls'}"
+        reason = f"told to answer: {limit_reached or 'max_calls'}"
+        return _ConversationEnd(written.text, reason)
 
     def _run_call(self, query: str, passages: FoundPassages, tools: Tools) -> str:
         """Search for the query of a call.
@@ -158,6 +158,14 @@ class ToolAgent(Method):
         passages.add(query, hits, tools)
         listed = numbered_passages(hits).strip() or "Nothing is found."
         return "".join(FOUND.with_replacements(self.config).fill(passages=listed))
+
+
+@dataclass(frozen=True)
+class _ConversationEnd:
+    """How a conversation ended: the last reply, and why it was the last."""
+
+    reply: str
+    reason: str
 
 
 def _queries(reply: str) -> list[str]:

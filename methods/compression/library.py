@@ -434,7 +434,7 @@ class SessionScores:
         if end is not None:
             end_position = min(end_position, int(end))
         new_numbers = numbers[len(numbers_before) : end_position]
-        loss = _as_tensor(self._measure_losses(numbers_before, new_numbers).astype(np.float64))
+        loss = _as_tensor(self._losses_after(numbers_before, new_numbers).astype(np.float64))
         if condition_mode == "before":
             loss = loss[:condition_pos_id]
         elif condition_mode == "after":
@@ -449,18 +449,19 @@ class SessionScores:
         )
         return value, [(cache, cache)]
 
-    def _measure_losses(self, numbers_before: list[int], numbers: list[int]) -> np.ndarray:
-        """The surprise of tokens after those that were read before, but for the first of them.
+    def _losses_after(self, numbers_before: list[int], numbers: list[int]) -> np.ndarray:
+        """The losses of tokens that follow others, -log p; the first of them has none.
 
         Args:
             numbers_before: The numbers of the tokens before.
             numbers: The numbers of the tokens that are scored.
 
         Returns:
-            -log p of each token [tokens - 1].
+            The loss of each token but the first [tokens - 1].
         """
         context = self._find_or_open_context(numbers_before)
-        return measure_surprise(context.session, self._model, self._tokens.units(numbers))[1:]
+        surprise = measure_surprise(context.session, self._model, self._tokens.units(numbers))
+        return surprise[1:]
 
     def _find_or_open_context(self, numbers_before: list[int]) -> _OpenContext:
         """An open context that has read the tokens `numbers_before`: of those that have read their

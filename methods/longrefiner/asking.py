@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import WindowExceeded
 from harness.method import Tools
@@ -190,6 +190,14 @@ class TitleSelection:
     step: Step
 
 
+class AbstractAndOutline(NamedTuple):
+    """What the request to select titles shows of a document: its abstract, and its titles as a
+    list, one a line."""
+
+    abstract: str
+    outline: str
+
+
 def abstract_and_outline(
     question: Question,
     title: str,
@@ -197,8 +205,9 @@ def abstract_and_outline(
     tree: Tree,
     config: LongRefinerConfig,
     model: MeteredModel,
-) -> tuple[str, str]:
-    """The abstract and the list of titles that the selection shows, in use and in training.
+) -> AbstractAndOutline:
+    """The abstract and the list of titles that the request to select titles shows, in use and in
+    training.
 
     Args:
         question: The question.
@@ -222,7 +231,8 @@ def abstract_and_outline(
             f"{model.window - max_outline_tokens} tokens, more than the window of {model.window} "
             f"of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
-    return abstract, _first_tokens(titles_as_text(tree), max_outline_tokens, model)
+    outline = _first_tokens(titles_as_text(tree), max_outline_tokens, model)
+    return AbstractAndOutline(abstract, outline)
 
 
 def ask_for_titles(

@@ -100,8 +100,8 @@ class Walk:
         self._visited: dict[int, None] = {}  # in the order of the first visit: the working memory
         self._given_up: set[int] = set()
         self._segments_read: list[int] = []
-        self._replies = 0
-        self._invalid_replies = 0
+        self._n_replies = 0
+        self._n_invalid_replies = 0
         self._times_gone_back = 0
         self._max_depth = 0
         self._why_ended = ""
@@ -138,8 +138,8 @@ class Walk:
                 length_of_segment[node] = span[1] - span[0]
         characters_read = sum(length_of_segment[node] for node in self._segments_read)
         scores = {
-            "calls": float(self._replies),
-            "invalid": float(self._invalid_replies),
+            "calls": float(self._n_replies),
+            "invalid": float(self._n_invalid_replies),
             "reverts": float(self._times_gone_back),
             "depth": float(self._max_depth),
             "read": characters_read / max(sum(length_of_segment.values()), 1),
@@ -281,22 +281,27 @@ class Walk:
         """
         max_reply_tokens = self._reply_tokens(model) + answer_tokens
         request = self._fitting_request(model, request_for_memory, max_reply_tokens)
-        response: ParsedReply[T] = ParsedReply(prompt_tokens(request.pieces, model))
+        n_prompt_tokens = prompt_tokens(request.pieces, model)
         settings_to_lower = "method.segment_tokens, method.summary_tokens or method.children"
         require_room(
-            response.prompt_tokens + max_reply_tokens, model, self.config.window, settings_to_lower
+            n_prompt_tokens + max_reply_tokens, model, self.config.window, settings_to_lower
         )
         with model.session() as session:
             feed(session, request.pieces)
-            sample_until_parsed(
-                session, response, max_reply_tokens, parse, self._retry(), self._seed_function()
+            response = sample_until_parsed(
+                session,
+                n_prompt_tokens,
+                max_reply_tokens,
+                parse,
+                self._retry(),
+                self._seed_function(),
             )
-        self._replies += response.replies
-        self._invalid_replies += len(response.refused_texts)
+        self._n_replies += response.replies
+        self._n_invalid_replies += len(response.refused_texts)
         if response.parsed is None:
             self._why_ended = self._reason_to_end(response)
         notes = [*request.notes, *response.notes]
-        step = Step("", tokens=response.prompt_tokens, note="; ".join(notes))
+        step = Step("", tokens=n_prompt_tokens, note="; ".join(notes))
         return _Outcome(response.parsed, request.memory_nodes, step)
 
     def _fitting_request(
@@ -333,7 +338,7 @@ class Walk:
         """How often a reply may be asked for again: until the strikes, or the replies of the whole
         walk, are used up; the first reply is one of them."""
         config = self.config
-        replies_left = min(config.strikes, config.max_calls - self._replies)
+        replies_left = min(config.strikes, config.max_calls - self._n_replies)
         return Retry(replies_left - 1, config.temperature, config.top_p)
 
     def _reply_tokens(self, model: MeteredModel) -> int:
@@ -351,14 +356,14 @@ class Walk:
         return f"the walk took {self.config.max_calls} replies"
 
     def _seed_function(self) -> Callable[[int], int]:
-        """A function: place of a reply to this request, from 0 -> its seed, which follows from its
-        number in the walk."""
-        calls = self._replies
+        """A function: number of a reply to this request, from 0 -> its seed, which follows from
+        the reply's number in the walk, from 1."""
+        n_replies_before = self._n_replies
 
         def seed_of(attempt: int) -> int:
-            """The seed of the reply at this place, from 0."""
-            number = str(calls + 1 + attempt)
-            return derived_seed(self.tools.seed, "memwalker", self.question.id, number)
+            """The seed of the reply with this number, from 0."""
+            number_in_walk = n_replies_before + 1 + attempt
+            return derived_seed(self.tools.seed, "memwalker", self.question.id, str(number_in_walk))
 
         return seed_of
 

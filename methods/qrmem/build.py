@@ -53,7 +53,7 @@ from methods.qrmem.memory import (
 from methods.qrmem.prompts import Relation
 from methods.qrmem.replies import Triple
 from methods.reading import question_text
-from methods.retry import ParsedReply, Retry, ask_parsed, fit_lines, sample_until_parsed, window_of
+from methods.retry import Retry, ask_parsed, fit_lines, sample_until_parsed, window_of
 from methods.summary import SUMMARY, condense_to_one_summary
 
 T = TypeVar("T")
@@ -589,18 +589,16 @@ class _GraphBuilder:
             return None
         with model.session() as session:
             feed(session, request)
-            questions: ParsedReply[list[str]] = ParsedReply(request_tokens)
-            sample_until_parsed(
-                session, questions, config.question_tokens, replies.parse_questions, retry
+            questions = sample_until_parsed(
+                session, request_tokens, config.question_tokens, replies.parse_questions, retry
             )
             questions_as_list = [f"* {question}" for question in questions.parsed or ["none"]]
             session.reply("\n".join(questions_as_list))
             session.user(requests.fusion_relation())
-            response: ParsedReply[str] = ParsedReply(session.length())
-            sample_until_parsed(
-                session, response, config.relation_tokens, replies.parse_sentence, retry
+            sentence = sample_until_parsed(
+                session, session.length(), config.relation_tokens, replies.parse_sentence, retry
             )
-        return response.parsed
+        return sentence.parsed
 
 
 def _round_name(guiding_questions: Sequence[str]) -> str:

@@ -179,8 +179,8 @@ def _moves_by_entity_trials(search: SearchState) -> Moves:
             segments_of_entities,
             search.tokens_of_segment,
             search.max_segment_tokens,
-            1.0,
-            search.similarity,
+            share=1.0,
+            similarity=search.similarity,
         )
         if segments == segments_before:
             return SearchEnd(segments, "the segments did not change")
@@ -263,7 +263,7 @@ def answer_by_graph_expansion(search: SearchState) -> Answer:
     if names:
         note = f"entities of the question: {names}"
     search.record_step(
-        "start", None, {"entities": len(entities)}, note="; ".join([*memory.notes, note])
+        "start", scores={"entities": len(entities)}, note="; ".join([*memory.notes, note])
     )
     edges = _expand_by_similar_edges(search, entities)
     elaborated_questions = _ask_for_elaborated_question(search, sorted(entities), edges)
@@ -273,12 +273,16 @@ def answer_by_graph_expansion(search: SearchState) -> Answer:
         )
     best = best_first(similarity)[: config.top_k]
     segments_read = choose_first_segments(
-        sorted(best), search.tokens_of_segment, search.max_segment_tokens, 1.0, similarity
+        sorted(best),
+        search.tokens_of_segment,
+        search.max_segment_tokens,
+        share=1.0,
+        similarity=similarity,
     )
     search.add_segments(
         segments_read, {segment: float(similarity[segment]) for segment in segments_read}
     )
-    return search.answer_from(segments_read, "expanded")
+    return search.answer_from(segments_read, reason="expanded")
 
 
 def _expand_by_similar_edges(search: SearchState, entities: set[int]) -> list[int]:

@@ -54,6 +54,7 @@ def choose_first_segments(
     segments: Sequence[int],
     tokens_of_segment: TokensOfSegments,
     max_tokens: int,
+    *,
     share: float,
     similarity: np.ndarray,
 ) -> list[int]:
@@ -226,7 +227,11 @@ class SearchState:
             )
             self.entities = self._entities_in(segments)
         first_segments = choose_first_segments(
-            segments, self.tokens_of_segment, self.max_segment_tokens, share, self.similarity
+            segments,
+            self.tokens_of_segment,
+            self.max_segment_tokens,
+            share=share,
+            similarity=self.similarity,
         )
         if len(first_segments) < len(segments):
             notes.append(f"{len(first_segments)} of {len(segments)} segments fit")

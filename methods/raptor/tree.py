@@ -328,15 +328,13 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
             f"clusters hold {max_tokens} tokens at most, which is what the window of "
             f"'{model.name}' leaves"
         )
-    for start, end in clause_chunks(document.text, config.chunk_tokens, model):
-        graph.add_node(" ".join(document.text[start:end].split()), 1, (start, end))
-    if not graph.text:
-        graph.notes.append("the document has no text, so there is nothing to retrieve")
+    _add_chunks(graph, document, config, model)
     vectors = encoder.encode(graph.text, "passage")
     nodes = list(range(len(graph.text)))
     newline_tokens = model.count("\n")
     for level in range(2, config.layers + 2):
-        if len(nodes) <= config.dimensions + 1:
+        too_few_to_cluster = len(nodes) <= config.dimensions + 1
+        if too_few_to_cluster:
             break
         token_counts = [model.count(text) + newline_tokens for text in graph.texts_of(nodes)]
         clusters_of_rows = cluster_nodes(vectors[nodes], token_counts, max_tokens, config)
@@ -347,6 +345,18 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
         if nodes:
             vectors = np.concatenate([vectors, summary_vectors])
     return graph, vectors
+
+
+def _add_chunks(
+    graph: Graph, document: Document, config: RaptorConfig, model: MeteredModel
+) -> None:
+    """Add the document's chunks to the tree as its lowest nodes, level 1; a note where there are
+    none."""
+    for start, end in clause_chunks(document.text, config.chunk_tokens, model):
+        words = document.text[start:end].split()
+        graph.add_node(" ".join(words), 1, (start, end))
+    if not graph.text:
+        graph.notes.append("the document has no text, so there is nothing to retrieve")
 
 
 def _max_cluster_tokens(config: RaptorConfig, model: MeteredModel) -> int:

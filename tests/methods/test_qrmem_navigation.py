@@ -189,7 +189,11 @@ def test_start_segments_that_do_not_fit(room, share, kept):
     # Tokens 5, 10, 10; similarity 0.1, 0.2, 0.3.
     assert (
         choose_first_segments(
-            [0, 1, 2], {0: 5, 1: 10, 2: 10}, room, share, np.array([0.1, 0.2, 0.3])
+            [0, 1, 2],
+            {0: 5, 1: 10, 2: 10},
+            room,
+            share=share,
+            similarity=np.array([0.1, 0.2, 0.3]),
         )
         == kept
     )
