@@ -38,17 +38,17 @@ def application_sentences(rows: Sequence[TableRow]) -> list[str]:
     compared_runs: list[StoredRun] = []
     applications: list[Ranked] = []
     for method in group.methods:
-        run = runs[method.run]
+        run = runs[method.run_name]
         compared_runs.append(run)
         if facts.is_application(run):
             applications.append(method)
     if not applications or len(compared_runs) < 2:
         return []
     try:
-        paired_rows(compared_runs, reference=group.best.run)
+        paired_rows(compared_runs, reference=group.best.run_name)
     except UserError:
         return []
-    comparison = compare_runs_with_best(compared_runs, group.score, group.best.run)
+    comparison = compare_runs_with_best(compared_runs, group.score, group.best.run_name)
     pairs = _ApplicationPairs(group, runs, comparison.by_name())
     return list(map(pairs.sentences_on, applications))
 
@@ -94,8 +94,8 @@ class _ApplicationPairs:
     def _test(self, application: Ranked, other: Ranked) -> FromBest:
         """The test of the application minus the other method; one of the two is the best of all."""
         if self.group.best == other:
-            return self.from_best[application.run]
-        return self.from_best[other.run].reversed()
+            return self.from_best[application.run_name]
+        return self.from_best[other.run_name].reversed()
 
     def _interval(self, test: FromBest) -> str:
         """Interval and p of a difference in words: "95 % interval -24.5 to 44.7, p 0.500"."""
@@ -110,10 +110,10 @@ class _ApplicationPairs:
     def _needed_questions(self, application: Ranked, other: Ranked) -> str:
         """The sentence on how many more questions would show the difference, if it is as large as
         it seems."""
-        pair = [self.runs[application.run], self.runs[other.run]]
+        pair = [self.runs[application.run_name], self.runs[other.run_name]]
         common = common_scores(pair, self.group.score)
-        application_scores = common.scores[application.run]
-        other_scores = common.scores[other.run]
+        application_scores = common.scores[application.run_name]
+        other_scores = common.scores[other.run_name]
         n_tests = len(self.group.methods) - 1
         n_needed = questions_to_show(application_scores, other_scores, common.clusters, n_tests)
         if n_needed is None:

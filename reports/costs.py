@@ -188,7 +188,8 @@ def tokens_of_phase(usage: PhaseUsage) -> int | None:
     {"tokens_total": 100}                   -> 100
     {"seconds": 1.0}                        -> None
     """
-    if not usage or "tokens_total" in usage or {"tokens_in", "tokens_out"} <= usage.keys():
+    has_in_and_out = {"tokens_in", "tokens_out"} <= usage.keys()
+    if not usage or "tokens_total" in usage or has_in_and_out:
         return tokens_of(usage)
     return None
 
@@ -545,23 +546,27 @@ def _groups_with_same_indexes(
     if not cost_by_index:
         return
     is_joined_record = columns.notes.where(is_joined)
-    own_group = np.zeros(len(columns), dtype=np.int64)
+    documents_of_record = columns.documents.positions.astype(np.int64)
+    own_number = np.zeros(len(columns), dtype=np.int64)
     some_belong_to_a_question = any(question is not None for _, question in cost_by_index)
     if some_belong_to_a_question:
-        own_group = np.arange(len(columns), dtype=np.int64)
-    group_keys = np.stack(
-        [columns.documents.positions.astype(np.int64), is_joined_record.astype(np.int64), own_group]
-    )
+        own_number = np.arange(len(columns), dtype=np.int64)
+    # Records whose three numbers are equal are one group.
+    group_keys = np.stack([documents_of_record, is_joined_record.astype(np.int64), own_number])
     _, group_of_record = np.unique(group_keys, axis=1, return_inverse=True)
-    group_of_record = group_of_record.reshape(-1)
-    records_by_group = np.argsort(group_of_record, kind="stable")
-    group_starts = np.flatnonzero(np.diff(group_of_record[records_by_group])) + 1
-    for records in np.split(records_by_group, group_starts):
+    for records in _rows_by_group(group_of_record.reshape(-1)):
         first_record = int(records[0])
         question_id = columns.ids[first_record]
         documents = columns.documents.of_record(first_record)
         keys = _index_keys(question_id, documents, is_joined=bool(is_joined_record[first_record]))
         yield _RecordGroup(records, keys)
+
+
+def _rows_by_group(group_of_row: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The rows of each group, in their order: [0, 1, 0] -> [[0, 2], [1]]."""
+    sorted_rows = np.argsort(group_of_row, kind="stable")
+    group_starts = np.flatnonzero(np.diff(group_of_row[sorted_rows])) + 1
+    return np.split(sorted_rows, group_starts)
 
 
 def _index_keys(question_id: str, documents: Sequence[str], *, is_joined: bool) -> list[_IndexKey]:

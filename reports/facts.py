@@ -53,13 +53,13 @@ class ScoreValues:
         ids: The questions that have the score.
         values: The score of each of these.
         clusters: The cluster of each of these, a number.
-        missing: How many answered questions lack the score.
+        n_missing: How many answered questions lack the score.
     """
 
     ids: Sequence[str]
     values: Sequence[float]
     clusters: NDArray[np.int32]
-    missing: int = 0
+    n_missing: int = 0
 
     def by_question(self) -> dict[str, float]:
         """Question id -> value."""
@@ -383,7 +383,7 @@ def score_values(
 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or
     where its record says that it does not count here (it belongs to another group, or has no
-    supporting marks). An answered question without this score is left out and counted in `missing`.
+    supporting marks). An answered question without this score is left out and counted in `n_missing`.
 
     Args:
         run: The run.
@@ -396,23 +396,22 @@ def score_values(
     score_list = score_names(run)
     if name not in score_list:
         raise UnknownName("score", name, score_list, f"scores of {run.path.name}")
-    skip = run.config.skips_failed
     columns = run.columns
-    score = columns.scores.get(name, np.full(len(columns), np.nan))
-    has_score = ~np.isnan(score)
+    scores = columns.scores.get(name, np.full(len(columns), np.nan))
+    has_score = ~np.isnan(scores)
     is_counted = has_score.copy()
-    if skip:
+    if run.config.skips_failed:
         is_counted &= columns.answered
-    values = np.where(columns.failed, 0.0, score)[is_counted]
-    missing = int((columns.answered & ~has_score).sum())
-    all_lack_it = missing > 0 and missing == columns.answered.sum()
+    values = np.where(columns.failed, 0.0, scores)[is_counted]
+    n_missing = int((columns.answered & ~has_score).sum())
+    all_lack_it = n_missing > 0 and n_missing == columns.answered.sum()
     if is_application(run) and all_lack_it:
         # No reply of the application has this score, so a failed question has no 0 either.
-        return ScoreValues([], array("d"), np.array([], dtype=np.int32), missing)
+        return ScoreValues([], array("d"), np.array([], dtype=np.int32), n_missing)
     if clusters is None:
         clusters = columns.clusters
     ids = list(compress(columns.ids, is_counted.tolist()))
-    return ScoreValues(ids, array("d", values.tobytes()), clusters[is_counted], missing)
+    return ScoreValues(ids, array("d", values.tobytes()), clusters[is_counted], n_missing)
 
 
 def corpus_score_sources(run: StoredRun) -> dict[str, str]:
@@ -517,18 +516,18 @@ def asks_whole_folder(run: StoredRun) -> bool:
     return (WHOLE_FOLDER,) in run.columns.documents.values
 
 
-def count_documents(run: StoredRun, clusters: int) -> int | None:
+def count_documents(run: StoredRun, n_clusters: int) -> int | None:
     """The number of documents that the questions of a run are about.
 
-    The number of `clusters` in most runs. Where each question is about a whole folder, the number
+    This is `n_clusters` in most runs. Where each question is about a whole folder, the number
     of the folder's documents; None for a run of an older version, which does not say it.
 
     Args:
         run: The run.
-        clusters: The number of its clusters: questions about one document are a cluster.
+        n_clusters: The number of its clusters: questions about one document are a cluster.
     """
     if not asks_whole_folder(run):
-        return clusters
+        return n_clusters
     return run.manifest.dataset.folder_documents
 
 

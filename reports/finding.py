@@ -110,8 +110,8 @@ def _sentences_on_only_method(group: Group) -> list[str]:
     scores = _score_in_words(method)
     extent = _questions_and_documents(method)
     sentences = [f"{method.method} {scores} ({group.score}), {extent}."]
-    if method.clusters < FEWEST:
-        sentences.append(f"With so few {method.cluster}s no interval can be given.")
+    if method.n_clusters < FEWEST:
+        sentences.append(f"With so few {method.cluster_noun}s no interval can be given.")
     return sentences
 
 
@@ -127,10 +127,10 @@ def _score_in_words(run: Ranked) -> str:
 def _questions_and_documents(run: Ranked) -> str:
     """What the mean of a run is over: "on 20 questions about 7 documents", or "on 20 questions
     about the folder" where all pages of a folder are one document."""
-    questions = with_noun(run.questions, "question")
-    if run.cluster == "question":
+    questions = with_noun(run.n_questions, "question")
+    if run.cluster_noun == "question":
         return f"on {questions} about the folder"
-    return f"on {questions} about {with_noun(run.clusters, 'document')}"
+    return f"on {questions} about {with_noun(run.n_clusters, 'document')}"
 
 
 def _sentences_on_several_methods(group: Group, runs: Sequence[StoredRun]) -> list[str]:
@@ -153,9 +153,9 @@ def _sentences_on_several_methods(group: Group, runs: Sequence[StoredRun]) -> li
     differences = best_minus_others(group, runs)
     if differences is None:
         return [*sentences, _why_untested(group)]
-    if best.clusters < _MIN_TESTED_CLUSTERS:
+    if best.n_clusters < _MIN_TESTED_CLUSTERS:
         too_few = (
-            f"With so few {best.cluster}s this test cannot separate any two runs; "
+            f"With so few {best.cluster_noun}s this test cannot separate any two runs; "
             f"{_MIN_TESTED_CLUSTERS} are the fewest with which it can."
         )
         return [*sentences, too_few]
@@ -246,7 +246,7 @@ def _selection_bias_sentence(group: Group, runs: Sequence[StoredRun]) -> list[st
 
         -> ["The highest of 3 scores is too high by chance, on average by about 1.2 points."]
     """
-    run_names = {each.run for each in group.methods}
+    run_names = {each.run_name for each in group.methods}
     if len(run_names) < 2:
         return []
     bias = bias_of_highest_score([run for run in runs if run.name in run_names], group.score)
@@ -268,8 +268,8 @@ def _floors_in_words(
     names = []
     for floor in floors:
         score = f"{floor.points} points"
-        if differences is not None and floor.run in differences:
-            score = f"{score}; {differences[floor.run]}"
+        if differences is not None and floor.run_name in differences:
+            score = f"{score}; {differences[floor.run_name]}"
         names.append(f"{floor.method} ({score})")
     noun = "floors"
     if len(floors) == 1:
@@ -310,7 +310,7 @@ class _TestedDifferences:
 
     def _not_separated(self, runs: Sequence[Ranked]) -> list[Ranked]:
         """The runs that the data cannot separate from the best one."""
-        return [run for run in runs if not self.differences[run.run].separated]
+        return [run for run in runs if not self.differences[run.run_name].separated]
 
     @property
     def _best_in_words(self) -> str:
@@ -338,7 +338,7 @@ class _TestedDifferences:
         lows = []
         highs = []
         for each in equals:
-            difference = self.differences[each.run]
+            difference = self.differences[each.run_name]
             if difference.low is None or difference.high is None:
                 return ["No interval of their difference can be given."]
             lows.append(difference.low)
@@ -371,13 +371,13 @@ class _TestedDifferences:
 
             -> "The data cannot separate bm25 and sbert from it (pecan minus each: 5.0 points)."
         """
-        differences = [self.differences[each.run] for each in self._rivals]
+        differences = [self.differences[each.run_name] for each in self._rivals]
         amounts = {difference.amount for difference in differences}
         if len(differences) > 1 and len(amounts) == 1:
             names = _join_names([each.method for each in self._rivals])
             of_each = f"{differences[0].best} minus each: {differences[0].amount}"
             return f"The data cannot separate {names} from {self._best_in_words} ({of_each})."
-        rivals = [f"{each.method} ({self.differences[each.run]})" for each in self._rivals]
+        rivals = [f"{each.method} ({self.differences[each.run_name]})" for each in self._rivals]
         return f"The data cannot separate {_join_names(rivals)} from {self._best_in_words}."
 
     def _cost_sentences(self) -> list[str]:
@@ -404,12 +404,12 @@ class _TestedDifferences:
             return [costs.of_method(cheapest_as_good)]
         dearest = group.leaders[-1]
         if len(group.leaders) > 1 and _is_cheaper(group.best, dearest):
-            return [costs.of_best(dearest, self.differences[dearest.run])]
+            return [costs.of_best(dearest, self.differences[dearest.run_name])]
         if rivals.risky:
             return costs.of_risky(_cheapest(rivals.risky))
         cheapest = _cheapest([group.best, *self._separated_methods()])
         if _is_cheaper(cheapest, group.best):
-            return [costs.of_worse(cheapest, self.differences[cheapest.run])]
+            return [costs.of_worse(cheapest, self.differences[cheapest.run_name])]
         some_method_is_cheaper = any(_is_cheaper(each, group.best) for each in group.methods)
         if some_method_is_cheaper:
             return []
@@ -420,7 +420,7 @@ class _TestedDifferences:
         as_good = []
         risky = []
         for rival in self._rivals:
-            if self.differences[rival.run].leaves_half_of(self.group.best.score):
+            if self.differences[rival.run_name].leaves_half_of(self.group.best.score):
                 as_good.append(rival)
             else:
                 risky.append(rival)
@@ -430,7 +430,7 @@ class _TestedDifferences:
         """The methods that the data separate from the best one."""
         worse = []
         for each in self.group.methods:
-            difference = self.differences.get(each.run)
+            difference = self.differences.get(each.run_name)
             if difference is not None and difference.separated:
                 worse.append(each)
         return worse

@@ -8,6 +8,7 @@ marks the range, and how far each run is from the best one.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
@@ -36,25 +37,25 @@ class Ranked:
 
     Args:
         method: Its name, with the model where the runs have several.
-        run: Name of its folder.
+        run_name: Name of its folder.
         score: Mean in [0, 1].
         low: Lower end of its 95 % interval, or None.
         high: Upper end, or None.
-        questions: The number of questions that the mean is taken over.
-        clusters: The number of clusters of these questions.
-        cluster: What a cluster is: "document", or "question" where all pages of a folder are one
-            document.
+        n_questions: The number of questions that the mean is taken over.
+        n_clusters: The number of clusters of these questions.
+        cluster_noun: What a cluster is: "document", or "question" where all pages of a folder are
+            one document.
         cost: Its mean cost, of the kind Group.cost; 0 where that is None.
     """
 
     method: str
-    run: str
+    run_name: str
     score: float
     low: float | None
     high: float | None
-    questions: int
-    clusters: int
-    cluster: str
+    n_questions: int
+    n_clusters: int
+    cluster_noun: str
     cost: float
 
     @property
@@ -208,7 +209,7 @@ def rank_runs(rows: Sequence[TableRow]) -> Group:
         without_money=entries.without_money(methods),
         several_models=entries.with_model,
         on_other_questions=[
-            f"{entries.name(row)} ({_count_scored(row, score)[0]} of {row.n_questions})"
+            f"{entries.name(row)} ({_count_scored(row, score).questions} of {row.n_questions})"
             for row in elsewhere
         ],
     )
@@ -285,36 +286,43 @@ class _Entries:
         """The entry of a row, which must have the score."""
         estimate = row.score(self.score)
         assert estimate.mean is not None
-        questions, clusters = _count_scored(row, self.score)
-        cluster = "document"
+        counts = _count_scored(row, self.score)
+        cluster_noun = "document"
         if row.asks_whole_folder:
-            cluster = "question"
+            cluster_noun = "question"
         cost = None
         if self.cost is not None:
             cost = _COSTS[self.cost](row)
         return Ranked(
             method=self.name(row),
-            run=row.run.name,
+            run_name=row.run.name,
             score=estimate.mean,
             low=estimate.low,
             high=estimate.high,
-            questions=questions,
-            clusters=clusters,
-            cluster=cluster,
+            n_questions=counts.questions,
+            n_clusters=counts.clusters,
+            cluster_noun=cluster_noun,
             cost=cost or 0.0,
         )
 
 
-def _count_scored(row: TableRow, score: str) -> tuple[int, int]:
+class _ScoredCounts(NamedTuple):
+    """The number of questions that have a score, and the number of their clusters."""
+
+    questions: int
+    clusters: int
+
+
+def _count_scored(row: TableRow, score: str) -> _ScoredCounts:
     """The number of questions that have a score, and the number of their clusters.
 
     A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
     clusters of the run count.
     """
     if score in facts.corpus_score_sources(row.run):
-        return row.n_questions, row.n_clusters
-    scored = facts.score_values(row.run, score)
-    return len(scored.ids), len(set(scored.clusters))
+        return _ScoredCounts(row.n_questions, row.n_clusters)
+    values = facts.score_values(row.run, score)
+    return _ScoredCounts(len(values.ids), len(set(values.clusters)))
 
 
 def _known_cost(rows: Sequence[TableRow]) -> str | None:
@@ -345,16 +353,16 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
     Returns:
         Name of a run's folder -> its difference; None where the runs must not be compared.
     """
-    names = {each.run: each.method for each in (*group.methods, *group.floors)}
+    names = {each.run_name: each.method for each in (*group.methods, *group.floors)}
     best, *others = names
     compared = [run for run in runs if run.name in names]
     try:
         paired_rows(compared, reference=best)
     except UserError:
         return None
-    found = {}
+    differences = {}
     for row in compare_runs_with_best(compared, group.score, best).rows:
-        found[row.name] = BestMinusRun(
+        differences[row.name] = BestMinusRun(
             best=names[best],
             other=names[row.name],
             separated=row.p < facts.ALPHA,

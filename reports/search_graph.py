@@ -217,11 +217,8 @@ def why_steps_do_not_fit(graph: Graph, steps: Sequence[StoredStep]) -> str | Non
         if level is not None and level != graph.levels[node]:
             return f"its node {node} is of level {graph.levels[node]}, and the search saw level {level}"
         shown = step.get("shown") or {}
-        if (
-            shown.get("kind") == "generated"
-            and shown["text"]
-            and shown["text"] != graph.texts[node]
-        ):
+        text_is_generated = shown.get("kind") == "generated"
+        if text_is_generated and shown["text"] and shown["text"] != graph.texts[node]:
             return f"its node {node} has another text"
     return None
 

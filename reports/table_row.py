@@ -327,8 +327,8 @@ class TableRow:
             if name in own_scores:
                 values = facts.score_values(self.run, name, self.numbers.clusters)
                 self.scores[name] = self._mean_score(values)
-                if values.missing:
-                    shortfall = Shortfall(values.missing, len(values.ids), self.n_questions)
+                if values.n_missing:
+                    shortfall = Shortfall(values.n_missing, len(values.ids), self.n_questions)
                     names_by_shortfall.setdefault(shortfall, []).append(name)
             elif name in corpus_scores:
                 self.scores[name] = facts.corpus_score_interval(self.run, name)
