@@ -371,7 +371,7 @@ def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, Best
             high=_negative(row.low),
             for_all_pairs=len(others) > 1,
         )
-    return found
+    return differences
 
 
 def _negative(end: float | None) -> float | None:
