@@ -14,6 +14,7 @@ footnotes.
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -209,14 +210,21 @@ class Cells:
         return lines
 
 
-def _unbroken_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as (first, last) of each unbroken run: [1, 3, 4, 5] -> [(1, 1), (3, 5)]."""
-    ranges: list[tuple[int, int]] = []
+class _Range(NamedTuple):
+    """The whole numbers from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+def _unbroken_ranges(numbers: Sequence[int]) -> list[_Range]:
+    """Sorted numbers as ranges without a gap: [1, 3, 4, 5] -> [_Range(1, 1), _Range(3, 5)]."""
+    ranges: list[_Range] = []
     for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1] = ranges[-1][0], number
+        if ranges and number == ranges[-1].last + 1:
+            ranges[-1] = _Range(ranges[-1].first, number)
         else:
-            ranges.append((number, number))
+            ranges.append(_Range(number, number))
     return ranges
 
 

@@ -95,12 +95,13 @@ def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | Non
         score: The score to show; None for the headlines.
     """
     columns = [*_default_scores(frame, names, score), *_SCORE_COLUMNS]
-    has_unknown_flops: list[bool] = []
+    is_unknown: list[bool] = []  # of each row, whether its FLOPs are
     if "tflops" in names:
-        has_unknown_flops = list(frame["tflops"].isna())
-    if not has_unknown_flops or not all(has_unknown_flops):
+        is_unknown = list(frame["tflops"].isna())
+    all_are_unknown = bool(is_unknown) and all(is_unknown)
+    if not all_are_unknown:
         columns += column_names_shown(Shown.WITH_FLOPS)
-    if any(has_unknown_flops):
+    if any(is_unknown):
         columns += column_names_shown(Shown.WITHOUT_FLOPS)
     columns = [name for name in columns if name in names]
     columns += column_names_shown(Shown.ALWAYS)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
@@ -143,13 +144,20 @@ def read_rows_of_runs(
     return rows_by_run
 
 
+class RunWithRows(NamedTuple):
+    """A run, and the rows of its data set."""
+
+    run: StoredRun
+    rows: QuestionRows
+
+
 def runs_with_rows(
     runs: Sequence[StoredRun],
     data: str | None,
     warn: Callable[[str], None],
     *,
     with_documents: bool = False,
-) -> list[tuple[StoredRun, QuestionRows]]:
+) -> list[RunWithRows]:
     """Read the rows of each run; a run whose rows cannot be read is left out with a warning.
 
     Args:
@@ -159,23 +167,23 @@ def runs_with_rows(
         with_documents: Read the documents, too, from the data set.
 
     Returns:
-        (run, rows) of each run that has rows.
+        Each run that has rows, with these.
 
     Raises:
         UserError: No run has rows, or `data` is one file for runs over several data sets.
     """
-    if data is not None and len({run.config.dataset.name for run in runs}) > 1:
+    dataset_names = {run.config.dataset.name for run in runs}
+    if data is not None and len(dataset_names) > 1:
         raise UserError(
             "--data holds the rows of one data set, but the runs have several; name runs over one "
             "of them"
         )
     runs_and_rows = []
     problems = []
-    for run, rows in zip(
-        runs, read_rows_of_runs(runs, data=data, with_documents=with_documents), strict=True
-    ):
+    rows_by_run = read_rows_of_runs(runs, data=data, with_documents=with_documents)
+    for run, rows in zip(runs, rows_by_run, strict=True):
         if rows.problem is None:
-            runs_and_rows.append((with_data_path(run, data), rows))
+            runs_and_rows.append(RunWithRows(with_data_path(run, data), rows))
         else:
             problems.append(f"{run.path}: {rows.problem}")
     if not runs_and_rows:
