@@ -243,7 +243,8 @@ def _shown_columns(frame: pd.DataFrame, gaps: Collection[str]) -> list[_ShownCol
     for name in names:
         if name in hidden:
             continue
-        if name in gaps or not all(map(is_missing, frame[name])):
+        is_empty = all(map(is_missing, frame[name]))
+        if name in gaps or not is_empty:
             shown_names.append(name)
     columns = []
     for name in shown_names:

@@ -84,7 +84,9 @@ def _order_inconsistencies(manifest: RunManifest) -> Iterator[str]:
             if time is not None and time > latest:
                 yield "it was started or finished in the future"
                 return
-        if began is not None and ended is not None and ended < began:
+        if began is None or ended is None:
+            continue
+        if ended < began:
             yield "it was finished before it was started"
             return
 
@@ -96,9 +98,11 @@ def _end_inconsistencies(manifest: RunManifest) -> Iterator[str]:
     for start in manifest.starts:
         started.add(start.started)
         finished.add(start.finished)
-    if manifest.starts and manifest.started is not None and manifest.started not in started:
+    if not manifest.starts:
+        return
+    if manifest.started is not None and manifest.started not in started:
         yield f"it was started at {manifest.started}, and none of its starts was"
-    if manifest.starts and manifest.finished is not None and manifest.finished not in finished:
+    if manifest.finished is not None and manifest.finished not in finished:
         yield f"it was finished at {manifest.finished}, and none of its starts was"
 
 

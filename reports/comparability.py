@@ -209,7 +209,8 @@ def _scorer_reasons(run: StoredRun, base: StoredRun) -> list[str]:
         return []
     version = facts.scorer_version(run, name)
     base_version = facts.scorer_version(base, name)
-    if version is None or base_version is None or version == base_version:
+    both_are_known = version is not None and base_version is not None
+    if not both_are_known or version == base_version:
         return []
     return [f"another version of {name} ({version} and {base_version})"]
 
@@ -423,7 +424,9 @@ def _notes_on_costs(run: StoredRun, base: StoredRun, label: str) -> list[str]:
         base: The run that stands for most of its data set.
         label: The name of the run in tables.
     """
-    if run is base or facts.is_imported(run) or facts.is_imported(base):
+    if run is base:
+        return []
+    if facts.is_imported(run) or facts.is_imported(base):
         return []
     if run.config.model.name != base.config.model.name or _one_is_application(run, base):
         return []

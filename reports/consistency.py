@@ -166,7 +166,9 @@ def _lacks_first_prompt(run: StoredRun) -> bool:
     if run.manifest.hashed is None or run.manifest.first_prompts:
         return False
     declaration = method_declaration(run)
-    return declaration is not None and declaration.one_request and not declaration.asks_application
+    if declaration is None or declaration.asks_application:
+        return False
+    return declaration.one_request
 
 
 def _settings_without_hash(run: StoredRun) -> list[str]:
@@ -243,7 +245,9 @@ def _hash_inconsistencies(run: StoredRun) -> Iterator[str]:
         computed = inputs.hash8()
         yield f"its settings and models give the hash {computed}, the recorded one is {recorded}"
     folder_name = _FOLDER_NAME.fullmatch(run.path.name)
-    if folder_name and recorded and folder_name[1] != recorded:
+    if folder_name is None or not recorded:
+        return
+    if folder_name[1] != recorded:
         yield f"its folder is named {folder_name[1]}, its manifest has the hash {recorded}"
 
 
@@ -449,7 +453,8 @@ def _are_equal_numbers(stored_value: object, computed_value: object) -> bool:
 
 def _zero_if_absent(value: object) -> object:
     """The value; 0.0 for None, {} and NaN."""
-    if value is None or value == {} or value != value:
+    is_nan = value != value
+    if value is None or value == {} or is_nan:
         return 0.0
     return value
 
@@ -469,7 +474,8 @@ def _index_inconsistencies(run: StoredRun) -> Iterator[str]:
         yield "indexes have costs, and the method builds none"
     if declaration.one_request and _indexes_asked_language_model(run):
         yield "indexes have requests to a language model, and the method makes none for them"
-    if declaration.builds_indexes and run.records and not run.index_lines:
+    has_no_index = bool(run.records) and not run.index_lines
+    if declaration.builds_indexes and has_no_index:
         yield "the method builds indexes, and documents.jsonl has none"
     total = len(run.index_lines)
     for problem, number in index_problems(run).items():
@@ -547,7 +553,9 @@ def _answers_not_in_replies(run: StoredRun) -> Iterator[str]:
     Only for methods whose answer is one reply; nothing where the file of requests is torn.
     """
     declaration = method_declaration(run)
-    if declaration is None or not declaration.one_request or not (run.path / REQUESTS).is_file():
+    if declaration is None or not declaration.one_request:
+        return
+    if not (run.path / REQUESTS).is_file():
         return
     question_ids = run.columns.id_set
     try:
@@ -639,7 +647,9 @@ def _first_question_inconsistencies(run: StoredRun) -> Iterator[str]:
     """
     declaration = method_declaration(run)
     first_prompt = run.manifest.first_prompt("reader")
-    if declaration is None or not declaration.one_request or not first_prompt.text:
+    if declaration is None or not declaration.one_request:
+        return
+    if not first_prompt.text:
         return
     if run.columns.failed.any():
         return  # the prompt may be that of a question that failed

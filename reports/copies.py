@@ -38,7 +38,8 @@ def count_changed_in_copy(run: StoredRun, other: StoredRun) -> int:
     """How many questions that both have differ in their records, where the two folders are copies
     of one run; 0 where they are not."""
     run_id = run.manifest.id
-    if run_id is None or run_id != other.manifest.id or run.path == other.path:
+    are_copies = run_id is not None and run_id == other.manifest.id
+    if not are_copies or run.path == other.path:
         return 0
     other_hashes = _record_hashes(other)
     changed = 0

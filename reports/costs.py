@@ -235,7 +235,8 @@ def part_costs(
         convention: How FLOPs are counted.
     """
     columns = run.columns
-    if not any(columns.has_cost(phase, part).any() for phase in phases):
+    some_phase_has_it = any(columns.has_cost(phase, part).any() for phase in phases)
+    if not some_phase_has_it:
         return _UNKNOWN_COSTS
     n_records = len(columns)
     answered = columns.answered
@@ -433,7 +434,8 @@ def run_money(run: StoredRun) -> float | None:
     None where nobody took any, or a price is unknown.
     """
     judges = list(run.manifest.judges.values())
-    if not is_billed(run) and not any("billed" in judge.usage for judge in judges):
+    some_judge_is_billed = any("billed" in judge.usage for judge in judges)
+    if not is_billed(run) and not some_judge_is_billed:
         return None
     usage_sums = run.columns.usage_sum()
     for line in run.index_lines:

@@ -592,9 +592,11 @@ def _usage_problems(phases: Iterable[PhaseUsage], expected: Expectations) -> Ite
         if phase.get("uncounted") and expected.flops_bounds:
             yield "calls without FLOPs, of models whose sizes are recorded"
         for role, flops_of_role in (phase.get("roles") or {}).items():
-            if flops_of_role and expected.roles and role not in expected.roles:
+            if not flops_of_role:
+                continue
+            if expected.roles and role not in expected.roles:
                 yield "FLOPs of a model that the run does not name"
-            if flops_of_role and role in expected.roles_without_shape:
+            if role in expected.roles_without_shape:
                 yield "FLOPs of a model whose sizes are not recorded"
         flops = phase.get("flops") or {}
         if not flops.get(DEFAULT_CONVENTION) or phase.get("uncounted") or not expected.flops_bounds:
@@ -685,9 +687,9 @@ def _request_problems(
     # A script's replies take no time; a model with recorded sizes is no script.
     if expected.flops_bounds and not _sum_costs(phases, "seconds"):
         yield "an answer that took no time"
-    prediction = record.prediction
+    has_answer = bool((record.prediction or "").strip())
     has_probes = any("probes" in phase for phase in phases)
-    if prediction and prediction.strip() and not tokens_out and not has_probes:
+    if has_answer and not tokens_out and not has_probes:
         yield "an answer without a token that was written"
     if expected.declaration is None or not expected.declaration.one_request:
         return
@@ -726,7 +728,8 @@ def _reply_problems(
     for phase in phases:
         replies = phase.get("replies") or {}
         cut_replies += replies.get("unfinished", 0)
-    if cut_replies and prediction and 2 * len(prediction) < tokens_out:
+    is_far_shorter = 0 < 2 * len(prediction) < tokens_out
+    if cut_replies and is_far_shorter:
         yield "an answer that is far shorter than the reply, which was cut at its limit"
 
 
@@ -857,7 +860,9 @@ def _place_problem(piece: StoredPiece, characters_by_document: Mapping[str, int]
     document_id = piece.get("document_id", "")
     start = piece.get("start") or 0
     end = piece.get("end") or 0
-    if start < 0 or end < start or end > characters_by_document.get(document_id, end):
+    document_end = characters_by_document.get(document_id, end)
+    is_inside = 0 <= start <= end <= document_end
+    if not is_inside:
         return "a passage shown from outside of its document"
     text = piece.get("text")
     is_known_span = piece.get("kind") == "span" and document_id in characters_by_document

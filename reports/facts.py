@@ -383,7 +383,8 @@ def score_values(
 
     A failed question scores 0.0, or is left out where the run's config says `failed: skip`, or
     where its record says that it does not count here (it belongs to another group, or has no
-    supporting marks). An answered question without this score is left out and counted in `n_missing`.
+    supporting marks). An answered question without this score is left out, and `n_missing` counts
+    these.
 
     Args:
         run: The run.
@@ -435,7 +436,8 @@ def _has_all_counts(run: StoredRun, name: str) -> bool:
 
     Records of an imported run may hold other counts, which cannot be summed.
     """
-    if not all(name in question.counts_by_score for question in _stored_counts(run)):
+    all_hold_counts = all(name in question.counts_by_score for question in _stored_counts(run))
+    if not all_hold_counts:
         return False
     count_answer = lookup(name).counts
     if count_answer is None:

@@ -201,7 +201,8 @@ def read_sheet(path: Path) -> dict[str, dict[str, str]]:
             if label:
                 labels_by_person[person][str(cells["item"])] = label
     book.close()
-    if not any(labels_by_person.values()):
+    someone_labelled = any(labels_by_person.values())
+    if not someone_labelled:
         raise UserError(f"--labels {path}: no row has a label yet")
     return {person: labels for person, labels in labels_by_person.items() if labels}
 

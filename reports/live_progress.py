@@ -391,7 +391,8 @@ class _FollowedRun:
             start = datetime.fromisoformat(starts[0].started).timestamp()
             new_answers = len(self.answers)
         remaining = self._count_questions_asked() - len(self.answers)
-        if self.state != "running" or not remaining or new_answers <= 0:
+        pace_is_known = new_answers > 0
+        if self.state != "running" or not remaining or not pace_is_known:
             return _UNKNOWN
         seconds = max(0.0, time.time() - start)
         return duration_text(round(seconds / new_answers * remaining))

@@ -316,9 +316,12 @@ def _add_ratios(row: TableRow, base: StoredRun | None, reference: str) -> None:
     row.ratio = _cost_ratio_of_row(row, base, with_index=True)
     row.ratio_search = _cost_ratio_of_row(row, base, with_index=False)
     n_records = len(row.run.records)
-    if row.ratio is not None and row.ratio.n_shared < n_records and row.run is not base:
+    n_shared = n_records
+    if row.ratio is not None:
+        n_shared = row.ratio.n_shared
+    if n_shared < n_records and row.run is not base:
         row.notes.append(
-            f"ratio is over the {row.ratio.n_shared} of {n_records} questions that both answered"
+            f"ratio is over the {n_shared} of {n_records} questions that both answered"
         )
     with_index = _opposite_results(row, base, with_index=True)
     if with_index:

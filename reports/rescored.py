@@ -74,7 +74,9 @@ class Rescoring:
         Failed questions are left out. Where the scorer fails, the reason is kept for `result`, and
         no further record is scored.
         """
-        if self._dataset is None or self._scorer_failure is not None or record.error is not None:
+        if self._dataset is None or self._scorer_failure is not None:
+            return
+        if record.error is not None:
             return
         try:
             gold = gold_of(record) or self._load_golds().get(record.question_id)

@@ -44,7 +44,10 @@ def preset_inconsistencies(run: StoredRun) -> Iterator[str]:
         yield f"method.mark is empty, and the settings differ from the preset's ({changes})"
     params = method.params
     for name, value in _SETTING_IN_MARK.findall(mark):
-        if not value.endswith("...") and name in params and value_text(params[name]) != value:
+        is_cut = value.endswith("...")
+        if is_cut or name not in params:
+            continue
+        if value_text(params[name]) != value:
             yield f"method.mark says {name}={value}, method.params has {value_text(params[name])}"
     corpus = run.manifest.corpus
     if corpus is not None and corpus.searched and corpus.searched not in mark:
@@ -95,7 +98,8 @@ def _values_unlike_preset(run: StoredRun, method: Method) -> Iterator[str]:
         origin = run.origins.get(f"{_PARAMS_PREFIX}{name}", "")
         is_by_preset = origin == DEFAULT_ORIGIN or origin.startswith(("configs/", "profile "))
         field = type(method.config).model_fields.get(name)
-        if not is_by_preset or field is None or name in run.manifest.amounts:
+        is_from_other_run = name in run.manifest.amounts
+        if not is_by_preset or field is None or is_from_other_run:
             continue
         preset_value = preset_params.get(name, field.get_default(call_default_factory=True))
         if preset_value != value and canonical_json(preset_value) != canonical_json(value):
@@ -122,7 +126,9 @@ def _origins_of_user_params(run: StoredRun) -> dict[str, str]:
     for path, origin in run.origins.items():
         name = path.removeprefix(_PARAMS_PREFIX)
         is_by_preset = origin == DEFAULT_ORIGIN or origin.startswith(_PRESET_ORIGINS)
-        if path.startswith(_PARAMS_PREFIX) and not is_by_preset and name not in amounts:
+        if is_by_preset or name in amounts:
+            continue
+        if path.startswith(_PARAMS_PREFIX):
             origins[name] = origin
     return origins
 

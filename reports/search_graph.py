@@ -133,7 +133,10 @@ def parse_graph(index: object) -> Graph | None:
         {"text": ["A b.", "A"], "level": [1, 2], "higher": [1], "lower": [0], "weight": [0.5]}
             -> Graph(texts=("A b.", "A"), levels=(1, 2), edges=(Edge(1, 0, 0.5),))
     """
-    if not isinstance(index, Mapping) or not all(name in index for name in _GRAPH_KEYS):
+    if not isinstance(index, Mapping):
+        return None
+    is_graph = all(name in index for name in _GRAPH_KEYS)
+    if not is_graph:
         return None
     higher = np.asarray(index["higher"]).tolist()
     lower = np.asarray(index["lower"]).tolist()
@@ -160,7 +163,9 @@ def indexes_of_record(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
     lines: dict[str, IndexLine] = {}
     for line in run.index_lines:
         serves_question = line.question_id in (None, record.question_id)
-        if line.document_id in document_ids and serves_question and not line.failed:
+        if line.failed or not serves_question:
+            continue
+        if line.document_id in document_ids:
             lines[line.document_id] = line
     return list(lines.values())
 
@@ -215,7 +220,8 @@ def why_steps_do_not_fit(graph: Graph, steps: Sequence[StoredStep]) -> str | Non
         if not 0 <= node < len(graph.texts):
             return f"it has no node {node}"
         if level is not None and level != graph.levels[node]:
-            return f"its node {node} is of level {graph.levels[node]}, and the search saw level {level}"
+            own_level = graph.levels[node]
+            return f"its node {node} is of level {own_level}, and the search saw level {level}"
         shown = step.get("shown") or {}
         text_is_generated = shown.get("kind") == "generated"
         if text_is_generated and shown["text"] and shown["text"] != graph.texts[node]:
