@@ -351,8 +351,8 @@ def _cost_ratio_of_row(
 def _opposite_results(row: TableRow, base: StoredRun | None, *, with_index: bool) -> str:
     """What two conventions say where a run is cheaper under one and dearer under the other.
 
-    "causal" counts about half of DEFAULT_CONVENTION's attention, so methods that read long texts at once get
-    cheaper by it. The two are the table's convention and "causal", or DEFAULT_CONVENTION where that is it.
+    "causal" counts about half of the default's attention, so methods that read long texts at once get
+    cheaper by it. The two are the table's convention and "causal", or the default where that is it.
 
         -> "12.5 % dearer under full, 3.0 % cheaper under causal"
 
