@@ -532,7 +532,8 @@ def side_by_side(
     runs = with_distinct_names(runs)
     checks = Checks()
     pairs = None
-    if reference is not None or len(facts.runs_by_dataset(runs)) < len(runs):
+    a_dataset_has_several_runs = len(facts.runs_by_dataset(runs)) < len(runs)
+    if reference is not None or a_dataset_has_several_runs:
         pairs = paired_rows(runs, reference=reference, score=score, force=force, checks=checks)
     rows = table_rows(runs, convention=convention, reference=reference or REFERENCE, checks=checks)
     return SideBySide(best_first(rows, score), pairs, score)

@@ -149,7 +149,12 @@ class Examination:
     """
 
     def __init__(self, run: StoredRun, rescorings: Sequence[Rescoring] = ()) -> None:
-        """Start with empty columns (a hash for each record) and no problem counted."""
+        """Start with empty columns (a hash for each record) and no problem counted.
+
+        Args:
+            run: The run, whose manifest and settings say which problems its records can have.
+            rescorings: Each gets every record that is added.
+        """
         self._columns = {name: array("Q") for name in _HASH_COLUMNS}  # a hash for each record
         self._problems = Counter[str]()  # phrase -> records
         self._find_problems = _problem_finder_for(run)

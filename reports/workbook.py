@@ -23,6 +23,7 @@ from reports.table_row import TableRow
 _MAX_COLUMN_CHARACTERS = 60  # characters of a column
 _COLUMNS_OF_TEXTS = ("notes", "scorers")
 _PERCENT_FORMAT = "0.0%"
+_QUALITY_COLUMNS = ("D", "E", "F")  # of the summary: quality, its low and its high end
 
 SheetRow = Sequence[Cell]
 
@@ -37,7 +38,7 @@ def workbook_bytes(rows: Sequence[TableRow]) -> bytes:
     summary = book.active
     summary.title = "summary"
     _fill_sheet(summary, _summary_headings(rows), list(map(_summary_row, rows)))
-    for column in ("D", "E", "F"):
+    for column in _QUALITY_COLUMNS:
         for cell in summary[column][1:]:
             cell.number_format = _PERCENT_FORMAT
     frame = as_frame(rows).drop(columns=list(_COLUMNS_OF_TEXTS))
