@@ -186,7 +186,9 @@ def test_texts_made_for_several_lengths_are_one_line_and_a_family_has_its_mean(t
 @pytest.fixture
 def call(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rows_module, "rows_of", lambda runs, **_: [_rows(run) for run in runs])
+    monkeypatch.setattr(
+        rows_module, "read_rows_of_runs", lambda runs, **_: [_rows(run) for run in runs]
+    )
     monkeypatch.setattr(length_module, "token_counter", _tokens)
 
     return partial(command, "study", "length")

@@ -196,7 +196,7 @@ def known(found):
 
 
 def test_table_csv_and_drawing(call, tmp_path, monkeypatch):
-    monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
+    monkeypatch.setattr(rows_module, "read_rows_of_runs", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     stored(tmp_path / "more", SCORES, dataset="narrativeqa")
     code, out, err = call("results", "more")
@@ -217,7 +217,7 @@ def test_table_csv_and_drawing(call, tmp_path, monkeypatch):
     ],
 )
 def test_mistakes_are_one_sentence(arguments, sentence, call, tmp_path, monkeypatch):
-    monkeypatch.setattr(rows_module, "rows_of", known(rows_of(SPANS)))
+    monkeypatch.setattr(rows_module, "read_rows_of_runs", known(rows_of(SPANS)))
     stored(tmp_path / "results", SCORES)
     write_run(tmp_path / "gone", [record(0, 0.5)], dataset="qasper")
     assert sentence in mistake(call(*arguments))
