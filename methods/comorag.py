@@ -70,6 +70,9 @@ ANSWER_OR_NOT_YET = Prompt(
     answers=True,
 )
 NOT_YET = "*"
+MIN_CLUSTER_POSTERIOR = 0.01
+"""A passage is in each cluster of RAPTOR's tree to which it belongs with a higher posterior
+(docs/methods/retrieval.md); RAPTOR itself has 0.1."""
 _FINAL = re.compile(r"### Final Answer\W*?[:.]?\s*(.*)", re.DOTALL)
 Kind = Literal["passages", "summaries", "episodes", "finding"]
 HEADING_OF_KIND: dict[Kind, str] = {
@@ -302,13 +305,13 @@ class ComoRAG(ExtractingMethod):
                 chunk_tokens=config.chunk_tokens,
                 summary_tokens=config.summary_tokens,
                 reduction=config.reduction,
-                threshold=0.01,
+                threshold=MIN_CLUSTER_POSTERIOR,
             ),
             tools,
         )
         summary_nodes = [node for node, level in enumerate(tree.level) if level > 1]
         summaries = [
-            StoredSummary(tree.text[node], tree.source_spans(node, 0.0)) for node in summary_nodes
+            StoredSummary(tree.text[node], tree.source_spans(node)) for node in summary_nodes
         ]
         episodes = self._write_episodes(document, index["passages"], tools)
         return {
@@ -486,7 +489,7 @@ class _Search:
         if kind != "summaries":  # as in the code, by their places in the text
             new_texts.sort(key=lambda text_found: text_found.number)
         texts = [text_found.text for text_found in new_texts]
-        fitting_texts = new_texts[: reading.how_many_fit(texts, config.budget, model, "")]
+        fitting_texts = new_texts[: reading.how_many_fit(texts, config.budget, model, separator="")]
         note = ""
         if fitting_texts:
             text = "\n".join(texts[: len(fitting_texts)])

@@ -459,7 +459,7 @@ class Gist(reading.ReadingMethod):
 
     def _max_gist_tokens(self, n_pages: int, model: MeteredModel) -> int:
         """The most tokens of a gist: the setting's, or fewer where all gists must share the window
-        of the look-up.
+        of the look-up, of which an eighth stays free.
 
         Args:
             n_pages: How many pages there are, each with a gist.
@@ -473,17 +473,17 @@ class Gist(reading.ReadingMethod):
         request_without_pages = LOOKUP.with_replacements(config).fill(
             pages=[], question=[""], most="99"
         )
+        spare_tokens = window_tokens // 8
         tokens_for_gists = (
             window_tokens
             - prompt_tokens(request_without_pages, model)
             - config.reply_tokens
-            - window_tokens // 8
+            - spare_tokens
         )
         page_label = PAGE.with_replacements(config).fill(number=str(n_pages), gist=[])
-        max_tokens: int = min(
-            config.gist_tokens,
-            tokens_for_gists // max(n_pages, 1) - sum(map(model.count, page_label)),
-        )
+        label_tokens = sum(map(model.count, page_label))
+        tokens_per_page = tokens_for_gists // max(n_pages, 1)
+        max_tokens: int = min(config.gist_tokens, tokens_per_page - label_tokens)
         if max_tokens < 1:
             raise QuestionError(
                 f"a window of {window_tokens} tokens does not hold the gists of {n_pages} pages; "

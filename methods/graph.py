@@ -148,7 +148,7 @@ class Graph:
         edges = slice(self._first_edges[node], self._first_edges[node + 1])
         return self.lower[edges], self.weight[edges]
 
-    def source_spans(self, node: int, min_weight: float) -> list[tuple[int, int]]:
+    def source_spans(self, node: int, min_weight: float = 0.0) -> list[tuple[int, int]]:
         """Spans of the chunks that a written node was written from, sorted; all edges downwards are
         followed.
 

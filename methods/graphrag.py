@@ -628,7 +628,7 @@ class _Search:
         """
         model = self.tools.model()
         entity_lines = list(map(self.graph.prompt_line, entities))
-        n_shown = reading.how_many_fit(entity_lines, max_tokens, model, "\n")
+        n_shown = reading.how_many_fit(entity_lines, max_tokens, model, separator="\n")
         shown_entities = list(entities[:n_shown])
         used_tokens = model.count("\n".join(entity_lines[:n_shown]))
         shown_set = set(shown_entities)
@@ -646,7 +646,9 @@ class _Search:
             relations_between + relations_to_others[: self.config.relations_each * n_shown]
         )
         relation_lines = list(map(self.graph.prompt_line, relations_in_order))
-        n_relations = reading.how_many_fit(relation_lines, max_tokens - used_tokens, model, "\n")
+        n_relations = reading.how_many_fit(
+            relation_lines, max_tokens - used_tokens, model, separator="\n"
+        )
         return shown_entities, relations_in_order[:n_relations]
 
     def _chunks_that_fit(self, entities: Sequence[int], max_tokens: int) -> list[int]:

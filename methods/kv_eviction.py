@@ -269,9 +269,10 @@ class BoundedCache(FullContext):
     ) -> Pieces:
         """The prompt in pieces, filled with the texts and the question.
 
-        Where the question stands before the text (asked "before"), it is QUESTION_FIRST, else the
-        shared reading prompt, whose last piece is all that follows the text. Where the question
-        says how its reply begins, the last piece ends so.
+        Where the question stands before the text (asked "before"), it is the question's solved
+        example, if it has one, and QUESTION_FIRST; else the shared reading prompt, whose last piece
+        is all that follows the text. Where the question says how its reply begins, the last piece
+        ends so.
 
         Args:
             question: The question.

@@ -295,7 +295,8 @@ class LightRAG(ExtractingMethod):
         turns = [EXTRACT.with_replacements(self.config).fill(text=[chunk])]
         turns += [EXTRACT_REST.with_replacements(self.config).fill()] * self.config.gleanings
         tokens_of_turns = sum(prompt_tokens(turn, model) for turn in turns)
-        require_room(tokens_of_turns + len(turns), model, None)
+        least_reply_tokens = len(turns)  # a token for each reply
+        require_room(tokens_of_turns + least_reply_tokens, model, None)
         max_tokens_per_reply = (model.window - tokens_of_turns) // len(turns)
         items: list[ExtractedItem] = []
         with model.session() as session:
@@ -617,7 +618,8 @@ class _Search:
         if max_tokens is None:
             max_tokens = self.config.budget
         shown = [texts[number] for number in distinct_numbers]
-        return distinct_numbers[: reading.how_many_fit(shown, max_tokens, self.tools.model(), "")]
+        n_fitting = reading.how_many_fit(shown, max_tokens, self.tools.model(), separator="")
+        return distinct_numbers[:n_fitting]
 
     def prompt_part(self, found: _FoundNumbers) -> str:
         """The part of the prompt that lists the entities and relations that were found."""

@@ -373,7 +373,7 @@ class Walk:
         document_id = self.document.id
         for node in nodes:
             span = self.graph.span[node]
-            spans = self.graph.source_spans(node, 0.0)
+            spans = self.graph.source_spans(node)
             if span is not None:
                 spans = [span]
             sources = tuple((document_id, start, end) for start, end in spans)
