@@ -4,12 +4,13 @@ nothing else."""
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from pydantic import BaseModel
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig
+from harness.config.yaml_tree import Tree, validate_tree
 from harness.types import Document, Example, Support
 
 
@@ -74,6 +75,22 @@ def left_out_notes(skipped: Mapping[str, int]) -> list[str]:
         return []
     counts = ", ".join(f"{count} ({reason})" for reason, count in skipped.items())
     return [f"rows of the data set that the loader left out: {counts}"]
+
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+def parse_options(options_class: type[OptionsT], options: Mapping[str, object]) -> OptionsT:
+    """Check `dataset.options` and return them as an object of the class of a format's options.
+
+    Raises ConfigError for options that are unknown or malformed.
+
+    Args:
+        options_class: The class.
+        options: The options as the configuration has them: {"tokens": 4096}.
+    """
+    options_of_no_origin = Tree([("", options)])
+    return validate_tree(options_class, options_of_no_origin, "dataset")
 
 
 class Loader(Protocol):

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.config.schema import DatasetConfig, canonical_json
-from harness.config.yaml_tree import Tree, validate_tree
-from harness.datasets.base import Dataset
+from harness.datasets.base import Dataset, parse_options
 from harness.datasets.files import read_json_value
 from harness.datasets.find_files import FileOptions
 from harness.datasets.row_places import RowPlace
@@ -105,7 +104,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         ConfigError: No folder is named.
         DataError: A file cannot be used.
     """
-    validate_tree(Options, Tree([("", config.options)]), "dataset")
+    parse_options(Options, config.options)
     folder = _folder_with_data(config)
     fingerprint = hashlib.sha256(b"graphrag-bench 1\n")
     document_by_id: dict[str, Document] = {}

@@ -71,7 +71,7 @@ class _StoriesInFolder:
     """The `Stories` of a folder, or of its tmp/: one file each."""
 
     def __init__(self, folder: Path) -> None:
-        """Look for stories in a folder and in its folder tmp."""
+        """Prepare to look for stories in a folder and in its folder tmp; nothing is read yet."""
         self._folders = (folder, folder / "tmp")
 
     def _find_file(self, document_id: str) -> Path | None:

@@ -25,8 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from tokenizers import Tokenizer
 
 from harness.config.schema import DatasetConfig, canonical_json
-from harness.config.yaml_tree import Tree, validate_tree
-from harness.datasets.base import Dataset
+from harness.datasets.base import Dataset, parse_options
 from harness.datasets.files import read_json_value
 from harness.datasets.row_places import RowPlace
 from harness.datasets.rows import RowError, StrictRow
@@ -398,7 +397,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file cannot be used.
         CannotRun: The hub cannot be reached.
     """
-    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
+    options = parse_options(Options, config.options)
     files = _find_files(config, options)
     fingerprint = hashlib.sha256(canonical_json(["nolima 1", options.model_dump()]).encode())
     for path in (files.needles, *files.books):

@@ -20,8 +20,7 @@ from pathlib import Path
 from pydantic import Field, StrictInt
 
 from harness.config.schema import DatasetConfig, canonical_json
-from harness.config.yaml_tree import Tree, validate_tree
-from harness.datasets.base import Dataset
+from harness.datasets.base import Dataset, parse_options
 from harness.datasets.files import parse_each, read_rows
 from harness.datasets.find_files import FileOptions, find_source
 from harness.datasets.raw_rows import RawRow
@@ -171,7 +170,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file cannot be used.
         CannotRun: The hub cannot be reached.
     """
-    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
+    options = parse_options(Options, config.options)
     source = find_source(_config_of_questions(config, options))
     questions: list[_QuestionWithPairs] = []
     for file in source.files:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from harness.config.yaml_tree import Tree, validate_tree
+from harness.datasets.base import parse_options
 from harness.datasets.place_options import (
     Place,
     Placement,
@@ -57,8 +57,8 @@ def split_options(options: Mapping[str, object]) -> SplitOptions:
             place_options[key] = value
         else:
             other_options[key] = value
-    checked = validate_tree(PlaceOptions, Tree([("", place_options)]), "dataset")
-    return SplitOptions(placement_from_options(checked), other_options)
+    checked_options = parse_options(PlaceOptions, place_options)
+    return SplitOptions(placement_from_options(checked_options), other_options)
 
 
 def with_support_moved(row: Row, placement: Placement) -> Row:

@@ -16,9 +16,8 @@ from pathlib import Path
 from pydantic import Field, StrictInt
 
 from harness.config.schema import DatasetConfig
-from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets.archives import Member
-from harness.datasets.base import Dataset
+from harness.datasets.base import Dataset, parse_options
 from harness.datasets.check_rows import RowChecker
 from harness.datasets.files import (
     as_row,
@@ -232,7 +231,7 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
 
     Raises what harness.datasets.load raises, and ConfigError for options about documents.
     """
-    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
+    options = parse_options(Options, config.options)
     if options.documents or options.top:
         raise ConfigError(
             ["dataset.documents and dataset.top: leave them out to retrieve documents"]
@@ -251,7 +250,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     Raises what harness.datasets.load raises, and CannotRun where the hub's rows bring no documents
     and none are named.
     """
-    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
+    options = parse_options(Options, config.options)
     source = find_source(config, tuple(Options.model_fields))
     store = _open_store_of(config, options)
     leaves_out_documents = options.documents == ()

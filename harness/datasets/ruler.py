@@ -29,9 +29,8 @@ from tokenizers import Tokenizer
 
 from harness.config import registry
 from harness.config.schema import DatasetConfig, canonical_json
-from harness.config.yaml_tree import Tree, validate_tree
 from harness.datasets import hotpotqa
-from harness.datasets.base import Dataset
+from harness.datasets.base import Dataset, parse_options
 from harness.datasets.files import read_json_value
 from harness.datasets.raw_rows import RawRow
 from harness.datasets.rows import RowError, StrictRow, as_object
@@ -953,7 +952,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         DataError: A file of essays or questions cannot be used.
     """
     _refuse_settings_of_rows(config)
-    options = validate_tree(Options, Tree([("", config.options)]), "dataset")
+    options = parse_options(Options, config.options)
     texts = _LongestTexts(config, options)
     n_questions = options.questions
     if limit is not None:

@@ -386,6 +386,7 @@ class BM25Index:
         shard.index((split_passages.word_ids_of_passages(), id_by_word), show_progress=False)
         with new_folder(self._shard_folder(shard_number), "--index") as draft_folder:
             shard.save(draft_folder, show_progress=False)
+            # In place of bm25s's vocabulary: the sorted hashes of the words, and their ids.
             (draft_folder / "vocab.index.json").unlink()
             hashes = np.array([_hash_of_word(word) for word in words], dtype=np.uint64)
             word_ids_by_hash = np.argsort(hashes)

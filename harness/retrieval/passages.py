@@ -223,13 +223,14 @@ class Passages:
     def read_rows_of(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
         """Read the corpus, and yield (document number, row) for each row of some documents.
 
-        In the order of the corpus; rows of other documents are not parsed.
+        In the order of the corpus. A stretch of rows of one document is not parsed where that is
+        another document.
 
         Args:
             documents: The numbers of the documents.
         """
-        document_numbers = self.stretches.document_numbers
-        first_lines = self.stretches.first_lines
+        document_numbers = self.stretches.document_numbers  # [stretches]
+        first_lines = self.stretches.first_lines  # [stretches]
         is_wanted = np.isin(document_numbers, np.fromiter(documents, dtype=np.int64))
         stretch = -1
         last_stretch = len(first_lines) - 1

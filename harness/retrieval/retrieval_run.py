@@ -18,7 +18,7 @@ from harness.cost.meter import Meter
 from harness.datasets.open_rows import OpenRow
 from harness.errors import CannotRun
 from harness.retrieval.corpus import Corpus
-from harness.retrieval.maxp import best_documents
+from harness.retrieval.maxp import DocumentHit, best_documents
 from harness.retrieval.open_ranker import ranker_in_folder
 from harness.retrieval.output import Recall, manifest_path, write_documents
 from harness.retrieval.passages import CorpusCounts, Passages, Report, load_or_make_table
@@ -123,14 +123,8 @@ def write_retrieved(
         table = load_or_make_table(corpus, folder, report)
         ranker = ranker_in_folder(folder, len(table), request.encoder)
         ranker.build(table, report)
-        search = partial(ranker.search, report=report, meter=Meter())
-        hits_of_rows = best_documents(
-            search,
-            table.document_numbers,
-            questions=[row.question for row in rows],
-            max_documents=request.max_documents,
-            n_passages=len(table),
-        )
+        questions = [row.question for row in rows]
+        hits_of_rows = _find_documents(questions, ranker, table, request.max_documents, report)
         recall = write_documents(request.out, rows, hits_of_rows, table, report)
     n_without_documents = sum(not hits for hits in hits_of_rows)
     n_with_documents = len(rows) - n_without_documents
@@ -150,6 +144,32 @@ def write_retrieved(
         corpus_counts=table.counts,
         retriever_name=str(ranker.facts()["retriever"]),
         recall=recall,
+    )
+
+
+def _find_documents(
+    questions: Sequence[str],
+    ranker: PassageRanker,
+    table: Passages,
+    max_documents: int,
+    report: Report,
+) -> list[list[DocumentHit]]:
+    """The best documents of each question, best first; what the search costs is not counted.
+
+    Args:
+        questions: The texts of the questions.
+        ranker: Ranks the passages of the corpus.
+        table: These passages, and the document of each.
+        max_documents: How many documents of each question.
+        report: Called with the progress.
+    """
+    search = partial(ranker.search, report=report, meter=Meter())
+    return best_documents(
+        search,
+        table.document_numbers,
+        questions=questions,
+        max_documents=max_documents,
+        n_passages=len(table),
     )
 
 
