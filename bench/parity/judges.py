@@ -13,11 +13,10 @@ from typing import Any
 from bench.parity import Found, import_theirs, stand_in
 from bench.parity.rows import Rows
 from harness.judging.calibration import ConfidentAnswer, calibration_error
-from harness.judging.kinds import UNCLEAR, YES
+from harness.judging.kinds import UNCLEAR, YES, VersionedPrompt
 from harness.judging.model_judge import Case
 from harness.judging.published import PublishedPrompts, published_for
 from harness.judging.rubric import rubric_steps
-from harness.judging.stepwise import VersionedPrompt
 from harness.types import Example, Gold, Question
 
 PROGRAM = "mohammadtavakoli78/BEAM, texttron/BrowseComp-Plus"

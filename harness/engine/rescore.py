@@ -1,11 +1,13 @@
 """Score stored answers again, without a model, for `harness score`."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from harness import datasets
 from harness.config.schema import DatasetConfig
@@ -138,13 +140,26 @@ def _original_rows(stored: StoredRun, fingerprint: str, differing_rows: str) -> 
     return original
 
 
+class _ScorersToCompute(NamedTuple):
+    """By which scorers a run is scored again.
+
+    Attributes:
+        config: The settings of the run's data set, whose scorers are those to compute.
+        versions: All scorers of the run from now on -> the version that computed their scores, ""
+            for those to compute.
+    """
+
+    config: DatasetConfig
+    versions: dict[str, str | None]
+
+
 def _scorers_to_compute(
     stored: StoredRun,
     scorers: Sequence[str],
     only: bool,
     data: str | None,
     recompute_all: bool = False,
-) -> tuple[DatasetConfig, dict[str, str | None]]:
+) -> _ScorersToCompute:
     """What is scored again, and by which scorers.
 
     Args:
@@ -153,10 +168,6 @@ def _scorers_to_compute(
         only: They replace the run's own.
         data: Where the rows are now; None where they were then.
         recompute_all: Compute also scorers by which every answer has a score already.
-
-    Returns:
-        The settings of the run's data set, whose scorers are those to compute; and all scorers of
-        the run from now on -> the version that computed their scores, "" for those to compute.
 
     Raises:
         UserError: There is no scorer to compute.
@@ -183,7 +194,7 @@ def _scorers_to_compute(
     config = config.model_copy(update={"scorers": computed})
     if data is not None:
         config = config.model_copy(update={"data": with_home_expanded(data)})
-    return config, versions
+    return _ScorersToCompute(config, versions)
 
 
 def _complete_scorers(stored: StoredRun, names: set[str]) -> set[str]:

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.errors import CannotRun
-from harness.judging.kinds import NO, UNCLEAR, YES, parse_verdict
+from harness.judging.kinds import NO, UNCLEAR, YES, VersionedPrompt, parse_verdict
 from harness.judging.model_judge import Case, with_blank_lines
-from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, VersionedPrompt
+from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply
 from harness.prompts import Prompt
 from harness.scorers.alce import uncited
 from harness.scorers.base import need

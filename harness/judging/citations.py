@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judging.kinds import NO, UNCLEAR, YES, parse_verdict
+from harness.judging.kinds import NO, UNCLEAR, YES, VersionedPrompt, parse_verdict
 from harness.judging.model_judge import Case, question_with_options, with_blank_lines
-from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, VersionedPrompt
+from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply
 from harness.prompts import Prompt
 
 NO_CITATIONS = "no citations"

@@ -14,9 +14,9 @@ and not JSON; precision and recall are not joined to an F1 (ragas).
 import re
 from collections.abc import Sequence
 
-from harness.judging.kinds import NO, YES
+from harness.judging.kinds import NO, YES, VersionedPrompt
 from harness.judging.model_judge import Case, question_with_options, with_blank_lines
-from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply, VersionedPrompt
+from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply
 from harness.prompts import Prompt
 
 NO_CLAIMS = "no claims"

@@ -416,9 +416,9 @@ def _store_judgements(
     entry_before = _entry_before(stored, judge)
     keep_texts = stored.config.dataset.keep_texts
     records = []
-    for name, record in records_by_question.items():
-        if name in judged.judgements:
-            record = _with_judgement(record, judge.name, judged.judgements[name], keep_texts)
+    for question_id, record in records_by_question.items():
+        if question_id in judged.judgements:
+            record = _with_judgement(record, judge.name, judged.judgements[question_id], keep_texts)
         elif entry_before.version != judge.version:
             # A mean over two prompts or two models would be meaningless.
             record = _without_judgement(record, judge.name)

@@ -12,6 +12,7 @@ rating up to a highest one (configs/judges), of which it is the share.
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.errors import UnknownName, UserError
 from harness.prompt_replacements import replacement_problem
@@ -30,6 +31,14 @@ YES, NO, UNCLEAR = "yes", "no", "unclear"
 PLACES = ("question", "answers", "answer", "shown")
 """What a prompt may hold: the question, the gold answers, the answer to judge, the texts that the
 reader was shown."""
+
+
+class VersionedPrompt(NamedTuple):
+    """A prompt of a judge, and its version, which changes with any character of the prompt."""
+
+    prompt: Prompt
+    version: str
+
 
 PROMPT = Prompt(
     "judge",
@@ -70,11 +79,11 @@ _RELEVANCE = Prompt(
     "Do the texts hold what answers the question? Reply with one word: yes or no.",
 )
 PROMPTS = {
-    CORRECTNESS: (PROMPT, VERSION),
-    "faithfulness": (_FAITHFULNESS, "faithfulness 1"),
-    "relevance": (_RELEVANCE, "relevance 1"),
+    CORRECTNESS: VersionedPrompt(PROMPT, VERSION),
+    "faithfulness": VersionedPrompt(_FAITHFULNESS, "faithfulness 1"),
+    "relevance": VersionedPrompt(_RELEVANCE, "relevance 1"),
 }
-"""Kind -> its prompt and the prompt's version."""
+"""Kind -> its prompt."""
 
 
 _RATINGS = (
@@ -200,16 +209,14 @@ def parse_verdict(reply: str) -> str:
 
 def read_prompt(
     path: str | None, kind: str = CORRECTNESS, scale: Scale | None = None
-) -> tuple[Prompt, str]:
-    """Find or read the prompt of a judge that asks one request.
+) -> VersionedPrompt:
+    """Find or read the prompt of a judge that asks one request. The version of a prompt from a file
+    is the file's hash.
 
     Args:
         path: File with a prompt of one's own, None for that of `kind`.
         kind: One of PROMPTS, or RUBRIC.
         scale: The scale of a rubric, whose prompt may hold any of PLACES; None for another kind.
-
-    Returns:
-        (the prompt, its version, which is a hash for a file)
 
     Raises:
         UserError: No such kind, a file that cannot be read, or a prompt without what it needs.
@@ -222,22 +229,24 @@ def read_prompt(
         kind = CORRECTNESS
     if kind not in PROMPTS:
         raise UnknownName("kind of judge", kind, [*PROMPTS, RUBRIC], "--kind")
-    prompt, version = PROMPTS[kind]
+    versioned_prompt = PROMPTS[kind]
     if path is None and scale is not None:
         raise UserError("--scale belongs to a rubric of your own; add --prompt FILE")
     if path is None:
-        return prompt, version
+        return versioned_prompt
+    prompt_name = versioned_prompt.prompt.name
     file = Path(path).expanduser()
     text = _read_text(file, path)
     version = f"file {file_hash(file)[:8]}"
     if scale is None:
-        problem = replacement_problem("harness judge", prompt.name, text, {prompt.name: prompt})
+        originals = {prompt_name: versioned_prompt.prompt}
+        problem = replacement_problem("harness judge", prompt_name, text, originals)
         if problem:
             raise UserError(f"{path}: {problem}")
     else:
         _check_rubric(path, text)
         version = f"{version}, scale {scale}"
-    return Prompt(prompt.name, text), version
+    return VersionedPrompt(Prompt(prompt_name, text), version)
 
 
 def _read_text(file: Path, shown_path: str) -> str:

@@ -119,19 +119,33 @@ def _judging_model(request: JudgeRequest, kind: str) -> _JudgingModel:
                 f"--set {key}: only settings of the model that judges can be set here "
                 "(model.KEY=VALUE)"
             )
-    config = check_greedy(
-        resolve_model(Choices(model=request.model, sets=dict(request.sets))).value, "a judge"
-    )
+    choices = Choices(model=request.model, sets=dict(request.sets))
+    config = check_greedy(resolve_model(choices).value, "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
+    return _JudgingModel(_score_name(request, config.name, kind), config, facts.identity)
+
+
+def _score_name(request: JudgeRequest, model_name: str, kind: str) -> str:
+    """The name of a judge's score: "judge.NAME" with the name that the user gave, else
+    "judge.llama", or "judge.llama.relevance" for a kind that is not correctness.
+
+    Args:
+        request: What the user said of the judge.
+        model_name: The name of its model.
+        kind: What is judged.
+
+    Raises:
+        UserError: The name that the user gave has other characters than it may.
+    """
     name = request.name
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
         raise UserError(f"--name '{name}': use letters, digits, '.', '_' and '-'")
     if not name:
-        name = re.sub(r"[^\w./-]+", "_", config.name)
+        name = re.sub(r"[^\w./-]+", "_", model_name)
         if kind != CORRECTNESS:
             name = f"{name}.{kind}"
-    return _JudgingModel(f"judge.{name}", config, facts.identity)
+    return f"judge.{name}"
 
 
 def _stepwise_judge(judging_model: _JudgingModel, kind: str, max_tokens: int) -> StepwiseJudge:

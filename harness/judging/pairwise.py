@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from harness.errors import UserError
-from harness.judging.kinds import Scale
+from harness.judging.kinds import Scale, VersionedPrompt
 from harness.judging.model_judge import FAILED, Case, Judgement, question_with_options
 from harness.judging.stepwise import (
     Ask,
@@ -20,7 +20,6 @@ from harness.judging.stepwise import (
     StepwiseJudge,
     StepwiseKind,
     UnreadableReply,
-    VersionedPrompt,
 )
 from harness.prompts import Prompt
 from harness.storage.run_folder import StoredRun

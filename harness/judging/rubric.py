@@ -23,10 +23,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from harness.judging.kinds import YES
+from harness.judging.kinds import YES, VersionedPrompt
 from harness.judging.model_judge import Case
 from harness.judging.published import PublishedPrompts
-from harness.judging.stepwise import Ask, Outcome, Steps, UnreadableReply, VersionedPrompt
+from harness.judging.stepwise import Ask, Outcome, Steps, UnreadableReply
 
 RUBRIC_STEPS = "rubric"
 _RATING = re.compile(r"""[{,]\s*["']?score["']?\s*:\s*["']?(\d+(?:\.\d+)?)""")

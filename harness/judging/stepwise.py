@@ -19,20 +19,12 @@ from typing import Protocol
 
 from harness.cost.meter import Meter
 from harness.cost.usage import PhaseUsage, add_phase, usage_of
-from harness.judging.kinds import UNCLEAR
+from harness.judging.kinds import UNCLEAR, VersionedPrompt
 from harness.judging.model_judge import DECLINE, NO_GOLD, Case, Judge, Judgement
 from harness.prompts import Prompt, feed
 
 MAX_TOKENS = 1024
 """Of a reply: a list of claims may be long."""
-
-
-@dataclass(frozen=True)
-class VersionedPrompt:
-    """A prompt of a judge, and its version, which changes with any character of the prompt."""
-
-    prompt: Prompt
-    version: str
 
 
 class Ask(Protocol):

@@ -493,8 +493,8 @@ def _check_versions(worker_versions: Mapping[str, str]) -> None:
             different.append(f"{package} {worker_version} there, {own_version} here")
     if different:
         raise UserError(
-            f"the worker on {worker_versions['host']} has other versions: {'; '.join(different)}; install "
-            "the same on all machines"
+            f"the worker on {worker_versions['host']} has other versions: "
+            f"{'; '.join(different)}; install the same on all machines"
         )
 
 

@@ -25,6 +25,7 @@ clusters weigh as few as 8 equal ones. The bootstrap percentile interval of earl
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +122,7 @@ def interval(
         largest_difference = max(bounds[1], -bounds[0])
         ends = _ends_of_differences(sums, sizes, largest_difference, level, seed)
     elif n_clusters >= FEWEST:
-        squares, _ = per_cluster(np.square(values), clusters)
+        squares = per_cluster(np.square(values), clusters).sums
         ends = _ends_of_scores(sums, squares, sizes, bounds, level)
     if ends is None:
         return Interval(mean, None, None, n, n_clusters)
@@ -131,18 +132,28 @@ def interval(
     return Interval(mean, low, high, n, n_clusters)
 
 
-def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Floats, Floats]:
+class ClusterSums(NamedTuple):
+    """Values by cluster, in the order of the labels.
+
+    Attributes:
+        sums: (G,) the sum of the values of each cluster.
+        sizes: (G,) how many they are.
+    """
+
+    sums: Floats
+    sizes: Floats
+
+
+def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> ClusterSums:
     """The sum of the values and their number in each cluster, in the order of the labels.
 
-    ([1.0, 0.0, 1.0], ["d1", "d1", "d2"]) -> [1.0, 1.0], [2.0, 1.0]. Values of a cluster are added
-    in sorted order, so the result does not depend on their order.
+    ([1.0, 0.0, 1.0], ["d1", "d1", "d2"]) -> ClusterSums([1.0, 1.0], [2.0, 1.0]). Values of a cluster
+    are added in sorted order, so the result does not depend on their order. Clusters without a
+    value are left out.
 
     Args:
         values: (n,), finite.
         clusters: n labels, or an array of their places in sorted order.
-
-    Returns:
-        Two arrays (G,) of the clusters that have a value: sums and sizes.
 
     Raises:
         ValueError: Values that are not finite, or lengths that differ.
@@ -153,7 +164,7 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
     if not np.isfinite(numbers).all():
         raise ValueError("values must be finite numbers; score a missing value 0.0 and flag it")
     if not len(numbers):
-        return np.zeros(0), np.zeros(0)
+        return ClusterSums(np.zeros(0), np.zeros(0))
     cluster_numbers = np.asarray(clusters)
     if cluster_numbers.dtype.kind != "i":
         cluster_numbers = np.unique(cluster_numbers, return_inverse=True)[1]
@@ -161,7 +172,9 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> tuple[Flo
     sums = np.bincount(cluster_numbers[order], weights=numbers[order])
     sizes = np.bincount(cluster_numbers)
     has_values = sizes > 0  # labels that have a value
-    return sums[has_values].astype(np.float64), sizes[has_values].astype(np.float64)
+    return ClusterSums(
+        sums=sums[has_values].astype(np.float64), sizes=sizes[has_values].astype(np.float64)
+    )
 
 
 def _ends_of_differences(
@@ -238,36 +251,62 @@ def _variance_of_mean(sums: Floats, squares: Floats, sizes: Floats) -> float:
         squares: (G,) the sum of their squares.
         sizes: (G,) the number of questions of each document, n_g.
     """
-    n_questions = sizes.sum()
-    mean = sums.sum() / n_questions
-    within = np.maximum(squares - 2.0 * mean * sums + mean**2 * sizes, 0.0)
-    variance_of_score = float(within.sum() / n_questions)
+    n_questions = float(sizes.sum())
+    mean = float(sums.sum() / n_questions)
+    squared_deviations = np.maximum(squares - 2.0 * mean * sums + mean**2 * sizes, 0.0)
+    seen_variance = float(squared_deviations.sum() / n_questions)
+    design_excess = float((sizes**2).sum() / n_questions) - 1.0  # n q - 1
+    correlation = _correlation_within(sums - mean * sizes, squared_deviations, sizes, design_excess)
+    largest_variance = mean * (1.0 - mean)
+    variance_between = _leaning(
+        correlation * seen_variance,
+        largest_variance,
+        _effective_number((sizes - 1.0) * squared_deviations / sizes),
+        WORST_BETWEEN,
+    )
+    variance = _leaning(
+        seen_variance, largest_variance, _effective_number(squared_deviations), WORST_SPREAD
+    )
+    design_effect = 1.0 + min(variance_between / variance, 1.0) * design_excess
+    return variance * design_effect / max(n_questions - design_effect, 1e-9)
+
+
+def _correlation_within(
+    residuals: Floats, squared_deviations: Floats, sizes: Floats, design_excess: float
+) -> float:
+    """The correlation of two scores of one document, from 0 to 1: the mean product of the
+    deviations of all pairs, each document weighing n_g - 1, over the variance of a score.
+
+    Args:
+        residuals: (G,) the sum of the deviations from the mean in each document.
+        squared_deviations: (G,) the sum of their squares.
+        sizes: (G,) the number of questions of each document, n_g.
+        design_excess: sum of n_g^2 / n, less 1.
+    """
+    n_questions = float(sizes.sum())
     pairs = sizes * (sizes - 1.0)
-    products = (sums - mean * sizes) ** 2 - within
-    agreement = np.divide(products, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
-    design_excess = float((sizes**2).sum() / n_questions) - 1.0
-    agreement_of_pairs = float(((sizes - 1.0) * agreement).sum())
-    agreement_of_pairs /= max(float((sizes - 1.0).sum()), 1.0)
-    seen_correlation = agreement_of_pairs / variance_of_score
+    sums_of_products = residuals**2 - squared_deviations
+    mean_products = np.divide(sums_of_products, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
+    mean_product = float(((sizes - 1.0) * mean_products).sum())
+    mean_product /= max(float((sizes - 1.0).sum()), 1.0)
+    seen_correlation = mean_product / float(squared_deviations.sum() / n_questions)
     correlation = seen_correlation
     for _ in range(3):  # residuals from an estimated mean agree less, by the variance of the mean
-        correlation = seen_correlation + (
-            1.0 + min(max(correlation, 0.0), 1.0) * design_excess
-        ) / float(n_questions)
-    correlation = min(max(correlation, 0.0), 1.0)
-    largest_variance = float(mean * (1.0 - mean))
-    n_carrying = _effective_number((sizes - 1.0) * within / sizes)
-    variance_between = correlation * variance_of_score
-    variance_between = (n_carrying * variance_between + WORST_BETWEEN * largest_variance) / (
-        n_carrying + WORST_BETWEEN
-    )
-    n_carrying = _effective_number(within)
-    variance_of_score = (n_carrying * variance_of_score + WORST_SPREAD * largest_variance) / (
-        n_carrying + WORST_SPREAD
-    )
-    correlation = min(variance_between / variance_of_score, 1.0)
-    design_effect = 1.0 + correlation * design_excess
-    return variance_of_score * design_effect / max(float(n_questions) - design_effect, 1e-9)
+        design_effect = 1.0 + min(max(correlation, 0.0), 1.0) * design_excess
+        correlation = seen_correlation + design_effect / n_questions
+    return min(max(correlation, 0.0), 1.0)
+
+
+def _leaning(seen: float, largest: float, n_carrying: float, n_worst: float) -> float:
+    """A variance that leans from the seen one to the largest there can be.
+
+    Args:
+        seen: The variance of the sample, with the weight `n_carrying`.
+        largest: The largest that there can be, with the weight `n_worst`.
+        n_carrying: How many documents carry the seen one.
+        n_worst: How many documents count as having the largest one.
+    """
+    return (n_carrying * seen + n_worst * largest) / (n_carrying + n_worst)
 
 
 def _effective_number(weights: Floats) -> float:

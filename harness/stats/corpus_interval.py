@@ -44,7 +44,7 @@ def corpus_interval(
         )
     if not len(count_rows):
         return NOTHING
-    sums_by_column = [per_cluster(column, clusters)[0] for column in count_rows.T]
+    sums_by_column = [per_cluster(column, clusters).sums for column in count_rows.T]
     n_clusters = len(sums_by_column[0])
     value = statistic(count_rows.sum(axis=0).tolist())
     if n_clusters < FEWEST:
