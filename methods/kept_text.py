@@ -31,7 +31,9 @@ class KeptSpans(NamedTuple):
     tokens_of_text: int
 
 
-def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "ends") -> KeptSpans:
+def kept_spans(
+    text: str, max_tokens: int, model: MeteredModel, *, kept_side: Side = "ends"
+) -> KeptSpans:
     """Cut a text to a number of tokens.
 
     The result may have fewer tokens, where a part that was cut inside a word becomes longer when it
@@ -41,19 +43,19 @@ def kept_spans(text: str, max_tokens: int, model: MeteredModel, side: Side = "en
         text: The text.
         max_tokens: Most tokens that stay.
         model: The model whose tokens are counted.
-        side: "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left" and
-            "right" keep one end (docs/methods/retrieval.md#window).
+        kept_side: "ends" is LongBench's truncation: int(max_tokens / 2) tokens at each end; "left"
+            and "right" keep one end (docs/methods/retrieval.md#window).
     """
     offsets = model.offsets(text)
     if len(offsets) <= max_tokens:
         return KeptSpans([(0, len(text))], len(offsets))
-    n_ends = len(_ENDS_KEPT[side])
+    n_ends = len(_ENDS_KEPT[kept_side])
     tokens_per_end = max_tokens // n_ends
     while tokens_per_end > 0:
         left_end = (0, offsets[tokens_per_end - 1][1])
         right_end = (offsets[-tokens_per_end][0], len(text))
         span_at = {"left": left_end, "right": right_end}
-        spans = [span_at[name] for name in _ENDS_KEPT[side]]
+        spans = [span_at[name] for name in _ENDS_KEPT[kept_side]]
         excess_tokens = sum(model.count(text[start:end]) for start, end in spans) - max_tokens
         if excess_tokens <= 0:
             return KeptSpans(spans, len(offsets))

@@ -75,7 +75,7 @@ class FullContext(ReadingMethod):
             max_tokens: Most tokens of these parts, joined.
             model: The model whose tokens are counted.
         """
-        spans, tokens_of_text = kept_spans(text, max_tokens, model, self.config.keep)
+        spans, tokens_of_text = kept_spans(text, max_tokens, model, kept_side=self.config.keep)
         tokens_to_keep = max_tokens
         while len(spans) > 1:
             # Joining the parts may add tokens where they meet.
@@ -83,7 +83,7 @@ class FullContext(ReadingMethod):
             if excess_tokens <= 0:
                 break
             tokens_to_keep -= excess_tokens
-            spans, _ = kept_spans(text, tokens_to_keep, model, self.config.keep)
+            spans, _ = kept_spans(text, tokens_to_keep, model, kept_side=self.config.keep)
         return KeptSpans(spans, tokens_of_text)
 
     def _ask(

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from harness.method import Indexes, Tools, Traits
+from harness.method import Indexes, Task, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
@@ -116,13 +116,7 @@ class SelfRoute(Dense):
         the plain instruction. The first step of the trace says which."""
         (document,) = documents
         (index,) = indexes
-        task = tools.task
-        if REFUSAL not in task.instruction:
-            task = task.model_copy(
-                update={
-                    "instruction": task.instruction + DECLINE.with_replacements(self.config).text
-                }
-            )
+        task = self._task_that_lets_decline(tools.task)
         with tools.phase("search"):
             answer_from_chunks = self.read_best(
                 question, document, index, tools, Reading(task, config=self.config)
@@ -148,6 +142,13 @@ class SelfRoute(Dense):
             question, documents, indexes, tools
         )
         return replace(answer_from_document, steps=(step,))
+
+    def _task_that_lets_decline(self, task: Task) -> Task:
+        """The task with an instruction that lets the model decline; itself where it has one."""
+        if REFUSAL in task.instruction:
+            return task
+        may_decline = DECLINE.with_replacements(self.config).text
+        return task.model_copy(update={"instruction": task.instruction + may_decline})
 
 
 def _shown_tokens(shown: Sequence[Shown], document: Document, tools: Tools) -> int:

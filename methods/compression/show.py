@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from harness.method import Index, Indexes, MethodConfig, Needs, Tools
 from harness.types import Answer, Document, Question, Shown, Step
-from methods.chunks import Span
+from methods.chunks import Span, texts_at
 from methods.kept_text import kept_spans
 from methods.reading import Reading, ReadingMethod, ask, room_for_text
 
@@ -81,11 +81,8 @@ def answer_from_compressed(
     request = Reading(tools.task, getattr(config, "window", None), config)
     max_tokens = max(room_for_text(question, tools, model, request), 0)
     whole_text = "".join(_text_of_piece(piece, document) for piece in compressed.pieces)
-    spans, tokens_of_whole_text = kept_spans(whole_text, max_tokens, model, "left")
-    n_characters_read = 0
-    if spans:
-        _, n_characters_read = spans[0]  # the only one: "left" keeps the beginning
-    text = whole_text[:n_characters_read]
+    spans, tokens_of_whole_text = kept_spans(whole_text, max_tokens, model, kept_side="left")
+    text = "".join(texts_at(whole_text, spans))  # the beginning, which is one span or none
     note = f"{compressed.tokens_before} tokens compressed to {compressed.tokens_after}"
     compress_step = Step(
         "compress", tokens=tokens_of_whole_text, flops=tools.meter.flops(), note=note
@@ -94,8 +91,8 @@ def answer_from_compressed(
     shown: tuple[Shown, ...] = ()
     if text.strip():
         texts.append(text)
-        shown = _shown_up_to(n_characters_read, compressed.pieces, document)
-    is_cut = n_characters_read < len(whole_text)
+        shown = _shown_up_to(len(text), compressed.pieces, document)
+    is_cut = len(text) < len(whole_text)
     truncated = None
     if is_cut:
         truncated = {

@@ -298,5 +298,5 @@ def _titles_note(known_titles: frozenset[str], unknown_titles: frozenset[str]) -
 
 def _first_tokens(text: str, max_tokens: int, model: MeteredModel) -> str:
     """The beginning of a text, at most so many tokens of it."""
-    spans, _ = kept_spans(text, max_tokens, model, "left")
+    spans, _ = kept_spans(text, max_tokens, model, kept_side="left")
     return "".join(text[start:end] for start, end in spans)

@@ -126,12 +126,13 @@ def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
         if heads:
             tails = _spans_of_head_or_tail(tail, text, is_head=False)
         tail_starts = [start for start, _ in tails]
-        for start, end in heads:
-            first_tail = bisect_left(tail_starts, end)
-            tails_after_head = tails[first_tail:]
-            # The nearest tails, and the last one: the paragraph may be all that is left.
-            for _, tail_end in {*tails_after_head[:_MAX_PLACES], *tails_after_head[-1:]}:
-                yield start, tail_end
+        for head_start, head_end in heads:
+            first_tail_after_head = bisect_left(tail_starts, head_end)
+            tails_after_head = tails[first_tail_after_head:]
+            nearest_tails = tails_after_head[:_MAX_PLACES]
+            last_tail = tails_after_head[-1:]  # the paragraph may be all that is left of the text
+            for _, tail_end in {*nearest_tails, *last_tail}:
+                yield head_start, tail_end
 
 
 def _heads_and_tails(clip: Clip) -> Iterator[tuple[str, str | None]]:

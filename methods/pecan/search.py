@@ -68,6 +68,9 @@ class StopRule:
 def replay(steps: Sequence[StoredStep], rule: StopRule, recorded_rule: StopRule) -> int | None:
     """Find where a recorded search would have ended by another rule.
 
+    A search ends with its t_n-th probe that counts as Yes (P(Yes) above t_p), or where no node is
+    left or fits.
+
     Args:
         steps: The steps of a record.
         rule: The other rule.
