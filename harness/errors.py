@@ -250,6 +250,16 @@ class DataError(UserError):
             where += f", field '{field}'"
         super().__init__(f"{where}: {problem}")
 
+    @classmethod
+    def of_file(cls, path: object, problem: str) -> "DataError":
+        """The error for a file as a whole, without a line and a field: "rows.jsonl: is empty".
+
+        Args:
+            path: The file.
+            problem: What is wrong.
+        """
+        return cls(path, None, None, problem)
+
 
 class CannotRun(UserError):
     """Weights, memory, a capability or a package that is missing."""

@@ -68,7 +68,7 @@ def _unreadable_archive(shown_name: str, archive: Path, error: Exception) -> Dat
     if _is_zip(archive):
         kind = "zip"
     problem = f"not a readable {kind} archive ({error}); fetch it again"
-    return DataError(shown_name, None, None, problem)
+    return DataError.of_file(shown_name, problem)
 
 
 def member_names(archive: Path) -> list[str]:
@@ -105,15 +105,15 @@ def opened(source: Path | Member) -> Iterator[_Stream]:
             with open(source, "rb") as stream:
                 yield stream
     except _BAD_GZIP as error:
-        raise DataError(
-            name, None, None, f"not a readable gzip file ({error}); fetch it again"
+        raise DataError.of_file(
+            name, f"not a readable gzip file ({error}); fetch it again"
         ) from None
     except _BAD_ARCHIVE as error:
         if isinstance(source, Member):
             raise _unreadable_archive(str(source), source.archive, error) from None
         raise _unreadable_archive(str(source), source, error) from None
     except OSError as error:
-        raise DataError(name, None, None, f"cannot be read ({error.strerror or error})") from None
+        raise DataError.of_file(name, f"cannot be read ({error.strerror or error})") from None
 
 
 def _begins_as_gzip(path: Path) -> bool:
@@ -132,13 +132,10 @@ def _opened_in_zip(source: Member) -> Iterator[_Stream]:
         entry = archive.getinfo(source.name)
         is_encrypted = bool(entry.flag_bits & 1)  # bit 0 of the zip format's flags
         if is_encrypted:
-            raise DataError(str(source), None, None, "has a password; unpack the archive")
+            raise DataError.of_file(str(source), "has a password; unpack the archive")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise DataError(
-                str(source),
-                None,
-                None,
-                "is packed by a method that is not read; unpack the archive",
+            raise DataError.of_file(
+                str(source), "is packed by a method that is not read; unpack the archive"
             )
         with archive.open(entry) as stream:
             yield _unzip_by_name(stream, source.name)
@@ -193,6 +190,6 @@ def unzip_gzip(data: bytes, file_name: str) -> bytes:
     try:
         return gzip.decompress(data)
     except _BAD_GZIP as error:
-        raise DataError(
-            file_name, None, None, f"not a readable gzip file ({error}); fetch it again"
+        raise DataError.of_file(
+            file_name, f"not a readable gzip file ({error}); fetch it again"
         ) from None

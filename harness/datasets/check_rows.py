@@ -170,11 +170,11 @@ class RowChecker:
             place, error = self.first_bad_row
             raise place.error(error.field, f"{error.problem}{self._advice_on_bad_rows()}")
         if not self.n_rows:
-            raise DataError(source, None, None, "the file has no rows")
+            raise DataError.of_file(source, "the file has no rows")
         if not self.place_by_id:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
             problem = f"no row can be used: {reasons or 'they ask no question'}"
-            raise DataError(source, None, None, problem)
+            raise DataError.of_file(source, problem)
 
     def _advice_on_bad_rows(self) -> str:
         """The end of the sentence on the first bad row: how many more there are, and what to do."""

@@ -370,7 +370,7 @@ def _read_parquet(path: Path) -> Rows:
                 yield RowPlace(path.name, row=number), dict(row)
         except (arrow.ArrowException, OSError, hf_datasets.exceptions.DatasetsError) as error:
             problem = f"not a readable parquet file ({error}); fetch it again".replace("\n", " ")
-            raise DataError(path.name, None, None, problem) from None
+            raise DataError.of_file(path.name, problem) from None
 
 
 def read_text_file(path: Path) -> DecodedText:
@@ -387,7 +387,7 @@ def _decode_file(file_name: str, data: bytes) -> DecodedText:
     try:
         return decode_text(data)
     except NotText:
-        raise DataError(file_name, None, None, "not text; save the file as UTF-8") from None
+        raise DataError.of_file(file_name, "not text; save the file as UTF-8") from None
 
 
 def _read_tab_separated(file_name: str, data: bytes) -> Rows:
@@ -397,7 +397,7 @@ def _read_tab_separated(file_name: str, data: bytes) -> Rows:
     """
     decoded = _decode_file(file_name, data)
     if decoded.guessed_encoding:
-        raise DataError(file_name, None, None, "not UTF-8; save the file as UTF-8")
+        raise DataError.of_file(file_name, "not UTF-8; save the file as UTF-8")
     yield from read_table(file_name, decoded.text, "\t")
 
 
@@ -503,9 +503,7 @@ def read_rows(
     """
     if file_kind(source) == "parquet":
         if isinstance(source, Member):
-            raise DataError(
-                str(source), None, None, "parquet inside an archive is not read; unpack it"
-            )
+            raise DataError.of_file(str(source), "parquet inside an archive is not read; unpack it")
         yield from _read_parquet(source)
         return
     file_name = name_for_messages(source)

@@ -217,10 +217,10 @@ def _local_source(data: str, config: DatasetConfig, patterns: tuple[str, ...]) -
         )
     if not path.exists():
         way_out = "check --data, a path from the current folder, or dataset.data in the preset"
-        raise DataError(data, None, None, f"no such file or folder; {way_out}")
+        raise DataError.of_file(data, f"no such file or folder; {way_out}")
     if file_kind(path) is None:
         endings = ", ".join((*SUFFIXES, *ARCHIVES))
-        raise DataError(data, None, None, f"not a data file by its name; known are {endings}")
+        raise DataError.of_file(data, f"not a data file by its name; known are {endings}")
     return Source((path,), path.name)
 
 
@@ -299,7 +299,7 @@ def _choose_local_files(
         problem = f"the {noun} {error}"
         if "name one of them" in str(error):
             problem += " (--set dataset.files=NAME)"
-        raise DataError(folder_or_archive, None, None, problem) from None
+        raise DataError.of_file(folder_or_archive, problem) from None
 
 
 def _is_of_subset(path: str, subset: str) -> bool:

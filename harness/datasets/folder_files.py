@@ -60,4 +60,4 @@ def _refuse_link_to_unread_file(link: Path, folder: Path) -> None:
         f"is a link to something outside of {folder.name}, or hidden in it, which is not read; "
         "copy it into the folder, or remove the link"
     )
-    raise DataError(name, None, None, problem)
+    raise DataError.of_file(name, problem)

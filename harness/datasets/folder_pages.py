@@ -160,7 +160,7 @@ def read_pages(folder: Path, questions_file: Path | None = None) -> FolderPages:
             if page.id in page_by_id:
                 other_file = file_by_page_id[page.id]
                 problem = f"two pages have the id '{page.id}', the other in {other_file}"
-                raise DataError(name, None, None, f"{problem}; rename or remove one")
+                raise DataError.of_file(name, f"{problem}; rename or remove one")
             page_by_id[page.id] = page
             file_by_page_id[page.id] = name
     if not page_by_id:
@@ -200,7 +200,7 @@ def _no_page(folder: Path, unread_files: Sequence[str]) -> DataError:
     problem = f"the folder has no page that can be read ({kinds})"
     if unread_files:
         problem += f": {', '.join(unread_files[:5])}"
-    return DataError(folder.name, None, None, problem)
+    return DataError.of_file(folder.name, problem)
 
 
 def _name_in_folder(path: Path, folder: Path) -> str:

@@ -87,7 +87,7 @@ def read_questions(path: Path, column_by_field: Mapping[str, str]) -> QuestionFi
     suffix = PurePosixPath(path.name.lower().removesuffix(".gz")).suffix
     if suffix not in SUFFIXES:
         kinds = ", ".join(SUFFIXES)
-        raise DataError(path.name, None, None, f"questions are read from {kinds} files")
+        raise DataError.of_file(path.name, f"questions are read from {kinds} files")
     guessed_encoding = ""
     if suffix in (".csv", ".tsv", ".yaml", ".yml"):
         decoded = read_text_file(path)
@@ -159,7 +159,7 @@ def _rows_of_list(file_name: str, value: object) -> Rows:
         problem = f"should be a list of questions, is {type_name(value)}"
         if isinstance(value, dict):
             problem += f" with {', '.join(map(str, value))[:200]}"
-        raise DataError(file_name, None, None, f"{problem}; write a list with question and answer")
+        raise DataError.of_file(file_name, f"{problem}; write a list with question and answer")
     for number, row in enumerate(rows, start=1):
         yield RowPlace(file_name, row=number), as_row(row)
 
@@ -468,7 +468,7 @@ def _read_relevant_pages(queries: Path) -> dict[str, list[str]]:
     if not test_tables and len(tables) != 1:
         found = ", ".join(table.name for table in tables) or "none"
         problem = f"BEIR's queries need qrels/test.tsv, or one table in qrels; there is {found}"
-        raise DataError(queries.name, None, None, problem)
+        raise DataError.of_file(queries.name, problem)
     table = (test_tables or tables)[0]
     relevant_pages: dict[str, list[str]] = {}
     for place, row in read_rows(table):

@@ -52,7 +52,7 @@ def _read_json_list(path: Path, row_class: type[R]) -> list[tuple[RowPlace, R]]:
     """
     values = read_json_value(path)
     if not isinstance(values, list):
-        raise DataError(path.name, None, None, "should be a list")
+        raise DataError.of_file(path.name, "should be a list")
     rows = []
     for number, raw in enumerate(values, start=1):
         place = RowPlace(path.name, row=number)
@@ -92,7 +92,7 @@ def _folder_with_data(config: DatasetConfig) -> Path:
         if (folder / "Questions").is_dir() and (folder / "Corpus").is_dir():
             return folder
     problem = "should hold Datas/Questions and Datas/Corpus, as the authors' repository"
-    raise DataError(str(config.data), None, None, problem)
+    raise DataError.of_file(str(config.data), problem)
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:

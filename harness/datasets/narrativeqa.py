@@ -249,7 +249,7 @@ def _load_official(
             raise place.error(error.field, error.problem + _ADVICE) from None
     if not story_ids:
         problem = f"has no question of the set '{set_name}' (dataset.split={config.split})"
-        raise DataError("qaps.csv", None, None, problem)
+        raise DataError.of_file("qaps.csv", problem)
     fingerprint.update(stories.digest(story_ids).encode())
     return questions.make_dataset(config.name, fingerprint.hexdigest(), source_name, commit)
 
@@ -325,7 +325,7 @@ def _find_table(folder: Path, table_name: str) -> Path | Member:
         if PurePosixPath(member).name == table_name:
             return Member(archive, member)
     problem = f"the folder has no {table_name}, which belongs to the official files"
-    raise DataError(folder.name, None, None, problem)
+    raise DataError.of_file(folder.name, problem)
 
 
 def _read_table(folder: Path, table_name: str) -> Iterator[tuple[RowPlace, dict[str, str]]]:
@@ -355,10 +355,10 @@ def _read_table(folder: Path, table_name: str) -> Iterator[tuple[RowPlace, dict[
                 yield place, row
         except UnicodeDecodeError as error:
             problem = f"not UTF-8 ({error.reason}); save the file as UTF-8"
-            raise DataError(table_name, None, None, problem) from None
+            raise DataError.of_file(table_name, problem) from None
         except csv.Error as error:
             problem = f"not readable as a table ({error})"
-            raise DataError(table_name, None, None, problem) from None
+            raise DataError.of_file(table_name, problem) from None
 
 
 class _Text(StrictRow):
@@ -444,7 +444,7 @@ def _load_rows(source: Source, config: DatasetConfig, limit: int | None) -> Data
         if questions.are_enough() and is_on_hub:
             break  # before the next file is fetched
     if not questions.examples:
-        raise DataError(source.name, None, None, "the file has no rows")
+        raise DataError.of_file(source.name, "the file has no rows")
     return questions.make_dataset(
         config.name, fingerprint.hexdigest(), source.name, source.revision
     )

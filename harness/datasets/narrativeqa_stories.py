@@ -92,7 +92,7 @@ class _StoriesInFolder:
             return decode_story(path.read_bytes(), path.name)
         except (OSError, ValueError) as error:
             file_name = document_id + STORY_SUFFIX
-            raise DataError(file_name, None, None, f"cannot be read ({error})") from None
+            raise DataError.of_file(file_name, f"cannot be read ({error})") from None
 
     def digest(self, document_ids: Iterable[str]) -> str:
         """A hash of the bytes of these stories' files; "-" stands for a missing one."""
@@ -120,8 +120,8 @@ class _StoriesInArchive:
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
         except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(
-                path.name, None, None, f"not a readable zip archive ({error}); fetch it again"
+            raise DataError.of_file(
+                path.name, f"not a readable zip archive ({error}); fetch it again"
             ) from None
         self._entry_by_document_id: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:

@@ -166,7 +166,7 @@ class _Book:
         """Make the error for a book with fewer tokens than are needed."""
         n_in_book = len(self.token_ends)
         problem = f"the book has {n_in_book} tokens, too few for dataset.tokens={n_tokens}"
-        return DataError(self.file_name, None, None, problem)
+        return DataError.of_file(self.file_name, problem)
 
 
 def _token_ends(text: str, tokenizer_folder: str | None) -> list[int]:
@@ -275,7 +275,7 @@ def _read_tests(path: Path, seed: int) -> list[_Test]:
     """
     rows = read_json_value(path)
     if not isinstance(rows, list):
-        raise DataError(path.name, None, None, "should be a list of needles")
+        raise DataError.of_file(path.name, "should be a list of needles")
     tests: list[_Test] = []
     for number, raw in enumerate(rows, start=1):
         try:
@@ -367,7 +367,7 @@ def _find_files(config: DatasetConfig, options: Options) -> _Files:
     if not tests_file.is_file() or not books:
         needed = f"{tests_path} and haystack/rand_shuffle/*.txt"
         problem = f"should hold {needed}, as the hub's repository"
-        raise DataError(str(config.data), None, None, problem)
+        raise DataError.of_file(str(config.data), problem)
     return _Files(tests_file, books, folder.name)
 
 

@@ -176,7 +176,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     for file in source.files:
         questions += parse_each(read_rows(file), _parse_question)
     if not questions:
-        raise DataError(source.name, None, None, "holds no question")
+        raise DataError.of_file(source.name, "holds no question")
     texts = _read_texts(_config_of_texts(config, options.texts), options.tokens)
     text = _find_text_with_users(texts, _users_in_answers(questions), options.tokens)
     document = Document(id_from_text("oolong-pairs", text), text)

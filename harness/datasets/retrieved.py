@@ -201,7 +201,7 @@ def _rows_of_split(rows_by_split: RawRow, file_name: str, split: str) -> Rows:
     names_in_file = [name for name in names_of_split if name in rows_by_split]
     if not names_in_file:
         problem = f"has no split '{split}' among {', '.join(rows_by_split)}; set dataset.split"
-        raise DataError(file_name, None, None, problem)
+        raise DataError.of_file(file_name, problem)
     rows_by_id = rows_by_split[names_in_file[0]]
     if not isinstance(rows_by_id, dict):
         raise DataError(file_name, None, names_in_file[0], "should be an object {id: row}")
@@ -240,7 +240,7 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
     rows = _read_files(source, config.split)
     questions = list(islice(parse_each(rows, parse_question), limit))
     if not questions:
-        raise DataError(source.name, None, None, "the file has no rows")
+        raise DataError.of_file(source.name, "the file has no rows")
     return questions
 
 
@@ -306,9 +306,9 @@ def _refuse_no_documents(
         sentence = f"{problem}; {_DOCUMENTS_HINT}"
         if config.data is None:
             raise CannotRun(f"{source_name}: {sentence}")
-        raise DataError(source_name, None, None, sentence)
+        raise DataError.of_file(source_name, sentence)
     if store.kilt_files and not store.documents_by_question:
         problem = f"none of the {n_questions} questions names retrieved pages of {store.name}"
-        raise DataError(source_name, None, None, f"{problem}; {_PAGES_HINT}")
+        raise DataError.of_file(source_name, f"{problem}; {_PAGES_HINT}")
     problem = f"none of the {n_questions} questions is in {store.name} by its id or its text"
-    raise DataError(source_name, None, None, f"{problem}; name the documents of this data set")
+    raise DataError.of_file(source_name, f"{problem}; name the documents of this data set")

@@ -434,7 +434,7 @@ def open_store(paths: str | Sequence[str]) -> DocumentStore:
     for path, store in zip(paths, stores, strict=True):
         if store.folder is not None:
             problem = "a folder of pages stands alone in dataset.documents"
-            raise DataError(path, None, None, problem)
+            raise DataError.of_file(path, problem)
         merged.documents_by_question |= store.documents_by_question
         merged.page_text_by_file |= store.page_text_by_file
         merged.kilt_files += store.kilt_files
@@ -457,7 +457,7 @@ def _open_path(path_text: str) -> DocumentStore:
         if not path.exists():
             why = "no such file or folder"
         problem = f"{why}; dataset.documents names the retrieved documents"
-        raise DataError(path_text, None, None, problem)
+        raise DataError.of_file(path_text, problem)
     if _holds_kilt_pages(path):
         return DocumentStore(path.name, kilt_files=[path])
     store = DocumentStore(path.name)
@@ -468,7 +468,7 @@ def _open_path(path_text: str) -> DocumentStore:
     for _ in parse_each(read_rows(path), store.add_row):
         pass
     if not store.documents_by_question and not store.page_text_by_file:
-        raise DataError(store.name, None, None, "the file has no rows")
+        raise DataError.of_file(store.name, "the file has no rows")
     return store
 
 

@@ -592,7 +592,7 @@ def _read_or_make_questions(options: Options) -> list[SourceQuestion]:
         return parse(read_json_value(Path(options.rows).expanduser()))
     except RowError:
         problem = f"not a file of {data_set}; name it with dataset.rows"
-        raise DataError(options.rows, None, None, problem) from None
+        raise DataError.of_file(options.rows, problem) from None
 
 
 def _read_or_make_essay(options: Options) -> list[str]:
@@ -607,8 +607,8 @@ def _read_or_make_essay(options: Options) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         words = []
     if not words:
-        raise DataError(
-            options.essays, None, None, "should hold the essays as text, or JSON with a key 'text'"
+        raise DataError.of_file(
+            options.essays, "should hold the essays as text, or JSON with a key 'text'"
         )
     return words
 

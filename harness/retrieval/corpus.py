@@ -140,10 +140,8 @@ class Corpus:
         self.name = path.name
         self.words_per_passage = words_per_passage
         if path.name.lower().endswith((".zip", ".tar", ".parquet")):
-            raise DataError(
+            raise DataError.of_file(
                 path,
-                None,
-                None,
                 f"a corpus is a file of lines (also .gz); unpack or convert it; {_KNOWN_FORMS}",
             )
         self.form = self._detect_form()
@@ -155,7 +153,7 @@ class Corpus:
         """
         line_index, line = next(self._lines_with_text(), (0, b""))
         if not line:
-            raise DataError(self.path, None, None, "the corpus has no rows")
+            raise DataError.of_file(self.path, "the corpus has no rows")
         if line == _DPR_HEADER:
             return "dpr"
         line_number = line_index + 1

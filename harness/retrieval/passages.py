@@ -326,7 +326,7 @@ def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretche
         n_rows += 1
         report("reading rows", n_rows, None)
     if not n_passages:
-        raise DataError(corpus.path, None, None, "the corpus has no text")
+        raise DataError.of_file(corpus.path, "the corpus has no text")
     document_numbers = _number_documents(np.asarray(document_hashes))
     counts = CorpusCounts(
         name=corpus.name,

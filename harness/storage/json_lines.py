@@ -141,8 +141,8 @@ def read_with_older(path: Path, field: str) -> Iterator[dict[str, object]]:
         except EOFError:  # a writer was killed
             pass
         except (OSError, ValueError, zlib.error) as error:
-            raise DataError(
-                older_file, None, None, f"damaged ({error}); remove it to go on without its texts"
+            raise DataError.of_file(
+                older_file, f"damaged ({error}); remove it to go on without its texts"
             ) from None
     yield from read_lines(path, field)
 

@@ -143,7 +143,7 @@ def _whole_request(path: Path, row: Row, prompt_before: str) -> StoredRequest:
 def _misfit_error(path: Path, row: Row) -> DataError:
     """Make the error for a row of `path` that does not follow from the rows before it."""
     problem = f"request {row.get('number')} of '{row.get('question_id')}' does not fit the others"
-    return DataError(path, None, None, problem)
+    return DataError.of_file(path, problem)
 
 
 def without_requests(path: Path, question_ids: Container[str]) -> Sequence[Row] | None:

@@ -214,7 +214,7 @@ def os_error_as_data_error(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = f"cannot be read ({error.strerror or error})"
-        raise DataError(Path(error.filename or path), None, None, why) from None
+        raise DataError.of_file(Path(error.filename or path), why) from None
 
 
 class UsedSettings(NamedTuple):

@@ -186,7 +186,7 @@ class StoredRun:
                 text = line.get("text")
                 if not isinstance(text, str) or text_checksum(text) != sha256:
                     problem = f"the text {sha256[:40]} does not fit its checksum"
-                    raise DataError(path, None, None, problem)
+                    raise DataError.of_file(path, problem)
                 yield LongText(sha256, text)
 
     def requests(self, question_id: str) -> list[StoredRequest]:
@@ -280,11 +280,8 @@ class StreamedRecords(Sequence[StoredRecord]):
                 file.seek(place.offset)
                 record = _parse_record(file.read(place.length))
                 if record is None or record.question_id != question_id:
-                    raise DataError(
-                        self.path,
-                        None,
-                        None,
-                        "it was replaced while it was read; run the command again",
+                    raise DataError.of_file(
+                        self.path, "it was replaced while it was read; run the command again"
                     )
                 yield record
 

@@ -101,7 +101,7 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             for problem in zip_problems(entries):
-                raise DataError(path, None, None, f"{problem}; such a bundle is not read")
+                raise DataError.of_file(path, f"{problem}; such a bundle is not read")
             for number, entry in enumerate(entries):
                 if not entry.is_dir():
                     name = entry.filename
@@ -110,7 +110,7 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
                         shutil.copyfileobj(packed, file)
             return files
     except FileNotFoundError:
-        raise DataError(path, None, None, "there is no such file") from None
+        raise DataError.of_file(path, "there is no such file") from None
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -122,7 +122,7 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
         what = "no zip file that can be read"
         if name is not None:
             what = f"'{name}' is damaged"
-        raise DataError(path, None, None, f"{what} ({error})") from None
+        raise DataError.of_file(path, f"{what} ({error})") from None
 
 
 def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterator[str]:
@@ -525,7 +525,7 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
         parts.mkdir()
         files = read_zip(path, parts)
         if INDEX not in files:
-            raise DataError(path, None, None, f"no bundle of this program: it has no {INDEX}")
+            raise DataError.of_file(path, f"no bundle of this program: it has no {INDEX}")
         index = _parse_index(path, files[INDEX])
         hashes = {name: file_hash(file) for name, file in sorted(files.items())}
         changed = _changed_names(index.files, hashes)
@@ -539,7 +539,7 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
             try:
                 runs[place] = _read_whole(root, place)
             except UserError as error:
-                raise DataError(path, None, None, str(error).replace(f"{folder}/", "")) from None
+                raise DataError.of_file(path, str(error).replace(f"{folder}/", "")) from None
         yield Bundle(path, index, runs, sha256, changed)
 
 
@@ -574,7 +574,7 @@ def _unpacked_run(path: Path, place: str, files: Mapping[str, Path], folder: Pat
     """
     _, *names = place.split("/")
     if len(names) != 2 or not place.startswith("runs/") or f"{place}/{RUN}" not in files:
-        raise DataError(path, None, None, f"the run '{place[:80]}' is not in it")
+        raise DataError.of_file(path, f"the run '{place[:80]}' is not in it")
     root = folder.joinpath(*names)
     root.mkdir(parents=True)
     for name in _FILES:
@@ -615,7 +615,7 @@ def _parse_index(path: Path, file: Path) -> Index:
     try:
         held = parse_object(file.read_bytes())
     except ValueError as error:
-        raise DataError(path, None, None, f"{INDEX} is damaged ({error})") from None
+        raise DataError.of_file(path, f"{INDEX} is damaged ({error})") from None
     foreign = f"{INDEX} is not of this program"
     types = {"format": int, "runs": dict, "table": list, "files": dict}
     for name, kind in types.items():

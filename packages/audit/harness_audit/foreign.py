@@ -385,7 +385,7 @@ def check_run(run: ForeignRun) -> ForeignRun:
     names no question.
     """
     if not run.answers:
-        raise DataError(run.files[0], None, None, "holds no answered question")
+        raise DataError.of_file(run.files[0], "holds no answered question")
     _check_models(run.answers)
     _check_questions(run.answers)
     names: dict[str, None] = {}  # of scores, in the order in which they come

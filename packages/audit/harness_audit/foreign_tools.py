@@ -96,8 +96,8 @@ def _eval_header(path: Path) -> ForeignRow:
     DataError where there is none."""
     _, header = next(_eval_entries(path, lambda name: name == "header.json"), (None, None))
     if not isinstance(header, dict):
-        raise DataError(
-            path, None, None, "has no header.json that can be read; has the evaluation ended?"
+        raise DataError.of_file(
+            path, "has no header.json that can be read; has the evaluation ended?"
         )
     return header
 
@@ -198,9 +198,9 @@ def _eval_entries(
                 data = _read_entry(file, archive, entry)
                 yield RowPlace(f"{path.name}, {entry.filename}"), parse_line(data, PYTHON_JSON)
     except OSError as error:
-        raise DataError(path, None, None, f"cannot be read ({error.strerror})") from None
+        raise DataError.of_file(path, f"cannot be read ({error.strerror})") from None
     except (ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(path, None, None, f"cannot be read ({error}); is the file cut?") from None
+        raise DataError.of_file(path, f"cannot be read ({error}); is the file cut?") from None
 
 
 def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
@@ -344,7 +344,7 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     named = _SAMPLES.fullmatch(path.name)
     if named is None:
         name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
-        raise DataError(path, None, None, f"should have the name that lm-eval gives it: {name}")
+        raise DataError.of_file(path, f"should have the name that lm-eval gives it: {name}")
     task = named["task"]
     files = [path]
     results: Any = {}
@@ -487,6 +487,6 @@ def read_foreign(tool: str, path: Path, keep_thinking: bool = False) -> ForeignR
         TypeError,
         ValueError,
     ) as error:
-        raise DataError(
-            path, None, None, f"is not of the form that is read ({error}); another version?"
+        raise DataError.of_file(
+            path, f"is not of the form that is read ({error}); another version?"
         ) from None
