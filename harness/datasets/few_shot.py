@@ -97,14 +97,12 @@ class SolvedExamples:
         self.pool_hash = ""
         if config.shots_ids:
             self._pool = self._rows_of_shots_ids(row_by_id)
-        elif config.shots_by == "similarity":
-            self._bm25 = BM25Okapi(list(map(_question_words, self._pool)))
+        elif config.shots_by == "seed":
+            self._pool = self._draw_by_seed(row_by_id)
+        else:  # by similarity or by question: each question has its own
             self.pool_hash = self._hash_of_pool()
-        elif config.shots_by == "question":
-            self.pool_hash = self._hash_of_pool()
-        else:
-            shuffled_ids = Dice("shots", config.shots_seed).shuffled(sorted(row_by_id))
-            self._pool = [row_by_id[row_id] for row_id in shuffled_ids[: config.shots]]
+            if config.shots_by == "similarity":
+                self._bm25 = BM25Okapi(list(map(_question_words, self._pool)))
 
     @property
     def are_shared(self) -> bool:
@@ -127,6 +125,15 @@ class SolvedExamples:
                 raise UserError(f"dataset.shots_ids: '{row_id}' {problem}")
             rows.append(row_by_id[row_id])
         return rows
+
+    def _draw_by_seed(self, row_by_id: Mapping[str, Example]) -> list[Example]:
+        """Draw dataset.shots training rows by dataset.shots_seed, the same for all questions.
+
+        Args:
+            row_by_id: The training rows that may be shown, by their ids.
+        """
+        shuffled_ids = Dice("shots", self._config.shots_seed).shuffled(sorted(row_by_id))
+        return [row_by_id[row_id] for row_id in shuffled_ids[: self._config.shots]]
 
     def _hash_of_pool(self) -> str:
         """A hash of the texts of all rows of the pool, in 16 hexadecimal digits."""

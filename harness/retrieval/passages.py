@@ -199,8 +199,8 @@ class Passages:
         r"""Yield the texts of the passages from number `first_passage` on, as "Title\npassage" or
         without a title.
 
-        The corpus is read from its beginning, but only rows near that passage and after it are
-        parsed.
+        The corpus is read from its beginning, but rows are parsed only from the stretch on, the
+        rows of one document in a row, that has this passage.
         """
         if first_passage >= len(self):
             return
