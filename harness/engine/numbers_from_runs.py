@@ -418,16 +418,25 @@ def tokens_and_flops(calls: Iterable[ModelCall]) -> Cost:
     total_tokens = 0
     total_flops = 0.0
     has_unknown_shape = False
-    for kind, new, cached, shape in calls:
-        total_tokens += new
+    for kind, new_tokens, cached_tokens, shape in calls:
+        total_tokens += new_tokens
         if shape is None:
             has_unknown_shape = True
             continue
-        n_logits = {"prefill": 1, "decode": new}.get(kind, 0)
+        n_logits = {"prefill": 1, "decode": new_tokens}.get(kind, 0)
         attention_pairs = 0
         if n_logits:
-            attention_pairs = new * cached + new * (new + 1) // 2
-        event = Event("", "", "answer", kind, new, cached, logits=n_logits, pairs=attention_pairs)
+            attention_pairs = new_tokens * cached_tokens + new_tokens * (new_tokens + 1) // 2
+        event = Event(
+            role="",
+            model="",
+            phase="answer",
+            kind=kind,
+            new=new_tokens,
+            cached=cached_tokens,
+            logits=n_logits,
+            pairs=attention_pairs,
+        )
         total_flops += flops(event, shape, DEFAULT_CONVENTION)
     if has_unknown_shape:
         return Cost(total_tokens, None)

@@ -64,7 +64,9 @@ class Searcher:
         # The encoder of the query has events of its own, with their seconds.
         encoding_seconds = sum(event.seconds for event in meter.events[n_events_before:])
         phase = meter.current_phase
-        event = Event(ROLE, self.name, phase, "search", 0, found=len(hits))
+        event = Event(
+            role=ROLE, model=self.name, phase=phase, kind="search", new=0, found=len(hits)
+        )
         meter.record(replace(event, seconds=max(seconds - encoding_seconds, 0.0)), None)
         meter.searches.append(Search(query, phase, round(seconds, 6), tuple(hits)))
         return hits

@@ -102,9 +102,11 @@ def compare(other_answers: Mapping[str, OtherAnswer], case: Case, ask: Ask) -> O
     when_second = _ask_which_is_better(case, other_answer, own_answer, ask)
     details = f"shown first: {when_first}, shown second: {when_second}"
     verdict = TIE
-    if (when_first, when_second) == (1, 2):
+    own_is_preferred_twice = when_first == 1 and when_second == 2
+    other_is_preferred_twice = when_first == 2 and when_second == 1
+    if own_is_preferred_twice:
         verdict = WIN
-    if (when_first, when_second) == (2, 1):
+    elif other_is_preferred_twice:
         verdict = LOSS
     return Outcome(verdict, SCORES[verdict], details)
 

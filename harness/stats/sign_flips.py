@@ -116,11 +116,9 @@ def sign_flip_tests(
         elif math.isinf(low) or math.isinf(high):
             tests.append(FlipTest(None, None, float(p_values[sample_index])))
         else:
-            tests.append(
-                FlipTest(
-                    max(float(low), -span), min(float(high), span), float(p_values[sample_index])
-                )
-            )
+            low_end = max(float(low), -span)
+            high_end = min(float(high), span)
+            tests.append(FlipTest(low_end, high_end, float(p_values[sample_index])))
     return tests
 
 
