@@ -140,7 +140,7 @@ def _network_problem(net: Any, tokenizer: Any, missing_keys: Sequence[object]) -
 
 
 class TokenClassifier:
-    """A classifier bound to a meter. max_tokens: of a text."""
+    """A classifier bound to a meter; `max_tokens` is the most that a text may have."""
 
     def __init__(self, weights: Weights, net: Any, tokenizer: Any, meter: Meter) -> None:
         """Keep the network and its tokenizer.

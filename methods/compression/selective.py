@@ -77,7 +77,8 @@ class SelectiveContext(CompressedMethod):
 
 
 def _sentence_ranges(units: Units, max_tokens: int) -> list[tuple[int, int]]:
-    """The sentences of a text as ranges [first, end) of units, which tile all units.
+    """The sentences of a text as ranges [first, end) of units, which follow each other without a
+    gap.
 
     Args:
         units: The units of the text.
@@ -136,14 +137,15 @@ def _means_of_sentences(
 
     Args:
         information: The self-information of each unit [units].
-        sentence_ranges: (first, end) of the units of each sentence, which tile all units.
+        sentence_ranges: (first, end) of the units of each sentence, which follow each other without
+            a gap.
     """
     means = np.full(len(information), np.nan)
     for first_unit, end_unit in sentence_ranges:
-        of_sentence = information[first_unit:end_unit]
-        known = of_sentence[~np.isnan(of_sentence)]
-        if len(known):
-            means[first_unit:end_unit] = np.mean(known)
+        information_of_sentence = information[first_unit:end_unit]
+        scored_units = information_of_sentence[~np.isnan(information_of_sentence)]
+        if len(scored_units):
+            means[first_unit:end_unit] = np.mean(scored_units)
     return means
 
 

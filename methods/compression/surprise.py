@@ -39,7 +39,7 @@ class Units:
         return len(self.token_counts)
 
     def text_of_unit(self, unit: int) -> str:
-        """The text of unit i."""
+        """The text of a unit, given by its number."""
         return self.text[self.boundaries[unit] : self.boundaries[unit + 1]]
 
     def unit_at(self, character: int) -> int:

@@ -60,7 +60,7 @@ def parse_choice(reply: str, n_parts: int, may_go_back: bool = False) -> int | N
 
     Args:
         reply: "Reasoning: ...\nAction: 2".
-        n_parts: 0 to count - 1 are allowed.
+        n_parts: How many parts there are; 0 to n_parts - 1 are allowed.
         may_go_back: Whether BACK is allowed too.
 
     Returns:

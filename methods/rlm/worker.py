@@ -180,7 +180,7 @@ def _ask_one(prompt: object, model: object = None, deep: bool = False) -> str:
     Args:
         prompt: The question.
         model: Not used: the code may name a model, but there is only one.
-        deep: Whether that model gets a session of its own.
+        deep: Whether the model that is asked gets a session of its own.
     """
     return _ask_harness([prompt], model, deep)[0]
 
