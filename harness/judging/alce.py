@@ -26,7 +26,7 @@ from harness.judging.kinds import NO, UNCLEAR, YES, VersionedPrompt, parse_verdi
 from harness.judging.model_judge import Case, with_blank_lines
 from harness.judging.stepwise import Ask, Outcome, StepwiseKind, UnreadableReply
 from harness.prompts import Prompt
-from harness.scorers.alce import uncited
+from harness.scorers.alce import without_citations
 from harness.scorers.base import need
 
 MAX_CITATIONS = 3
@@ -82,7 +82,7 @@ def _parse_statement(written: str) -> Statement:
 
     "Ann built it [3][1]." -> Statement("Ann built it.", (3, 1))
     """
-    return Statement(uncited(written).strip(), tuple(map(int, _CITED.findall(written))))
+    return Statement(without_citations(written).strip(), tuple(map(int, _CITED.findall(written))))
 
 
 def sentence_statements(case: Case) -> list[Statement]:

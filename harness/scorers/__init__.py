@@ -25,7 +25,14 @@ from typing import Any, TypeGuard
 from harness.config import plugins, registry
 from harness.config.schema import json_sha256
 from harness.errors import UnknownName, UserError
-from harness.scorers.base import TABLE, ScoreError, Scorer, ScoreSheet, install_line, installed
+from harness.scorers.base import (
+    TABLE,
+    ScoreError,
+    Scorer,
+    ScoreSheet,
+    install_sentence,
+    is_installed,
+)
 from harness.storage.own_code_hash import own_code
 from harness.types import NOT_SAID, Gold, RecordedSearch, Shown
 
@@ -106,14 +113,17 @@ def _installed_scorers() -> dict[str, Scorer]:
     They are found by the entry points "harness.scorers" and are of kind "answer". Raises UserError
     where one has the name of a scorer of this project.
     """
-    added = plugins.targets(registry.ENTRY_POINT_GROUPS["scorers"])
-    clash = sorted(added.keys() & table().keys())
-    if clash:
+    function_names = plugins.targets(registry.ENTRY_POINT_GROUPS["scorers"])
+    taken_names = sorted(function_names.keys() & table().keys())
+    if taken_names:
         raise UserError(
-            f"an installed package adds the scorer '{clash[0]}' ({added[clash[0]]}); that name is "
-            "taken"
+            f"an installed package adds the scorer '{taken_names[0]}' ({function_names[taken_names[0]]}); "
+            "that name is taken"
         )
-    return {name: Scorer(target, target, f"added by {target}") for name, target in added.items()}
+    return {
+        name: Scorer(target, target, f"added by {target}")
+        for name, target in function_names.items()
+    }
 
 
 def names() -> list[str]:
@@ -157,7 +167,8 @@ def version(name: str) -> str:
     module = ""
     if isinstance(scorer.function, str):
         module = scorer.function.partition(":")[0]
-    if module and ":" not in name:  # another package's scorer changes with that package
+    is_of_installed_package = bool(module) and ":" not in name
+    if is_of_installed_package:  # it changes with that package
         package = module.partition(".")[0]
         distributions += metadata.packages_distributions().get(package, [package])[:1]
     parts = [_installed_version(distribution) for distribution in distributions]
@@ -185,10 +196,10 @@ def _code_version(name: str, module: str) -> list[str]:
         name: The scorer's name; that of a user's own has a ":" in it.
         module: The module of its function.
     """
-    root: Callable[..., object] | str = module
+    function_or_module: Callable[..., object] | str = module
     if ":" in name:
-        root = registry.load(name)
-    code = own_code(root)
+        function_or_module = registry.load(name)
+    code = own_code(function_or_module)
     if not code:
         return []
     return [f"code {json_sha256(code)[:8]}"]
@@ -215,8 +226,8 @@ def problems(names: Iterable[str]) -> list[str]:
                 f"scorer '{name}' does not judge a single answer; use it through "
                 "harness.scorers.score"
             )
-        missing = [package for package in scorer.packages if not installed(package)]
-        sentences += [f"scorer '{name}': {install_line(package)}" for package in missing]
+        missing = [package for package in scorer.packages if not is_installed(package)]
+        sentences += [f"scorer '{name}': {install_sentence(package)}" for package in missing]
     return sentences
 
 
@@ -228,10 +239,10 @@ def _refuse_wrong_signature(name: str) -> None:
     """
     function = registry.load(name)
     try:
-        inspect.signature(function).bind("", [], **_extra_inputs(function))
+        inspect.signature(function).bind("", [], **_required_by_input(function))
     except (TypeError, ValueError) as error:
-        takes = "it takes the prediction and the references"
-        raise UserError(f"scorer '{name}' cannot be called ({error}); {takes}") from None
+        expected_inputs = "it takes the prediction and the references"
+        raise UserError(f"scorer '{name}' cannot be called ({error}); {expected_inputs}") from None
 
 
 def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
@@ -243,15 +254,17 @@ def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
         names: The names of the scorers.
         golds: The gold of all questions; the keys of their `extra` are the arguments they have.
     """
-    keys: set[str] = set()
+    known_inputs: set[str] = set()
     for gold in golds:
-        keys.update(gold.extra)
+        known_inputs.update(gold.extra)
     sentences = []
     for name in names:
         scorer = lookup(name)
         if ":" not in name and isinstance(scorer.function, str):
             continue  # other packages' functions are not loaded for this
-        missing = [key for key in _required_inputs(_load_function(scorer)) if key not in keys]
+        missing = [
+            key for key in _required_inputs(_load_function(scorer)) if key not in known_inputs
+        ]
         if missing:
             sentences.append(
                 f"scorer '{name}' needs {', '.join(missing)}, which no question has as an extra "
@@ -270,40 +283,40 @@ def _load_function(scorer: Scorer) -> Callable[..., object]:
 
 def _required_inputs(function: Callable[..., object]) -> list[str]:
     """The names of the keyword-only arguments of a scorer that have no default."""
-    return [name for name, is_required in _extra_inputs(function).items() if is_required]
+    return [name for name, is_required in _required_by_input(function).items() if is_required]
 
 
 @cache
-def _extra_inputs(function: Callable[..., object]) -> dict[str, bool]:
+def _required_by_input(function: Callable[..., object]) -> dict[str, bool]:
     """Name of a scorer's keyword argument -> whether it has to be given. Arguments bound by a
     partial are left out.
 
     f(prediction, references, *, dataset, backend="difflib") -> {"dataset": True, "backend": False}
     """
-    bound = getattr(function, "keywords", {})
-    inputs: dict[str, bool] = {}
+    bound_by_partial = getattr(function, "keywords", {})
+    required_by_input: dict[str, bool] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in bound:
-            inputs[name] = parameter.default is inspect.Parameter.empty
-    return inputs
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in bound_by_partial:
+            required_by_input[name] = parameter.default is inspect.Parameter.empty
+    return required_by_input
 
 
-def extras(name: str, extra: Mapping[str, object]) -> dict[str, object]:
-    """The keyword arguments to call a scorer with: those in `extra` that are not None.
+def extras(name: str, given_inputs: Mapping[str, object]) -> dict[str, object]:
+    """The keyword arguments to call a scorer with: those in `given_inputs` that are not None.
 
     Args:
         name: The name of the scorer.
-        extra: Name -> value of each argument that is given.
+        given_inputs: Name -> value of each argument that is given.
 
     Raises:
         ScoreError: One that the scorer needs is missing, or one is not the scorer's.
     """
     function = _load_function(lookup(name))
-    known = _extra_inputs(function)
-    inputs = {key: value for key, value in extra.items() if value is not None}
-    unknown_names = sorted(inputs.keys() - known.keys())
+    required_by_input = _required_by_input(function)
+    inputs = {key: value for key, value in given_inputs.items() if value is not None}
+    unknown_names = sorted(inputs.keys() - required_by_input.keys())
     if unknown_names:
-        listed = ", ".join(sorted(known)) or "none"
+        listed = ", ".join(sorted(required_by_input)) or "none"
         raise ScoreError(f"{name} takes no {', '.join(unknown_names)}; its extra inputs: {listed}")
     missing = sorted(set(_required_inputs(function)) - inputs.keys())
     if missing:
@@ -338,15 +351,30 @@ def _check_inputs(name: str, scorer: Scorer, prediction: object, references: obj
         raise ScoreError(f"{name}: {problem}")
     if kind == "text" and references:
         raise ScoreError(f"{name} takes no references")
-    if kind not in ("corpus", "retrieval") or not _is_list(prediction) or not _is_list(references):
+    if kind in ("corpus", "retrieval"):
+        _check_item_lists(name, kind, prediction, references)
+
+
+def _check_item_lists(name: str, kind: str, predictions: object, references: object) -> None:
+    """Raise ScoreError where the lists of a scorer of several items do not fit each other.
+
+    Each item needs one prediction, a text where the kind is "corpus", and one list of references.
+
+    Args:
+        name: The scorer's name, for messages.
+        kind: "corpus" or "retrieval".
+        predictions: The prediction of each item.
+        references: The accepted answers of each item.
+    """
+    if not _is_list(predictions) or not _is_list(references):
         return
-    if kind == "corpus" and not all(isinstance(item, str) for item in prediction):
+    if kind == "corpus" and not all(isinstance(item, str) for item in predictions):
         raise ScoreError(
-            f"{name}: every prediction must be a string, got {reprlib.repr(prediction)}"
+            f"{name}: every prediction must be a string, got {reprlib.repr(predictions)}"
         )
-    if len(prediction) != len(references):
+    if len(predictions) != len(references):
         raise ScoreError(
-            f"{name}: {len(prediction)} predictions but {len(references)} lists of references"
+            f"{name}: {len(predictions)} predictions but {len(references)} lists of references"
         )
 
 
@@ -492,9 +520,13 @@ def _value_of_searches(name: str, searches: Sequence[RecordedSearch] | None, gol
     """
     if searches is None:
         return None
-    known = _extra_inputs(_load_function(lookup(name)))
-    inputs = {key: gold.extra[key] for key in known if key in gold.extra}
-    return score(name, searches, gold.supporting, **inputs)
+    return score(name, searches, gold.supporting, **_inputs_from_gold(lookup(name), gold))
+
+
+def _inputs_from_gold(scorer: Scorer, gold: Gold) -> dict[str, object]:
+    """The extra inputs of a scorer that the gold of a question has: {"all_classes": [...]}."""
+    input_names = _required_by_input(_load_function(scorer))
+    return {name: gold.extra[name] for name in input_names if name in gold.extra}
 
 
 def _value_of_answer(
@@ -521,15 +553,15 @@ def _value_of_answer(
         ScoreError: The score is undefined.
     """
     scorer = lookup(name)
-    if scorer.kind == "answer" and scorer.needs_answers and not gold.answers:
+    needs_answers = scorer.kind == "answer" and scorer.needs_answers
+    if needs_answers and not gold.answers:
         return None
     if scorer.kind not in _PER_QUESTION:
         raise ScoreError(f"{name} does not judge a single answer")
     if scorer.kind == "short_answers" and "short_answers" not in gold.extra:
         raise ScoreError(f"{name} needs short_answers, which this question does not have")
-    known = _extra_inputs(_load_function(scorer))
-    inputs = {key: gold.extra[key] for key in known if key in gold.extra}
-    if "seconds" in known:
+    inputs = _inputs_from_gold(scorer, gold)
+    if "seconds" in _required_by_input(_load_function(scorer)):
         inputs["seconds"] = seconds
     if scorer.kind == "shown":
         return score(name, shown, gold.supporting, **inputs)
@@ -590,18 +622,18 @@ def _as_score(name: str, value: Any) -> float:
     )
 
 
-def corpus_score(name: str, totals: Sequence[float]) -> float:
+def corpus_score(name: str, sums: Sequence[float]) -> float:
     """The score of a whole set of answers, such as BLEU, from sums of counts.
 
     Args:
         name: The name of a scorer of answers that has counts.
-        totals: One sum over the answers for each of the counts that the scorer gives an answer.
+        sums: One sum over the answers for each of the counts that the scorer gives an answer.
 
     Raises:
         ScoreError: It is undefined.
         UserError: The scorer has no counts.
     """
-    total = lookup(name).total
-    if total is None:
+    score_of_sums = lookup(name).score_of_sums
+    if score_of_sums is None:
         raise UserError(f"scorer '{name}' has no counts that add up to a score of all answers")
-    return float(total(totals))
+    return float(score_of_sums(sums))

@@ -17,12 +17,12 @@ from harness.scorers.base import published
 
 scorer = published("this project")
 
-_NOT = r"(?:\bnot|n't|\bnever)\b"
-_FACTS = r"(?:information|details?|context)"
-DECLINES = re.compile(
-    rf"{_NOT}(?:\W+\w+){{0,4}}?\W+(?:mention\w*|specif\w+|provided?|recorded|say|said|state[sd]?|known?|contain)\b"
-    rf"|(?:{_NOT}[^.]{{0,40}}|\bno\s+(?:\w+\s+){{0,2}}|insufficient\s+)\b(?:{_FACTS}|mention)\b"
-    rf"|\b{_FACTS}\b[^.]{{0,40}}{_NOT}\s+(?:enough|sufficient|available)"
+_NEGATION = r"(?:\bnot|n't|\bnever)\b"
+_INFORMATION = r"(?:information|details?|context)"
+DECLINING_REPLY = re.compile(
+    rf"{_NEGATION}(?:\W+\w+){{0,4}}?\W+(?:mention\w*|specif\w+|provided?|recorded|say|said|state[sd]?|known?|contain)\b"
+    rf"|(?:{_NEGATION}[^.]{{0,40}}|\bno\s+(?:\w+\s+){{0,2}}|insufficient\s+)\b(?:{_INFORMATION}|mention)\b"
+    rf"|\b{_INFORMATION}\b[^.]{{0,40}}{_NEGATION}\s+(?:enough|sufficient|available)"
     r"|(?:\bno|n't\b[^.]{0,20}\bany|not\b[^.]{0,20}\ba)\s+records?\s+(?:of|that|about)\b"  # not "no record label"
     r"|(?:cannot|can't|could not|couldn't|unable to)\s+(?:be\s+)?"
     r"(?:answer|determin|known?\b|tell\s+(?:from|if|wh|how)|f(?:i|ou)nd\b(?:[^.]{0,40}\b(?:answer|text|paper)|\W*$))"
@@ -31,7 +31,7 @@ DECLINES = re.compile(
 )
 
 
-def _to_be_declined(
+def _should_decline(
     declined: bool | None, types: Sequence[str], references: Sequence[str]
 ) -> bool | None:
     """Whether a question has no answer, so that a reply should decline; None where annotators
@@ -44,12 +44,14 @@ def _to_be_declined(
     """
     if declined is not None:
         return declined
-    marks = {kind == "none" for kind in types if kind}
-    if not marks:
-        marks = {reference.strip(" .").lower() == "unanswerable" for reference in references}
-    if len(marks) != 1:
+    says_no_answer = {kind == "none" for kind in types if kind}
+    if not says_no_answer:
+        says_no_answer = {
+            reference.strip(" .").lower() == "unanswerable" for reference in references
+        }
+    if len(says_no_answer) != 1:
         return None
-    return marks.pop()
+    return says_no_answer.pop()
 
 
 @scorer(
@@ -78,10 +80,10 @@ def declines(
         types: The kind of answer of each annotator, "none" for no answer.
         answer_type: The kind of answer, where there is one annotator.
     """
-    to_decline = _to_be_declined(declined, [*types, answer_type], references)
+    to_decline = _should_decline(declined, [*types, answer_type], references)
     if not to_decline:
         return None
-    return float(bool(DECLINES.search(prediction)))
+    return float(bool(DECLINING_REPLY.search(prediction)))
 
 
 @scorer(
@@ -110,6 +112,6 @@ def answers(
         types: The kind of answer of each annotator, "none" for no answer.
         answer_type: The kind of answer, where there is one annotator.
     """
-    if _to_be_declined(declined, [*types, answer_type], references) is not False:
+    if _should_decline(declined, [*types, answer_type], references) is not False:
         return None
-    return float(bool(prediction.strip()) and not DECLINES.search(prediction))
+    return float(bool(prediction.strip()) and not DECLINING_REPLY.search(prediction))

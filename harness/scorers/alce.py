@@ -46,7 +46,7 @@ def str_hit(prediction: str, references: Sequence[Sequence[str]]) -> float:
     return float(str_em(prediction, references) == 1.0)
 
 
-def uncited(text: str) -> str:
+def without_citations(text: str) -> str:
     """A text on one line without citations: "Ada [1][2]. |" -> "Ada.".
 
     ALCE's remove_citations: it deletes every " |" and "]" as well, also outside of citations.
@@ -66,7 +66,7 @@ def str_em_uncited(prediction: str, references: Sequence[Sequence[str]]) -> floa
         prediction: The reply.
         references: The accepted answers of each sub-question.
     """
-    return str_em(uncited(prediction), references)
+    return str_em(without_citations(prediction), references)
 
 
 def qampari_f1(
@@ -81,21 +81,21 @@ def qampari_f1(
         references: The accepted texts of each answer.
         enough: So many found answers are a recall of 1; None: all.
     """
-    listed = uncited(prediction).rstrip().rstrip(".").rstrip(",").split(",")
-    found = list(filter(None, map(normalize_answer, listed)))
-    known: set[str] = set()
-    hits = 0
+    parts = without_citations(prediction).rstrip().rstrip(".").rstrip(",").split(",")
+    listed_answers = list(filter(None, map(normalize_answer, parts)))
+    all_accepted: set[str] = set()
+    n_found_references = 0
     for answers in references:
         accepted = set(map(normalize_answer, answers))
-        known |= accepted
-        if not accepted.isdisjoint(found):
-            hits += 1
-    right = [answer for answer in found if answer in known]
-    if not right:
+        all_accepted |= accepted
+        if not accepted.isdisjoint(listed_answers):
+            n_found_references += 1
+    right_answers = [answer for answer in listed_answers if answer in all_accepted]
+    if not right_answers:
         return 0.0
-    needed = min(enough or len(references), len(references))
-    precision = len(right) / len(found)
-    recall = min(hits, needed) / needed
+    n_needed = min(enough or len(references), len(references))
+    precision = len(right_answers) / len(listed_answers)
+    recall = min(n_found_references, n_needed) / n_needed
     return 2 * precision * recall / (precision + recall)
 
 

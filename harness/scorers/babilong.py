@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from harness.scorers.base import published
 
 scorer = published("booydar/babilong babilong/metrics.py")
-_ENDS = (".", "<context>", "<example>")
+_SENTENCE_ENDS = (".", "<context>", "<example>")
 
 
 @scorer("babilong.accuracy", "the first sentence names the right label of the task, and no other")
@@ -24,9 +24,9 @@ def accuracy(prediction: str, references: Sequence[str], *, labels: Sequence[str
         references: The first is the gold answer, labels with commas between them.
         labels: The labels of the task that the question does not name, in lower case.
     """
-    reply = prediction.lower()
-    for end in _ENDS:
-        reply = reply.partition(end)[0]
-    found = set(filter(reply.__contains__, labels))
-    wanted = set(references[0].lower().split(","))
-    return float(found == wanted)
+    first_sentence = prediction.lower()
+    for end in _SENTENCE_ENDS:
+        first_sentence = first_sentence.partition(end)[0]
+    named_labels = {label for label in labels if label in first_sentence}
+    gold_labels = set(references[0].lower().split(","))
+    return float(named_labels == gold_labels)

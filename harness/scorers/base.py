@@ -5,7 +5,7 @@ scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")     the origin of a 
 @scorer("hotpotqa.f1", "token F1 with the yes/no rule")         registers f(prediction, references, *, extra) -> float
 ScoreError      the score is undefined for these inputs; `score_answer` turns it into 0.0 and a flag
 need("jieba")   the imported module, or one sentence with the line that installs it
-of_group        a scorer for one group of questions
+only_of_group        a scorer for one group of questions
 set_overlap     sets of supporting facts compared: exact match, precision, recall and F1
 """
 
@@ -66,8 +66,8 @@ class Scorer:
         why_none: Why a question has no value, where the scorer has a reason of its own.
         corpus: Of a scorer of answers, the scorer of kind corpus whose value follows from sums over
             the answers.
-        counts: (prediction, references) -> the numbers to sum.
-        total: (sums) -> the value.
+        counts: (prediction, references) -> the numbers of one answer that are summed.
+        score_of_sums: The sums of these numbers over all answers -> the value.
     """
 
     function: Callable[..., Any] | str
@@ -81,7 +81,7 @@ class Scorer:
     why_none: str = ""
     corpus: str = ""
     counts: Callable[..., Sequence[int]] | None = None
-    total: Callable[..., float] | None = None
+    score_of_sums: Callable[..., float] | None = None
 
 
 TABLE: dict[str, Scorer] = {}
@@ -117,39 +117,39 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
     return scorer
 
 
-def of_group(
-    metric: Callable[..., Any], key: str, belongs: Callable[[Any], bool]
+def only_of_group(
+    metric: Callable[..., Any], key: str, is_in_group: Callable[[Any], bool]
 ) -> Callable[..., Any]:
     """Make a scorer that scores only the questions of a group, so that its mean is the group's.
 
-        of_group(match, "type", partial(eq, "multi-session"))    gives other types no score
+        only_of_group(match, "type", partial(eq, "multi-session"))    gives other types no score
 
     Args:
         metric: A scorer.
         key: The name in Gold.extra whose value says where a question belongs.
-        belongs: Whether such a value is of the group; it gets None for a question without one.
+        is_in_group: Whether such a value is of the group; it gets None for a question without one.
 
     Returns:
         The scorer, which takes the keyword arguments of `metric` and `key`.
     """
     signature = inspect.signature(metric)
-    known = signature.parameters
-    parameters = list(known.values())
-    if key not in known:
+    metric_parameters = signature.parameters
+    parameters = list(metric_parameters.values())
+    if key not in metric_parameters:
         parameters.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None))
 
-    def scored(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
+    def score_in_group(prediction: str, references: Sequence[str], **extra: Any) -> float | None:
         """The metric for a question of the group; None for any other. `extra` has the value of
         `key`.
         """
-        if not belongs(extra.get(key)):
+        if not is_in_group(extra.get(key)):
             return None
-        accepted = {name: value for name, value in extra.items() if name in known}
-        value: float | None = metric(prediction, references, **accepted)
+        metric_inputs = {name: value for name, value in extra.items() if name in metric_parameters}
+        value: float | None = metric(prediction, references, **metric_inputs)
         return value
 
-    scored.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return scored
+    score_in_group.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return score_in_group
 
 
 class ScoreError(HarnessError):
@@ -168,7 +168,7 @@ class ScoreSheet:
     counts: dict[str, list[int]] = field(default_factory=dict)
 
 
-def install_line(package: str) -> str:
+def install_sentence(package: str) -> str:
     """The sentence for a missing package: "rouge_score" -> "the package 'rouge-score' is not
     installed; run: pip install rouge-score".
 
@@ -179,7 +179,7 @@ def install_line(package: str) -> str:
     return f"the package '{name}' is not installed; run: pip install {name}"
 
 
-def installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Whether `package` can be imported; it is looked for and not imported."""
     return importlib.util.find_spec(package) is not None
 
@@ -193,47 +193,49 @@ def need(module: str) -> ModuleType:
     Raises:
         CannotRun: The package is not installed; the message has the line that installs it.
     """
-    drawn = random.getstate()
+    random_state = random.getstate()
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if error.name != package:  # something the package itself needs: not ours to explain away
             raise
-        raise CannotRun(install_line(package)) from error
+        raise CannotRun(install_sentence(package)) from error
     finally:
         # A package that rouge-score needs (rich) draws a number as it is imported, while methods
         # may be drawing.
-        random.setstate(drawn)
+        random.setstate(random_state)
 
 
-def best(pair: Callable[[str, str], float], prediction: str, references: Sequence[str]) -> float:
+def best_score(
+    score_pair: Callable[[str, str], float], prediction: str, references: Sequence[str]
+) -> float:
     """The best score of a prediction over its references; 0.0 without any.
 
     Args:
-        pair: Scores (prediction, reference).
+        score_pair: Scores (prediction, reference).
         prediction: The reply.
         references: The accepted answers.
     """
-    return max((pair(prediction, reference) for reference in references), default=0.0)
+    return max((score_pair(prediction, reference) for reference in references), default=0.0)
 
 
-def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
+def common_subsequence_length(a: Sequence[str], b: Sequence[str]) -> int:
     """The length of the longest common subsequence of two texts or lists of words.
 
     ("abcd", "xbyd") -> 2, "bd"
     """
     # lengths[j]: of the part of `a` that was seen and the first j of `b`.
-    lengths = [0] * (len(b) + 1)
+    lengths_by_prefix = [0] * (len(b) + 1)
     for left in a:
-        before = lengths
-        lengths = [0]
+        lengths_before = lengths_by_prefix
+        lengths_by_prefix = [0]
         for j, right in enumerate(b):
             if left == right:
-                lengths.append(before[j] + 1)
+                lengths_by_prefix.append(lengths_before[j] + 1)
             else:
-                lengths.append(max(before[j + 1], lengths[j]))
-    return lengths[-1]
+                lengths_by_prefix.append(max(lengths_before[j + 1], lengths_by_prefix[j]))
+    return lengths_by_prefix[-1]
 
 
 def mean(values: Sequence[float]) -> float:
@@ -261,27 +263,27 @@ def set_overlap(predicted: Collection[Hashable], gold: Collection[Hashable]) -> 
     0, as HotpotQA's script counts it.
     """
     predicted, gold = set(predicted), set(gold)
-    exact = float(predicted == gold)
-    hits = len(predicted & gold)
-    if not hits:
-        return SetOverlap(exact, 0.0, 0.0, 0.0)
-    precision = hits / len(predicted)
-    recall = hits / len(gold)
-    return SetOverlap(exact, precision, recall, 2 * precision * recall / (precision + recall))
+    exact_match = float(predicted == gold)
+    n_common = len(predicted & gold)
+    if not n_common:
+        return SetOverlap(exact_match, 0.0, 0.0, 0.0)
+    precision = n_common / len(predicted)
+    recall = n_common / len(gold)
+    return SetOverlap(exact_match, precision, recall, 2 * precision * recall / (precision + recall))
 
 
-def facts(items: Iterable[Sequence[Any]]) -> set[tuple[str, int]]:
+def fact_set(listed_facts: Iterable[Sequence[Any]]) -> set[tuple[str, int]]:
     """Turn a list of supporting facts into a set of pairs: [["Ada", 0]] -> {("Ada", 0)}.
 
     Args:
-        items: [title, index of the sentence] of each fact.
+        listed_facts: [title, index of the sentence] of each fact.
 
     Raises:
         ScoreError: An item has another shape.
     """
     pairs: set[tuple[str, int]] = set()
-    for item in items:
-        if isinstance(item, str) or len(item) != 2:
-            raise ScoreError(f"a supporting fact must be [title, sentence index], got {item!r}")
-        pairs.add((item[0], item[1]))
+    for fact in listed_facts:
+        if isinstance(fact, str) or len(fact) != 2:
+            raise ScoreError(f"a supporting fact must be [title, sentence index], got {fact!r}")
+        pairs.add((fact[0], fact[1]))
     return pairs

@@ -3,7 +3,7 @@ an item at once.
 
     bleu4("the cat sat on the mat", ["the cat sat on the mat"])      -> 1.0     a corpus of one
     corpus_bleu4([text, ...], [[reference, ...], ...])               -> not the mean of the items
-    from_counts(sum of counts(text, references) over the items)      -> the same: BLEU needs the sums alone
+    bleu_from_sums(sum of counts(text, references) over the items)      -> the same: BLEU needs the sums alone
 
     BLEU = BP exp(1/N sum_{n<=N} log p_n),  p_n = clipped matches / n-grams,  BP = min(1, exp(1 - r/c))
 
@@ -30,8 +30,8 @@ _UNDEFINED = (
     "BLEU is undefined: the {side} has no token (the published code raises ZeroDivisionError)"
 )
 
-_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-_RULES = (
+_MARKS_BY_ENTITY = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+_SPLITTING_RULES = (
     # every ASCII punctuation mark but the apostrophe, comma, hyphen and full stop stands alone
     (re.compile(r"([{-~\[-` -&(-+:-@/])"), r" \1 "),
     # a full stop or comma is cut off unless it stands between digits
@@ -48,11 +48,11 @@ def tokenize_13a(text: str) -> list[str]:
     "A cat, 3.5 m." -> ["A", "cat", ",", "3.5", "m", "."]
     """
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
-    for entity, mark in _ENTITIES:
+    for entity, mark in _MARKS_BY_ENTITY:
         text = text.replace(entity, mark)
     # The rules look at a mark's neighbours, so the first and last character need one too.
     text = f" {text} "
-    for pattern, replacement in _RULES:
+    for pattern, replacement in _SPLITTING_RULES:
         text = pattern.sub(replacement, text)
     return text.split()
 
@@ -64,7 +64,7 @@ def ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
-def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
+def bleu_counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
     """The counts of one item, which BLEU sums over a corpus: (m_1 .. m_4, t_1 .. t_4, c, r).
 
     m_n is the number of the prediction's n-grams that a reference has too; an n-gram counts at most
@@ -82,47 +82,48 @@ def counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
         raise ScoreError("BLEU is undefined for an item without a reference")
     tokens = tokenize_13a(prediction)
     gold_tokens = [tokenize_13a(text) for text in references]
-    matches, possible = [], []
+    n_matches_by_order, n_ngrams_by_order = [], []
     for order in range(1, MAX_ORDER + 1):
-        allowed: Counter[tuple[str, ...]] = Counter()
+        reference_ngrams: Counter[tuple[str, ...]] = Counter()
         for gold in gold_tokens:
-            allowed |= ngrams(gold, order)
-        found = ngrams(tokens, order)
-        matches.append(sum((found & allowed).values()))
-        possible.append(sum(found.values()))
-    return (*matches, *possible, len(tokens), min(map(len, gold_tokens)))
+            reference_ngrams |= ngrams(gold, order)
+        prediction_ngrams = ngrams(tokens, order)
+        n_matches_by_order.append(sum((prediction_ngrams & reference_ngrams).values()))
+        n_ngrams_by_order.append(sum(prediction_ngrams.values()))
+    return (*n_matches_by_order, *n_ngrams_by_order, len(tokens), min(map(len, gold_tokens)))
 
 
-def from_counts(
-    totals: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False
+def bleu_from_sums(
+    sums: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False
 ) -> float:
     """BLEU, 0..1, of a corpus from the sums of the counts of its items.
 
     Args:
-        totals: The sums of its items' `counts`: (m_1 .. m_4, t_1 .. t_4, c, r).
+        sums: The sums of its items' `bleu_counts`: (m_1 .. m_4, t_1 .. t_4, c, r).
         max_order: The length of the longest n-grams used, up to 4.
         smooth: Whether one is added to both counts of each precision.
 
     Raises:
         ScoreError: The predictions or the shortest references have no token.
     """
-    matches = totals[:MAX_ORDER]
-    possible = totals[MAX_ORDER : 2 * MAX_ORDER]
-    length, shortest = totals[2 * MAX_ORDER :]
-    if not length:
+    n_matches_by_order = sums[:MAX_ORDER]
+    n_ngrams_by_order = sums[MAX_ORDER : 2 * MAX_ORDER]
+    n_tokens, n_reference_tokens = sums[2 * MAX_ORDER :]
+    if not n_tokens:
         raise ScoreError(_UNDEFINED.format(side="prediction"))
-    if not shortest:
+    if not n_reference_tokens:
         raise ScoreError(_UNDEFINED.format(side="reference"))
-    mean_log = 0.0
+    mean_log_precision = 0.0
+    added = int(smooth)
     for order in range(max_order):
-        matched = matches[order] + smooth
-        if not matched:
+        n_matches = n_matches_by_order[order] + added
+        if not n_matches:
             return 0.0
-        mean_log += math.log(matched / (possible[order] + smooth)) / max_order
-    penalty = 1.0
-    if length <= shortest:
-        penalty = math.exp(1 - shortest / length)
-    return penalty * math.exp(mean_log)
+        mean_log_precision += math.log(n_matches / (n_ngrams_by_order[order] + added)) / max_order
+    brevity_penalty = 1.0
+    if n_tokens <= n_reference_tokens:
+        brevity_penalty = math.exp(1 - n_reference_tokens / n_tokens)
+    return brevity_penalty * math.exp(mean_log_precision)
 
 
 def corpus_bleu(
@@ -143,11 +144,13 @@ def corpus_bleu(
     Raises:
         ScoreError: An item has no reference, or one side has no token.
     """
-    items = [counts(text, texts) for text, texts in zip(prediction, references, strict=True)]
-    totals = [0] * (2 * MAX_ORDER + 2)
-    for item in items:
-        totals = [total + count for total, count in zip(totals, item, strict=True)]
-    return from_counts(totals, max_order=max_order, smooth=smooth)
+    counts_by_item = [
+        bleu_counts(text, texts) for text, texts in zip(prediction, references, strict=True)
+    ]
+    sums = [0] * (2 * MAX_ORDER + 2)
+    for item_counts in counts_by_item:
+        sums = [total + count for total, count in zip(sums, item_counts, strict=True)]
+    return bleu_from_sums(sums, max_order=max_order, smooth=smooth)
 
 
 def bleu(
@@ -165,7 +168,7 @@ def bleu(
 
 
 class _Variant(NamedTuple):
-    """A BLEU that has a name of its own: the words for it, and the options of `from_counts`."""
+    """A BLEU that has a name of its own: the words for it, and the options of `bleu_from_sums`."""
 
     name: str
     orders: str
@@ -176,13 +179,13 @@ class _Variant(NamedTuple):
         """Register two scorers: hf_bleu.NAME of one answer and hf_bleu.corpus_NAME of a list."""
         of_one = partial(bleu, max_order=self.max_order, smooth=self.smooth)
         of_list = partial(corpus_bleu, max_order=self.max_order, smooth=self.smooth)
-        # counts: of each answer, summed over all; total: the corpus's score from these sums.
+        # counts: of each answer, summed over all; score_of_sums: the corpus's score from them.
         register_one = scorer(
             name=f"hf_bleu.{self.name}",
             summary=f"BLEU of one text, {self.orders}",
             corpus=f"hf_bleu.corpus_{self.name}",
-            counts=counts,
-            total=partial(from_counts, max_order=self.max_order, smooth=self.smooth),
+            counts=bleu_counts,
+            score_of_sums=partial(bleu_from_sums, max_order=self.max_order, smooth=self.smooth),
         )
         register_one(of_one)
         register_list = scorer(

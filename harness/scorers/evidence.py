@@ -12,47 +12,56 @@ it used by passage, and what it does not say has no score.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from harness.scorers.base import ScoreError, mean, published
 from harness.types import Shown, Support
 
 scorer = published("this project")
 
-Span = tuple[str, int, int]  # document id, start, end (in characters)
+
+class Span(NamedTuple):
+    """A part of a document, in characters."""
+
+    document_id: str
+    start: int
+    end: int
 
 
-def _unite_spans(spans: Iterable[Span]) -> dict[str, list[tuple[int, int]]]:
-    """Map each document id to its spans (start, end), sorted and united where they touch or
-    overlap.
+class _Range(NamedTuple):
+    """Characters of one document."""
 
-    [("d", 5, 9), ("d", 0, 6)] -> {"d": [(0, 9)]}
+    start: int
+    end: int
 
-    Args:
-        spans: (document id, start, end), in characters.
 
-    Raises:
-        ScoreError: A span ends before it starts, or starts below 0.
+def _united_ranges_by_document(spans: Iterable[Span]) -> dict[str, list[_Range]]:
+    """Document id -> the ranges of its spans, sorted and united where they touch or overlap.
+
+    [Span("d", 5, 9), Span("d", 0, 6)] -> {"d": [_Range(0, 9)]}
+
+    Raises ScoreError for a span that ends before it starts, or starts below 0.
     """
-    by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    ranges: dict[str, list[_Range]] = defaultdict(list)
     for document_id, start, end in spans:
         if start > end or start < 0:
             raise ScoreError(f"a shown span of document '{document_id}' runs from {start} to {end}")
-        by_document[document_id].append((start, end))
-    return {document_id: _united(pieces) for document_id, pieces in by_document.items()}
+        ranges[document_id].append(_Range(start, end))
+    return {document_id: _united_ranges(of_document) for document_id, of_document in ranges.items()}
 
 
-def _united(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sort the spans of one document and unite those that touch or overlap.
+def _united_ranges(ranges: Iterable[_Range]) -> list[_Range]:
+    """Sort the ranges of one document and unite those that touch or overlap.
 
-    [(5, 9), (0, 6), (20, 30)] -> [(0, 9), (20, 30)]
+    [_Range(5, 9), _Range(0, 6), _Range(20, 30)] -> [_Range(0, 9), _Range(20, 30)]
     """
-    united: list[tuple[int, int]] = []
-    for start, end in sorted(pieces):
-        if united and start <= united[-1][1]:
-            last_start, last_end = united[-1]
-            united[-1] = (last_start, max(last_end, end))
+    united: list[_Range] = []
+    for each in sorted(ranges):
+        if united and each.start <= united[-1].end:
+            last = united[-1]
+            united[-1] = _Range(last.start, max(last.end, each.end))
         else:
-            united.append((start, end))
+            united.append(each)
     return united
 
 
@@ -60,31 +69,31 @@ def supporting_hits(spans: Iterable[Span], supporting: Sequence[Support]) -> lis
     """For each supporting passage, whether the spans cover at least half of its characters.
 
     Args:
-        spans: (document id, start, end) of what was shown, in any order.
+        spans: What was shown, in any order.
         supporting: The passages that support the answer.
 
     Raises:
         ScoreError: A passage has no characters, or a span ends before it starts.
     """
-    shown = _unite_spans(spans)
+    ranges_by_document = _united_ranges_by_document(spans)
     hits: list[bool] = []
     for support in supporting:
-        length = support.end - support.start
-        if length <= 0:
+        n_characters = support.end - support.start
+        if n_characters <= 0:
             raise ScoreError(
                 f"a supporting passage of document '{support.document_id}' has no characters"
             )
-        seen = 0
-        for start, end in shown.get(support.document_id, []):
-            seen += max(0, min(end, support.end) - max(start, support.start))
-        hits.append(2 * seen >= length)
+        n_covered = 0
+        for start, end in ranges_by_document.get(support.document_id, []):
+            n_covered += max(0, min(end, support.end) - max(start, support.start))
+        hits.append(2 * n_covered >= n_characters)
     return hits
 
 
 def shown_spans(shown: Sequence[Shown]) -> list[Span]:
-    """The spans of documents among what was shown, as (document id, start, end)."""
-    spans = [piece for piece in shown if piece.kind == "span"]
-    return [(span.document_id, span.start, span.end) for span in spans]
+    """The spans of documents among what was shown; generated and quoted texts are left out."""
+    pieces = [piece for piece in shown if piece.kind == "span"]
+    return [Span(piece.document_id, piece.start, piece.end) for piece in pieces]
 
 
 @scorer("evidence_recall", "share of supporting passages shown", "shown")
@@ -105,7 +114,7 @@ def evidence_recall(
     Raises:
         ScoreError: A span ends before it starts, or a supporting passage has no characters.
     """
-    if not supporting or whole_pages or _unknown_texts(shown):
+    if not supporting or whole_pages or _has_unknown_texts(shown):
         return None
     return mean(supporting_hits(shown_spans(shown), supporting))
 
@@ -121,47 +130,50 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
         shown: What the reader saw.
         supporting: The passages that support the answer.
     """
-    if not supporting or _unknown_texts(shown):
+    if not supporting or _has_unknown_texts(shown):
         return None
     spans = shown_spans(shown)
     for piece in shown:
         if piece.kind == "generated":
-            spans += piece.sources
+            spans += [Span(*source) for source in piece.sources]
     return mean(supporting_hits(spans, supporting))
 
 
-def _is_on(span: Shown, support: Support) -> bool:
+def _share_half_of_shorter(span: Shown, support: Support) -> bool:
     """Whether a shown span and a supporting passage share at least half of the shorter of the two.
 
     So a chunk of a long page counts, and a short page in a chunk.
     """
-    shared = min(span.end, support.end) - max(span.start, support.start)
-    shorter = min(span.end - span.start, support.end - support.start)
-    return span.document_id == support.document_id and shared > 0 and 2 * shared >= shorter
+    if span.document_id != support.document_id:
+        return False
+    n_shared = min(span.end, support.end) - max(span.start, support.start)
+    n_shorter = min(span.end - span.start, support.end - support.start)
+    return n_shared > 0 and 2 * n_shared >= n_shorter
 
 
-def _first_place(spans: Sequence[Shown], support: Support) -> int | None:
-    """The index (from 0) of the first span that is on the supporting passage (`_is_on`), else
-    None.
+def _index_of_first_span_on(spans: Sequence[Shown], support: Support) -> int | None:
+    """The index (from 0) of the first span on a supporting passage; None where none is.
+
+    A span is on it where the two share at least half of the shorter one.
     """
-    for place, span in enumerate(spans):
-        if _is_on(span, support):
-            return place
+    for index, span in enumerate(spans):
+        if _share_half_of_shorter(span, support):
+            return index
     return None
 
 
-def _unknown_texts(shown: Sequence[Shown]) -> bool:
+def _has_unknown_texts(shown: Sequence[Shown]) -> bool:
     """Whether some shown piece stands for texts that an application used without saying which."""
     return any(piece.kind == "unknown" for piece in shown)
 
 
-def _unknown_pages(shown: Sequence[Shown]) -> bool:
+def _names_no_text_or_page(shown: Sequence[Shown]) -> bool:
     """Whether an application neither says which texts it used nor names a page."""
-    return _unknown_texts(shown) and not any(piece.kind == "source" for piece in shown)
+    return _has_unknown_texts(shown) and not any(piece.kind == "source" for piece in shown)
 
 
-def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
-    """The shown pieces that are ranked, in order, to find the place of the first supporting one.
+def _ranked_pieces(shown: Sequence[Shown]) -> list[Shown]:
+    """The shown pieces that hit@k, MRR and recall by page rank, in order.
 
     These are the pages that an application names, if any, else the texts; a quoted text that is
     nowhere in the documents takes a place too.
@@ -172,19 +184,21 @@ def _placed_pieces(shown: Sequence[Shown]) -> list[Shown]:
     return [piece for piece in shown if piece.kind in ("span", "quote")]
 
 
-def _found_positions(shown: Sequence[Shown], supporting: Sequence[Support]) -> list[int]:
+def _first_index_on_each_passage(
+    shown: Sequence[Shown], supporting: Sequence[Support]
+) -> list[int]:
     """The index (from 0) among the ranked pieces of the first one on each supporting passage.
 
     In the order of the passages; a passage that no piece is on has no entry, so the list may be
     shorter.
     """
-    spans = _placed_pieces(shown)
-    positions: list[int] = []
+    ranked_pieces = _ranked_pieces(shown)
+    indices: list[int] = []
     for support in supporting:
-        place = _first_place(spans, support)
-        if place is not None:
-            positions.append(place)
-    return positions
+        index = _index_of_first_span_on(ranked_pieces, support)
+        if index is not None:
+            indices.append(index)
+    return indices
 
 
 @scorer("evidence_hit", "1 if a shown text is on a supporting page (hit@k)", "shown")
@@ -193,9 +207,9 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 
     None for a question without such pages, and where the application does not say what it used.
     """
-    if not supporting or _unknown_pages(shown):
+    if not supporting or _names_no_text_or_page(shown):
         return None
-    return float(bool(_found_positions(shown, supporting)))
+    return float(bool(_first_index_on_each_passage(shown, supporting)))
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
@@ -204,12 +218,12 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
 
     None for a question without such pages, and where the application does not say what it used.
     """
-    if not supporting or _unknown_pages(shown):
+    if not supporting or _names_no_text_or_page(shown):
         return None
-    positions = _found_positions(shown, supporting)
-    if not positions:
+    indices = _first_index_on_each_passage(shown, supporting)
+    if not indices:
         return 0.0
-    return 1 / (1 + min(positions))
+    return 1 / (1 + min(indices))
 
 
 @scorer("evidence_pages", "share of supporting pages that a shown text is on", "shown")
@@ -218,9 +232,9 @@ def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> flo
 
     None for a question without such pages, and where the application does not say what it used.
     """
-    if not supporting or _unknown_pages(shown):
+    if not supporting or _names_no_text_or_page(shown):
         return None
-    return len(_found_positions(shown, supporting)) / len(supporting)
+    return len(_first_index_on_each_passage(shown, supporting)) / len(supporting)
 
 
 @scorer(
@@ -244,7 +258,8 @@ def evidence_recall_sessions(
         The share; None where there are no sessions, or not one for each supporting passage, or the
         application does not say which texts it used.
     """
-    if not supporting or len(evidence_sessions) != len(supporting) or _unknown_texts(shown):
+    each_passage_has_a_session = len(evidence_sessions) == len(supporting)
+    if not supporting or not each_passage_has_a_session or _has_unknown_texts(shown):
         return None
     hits = supporting_hits(shown_spans(shown), supporting)
     hit_sessions = {number for number, hit in zip(evidence_sessions, hits, strict=True) if hit}

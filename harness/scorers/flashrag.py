@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from harness.scorers.base import ScoreError, mean, published
-from harness.scorers.hotpotqa import answer_overlap, em
+from harness.scorers.hotpotqa import OverlapPart, answer_overlap, em
 from harness.scorers.squad import normalize_answer
 
 scorer = published("RUC-NLPIR/FlashRAG flashrag/evaluator/metrics.py")
 
-Items = Sequence[str]  # a prediction per item
-Golds = Sequence[Sequence[str]]  # the accepted answers of each item
+Predictions = Sequence[str]  # a prediction per item
+AcceptedAnswers = Sequence[Sequence[str]]  # the accepted answers of each item
 
 
 @scorer("flashrag.acc", "a reference is contained in the text")
@@ -36,45 +36,50 @@ def _contains_any(text: str, answers: Sequence[str]) -> bool:
     return any(normalize_answer(answer) in normalised for answer in answers)
 
 
-Measure = Callable[[str, Sequence[str]], float]
+ItemScore = Callable[[str, Sequence[str]], float]
 """A score of one item: of its prediction and its accepted answers."""
 
 
-def _mean_over_items(measure: Measure, prediction: Items, references: Golds) -> float:
+def _mean_over_items(
+    item_score: ItemScore, prediction: Predictions, references: AcceptedAnswers
+) -> float:
     """The mean of a measure over the items of a data set.
 
     Args:
-        measure: Scores one item.
+        item_score: Scores one item.
         prediction: The prediction of each item.
         references: The accepted answers of each item.
     """
     items = zip(prediction, references, strict=True)
-    return mean([measure(text, answers) for text, answers in items])
+    return mean([item_score(text, answers) for text, answers in items])
 
 
-def _with_mean(name: str, measure: Measure) -> None:
-    """Register the scorer flashrag.dataset_NAME, the mean of `measure` over the items of a data
+def _register_mean(name: str, item_score: ItemScore) -> None:
+    """Register the scorer flashrag.dataset_NAME, the mean of `item_score` over the items of a data
     set.
     """
-    of_data_set = partial(_mean_over_items, measure)
-    scorer(f"flashrag.dataset_{name}", f"mean {name}", "corpus")(of_data_set)
+    mean_score = partial(_mean_over_items, item_score)
+    scorer(f"flashrag.dataset_{name}", f"mean {name}", "corpus")(mean_score)
 
 
 scorer("flashrag.em", "exact match")(em)
-_with_mean("em", em)
-_with_mean("acc", acc)
-for _name, _word in (("f1", "F1"), ("precision", "precision"), ("recall", "recall")):
-    _overlap = partial(answer_overlap, part=_name)
-    scorer(f"flashrag.{_name}", f"token {_word} with the yes/no rule")(_overlap)
-    _with_mean(_name, _overlap)
+_register_mean("em", em)
+_register_mean("acc", acc)
+_WORD_OF_PART: dict[OverlapPart, str] = {"f1": "F1", "precision": "precision", "recall": "recall"}
+for _part, _word in _WORD_OF_PART.items():
+    _overlap = partial(answer_overlap, part=_part)
+    scorer(f"flashrag.{_part}", f"token {_word} with the yes/no rule")(_overlap)
+    _register_mean(_part, _overlap)
 
 
-def _hits(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
+def _texts_with_answer(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
     """For each of the first `k` texts, whether it contains one of the accepted answers."""
     return [_contains_any(text, golds) for text in texts[:k]]
 
 
-def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
+def retrieval_recall(
+    prediction: Sequence[Sequence[str]], references: AcceptedAnswers, *, k: int
+) -> float:
     """The share of items for which one of the first k texts contains an answer.
 
     Args:
@@ -83,10 +88,12 @@ def retrieval_recall(prediction: Sequence[Sequence[str]], references: Golds, *, 
         k: How many texts count.
     """
     items = zip(prediction, references, strict=True)
-    return mean([any(_hits(texts, golds, k)) for texts, golds in items])
+    return mean([any(_texts_with_answer(texts, golds, k)) for texts, golds in items])
 
 
-def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, *, k: int) -> float:
+def retrieval_precision(
+    prediction: Sequence[Sequence[str]], references: AcceptedAnswers, *, k: int
+) -> float:
     """The share of the first k texts that contain an answer, averaged over the items.
 
     Args:
@@ -99,12 +106,12 @@ def retrieval_precision(prediction: Sequence[Sequence[str]], references: Golds, 
     """
     shares: list[float] = []
     for texts, golds in zip(prediction, references, strict=True):
-        hits = _hits(texts, golds, k)
-        if not hits:
+        texts_with_answer = _texts_with_answer(texts, golds, k)
+        if not texts_with_answer:
             raise ScoreError(
                 "retrieval precision is undefined for an item without a retrieved text"
             )
-        shares.append(sum(hits) / len(hits))
+        shares.append(sum(texts_with_answer) / len(texts_with_answer))
     return mean(shares)
 
 

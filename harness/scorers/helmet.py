@@ -14,20 +14,22 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from typing import Literal, NamedTuple, Protocol
 
-from harness.scorers.base import best, need, published
+from harness.scorers.base import best_score, need, published
 from harness.scorers.flashrag import acc
 from harness.scorers.hotpotqa import answer_overlap, em
 
-_IDS = re.compile(r"\d+(?:\s*>\s*\d+)*")
+_RANKED_IDS = re.compile(r"\d+(?:\s*>\s*\d+)*")
 scorer = published("princeton-nlp/HELMET utils.py and data.py")
 
 _Metric = Callable[[str, Sequence[str]], float]
+_RougeKind = Literal["rougeL", "rougeLsum"]
 _PREFIX = "answer:"
 _ANSWER = re.compile(f"{_PREFIX}(.*)", re.IGNORECASE)
 
 
-def parsed(reply: str) -> str:
+def parsed_answer(reply: str) -> str:
     r"""The answer that HELMET reads in a reply: the rest of the line after the first "Answer:".
 
     Without that the first line. "It is so.\nanswer: Paris\nOr Rome" -> "Paris"
@@ -42,76 +44,90 @@ def parsed(reply: str) -> str:
     return line.strip()
 
 
+class _RougeScore(Protocol):
+    """A score as Google's package returns it; `fmeasure` is F1."""
+
+    precision: float
+    recall: float
+    fmeasure: float
+
+
 @cache
-def _rouge_scorer(kind: str) -> Callable[[str, str], tuple[float, float, float]]:
-    """Google's ROUGE with its stemmer, as a function of (reference, prediction).
-
-    Args:
-        kind: "rougeL" or "rougeLsum".
-
-    Returns:
-        The function, which returns (precision, recall, F1).
-    """
+def _rouge_with_stemmer(kind: _RougeKind) -> Callable[[str, str], _RougeScore]:
+    """A function (reference, prediction) -> score, which is Google's ROUGE with its stemmer."""
     score = need("rouge_score.rouge_scorer").RougeScorer([kind], use_stemmer=True).score
     return lambda reference, prediction: score(reference, prediction)[kind]
 
 
-def _rouge(prediction: str, references: Sequence[str], *, kind: str, part: int) -> float:
-    """ROUGE with the stemmer, best over the references.
+def _rouge(
+    prediction: str,
+    references: Sequence[str],
+    *,
+    kind: _RougeKind,
+    part: Literal["recall", "fmeasure"],
+) -> float:
+    """Recall or F1 of ROUGE with the stemmer, best over the references.
 
     Args:
         prediction: The reply.
         references: The accepted answers.
         kind: "rougeL" or "rougeLsum".
-        part: 1 for recall, 2 for F1.
+        part: "recall", or "fmeasure" for F1.
     """
-    score = _rouge_scorer(kind)
-    return best(lambda text, gold: float(score(gold, text)[part]), prediction, references)
+    rouge_score = _rouge_with_stemmer(kind)
+
+    def score_with(text: str, gold: str) -> float:
+        """The wanted part of the score of a text beside one reference."""
+        return float(getattr(rouge_score(gold, text), part))
+
+    return best_score(score_with, prediction, references)
 
 
-def of_reply(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
-    """The larger of two scores: that of the whole reply and that of the answer `parsed` out of it.
+def score_of_reply_or_parsed(
+    prediction: str, references: Sequence[str], *, metric: _Metric
+) -> float:
+    """The larger of two scores: of the whole reply, and of the answer that is parsed out of it.
 
     Args:
         prediction: The reply.
         references: The accepted answers.
         metric: Scores a text against the references.
     """
-    return max(metric(prediction, references), metric(parsed(prediction), references))
+    return max(metric(prediction, references), metric(parsed_answer(prediction), references))
 
 
-def of_first_line(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
-    """`of_reply` for the reply up to its first line break.
+def score_of_first_line(prediction: str, references: Sequence[str], *, metric: _Metric) -> float:
+    """`score_of_reply_or_parsed` for the reply up to its first line break.
 
     Args:
         prediction: The reply.
         references: The accepted answers.
         metric: Scores a text against the references.
     """
-    return of_reply(prediction.partition("\n")[0], references, metric=metric)
+    return score_of_reply_or_parsed(prediction.partition("\n")[0], references, metric=metric)
 
 
-def ranking(reply: str) -> list[str]:
+def ranked_ids(reply: str) -> list[str]:
     """The ids of the longest ranking in a reply, each once: "ID: [3] > 1 > 3 > 2" -> ["3", "1",
     "2"].
 
     [] where no number is in the reply.
     """
     text = re.sub(r"[\[\]:]", "", reply).lower().replace("id", "")
-    longest = max(_IDS.findall(text), key=len, default="")
+    longest = max(_RANKED_IDS.findall(text), key=len, default="")
     ids = [part.strip() for part in longest.split(">")]
     return list(dict.fromkeys(filter(str.isdigit, ids)))
 
 
-def _gain(grades: Sequence[int]) -> float:
+def _discounted_gain(grades: Sequence[int]) -> float:
     """The discounted sum of grades (DCG), best place first, as trec_eval computes it.
 
     [3, 1] -> 3 / log2(2) + 1 / log2(3); grades below 0 count as 0.
     """
-    total = 0.0
+    sum_of_gains = 0.0
     for place, grade in enumerate(grades, start=1):
-        total += max(grade, 0) / math.log2(place + 1)
-    return total
+        sum_of_gains += max(grade, 0) / math.log2(place + 1)
+    return sum_of_gains
 
 
 @scorer("helmet.ndcg_10", "NDCG of the first ten ids of the longest ranking in the reply")
@@ -122,10 +138,11 @@ def ndcg_10(prediction: str, _references: Sequence[str], *, labels: Mapping[str,
         prediction: The reply, a ranking of ids.
         labels: Id of a passage -> its grade; where all are 0 the score is 0.0.
     """
-    ideal = _gain(sorted(labels.values(), reverse=True)[:10])
-    if ideal == 0:
+    ideal_gain = _discounted_gain(sorted(labels.values(), reverse=True)[:10])
+    if ideal_gain == 0:
         return 0.0
-    return _gain([labels.get(name, 0) for name in ranking(prediction)[:10]]) / ideal
+    grades = [labels.get(passage_id, 0) for passage_id in ranked_ids(prediction)[:10]]
+    return _discounted_gain(grades) / ideal_gain
 
 
 @scorer("helmet.choice", "the right letter, or the letter with its option in the reply")
@@ -141,28 +158,47 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
         gold_label: The right option's number, from 1.
     """
     letter = "ABCD"[gold_label - 1]
-    full = f"{letter}. {references[0]}"
-    if full.lower() in prediction.lower():
+    letter_and_option = f"{letter}. {references[0]}"
+    if letter_and_option.lower() in prediction.lower():
         return 1.0
-    return of_reply(prediction, [letter, full], metric=em)
+    return score_of_reply_or_parsed(prediction, [letter, letter_and_option], metric=em)
 
 
-_METRICS: dict[str, tuple[str, _Metric, tuple[str, ...]]] = {
-    "exact_match": ("exact match", em, ()),
-    "f1": ("token F1 with the yes/no rule", partial(answer_overlap, part="f1"), ()),
-    "substring_exact_match": ("a reference is contained in the text", acc, ()),
-}
-for _kind in ("rougeL", "rougeLsum"):
-    for _name, _part in (("recall", 1), ("f1", 2)):
-        _METRICS[f"{_kind}_{_name}"] = (
-            f"{_kind} {_name}, Porter stemmer",
-            partial(_rouge, kind=_kind, part=_part),
-            ("rouge_score",),
+class _NamedMetric(NamedTuple):
+    """A metric of HELMET, of which two scorers are registered.
+
+    Attributes:
+        summary: What it measures, a line.
+        metric: Scores a text against its references.
+        packages: What must be importable.
+    """
+
+    summary: str
+    metric: _Metric
+    packages: tuple[str, ...] = ()
+
+    def register(self, name: str) -> None:
+        """Register helmet.NAME and helmet.NAME.first_line."""
+        register_whole = scorer(
+            f"helmet.{name}", f"{self.summary}; whole or parsed", packages=self.packages
         )
-for _name, (_summary, _metric, _packages) in _METRICS.items():
-    scorer(f"helmet.{_name}", f"{_summary}; whole or parsed", packages=_packages)(
-        partial(of_reply, metric=_metric)
-    )
-    scorer(f"helmet.{_name}.first_line", f"{_summary}; up to a line break", packages=_packages)(
-        partial(of_first_line, metric=_metric)
-    )
+        register_whole(partial(score_of_reply_or_parsed, metric=self.metric))
+        register_first_line = scorer(
+            f"helmet.{name}.first_line",
+            f"{self.summary}; up to a line break",
+            packages=self.packages,
+        )
+        register_first_line(partial(score_of_first_line, metric=self.metric))
+
+
+_NamedMetric("exact match", em).register("exact_match")
+_NamedMetric("token F1 with the yes/no rule", partial(answer_overlap, part="f1")).register("f1")
+_NamedMetric("a reference is contained in the text", acc).register("substring_exact_match")
+_ROUGE_KINDS: tuple[_RougeKind, ...] = ("rougeL", "rougeLsum")
+for _kind in _ROUGE_KINDS:
+    _recall = partial(_rouge, kind=_kind, part="recall")
+    _f1 = partial(_rouge, kind=_kind, part="fmeasure")
+    for _name, _metric in (("recall", _recall), ("f1", _f1)):
+        _NamedMetric(f"{_kind} {_name}, Porter stemmer", _metric, ("rouge_score",)).register(
+            f"{_kind}_{_name}"
+        )

@@ -8,21 +8,21 @@ Arrow has no tuples of mixed type: a supporting fact is {"title", "sent_id"}, a 
 "start", "end"}.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import datasets
 
 from harness.errors import CannotRun, UserError
 from harness.scorers import NO_MARKS, ScoreError, extras, lookup, score
-from harness.scorers.base import install_line, installed
+from harness.scorers.base import install_sentence, is_installed
 from harness.storage.records import StoredSupport
 from harness.types import Shown, Support
 
 try:
     import evaluate
 except ModuleNotFoundError as error:
-    raise CannotRun(install_line("evaluate")) from error
+    raise CannotRun(install_sentence("evaluate")) from error
 
 
 _TEXT = datasets.Value("string")
@@ -30,41 +30,50 @@ _NUMBER = datasets.Value("int64")
 _FACT = {"title": _TEXT, "sent_id": _NUMBER}
 _SPAN = {"document_id": _TEXT, "start": _NUMBER, "end": _NUMBER}
 _SHOWN = {"kind": _TEXT, **_SPAN, "sources": [_SPAN]}
-_FEATURES: dict[str, tuple[Any, Any]] = {
-    "answer": (_TEXT, [_TEXT]),
-    "short_answers": (_TEXT, [[_TEXT]]),
-    "shown": ([_SHOWN], [_SPAN]),
-    "indices": ([_NUMBER], [_NUMBER]),
-    "facts": ([_FACT], [_FACT]),
-    "paragraphs": ([_TEXT], [_TEXT]),
-    "corpus": (_TEXT, [_TEXT]),
-    "retrieval": ([_TEXT], [_TEXT]),
+
+
+class _ItemTypes(NamedTuple):
+    """Arrow's types of the prediction and the references of one item."""
+
+    prediction: Any
+    references: Any
+
+
+_TYPES_BY_KIND = {
+    "answer": _ItemTypes(_TEXT, [_TEXT]),
+    "short_answers": _ItemTypes(_TEXT, [[_TEXT]]),
+    "shown": _ItemTypes([_SHOWN], [_SPAN]),
+    "indices": _ItemTypes([_NUMBER], [_NUMBER]),
+    "facts": _ItemTypes([_FACT], [_FACT]),
+    "paragraphs": _ItemTypes([_TEXT], [_TEXT]),
+    "corpus": _ItemTypes(_TEXT, [_TEXT]),
+    "retrieval": _ItemTypes([_TEXT], [_TEXT]),
 }
 
 
-class _Piece(StoredSupport):
+class _ArrowPiece(StoredSupport):
     """A shown piece as Arrow stores it."""
 
     kind: Literal["span", "generated"]
     sources: list[StoredSupport]
 
 
-class _Fact(TypedDict):
+class _ArrowFact(TypedDict):
     """A supporting fact as Arrow stores it."""
 
     title: str
     sent_id: int
 
 
-def _pieces(item: Sequence[_Piece]) -> list[Shown]:
+def _shown_of_item(item: Sequence[_ArrowPiece]) -> list[Shown]:
     """Turn the shown pieces of an item, dicts as Arrow stores them, into `Shown`s.
 
     Raises UserError for an unknown kind.
     """
-    return list(map(_shown, item))
+    return list(map(_shown_of_piece, item))
 
 
-def _shown(piece: _Piece) -> Shown:
+def _shown_of_piece(piece: _ArrowPiece) -> Shown:
     """Turn one shown piece, a dict as Arrow stores it, into a `Shown`.
 
     Raises UserError for a kind that is neither "span" nor "generated".
@@ -86,12 +95,12 @@ def _accepted_answers(item: str | Sequence[str]) -> Sequence[str]:
     return item
 
 
-def _fact_pairs(item: Sequence[_Fact]) -> list[tuple[str, int]]:
+def _facts_of_item(item: Sequence[_ArrowFact]) -> list[tuple[str, int]]:
     """The facts of an item as pairs: [{"title": "Ada", "sent_id": 0}] -> [("Ada", 0)]."""
     return [(fact["title"], fact["sent_id"]) for fact in item]
 
 
-def _supports(item: Sequence[StoredSupport]) -> list[Support]:
+def _supports_of_item(item: Sequence[StoredSupport]) -> list[Support]:
     """Turn the supporting passages of an item, dicts as Arrow stores them, into `Support`s."""
     return [Support(span["document_id"], span["start"], span["end"]) for span in item]
 
@@ -110,16 +119,15 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         references.
         """
         scorer = lookup(self.scorer)
-        prediction, references = _FEATURES[scorer.kind]
-        shapes = [(prediction, references)]
+        types = _TYPES_BY_KIND[scorer.kind]
+        accepted_types = [types]
         if scorer.kind in ("answer", "corpus"):
             # A single accepted answer need not be wrapped in a list.
-            shapes.append((prediction, _TEXT))
-        features = []
-        for prediction_type, other in shapes:
-            features.append(
-                datasets.Features({"predictions": prediction_type, "references": other})
-            )
+            accepted_types.append(_ItemTypes(types.prediction, _TEXT))
+        features = [
+            datasets.Features({"predictions": each.prediction, "references": each.references})
+            for each in accepted_types
+        ]
         return evaluate.MetricInfo(
             description=f"{self.scorer}, version {scorer.version}: {scorer.summary}. Origin: {scorer.origin}.",
             citation="",
@@ -148,11 +156,28 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
         if kind in ("corpus", "retrieval"):
             return {self.scorer: score(self.scorer, list(predictions), list(references), **inputs)}
         if kind == "facts":
-            predictions = list(map(_fact_pairs, predictions))
-            references = list(map(_fact_pairs, references))
+            predictions = list(map(_facts_of_item, predictions))
+            references = list(map(_facts_of_item, references))
         elif kind == "shown":
-            predictions = list(map(_pieces, predictions))
-            references = list(map(_supports, references))
+            predictions = list(map(_shown_of_item, predictions))
+            references = list(map(_supports_of_item, references))
+        return self._scores_of_items(predictions, references, inputs)
+
+    def _scores_of_items(
+        self,
+        predictions: Sequence[Any],
+        references: Sequence[Any],
+        inputs: Mapping[str, object],
+    ) -> dict[str, object]:
+        """Score each item: {name: mean, "scores": one for each item, "flags": {index: reason}}.
+
+        An undefined score is 0.0 with a flag; one of None has a flag too and is not in the mean.
+
+        Args:
+            predictions: The prediction of each item, as the scorer takes it.
+            references: The references of each item, as the scorer takes them.
+            inputs: The scorer's extra inputs.
+        """
         scores: list[float | None] = []
         flags: dict[int, str] = {}
         for index, (prediction, gold) in enumerate(zip(predictions, references, strict=True)):
@@ -164,10 +189,10 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             if value is None:
                 flags[index] = NO_MARKS
             scores.append(value)
-        known = [value for value in scores if value is not None]
+        defined_scores = [value for value in scores if value is not None]
         mean = None
-        if known:
-            mean = sum(known) / len(known)
+        if defined_scores:
+            mean = sum(defined_scores) / len(defined_scores)
         return {self.scorer: mean, "scores": scores, "flags": flags}
 
 
@@ -188,9 +213,9 @@ def as_evaluate_metric(name: str, **options: Any) -> evaluate.Metric:
         CannotRun: A package that it needs is missing; the message has the line that installs it.
     """
     scorer = lookup(name)
-    if scorer.kind not in _FEATURES:
+    if scorer.kind not in _TYPES_BY_KIND:
         raise UserError(f"'{name}' is no metric of texts; use it through harness.scorers.score")
-    missing = [package for package in scorer.packages if not installed(package)]
+    missing = [package for package in scorer.packages if not is_installed(package)]
     if missing:
-        raise CannotRun(f"scorer '{name}': {install_line(missing[0])}")
+        raise CannotRun(f"scorer '{name}': {install_sentence(missing[0])}")
     return _ScorerMetric(name, **{"keep_in_memory": True, **options})

@@ -12,22 +12,25 @@ best counts, each figure on its own.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Literal, NamedTuple
 
-from harness.scorers.base import best, facts, published, set_overlap
+from harness.scorers.base import best_score, fact_set, published, set_overlap
 from harness.scorers.squad import exact, yes_no_overlap
 
 scorer = published("hotpotqa/hotpot hotpot_evaluate_v1.py")
 
 Facts = Sequence[Sequence[object]]  # [title, sentence index] each
+OverlapPart = Literal["f1", "precision", "recall"]
+_FactPart = Literal["em", "f1", "precision", "recall"]
 
 
 @scorer("hotpotqa.em", "exact match")
 def em(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the normalised answer equals a normalised reference, else 0.0."""
-    return best(exact, prediction, references)
+    return best_score(exact, prediction, references)
 
 
-def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> float:
+def answer_overlap(prediction: str, references: Sequence[str], *, part: OverlapPart) -> float:
     """The overlap of the words of a reply and a gold answer, 0..1, the best over the references.
 
     A text that reads yes, no or noanswer matches only itself.
@@ -42,10 +45,10 @@ def answer_overlap(prediction: str, references: Sequence[str], *, part: str) -> 
         """The wanted part of the overlap of the reply with one accepted answer."""
         return float(getattr(yes_no_overlap(text, gold), part))
 
-    return best(overlap_with, prediction, references)
+    return best_score(overlap_with, prediction, references)
 
 
-def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
+def fact_overlap(prediction: Facts, references: Facts, *, part: _FactPart) -> float:
     """The overlap of two sets of supporting facts, 0..1.
 
     Args:
@@ -53,28 +56,39 @@ def fact_overlap(prediction: Facts, references: Facts, *, part: str) -> float:
         references: The gold facts, in the same form.
         part: "em", "f1", "precision" or "recall".
     """
-    overlap = set_overlap(facts(prediction), facts(references))
+    overlap = set_overlap(fact_set(prediction), fact_set(references))
     return float(getattr(overlap, part))
 
 
 scorer("hotpotqa.sp_em", "exact match of supporting facts", "facts")(
     partial(fact_overlap, part="em")
 )
-for _name, _part, _word in (
-    ("f1", "f1", "F1"),
-    ("prec", "precision", "precision"),
-    ("recall", "recall", "recall"),
-):
-    scorer(f"hotpotqa.{_name}", f"token {_word} with the yes/no rule")(
-        partial(answer_overlap, part=_part)
+
+
+class _NamedPart(NamedTuple):
+    """A part of an overlap: how names of scorers end, the field, and the word in summaries."""
+
+    name: str
+    field: OverlapPart
+    word: str
+
+
+_NAMED_PARTS = (
+    _NamedPart("f1", "f1", "F1"),
+    _NamedPart("prec", "precision", "precision"),
+    _NamedPart("recall", "recall", "recall"),
+)
+for _part in _NAMED_PARTS:
+    scorer(f"hotpotqa.{_part.name}", f"token {_part.word} with the yes/no rule")(
+        partial(answer_overlap, part=_part.field)
     )
-    scorer(f"hotpotqa.sp_{_name}", f"{_word} of supporting facts", "facts")(
-        partial(fact_overlap, part=_part)
+    scorer(f"hotpotqa.sp_{_part.name}", f"{_part.word} of supporting facts", "facts")(
+        partial(fact_overlap, part=_part.field)
     )
 
 
 def joint_overlap(
-    prediction: Facts, references: Facts, *, answer: str, gold_answer: str, part: str
+    prediction: Facts, references: Facts, *, answer: str, gold_answer: str, part: _FactPart
 ) -> float:
     """The score of an answer and its supporting facts together, 0..1.
 
@@ -88,12 +102,12 @@ def joint_overlap(
         gold_answer: The gold one.
         part: "em", "f1", "precision" or "recall".
     """
-    supporting = set_overlap(facts(prediction), facts(references))
+    fact_overlaps = set_overlap(fact_set(prediction), fact_set(references))
     if part == "em":
-        return exact(answer, gold_answer) * supporting.em
-    words = yes_no_overlap(answer, gold_answer)
-    precision = words.precision * supporting.precision
-    recall = words.recall * supporting.recall
+        return exact(answer, gold_answer) * fact_overlaps.em
+    word_overlap = yes_no_overlap(answer, gold_answer)
+    precision = word_overlap.precision * fact_overlaps.precision
+    recall = word_overlap.recall * fact_overlaps.recall
     if part == "precision":
         return precision
     if part == "recall":
@@ -103,12 +117,11 @@ def joint_overlap(
     return 2 * precision * recall / (precision + recall)
 
 
-for _name, _part, _word in (
-    ("em", "em", "exact match"),
-    ("f1", "f1", "F1"),
-    ("prec", "precision", "precision"),
-    ("recall", "recall", "recall"),
-):
-    scorer(f"hotpotqa.joint_{_name}", f"{_word} of answer and supporting facts", "facts")(
-        partial(joint_overlap, part=_part)
+scorer("hotpotqa.joint_em", "exact match of answer and supporting facts", "facts")(
+    partial(joint_overlap, part="em")
+)
+for _part in _NAMED_PARTS:
+    _summary = f"{_part.word} of answer and supporting facts"
+    scorer(f"hotpotqa.joint_{_part.name}", _summary, "facts")(
+        partial(joint_overlap, part=_part.field)
     )

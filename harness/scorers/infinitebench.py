@@ -10,7 +10,7 @@ qa_f1_zh("今天", ["今天好"])                                    -> 0.8   (e
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published
+from harness.scorers.base import best_score, published
 from harness.scorers.longbench import qa_f1_score
 from harness.scorers.longbench_zh import normalize_zh_answer
 from harness.scorers.squad import overlap
@@ -19,7 +19,7 @@ scorer = published("OpenBMB/InfiniteBench src/compute_scores.py")
 scorer("infinitebench.qa_f1", "token F1, SQuAD rules")(qa_f1_score)
 
 _LETTERS = "ABCD"
-_TO_SPACES = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
+_MARKS_TO_SPACES = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
 _NAME_TO_SPACES = str.maketrans(dict.fromkeys("\n:\"'.,?!{}", " "))
 _ANSWER_PHRASES = ("answer is:", "answer:", "answer is", "option is")
 
@@ -40,24 +40,24 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
         references: The first is the text of the right option.
         gold_label: The right option's number, from 1.
     """
-    right = (references[0], _LETTERS[gold_label - 1])
+    right_answers = (references[0], _LETTERS[gold_label - 1])
     text = prediction.strip()
     if not text:
         return 0.0
     if text[0] in _LETTERS:
-        return float(text[0] in right)
-    if text in right:
+        return float(text[0] in right_answers)
+    if text in right_answers:
         return 1.0
-    text = text.translate(_TO_SPACES)
+    text = text.translate(_MARKS_TO_SPACES)
     while "  " in text:
         text = text.replace("  ", " ")
     for phrase in _ANSWER_PHRASES:
-        _, found, after = text.partition(phrase)
-        if found:
-            return float(after[1:].startswith(right))
+        _, phrase_found, text_after = text.partition(phrase)
+        if phrase_found:
+            return float(text_after[1:].startswith(right_answers))
     # The published test is `word in "ABCD"`, so "AB" and "BCD" count as letters, and as wrong ones.
-    first = next((word for word in text.split() if word in _LETTERS), "")
-    return float(first in right)
+    first_letter = next((word for word in text.split() if word in _LETTERS), "")
+    return float(first_letter in right_answers)
 
 
 @scorer("infinitebench.name", "a word of the reply, in capitals, is the character's name")
@@ -80,4 +80,4 @@ def _characters_f1(prediction: str, reference: str) -> float:
 @scorer("infinitebench.qa_f1_zh", "F1 of the characters of Chinese texts")
 def qa_f1_zh(prediction: str, references: Sequence[str]) -> float:
     """F1 of the characters without punctuation, best over the references."""
-    return best(_characters_f1, prediction, references)
+    return best_score(_characters_f1, prediction, references)

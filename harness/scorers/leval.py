@@ -17,7 +17,7 @@ scorer = published("OpenLMLab/LEval Evaluation/auto_eval.py and em.py")
 scorer("leval.f1", "token F1, SQuAD rules")(qa_f1_score)
 
 _LETTERS = "ABCD"
-_GUESS = "A"  # their reading of a reply without a letter
+_DEFAULT_LETTER = "A"  # their reading of a reply without a letter
 _PARTLY_RIGHT = 0.25
 _OPTION = re.compile(r"\s*[A-Z](?=[\s.)])")
 _RUN_OF_LETTERS = re.compile(r"[ABCD]+")
@@ -27,12 +27,20 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 _ANSWER_IS = re.compile(r"The answer is (\S+)")
 _CODE_MARKS = re.compile(r",|'|\\|\.0")
-_FILLERS = ("will be", "of the code", "is", "would be", "the value of", "the result of", "printed")
+_IGNORED_PHRASES = (
+    "will be",
+    "of the code",
+    "is",
+    "would be",
+    "the value of",
+    "the result of",
+    "printed",
+)
 _FINAL_OUTPUT = "the final output"
-_MORE_WORDS = 3  # of the reply than the answer has, for code
+_EXTRA_WORDS = 3  # of the reply than the answer has, for code
 
 
-def _bare(text: str) -> str:
+def _without_marks_and_articles(text: str) -> str:
     """The text without punctuation and articles, its case unchanged: "The mill, (B)." -> "The
     mill B".
     """
@@ -59,31 +67,33 @@ def _text_score(prediction: str, gold: str) -> float:
     try:
         return float(float(prediction) == float(gold))
     except ValueError:
-        return float(_squeezed(gold) in _squeezed(prediction))
+        return float(_lower_without_spaces(gold) in _lower_without_spaces(prediction))
 
 
-def _squeezed(text: str) -> str:
+def _lower_without_spaces(text: str) -> str:
     """The text in small letters without spaces."""
     return text.lower().replace(" ", "")
 
 
-def _exact(prediction: str, gold: str) -> float:
+def _match_score(prediction: str, gold: str) -> float:
     """Score a reply against the gold answer: by letters where the latter is nothing but letters A
     to D, else as numbers or texts.
 
     ("AC", "AC") -> 1.0; ("A", "AC") -> 0.25; ("12.0", "12") -> 1.0; ("at the mill", "Mill") -> 1.0
     """
-    if set(_bare(gold)) <= set(_LETTERS):
-        return _letters_score(_bare(prediction), _bare(gold))
+    if set(_without_marks_and_articles(gold)) <= set(_LETTERS):
+        return _letters_score(
+            _without_marks_and_articles(prediction), _without_marks_and_articles(gold)
+        )
     return _text_score(prediction, gold)
 
 
-def _in_order(letters: str) -> str:
+def _sorted_letters(letters: str) -> str:
     """Each letter once, in the order of the alphabet: "CAA" -> "AC"."""
     return "".join(sorted(set(letters)))
 
 
-def _chosen(reply: str) -> str:
+def _chosen_letters(reply: str) -> str:
     """The letters of A to D that a reply chooses, each once, in order.
 
     Those it begins with, where these are several; else those that stand alone; else the first ones.
@@ -96,23 +106,23 @@ def _chosen(reply: str) -> str:
         return "None"
     if reply in _LETTERS:
         return reply
-    leading = _LEADING_LETTERS.match(reply)
-    assert leading is not None  # it may match nothing
-    first = leading.group()
-    if len(first) > 1:
-        return _in_order(first)
-    rest = reply[len(first) :].partition("Question")[0]
-    alone = first + "".join(_OPTION.findall(rest))
-    letters = _in_order(_NOT_A_LETTER.sub("", alone))
-    run = _RUN_OF_LETTERS.search(rest)
-    if not letters and run is not None:
-        return run.group()
-    return letters or _GUESS
+    leading_match = _LEADING_LETTERS.match(reply)
+    assert leading_match is not None  # it may match nothing
+    leading_letters = leading_match.group()
+    if len(leading_letters) > 1:
+        return _sorted_letters(leading_letters)
+    rest = reply[len(leading_letters) :].partition("Question")[0]
+    letters_alone = leading_letters + "".join(_OPTION.findall(rest))
+    letters = _sorted_letters(_NOT_A_LETTER.sub("", letters_alone))
+    neighbouring_letters = _RUN_OF_LETTERS.search(rest)
+    if not letters and neighbouring_letters is not None:
+        return neighbouring_letters.group()
+    return letters or _DEFAULT_LETTER
 
 
 def _gold_letters(answer: str) -> str:
     """The letters A to D of the right answer's first word: "(B) The mill" -> "B"."""
-    return _NOT_A_LETTER.sub("", answer.split()[0]) or _GUESS
+    return _NOT_A_LETTER.sub("", answer.split()[0]) or _DEFAULT_LETTER
 
 
 @scorer("leval.options", "the letters that the reply chooses; 0.25 for some of them")
@@ -121,7 +131,7 @@ def options(prediction: str, references: Sequence[str]) -> float:
 
     0.25 where it chooses some of them and no other: ("A", ["AC"]) -> 0.25
     """
-    return _exact(_chosen(prediction), _gold_letters(references[0]))
+    return _match_score(_chosen_letters(prediction), _gold_letters(references[0]))
 
 
 @scorer("leval.option", "the first letter of A to D is the right one")
@@ -130,14 +140,14 @@ def option(prediction: str, references: Sequence[str]) -> float:
 
     For TOEFL and QuALITY.
     """
-    run = _RUN_OF_LETTERS.search(prediction)
+    neighbouring_letters = _RUN_OF_LETTERS.search(prediction)
     # As in their program, a reply of neighbouring letters alone ("BC") is read as several.
-    if run is not None and prediction not in _LETTERS:
-        prediction = run.group()[0]
+    if neighbouring_letters is not None and prediction not in _LETTERS:
+        prediction = neighbouring_letters.group()[0]
     return options(prediction, references)
 
 
-def _number(text: str) -> str:
+def _answered_digits(text: str) -> str:
     """The digits of the number that a text answers, up to the number's first full stop; "" without
     one.
 
@@ -146,9 +156,9 @@ def _number(text: str) -> str:
         "The answer is $1,200.50" -> "1200"        "so 7 of 12 left" -> "12"
     """
     word = _last_word_with_digit(text.partition("\n\n")[0])
-    found = _ANSWER_IS.search(text)
-    if found is not None:
-        word = found.group(1)
+    answer_phrase = _ANSWER_IS.search(text)
+    if answer_phrase is not None:
+        word = answer_phrase.group(1)
     whole_part = word.partition(".")[0]
     return "".join(filter(str.isdigit, whole_part))
 
@@ -175,10 +185,10 @@ def number(prediction: str, references: Sequence[str]) -> float:
 
     ("The answer is $1,200.", ["so 1200"]) -> 1.0
     """
-    return _exact(_number(prediction), _number(references[0]))
+    return _match_score(_answered_digits(prediction), _answered_digits(references[0]))
 
 
-def _code(text: str) -> str:
+def _normalised_output(text: str) -> str:
     r"""Normalise the output of code as their program does before it compares: commas, quotes, ".0"
     and the space between brackets go.
 
@@ -195,16 +205,16 @@ def output(prediction: str, references: Sequence[str]) -> float:
 
     As many words as the gold output has, and three more, are compared.
     """
-    count = len(references[0].split()) + _MORE_WORDS
-    text = _code(prediction)
-    for filler in _FILLERS:
-        text = text.replace(filler, "")
-    _, final_output, after = text.rpartition(_FINAL_OUTPUT)
-    words = re.split(r"\s+", after)
-    compared = words[-count:]
+    n_words = len(references[0].split()) + _EXTRA_WORDS
+    text = _normalised_output(prediction)
+    for phrase in _IGNORED_PHRASES:
+        text = text.replace(phrase, "")
+    _, final_output, last_part = text.rpartition(_FINAL_OUTPUT)
+    words = re.split(r"\s+", last_part)
+    compared_words = words[-n_words:]
     if final_output:
-        compared = words[:count]
-    return _exact(" ".join(compared), _code(references[0]))
+        compared_words = words[:n_words]
+    return _match_score(" ".join(compared_words), _normalised_output(references[0]))
 
 
 @scorer("leval.contains", "the answer stands in the reply, without regard to case and spaces")
@@ -212,10 +222,10 @@ def contains(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the first reference stands in the reply, case and spaces ignored, else 0.0
     (topics).
     """
-    return _exact(prediction, references[0])
+    return _match_score(prediction, references[0])
 
 
-def _truth(text: str) -> str:
+def _first_truth_value(text: str) -> str:
     """ "true" or "false": which of them the first word with one of them in it has; "" without such.
 
     "it is untrue, not false" -> "true"
@@ -233,5 +243,5 @@ def loyalty(prediction: str, references: Sequence[str]) -> float:
 
     In both, what stands after "[fact:" does not count (science fiction).
     """
-    gold = _truth(references[0].lower().partition("[fact:")[0])
-    return float(_truth(prediction.lower().partition("[fact:")[0]) == gold)
+    gold_value = _first_truth_value(references[0].lower().partition("[fact:")[0])
+    return float(_first_truth_value(prediction.lower().partition("[fact:")[0]) == gold_value)

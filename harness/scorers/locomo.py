@@ -16,7 +16,7 @@ from functools import cache, partial
 from operator import eq
 from typing import Any
 
-from harness.scorers.base import need, of_group, published
+from harness.scorers.base import need, only_of_group, published
 
 scorer = published("snap-research/locomo task_eval/evaluation.py, task_eval/evaluate_gpts.py")
 
@@ -24,8 +24,14 @@ ADVERSARIAL = 5
 MULTI_HOP = 1
 _ARTICLES = re.compile(r"\b(a|an|the|and)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_DECLINES = re.compile("no information available|not mentioned")
-_GROUPS = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop", 5: "adversarial"}
+_DECLINING_REPLY = re.compile("no information available|not mentioned")
+_GROUP_OF_CATEGORY = {
+    1: "multi_hop",
+    2: "temporal",
+    3: "open_domain",
+    4: "single_hop",
+    5: "adversarial",
+}
 
 
 @cache
@@ -48,13 +54,13 @@ def _token_f1(prediction: str, reference: str) -> float:
     """F1 of the stems of two texts, each counted as often as it stands in both; 0.0 without
     any.
     """
-    predicted = _stems(prediction)
-    gold = _stems(reference)
-    common = (Counter(predicted) & Counter(gold)).total()
-    if common == 0:
+    predicted_stems = _stems(prediction)
+    gold_stems = _stems(reference)
+    n_common = (Counter(predicted_stems) & Counter(gold_stems)).total()
+    if n_common == 0:
         return 0.0
-    precision = common / len(predicted)
-    recall = common / len(gold)
+    precision = n_common / len(predicted_stems)
+    recall = n_common / len(gold_stems)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -62,26 +68,26 @@ def _f1_of_parts(prediction: str, reference: str) -> float:
     """F1 of a list: the best F1 of each part of the reference, between commas, with a part of the
     prediction, averaged over the reference's parts.
     """
-    predicted = prediction.split(",")
-    wanted = reference.split(",")
-    total = 0.0
-    for gold in wanted:
-        total += max(_token_f1(part, gold) for part in predicted)
-    return total / len(wanted)
+    predicted_parts = prediction.split(",")
+    gold_parts = reference.split(",")
+    sum_of_f1 = 0.0
+    for gold_part in gold_parts:
+        sum_of_f1 += max(_token_f1(part, gold_part) for part in predicted_parts)
+    return sum_of_f1 / len(gold_parts)
 
 
-def _chosen(prediction: str, options: Sequence[str]) -> str:
+def _chosen_text(prediction: str, options: Sequence[str]) -> str:
     """The text of the option that a reply chooses: "(a)" -> the first, "b" -> the second.
 
     As in the published code, any other reply of one or three characters chooses the second too. A
     reply of another length is returned itself, in small letters.
     """
     reply = prediction.strip().lower()
-    first, second = options
+    first_option, second_option = options
     if reply in ("a", "(a)"):
-        return first
+        return first_option
     if len(reply) in (1, 3):
-        return second
+        return second_option
     return reply
 
 
@@ -109,13 +115,13 @@ def f1(
         options: In category 5, the texts of the options (a) and (b).
     """
     if category == ADVERSARIAL:
-        chosen = _chosen(prediction, options).lower()
-        return float(_DECLINES.search(chosen) is not None)
+        chosen = _chosen_text(prediction, options).lower()
+        return float(_DECLINING_REPLY.search(chosen) is not None)
     if category == MULTI_HOP:
         return _f1_of_parts(prediction, references[0])
     return _token_f1(prediction, references[0])
 
 
-for _category, _name in _GROUPS.items():
+for _category, _name in _GROUP_OF_CATEGORY.items():
     _register = scorer(f"locomo.f1.{_name}", f"locomo.f1, {_name} questions", packages=("nltk",))
-    _register(of_group(f1, "category", partial(eq, _category)))
+    _register(only_of_group(f1, "category", partial(eq, _category)))

@@ -12,7 +12,7 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-from harness.scorers.base import ScoreError, best, common_subsequence, published
+from harness.scorers.base import ScoreError, best_score, common_subsequence_length, published
 from harness.scorers.rouge import rouge_l
 from harness.scorers.squad import normalize_answer, token_f1
 
@@ -30,16 +30,16 @@ def qa_f1_score(prediction: str, references: Sequence[str]) -> float:
 
     Yes and no are words as any other; an empty text against an empty one gives 0.
     """
-    return best(token_f1, prediction, references)
+    return best_score(token_f1, prediction, references)
 
 
 @scorer("longbench.rouge_score", "ROUGE-L of the rouge package", packages=("rouge",))
 def rouge_score(prediction: str, references: Sequence[str]) -> float:
     """ROUGE-L of the `rouge` package (harness.scorers.rouge), best over the references."""
-    return best(rouge_l, prediction, references)
+    return best_score(rouge_l, prediction, references)
 
 
-def equal_share(prediction: str, number: str) -> float:
+def share_of_number(prediction: str, number: str) -> float:
     """The share of the numbers in the prediction that are written as `number`; 0.0 without a
     number.
 
@@ -51,7 +51,7 @@ def equal_share(prediction: str, number: str) -> float:
     return numbers.count(number) / len(numbers)
 
 
-def equal_number_share(
+def share_of_reference_number(
     prediction: str, references: Sequence[str], pattern: re.Pattern[str]
 ) -> float:
     """The share of the numbers in the prediction that equal a reference's number, best over these.
@@ -73,7 +73,7 @@ def equal_number_share(
             got = reprlib.repr(list(references))
             raise ScoreError(f"a reference must read like '{pattern.pattern}', got {got}")
         numbers.append(match.group(1))
-    return best(equal_share, prediction, numbers)
+    return best_score(share_of_number, prediction, numbers)
 
 
 @scorer("longbench.retrieval_score", "share of numbers that name the paragraph")
@@ -81,7 +81,7 @@ def retrieval_score(prediction: str, references: Sequence[str]) -> float:
     """The share of the numbers in the prediction that equal the number in "Paragraph 3", the
     reference.
     """
-    return equal_number_share(prediction, references, _PARAGRAPH)
+    return share_of_reference_number(prediction, references, _PARAGRAPH)
 
 
 @scorer("longbench.count_score", "share of numbers that equal the reference")
@@ -89,10 +89,10 @@ def count_score(prediction: str, references: Sequence[str]) -> float:
     """The share of the numbers in the prediction that are written as the reference, best over
     these.
     """
-    return best(equal_share, prediction, references)
+    return best_score(share_of_number, prediction, references)
 
 
-def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
+def _score_of_class(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
     """Score a reply that names classes against one right class: 1 / the number of classes it
     names.
 
@@ -109,9 +109,9 @@ def _class_score(prediction: str, gold: str, all_classes: Sequence[str]) -> floa
     # moves on all the same.
     index = 0
     while index < len(named_classes):
-        term = named_classes[index]
-        if term in gold and term != gold:
-            named_classes.remove(term)
+        class_name = named_classes[index]
+        if class_name in gold and class_name != gold:
+            named_classes.remove(class_name)
         index += 1
     if gold not in named_classes:
         return 0.0
@@ -134,10 +134,10 @@ def classification_score(
         references: The right class; the best score over them counts.
         all_classes: The names of all classes.
     """
-    return best(lambda p, g: _class_score(p, g, all_classes), prediction, references)
+    return best_score(lambda p, g: _score_of_class(p, g, all_classes), prediction, references)
 
 
-def _fuzz_ratio(a: str, b: str, backend: str) -> float:
+def _likeness_in_percent(a: str, b: str, backend: str) -> float:
     """The likeness of two texts in whole percent, as fuzzywuzzy's `fuzz.ratio`: 100 for equal
     texts.
 
@@ -150,7 +150,7 @@ def _fuzz_ratio(a: str, b: str, backend: str) -> float:
         return 100.0
     if backend == "difflib":
         return round(100 * difflib.SequenceMatcher(None, a, b).ratio())
-    return round(100 * 2 * common_subsequence(a, b) / (len(a) + len(b)))
+    return round(100 * 2 * common_subsequence_length(a, b) / (len(a) + len(b)))
 
 
 @scorer("longbench.code_sim_score", "similarity of the first line of code")
@@ -173,7 +173,9 @@ def code_sim_score(
     if backend not in ("difflib", "python-Levenshtein"):
         raise ScoreError(f"backend must be 'difflib' or 'python-Levenshtein', got {backend!r}")
     line = _first_line_of_code(prediction)
-    return best(lambda text, gold: _fuzz_ratio(text, gold, backend) / 100, line, references)
+    return best_score(
+        lambda text, gold: _likeness_in_percent(text, gold, backend) / 100, line, references
+    )
 
 
 def _first_line_of_code(text: str) -> str:

@@ -40,19 +40,19 @@ DATASETS: dict[str, Callable[..., float]] = {
     "repobench-p": en.code_sim_score,
 }
 _SCORED_ON_FIRST_LINE = frozenset({"trec", "triviaqa", "samsum", "lsht"})
-BUCKETS = ("0-4k", "4-8k", "8k+")
+LENGTH_CLASSES = ("0-4k", "4-8k", "8k+")
 
 
-def bucket(length: int) -> str:
+def length_class(length: int) -> str:
     """The class of a text's length in words by LongBench-E: "0-4k", "4-8k" or "8k+".
 
     3999 -> "0-4k", 4000 -> "4-8k", 8000 -> "8k+"
     """
     if length < 4000:
-        return BUCKETS[0]
+        return LENGTH_CLASSES[0]
     if length < 8000:
-        return BUCKETS[1]
-    return BUCKETS[2]
+        return LENGTH_CLASSES[1]
+    return LENGTH_CLASSES[2]
 
 
 def _metric_of(
@@ -111,10 +111,10 @@ def mean_score(
         ScoreError: An unknown data set, missing classes, or an empty list.
     """
     metric = _metric_of(dataset, all_classes, backend)
-    scored = list(prediction)
+    scored_texts = list(prediction)
     if dataset in _SCORED_ON_FIRST_LINE:
-        scored = [first_line(reply) for reply in prediction]
-    values = [metric(reply, golds) for reply, golds in zip(scored, references, strict=True)]
+        scored_texts = [first_line(reply) for reply in prediction]
+    values = [metric(reply, golds) for reply, golds in zip(scored_texts, references, strict=True)]
     return round(100 * mean(values), 2)
 
 
@@ -145,13 +145,13 @@ def scorer_e(
     """
     if len(lengths) != len(prediction):
         raise ScoreError(f"{len(prediction)} predictions but {len(lengths)} lengths")
-    items: dict[str, list[int]] = {name: [] for name in BUCKETS}
+    indices_by_class: dict[str, list[int]] = {class_name: [] for class_name in LENGTH_CLASSES}
     for index, length in enumerate(lengths):
-        items[bucket(length)].append(index)
-    scores: dict[str, float | None] = dict.fromkeys(BUCKETS)
-    for name, indices in items.items():
+        indices_by_class[length_class(length)].append(index)
+    scores: dict[str, float | None] = dict.fromkeys(LENGTH_CLASSES)
+    for class_name, indices in indices_by_class.items():
         if indices:
-            scores[name] = mean_score(
+            scores[class_name] = mean_score(
                 [prediction[index] for index in indices],
                 [references[index] for index in indices],
                 dataset=dataset,

@@ -18,13 +18,13 @@ from harness.scorers.base import published
 
 scorer = published("caskcsg/longcontext LongBench-Pro/modules")
 
-_RANKING = ("T1.1", "T1.2")
-_PAIRS = ("T2.1", "T2.2", "T6.3")
-_FIRST_LINE = ("T3.1", "T3.2", "T11.1", "T11.2")
-_RECALL = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
+_RANKING_TASKS = ("T1.1", "T1.2")
+_PAIR_ORDER_TASKS = ("T2.1", "T2.2", "T6.3")
+_FIRST_LINE_TASKS = ("T3.1", "T3.2", "T11.1", "T11.2")
+_RECALL_TASKS = ("T6.1", "T8.1", "T8.2", "T8.3", "T10.1", "T10.2")
 
 
-def _plain(line: str) -> str:
+def _normalised_line(line: str) -> str:
     """The line in small letters with single spaces: " Ada  Bo" -> "ada bo"."""
     return " ".join(line.lower().split())
 
@@ -38,22 +38,22 @@ def _answer_lines(text: str) -> list[str]:
     if "[Answer]" in text:
         mark = "[Answer]"
     _, _, answer = text.rpartition(mark)
-    return list(map(_plain, answer.strip().lower().split("\n")))
+    return list(map(_normalised_line, answer.strip().lower().split("\n")))
 
 
-def _discounted(gains: Iterable[float], count: int) -> float:
-    """The sum of the first `count` gains, each divided by log2(place + 1), places from 1 (DCG)."""
+def _discounted_gain(gains: Iterable[float], n_gains: int) -> float:
+    """The sum of the first `n_gains` gains, each divided by log2(place + 1), places from 1 (DCG)."""
     total = 0.0
-    for place, gain in enumerate(itertools.islice(gains, count)):
-        total += gain / math.log2(place + 2)
+    for index, gain in enumerate(itertools.islice(gains, n_gains)):
+        total += gain / math.log2(index + 2)
     return total
 
 
-def _last_places(lines: Sequence[str]) -> dict[str, int]:
+def _last_index_by_line(lines: Sequence[str]) -> dict[str, int]:
     """Map each line to the last index (from 0) that it stands at: ["a", "b", "a"] -> {"a": 2,
     "b": 1}.
     """
-    return {line: place for place, line in enumerate(lines)}
+    return {line: index for index, line in enumerate(lines)}
 
 
 def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
@@ -66,16 +66,16 @@ def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
         gold: The gold items, the best first.
         answered: The reply's items in order.
     """
-    gains: dict[str, int] = {}
-    for place, line in enumerate(gold):
-        gains[line] = len(gold) - place
-    last_places = _last_places(answered)
-    ranked = sorted(last_places, key=last_places.__getitem__)
-    best = _discounted(sorted(gains.values(), reverse=True), len(gold))
-    return _discounted((gains.get(line, 0) for line in ranked), len(gold)) / best
+    gain_by_line: dict[str, int] = {}
+    for index, line in enumerate(gold):
+        gain_by_line[line] = len(gold) - index
+    last_index_by_line = _last_index_by_line(answered)
+    ranked = sorted(last_index_by_line, key=last_index_by_line.__getitem__)
+    ideal_gain = _discounted_gain(sorted(gain_by_line.values(), reverse=True), len(gold))
+    return _discounted_gain((gain_by_line.get(line, 0) for line in ranked), len(gold)) / ideal_gain
 
 
-def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
+def _share_of_pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
     """Pairs of gold items that the reply has in the gold order, over all pairs of the reply's
     items; 0.0 for fewer than two items.
 
@@ -83,16 +83,16 @@ def _pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
     """
     if min(len(gold), len(answered)) < 2:
         return 0.0
-    position = _last_places(answered)
-    right = 0
+    last_index_by_line = _last_index_by_line(answered)
+    n_in_order = 0
     for first, second in combinations(gold, 2):
-        both_answered = first in position and second in position
-        if both_answered and position[first] < position[second]:
-            right += 1
-    return right / math.comb(len(answered), 2)
+        both_answered = first in last_index_by_line and second in last_index_by_line
+        if both_answered and last_index_by_line[first] < last_index_by_line[second]:
+            n_in_order += 1
+    return n_in_order / math.comb(len(answered), 2)
 
 
-def _metric_of_task(task: str, gold: Sequence[str], answered: Sequence[str]) -> float:
+def _score_of_task(task: str, gold: Sequence[str], answered: Sequence[str]) -> float:
     """The score of a reply by the metric of its task: NDCG, pairs in order, first line, recall or
     F1.
 
@@ -101,16 +101,16 @@ def _metric_of_task(task: str, gold: Sequence[str], answered: Sequence[str]) -> 
         gold: The lines of the gold answer.
         answered: The lines of the reply.
     """
-    if task in _RANKING:
+    if task in _RANKING_TASKS:
         return _ndcg(gold, answered)
-    if task in _PAIRS:
-        return _pairs_in_order(gold, answered)
-    if task in _FIRST_LINE:
+    if task in _PAIR_ORDER_TASKS:
+        return _share_of_pairs_in_order(gold, answered)
+    if task in _FIRST_LINE_TASKS:
         return float(gold[0] == answered[0])
-    if task in _RECALL:
+    if task in _RECALL_TASKS:
         return sum(line in answered for line in gold) / len(gold)
-    common = set(gold) & set(answered)
-    return 2 * len(common) / (len(set(gold)) + len(set(answered)))
+    common_lines = set(gold) & set(answered)
+    return 2 * len(common_lines) / (len(set(gold)) + len(set(answered)))
 
 
 @scorer("longbench_pro.score", "the metric of the question's task; no summaries", version="2")
@@ -135,10 +135,10 @@ def score(
         return None
     if prediction == "" or not lines:
         return 0.0
-    gold = list(map(_plain, lines))
-    value = _metric_of_task(task, gold, _answer_lines(prediction))
+    gold_lines = list(map(_normalised_line, lines))
+    task_score = _score_of_task(task, gold_lines, _answer_lines(prediction))
     # The authors' code takes a value above 1 for an error and scores 0 (docs/methods/scoring.md).
     # Only pairs in order have one: where the gold answer repeats a line.
-    if value > 1.0:
+    if task_score > 1.0:
         return 0.0
-    return value
+    return task_score

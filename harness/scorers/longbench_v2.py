@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from operator import eq
 
-from harness.scorers.base import of_group, published
+from harness.scorers.base import only_of_group, published
 
 scorer = published("THUDM/LongBench pred.py, result.py")
 
@@ -44,9 +44,9 @@ def accuracy(prediction: str, _references: Sequence[str], *, gold_label: int) ->
 
 for _level in ("easy", "hard"):
     scorer(f"longbench_v2.accuracy.{_level}", f"accuracy of the {_level} questions")(
-        of_group(accuracy, "level", partial(eq, _level))
+        only_of_group(accuracy, "level", partial(eq, _level))
     )
 for _length in ("short", "medium", "long"):
     scorer(f"longbench_v2.accuracy.{_length}", f"accuracy of questions on {_length} texts")(
-        of_group(accuracy, "length_class", partial(eq, _length))
+        only_of_group(accuracy, "length_class", partial(eq, _length))
     )

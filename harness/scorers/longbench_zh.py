@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from harness.scorers.base import best, need, published
-from harness.scorers.longbench import equal_number_share
-from harness.scorers.rouge import FRAMES, rouge_l
+from harness.scorers.base import best_score, need, published
+from harness.scorers.longbench import share_of_reference_number
+from harness.scorers.rouge import MAX_RECURSION_FRAMES, rouge_l
 from harness.scorers.squad import overlap
 
 scorer = published("THUDM/LongBench LongBench/metrics.py")
@@ -64,7 +64,7 @@ def qa_f1_zh_score(prediction: str, references: Sequence[str]) -> float:
     """Token F1 over the normalised words that jieba cuts the texts into, best over the
     references.
     """
-    return best(_words_f1, prediction, references)
+    return best_score(_words_f1, prediction, references)
 
 
 def _words_f1(prediction: str, reference: str) -> float:
@@ -83,9 +83,9 @@ def rouge_zh_score(prediction: str, references: Sequence[str]) -> float:
         """ROUGE-L of the reply's words with those of one reference."""
         # One function lies between this and the English score in the published script: one frame
         # less for the recursion.
-        return rouge_l(spaced_text, " ".join(jieba_words(gold)), frames=FRAMES - 1)
+        return rouge_l(spaced_text, " ".join(jieba_words(gold)), frames=MAX_RECURSION_FRAMES - 1)
 
-    return best(rouge_with, text, references)
+    return best_score(rouge_with, text, references)
 
 
 @scorer("longbench.retrieval_zh_score", "share of numbers that name the Chinese paragraph")
@@ -93,4 +93,4 @@ def retrieval_zh_score(prediction: str, references: Sequence[str]) -> float:
     """The share of the numbers in the prediction that equal the number in "段落19", the
     reference.
     """
-    return equal_number_share(prediction, references, _PARAGRAPH)
+    return share_of_reference_number(prediction, references, _PARAGRAPH)

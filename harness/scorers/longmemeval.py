@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from operator import eq
 
-from harness.scorers.abstention import DECLINES
-from harness.scorers.base import of_group, published
+from harness.scorers.abstention import DECLINING_REPLY
+from harness.scorers.base import only_of_group, published
 from harness.scorers.flashrag import acc
 from harness.scorers.squad import normalize_answer
 
@@ -54,7 +54,7 @@ def match(
             something is not known or mentioned.
     """
     if declined:
-        return float(DECLINES.search(prediction) is not None)
+        return float(DECLINING_REPLY.search(prediction) is not None)
     if type == RUBRIC:
         return None
     if any(prediction.strip() == answer.strip() for answer in references):
@@ -64,8 +64,8 @@ def match(
 
 
 for _type in _TYPES:
-    matched = of_group(match, "type", partial(eq, _type))
+    matched = only_of_group(match, "type", partial(eq, _type))
     scorer(f"longmemeval.match.{_type}", f"the same of {_type} questions", version=VERSION)(matched)
 scorer("longmemeval.match.abstention", "the same of questions to be declined", version=VERSION)(
-    of_group(match, "declined", bool)
+    only_of_group(match, "declined", bool)
 )

@@ -19,10 +19,10 @@ from harness.scorers.bleu import ngrams
 
 scorer = published("bigai-nlco/LooGLE Evaluation/automatic_metrics.py")
 
-_NOTHING = "None"  # scored in place of an empty reply
+_EMPTY_REPLY = "None"  # scored in place of an empty reply
 
 
-def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
+def _bleu_of_order(prediction: str, references: Sequence[str], *, order: int) -> float:
     """BLEU of one reply by n-grams of one order: their precision times the penalty of a short
     reply.
 
@@ -31,16 +31,16 @@ def _bleu(prediction: str, references: Sequence[str], *, order: int) -> float:
         references: The first is the gold answer.
         order: The number of words of an n-gram.
     """
-    words = (prediction or _NOTHING).split()
-    gold = references[0].split()
-    common = ngrams(words, order) & ngrams(gold, order)
-    if not common:
+    reply_words = (prediction or _EMPTY_REPLY).split()
+    gold_words = references[0].split()
+    common_ngrams = ngrams(reply_words, order) & ngrams(gold_words, order)
+    if not common_ngrams:
         return 0.0
-    precision = common.total() / (len(words) - order + 1)
-    return precision * min(1.0, math.exp(1 - len(gold) / len(words)))
+    precision = common_ngrams.total() / (len(reply_words) - order + 1)
+    return precision * min(1.0, math.exp(1 - len(gold_words) / len(reply_words)))
 
 
-def _rouge(prediction: str, references: Sequence[str], *, kind: str) -> float:
+def _rouge_recall(prediction: str, references: Sequence[str], *, kind: str) -> float:
     """Recall of ROUGE by the package rouge; 0.0 where it finds no words.
 
     Args:
@@ -49,21 +49,21 @@ def _rouge(prediction: str, references: Sequence[str], *, kind: str) -> float:
         kind: "rouge-1", "rouge-2" or "rouge-l".
     """
     try:
-        found = need("rouge").Rouge().get_scores(prediction or _NOTHING, references[0])
+        rouge_scores = need("rouge").Rouge().get_scores(prediction or _EMPTY_REPLY, references[0])
     except ValueError:
         return 0.0
-    return float(found[0][kind]["r"])
+    return float(rouge_scores[0][kind]["r"])
 
 
 for _order in (1, 4):
     _summary = f"BLEU of {_order}-grams of words"
-    scorer(f"loogle.bleu{_order}", _summary)(partial(_bleu, order=_order))
+    scorer(f"loogle.bleu{_order}", _summary)(partial(_bleu_of_order, order=_order))
 for _name, _kind in (("rouge1", "rouge-1"), ("rouge2", "rouge-2"), ("rougeL", "rouge-l")):
     _summary = f"recall of {_kind}, package rouge"
-    scorer(f"loogle.{_name}", _summary, packages=("rouge",))(partial(_rouge, kind=_kind))
+    scorer(f"loogle.{_name}", _summary, packages=("rouge",))(partial(_rouge_recall, kind=_kind))
 
 
-def _entities(prediction: str) -> dict[object, object]:
+def _parse_entities(prediction: str) -> dict[object, object]:
     """Parse a reply that is a Python dictionary: "{'<mask-0>': 'Ada'}" -> {"<mask-0>": "Ada"}.
 
     {} for any other reply.
@@ -77,7 +77,7 @@ def _entities(prediction: str) -> dict[object, object]:
     return {}
 
 
-def _share(
+def _share_of_right_masks(
     prediction: str, masks: Mapping[str, str], is_right: Callable[[str, object], bool]
 ) -> float:
     """The share of masks that the reply fills with the right entity.
@@ -87,17 +87,17 @@ def _share(
         masks: Mask -> the right entity.
         is_right: (right entity, entity of the reply) -> whether the latter counts.
     """
-    entities = _entities(prediction)
-    right = 0
-    for mask, entity in masks.items():
-        if mask in entities and is_right(entity, entities[mask]):
-            right += 1
-    return right / len(masks)
+    entity_by_mask = _parse_entities(prediction)
+    n_right = 0
+    for mask, right_entity in masks.items():
+        if mask in entity_by_mask and is_right(right_entity, entity_by_mask[mask]):
+            n_right += 1
+    return n_right / len(masks)
 
 
-def _shares_a_word(entity: str, found: object) -> bool:
+def _shares_a_word(right_entity: str, reply_entity: object) -> bool:
     """Whether the right entity and that of the reply have a word in common."""
-    return not set(entity.split()).isdisjoint(str(found).split())
+    return not set(right_entity.split()).isdisjoint(str(reply_entity).split())
 
 
 @scorer("loogle.exact_match", "share of the masks with the right entity")
@@ -108,7 +108,7 @@ def exact_match(prediction: str, _references: Sequence[str], *, masks: Mapping[s
         prediction: The reply, a Python dictionary of mask -> entity.
         masks: Mask -> the right entity.
     """
-    return _share(prediction, masks, str.__eq__)
+    return _share_of_right_masks(prediction, masks, str.__eq__)
 
 
 @scorer("loogle.partial_match", "share of the masks with a word of the right entity")
@@ -122,4 +122,4 @@ def partial_match(
         prediction: The reply, a Python dictionary of mask -> entity.
         masks: Mask -> the right entity.
     """
-    return _share(prediction, masks, _shares_a_word)
+    return _share_of_right_masks(prediction, masks, _shares_a_word)

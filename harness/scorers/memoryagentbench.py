@@ -8,7 +8,7 @@ utils/eval_other_utils.py of its repository).
 from collections.abc import Sequence
 
 from harness.scorers.base import published
-from harness.scorers.helmet import parsed
+from harness.scorers.helmet import parsed_answer
 from harness.scorers.hotpotqa import em
 
 scorer = published("HUST-AI-HYZ/MemoryAgentBench utils/eval_other_utils.py")
@@ -30,4 +30,4 @@ def parsed_match(prediction: str, references: Sequence[str]) -> float:
 
     It is the rest of the line after "Answer:", else the reply's first line; both are normalised.
     """
-    return float(em(parsed(prediction), references))
+    return float(em(parsed_answer(prediction), references))

@@ -8,7 +8,7 @@ support_f1([8], [8, 12])                            -> 0.667
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published, set_overlap
+from harness.scorers.base import best_score, published, set_overlap
 from harness.scorers.squad import exact, normalize_answer, overlap
 
 scorer = published("StonyBrookNLP/musique metrics")
@@ -26,13 +26,13 @@ def _token_f1(prediction: str, gold: str) -> float:
 @scorer("musique.answer_em", "exact match")
 def answer_em(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the normalised answer equals a normalised reference, else 0.0."""
-    return best(exact, prediction, references)
+    return best_score(exact, prediction, references)
 
 
 @scorer("musique.answer_f1", "token F1, SQuAD 2 rules")
 def answer_f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1 by SQuAD 2's rules, best over the references; two empty texts agree (1.0)."""
-    return best(_token_f1, prediction, references)
+    return best_score(_token_f1, prediction, references)
 
 
 @scorer("musique.answer_f1.answerable", "the same of questions with an answer (MuSiQue-Full)")

@@ -18,8 +18,11 @@ from harness.scorers.base import published
 
 scorer = published("abertsch72/oolong src/eval/eval_helpers.py")
 
-_COMPARED = ("more common", "less common", "same frequency")
-_BOXED = (re.compile(r"\\boxed\{\\text\{([^}]*)\}\}"), re.compile(r"\\boxed[\{]+([^}]*)[\}]+"))
+_COMPARISONS = ("more common", "less common", "same frequency")
+_BOXED_PATTERNS = (
+    re.compile(r"\\boxed\{\\text\{([^}]*)\}\}"),
+    re.compile(r"\\boxed[\{]+([^}]*)[\}]+"),
+)
 _DEFAULT_DAYS = (datetime(2001, 1, 1), datetime(2002, 2, 2))
 
 
@@ -41,7 +44,7 @@ def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
     ).ratio()
 
 
-def _synth_answer(reply: str) -> str:
+def _read_synth_answer(reply: str) -> str:
     """The answer that the published code reads in a reply.
 
         "Answer: **7**"                     -> "7"              (after the last colon, without marks)
@@ -55,13 +58,13 @@ def _synth_answer(reply: str) -> str:
         if len(reply) < 20:
             return reply
         return (reply.split() or [""])[-1]
-    text = reply.split(":")[-1].strip().translate(str.maketrans("", "", "*[]"))
-    if len(text) < 20:
-        return text
-    for phrase in _COMPARED:
-        if phrase in text:
+    answer = reply.split(":")[-1].strip().translate(str.maketrans("", "", "*[]"))
+    if len(answer) < 20:
+        return answer
+    for phrase in _COMPARISONS:
+        if phrase in answer:
             return phrase
-    return text
+    return answer
 
 
 def _same_date(text: str, gold: str) -> bool:
@@ -87,17 +90,18 @@ def synth(prediction: str, references: Sequence[str], *, answer_type: str) -> fl
         references: The first is the gold answer; a date in ISO form.
         answer_type: The kind of answer that the row names, "ANSWER_TYPE.NUMERIC".
     """
-    text = _synth_answer(prediction)
+    answer = _read_synth_answer(prediction)
     gold = references[0]
-    if text == gold or (text in _COMPARED and text in gold):
+    is_gold_comparison = answer in _COMPARISONS and answer in gold
+    if answer == gold or is_gold_comparison:
         return 1.0
-    if answer_type == "ANSWER_TYPE.NUMERIC" and text not in _COMPARED:
+    if answer_type == "ANSWER_TYPE.NUMERIC" and answer not in _COMPARISONS:
         with suppress(ValueError):
-            return float(0.75 ** abs(int(gold) - int(text)))
-    return float(answer_type == "ANSWER_TYPE.DATE" and _same_date(text, gold))
+            return float(0.75 ** abs(int(gold) - int(answer)))
+    return float(answer_type == "ANSWER_TYPE.DATE" and _same_date(answer, gold))
 
 
-def _parsed_answer(answer: str) -> int | str | list[str]:
+def _parse_answer(answer: str) -> int | str | list[str]:
     """Read an answer as a number, a list or a text: "84" -> 84, "Ada, Bo" -> ["Ada", "Bo"], "Ada"
     -> "Ada".
     """
@@ -111,7 +115,7 @@ def _parsed_answer(answer: str) -> int | str | list[str]:
 
 def _boxed_answer(reply: str) -> str | None:
     r"""What stands in the reply's \boxed{}: "So \boxed{\text{Ada}}" -> "Ada"; None without one."""
-    for pattern in _BOXED:
+    for pattern in _BOXED_PATTERNS:
         boxed = pattern.search(reply)
         if boxed is not None:
             return boxed.group(1)
@@ -126,15 +130,15 @@ def real(prediction: str, references: Sequence[str]) -> float:
     A number by 0.75 ** distance, a list of names by the share of them found, a text by equality.
     0.0 where the reply is of another kind.
     """
-    boxed = _boxed_answer(prediction)
-    reply: int | str | list[str] = prediction
-    if boxed is not None:
-        reply = _parsed_answer(boxed)
-    gold = _parsed_answer(references[0])
-    if isinstance(gold, int) and isinstance(reply, int):
-        return float(0.75 ** abs(gold - reply))
-    if isinstance(gold, str) and isinstance(reply, str):
-        return float(gold.strip().lower() == reply.strip().lower())
-    if isinstance(gold, list) and isinstance(reply, list) and gold:
-        return len(set(gold) & set(reply)) / len(gold)
+    boxed_answer = _boxed_answer(prediction)
+    answer: int | str | list[str] = prediction
+    if boxed_answer is not None:
+        answer = _parse_answer(boxed_answer)
+    gold_answer = _parse_answer(references[0])
+    if isinstance(gold_answer, int) and isinstance(answer, int):
+        return float(0.75 ** abs(gold_answer - answer))
+    if isinstance(gold_answer, str) and isinstance(answer, str):
+        return float(gold_answer.strip().lower() == answer.strip().lower())
+    if isinstance(gold_answer, list) and isinstance(answer, list) and gold_answer:
+        return len(set(gold_answer) & set(answer)) / len(gold_answer)
     return 0.0

@@ -18,11 +18,11 @@ def _pairs(text: str) -> set[tuple[int, int]]:
     """The pairs of whole numbers in a text, the lower number first: "(1, 2) (4, 3)" -> {(1, 2),
     (3, 4)}.
     """
-    found = set()
+    pairs = set()
     for first, second in _PAIR.findall(text):
         low, high = sorted((int(first), int(second)))
-        found.add((low, high))
-    return found
+        pairs.add((low, high))
+    return pairs
 
 
 @scorer("oolong_pairs.f1", "F1 of the pairs (1, 2) in the reply and those of the answer")
@@ -32,7 +32,7 @@ def f1(prediction: str, references: Sequence[str]) -> float:
 
     ("(1, 2)\n(4, 3)", ["(1, 2)\n(3, 4)\n(5, 6)"]) -> 0.8
     """
-    listed, gold = _pairs(prediction), _pairs(references[0])
-    if not listed and not gold:
+    listed_pairs, gold_pairs = _pairs(prediction), _pairs(references[0])
+    if not listed_pairs and not gold_pairs:
         return 1.0
-    return 2 * len(listed & gold) / (len(listed) + len(gold))
+    return 2 * len(listed_pairs & gold_pairs) / (len(listed_pairs) + len(gold_pairs))

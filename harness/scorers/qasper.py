@@ -7,7 +7,7 @@ paragraph_f1_score(["p1", "p1"], ["p1"])                     -> 0.667   (a repea
 
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published
+from harness.scorers.base import best_score, published
 from harness.scorers.squad import token_f1
 
 scorer = published("allenai/qasper-led-baseline scripts/evaluator.py")
@@ -16,7 +16,7 @@ scorer = published("allenai/qasper-led-baseline scripts/evaluator.py")
 @scorer("qasper.token_f1_score", "token F1, SQuAD rules")
 def token_f1_score(prediction: str, references: Sequence[str]) -> float:
     """SQuAD token F1, best over the references."""
-    return best(token_f1, prediction, references)
+    return best_score(token_f1, prediction, references)
 
 
 @scorer("qasper.paragraph_f1_score", "F1 of evidence paragraphs", "paragraphs", version="2")
@@ -28,9 +28,9 @@ def paragraph_f1_score(prediction: Sequence[str], references: Sequence[str]) -> 
     """
     if not prediction and not references:
         return 1.0
-    same = len(set(prediction) & set(references))
-    if same == 0:
+    n_common = len(set(prediction) & set(references))
+    if n_common == 0:
         return 0.0
-    precision = same / len(prediction)
-    recall = same / len(references)
+    precision = n_common / len(prediction)
+    recall = n_common / len(references)
     return 2 * precision * recall / (precision + recall)

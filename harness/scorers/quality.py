@@ -23,7 +23,7 @@ scorer = published(
 # A letter that can be nothing else: alone, in brackets, before a full stop, bracket or colon, or
 # after a word for it.
 _LETTER_ALONE = re.compile(r"\s*[\"'*]*([A-Za-z])[\"'*.):]*\s*")
-_LETTERS = (
+_LETTER_FORMS = (
     re.compile(r"[(\[]([A-Za-z])[)\]]"),
     re.compile(r"(?:^|\n)\s*([A-Z])[.):](?=\s)"),
     re.compile(r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer(?:\s+is)?:?)\s+([A-Z])\b(?![\w'])"),
@@ -40,16 +40,18 @@ def _options_in_text(text: str, options: Sequence[str]) -> set[int]:
         text: The reply.
         options: The text of each option, in order.
     """
-    words = f" {normalize_answer(text)} "
-    option_words = [f" {normalize_answer(option)} " for option in options]
-    found: set[str] = set()
+    text_words = f" {normalize_answer(text)} "
+    option_phrases = [f" {normalize_answer(option)} " for option in options]
+    found_words: set[str] = set()
     # The longest first, each taken out of the text, so that an option inside it does not match
     # again.
-    for wanted in sorted(option_words, key=len, reverse=True):
-        if wanted.strip() and wanted in words:
-            found.add(wanted)
-            words = words.replace(wanted, " | ")
-    return {index for index, wanted in enumerate(option_words) if wanted in found}
+    for option_phrase in sorted(option_phrases, key=len, reverse=True):
+        if option_phrase.strip() and option_phrase in text_words:
+            found_words.add(option_phrase)
+            text_words = text_words.replace(option_phrase, " | ")
+    return {
+        index for index, option_phrase in enumerate(option_phrases) if option_phrase in found_words
+    }
 
 
 def _letters_in_text(text: str) -> list[str]:
@@ -63,7 +65,7 @@ def _letters_in_text(text: str) -> list[str]:
     if alone is not None:
         return [alone.group(1)]
     letters: list[str] = []
-    for form in _LETTERS:
+    for form in _LETTER_FORMS:
         letters += form.findall(text)
     return letters
 
@@ -78,17 +80,19 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
         text: The reply.
         options: The text of each option, in order.
     """
-    exact = [index for index, option in enumerate(options) if text.strip() == option.strip()]
-    if len(exact) == 1:
-        return exact[0]
-    choices = _options_in_text(text, options)
+    exact_indices = [
+        index for index, option in enumerate(options) if text.strip() == option.strip()
+    ]
+    if len(exact_indices) == 1:
+        return exact_indices[0]
+    named_indices = _options_in_text(text, options)
     for letter in _letters_in_text(text):
-        number = ord(letter.upper()) - ord("A")
-        if number < len(options):
-            choices.add(number)
-    if len(choices) != 1:
+        index = ord(letter.upper()) - ord("A")
+        if index < len(options):
+            named_indices.add(index)
+    if len(named_indices) != 1:
         return None
-    return choices.pop()
+    return named_indices.pop()
 
 
 @scorer("quality.accuracy", "the right option is named, by letter or text, and no other")
@@ -103,9 +107,9 @@ def accuracy(prediction: str, references: Sequence[str], *, all_classes: Sequenc
     Raises:
         ScoreError: The reference is none of the options.
     """
-    right = [index for index, option in enumerate(all_classes) if option in references]
-    if not right:
+    right_indices = [index for index, option in enumerate(all_classes) if option in references]
+    if not right_indices:
         raise ScoreError(
             f"the reference {list(references)} is none of the options {list(all_classes)}"
         )
-    return float(chosen_option(prediction, all_classes) in right)
+    return float(chosen_option(prediction, all_classes) in right_indices)

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from harness.scorers.abstention import DECLINES
+from harness.scorers.abstention import DECLINING_REPLY
 from harness.scorers.base import published
 
 scorer = published("this project")
@@ -34,18 +34,21 @@ def _words(text: str) -> list[str]:
     return [word for word in words if word not in _ARTICLES]
 
 
-def _is_in(answer: str, prediction: str) -> bool:
+def _contains_answer(prediction: str, answer: str) -> bool:
     """Whether the words of an answer stand in a reply, next to each other and in their order.
 
-    ("two years", "It is two years.") -> True; ("7", "It is 17 years.") -> False. For an answer
+    ("It is two years.", "two years") -> True; ("It is 17 years.", "7") -> False. For an answer
     without words ("$", "the"), whether its text stands in the reply.
     """
-    wanted = _words(answer)
-    if not wanted:
+    answer_words = _words(answer)
+    if not answer_words:
         return answer.strip().casefold() in prediction.casefold()
-    found = _words(prediction)
-    last_start = len(found) - len(wanted)
-    return any(found[at : at + len(wanted)] == wanted for at in range(last_start + 1))
+    reply_words = _words(prediction)
+    last_start = len(reply_words) - len(answer_words)
+    return any(
+        reply_words[start : start + len(answer_words)] == answer_words
+        for start in range(last_start + 1)
+    )
 
 
 @scorer("right", "1 where the reply contains an accepted answer", needs_answers=False)
@@ -61,10 +64,10 @@ def right(
         references: The accepted answers.
         declined: Whether the question has no answer, so that declining is right.
     """
-    if any(_is_in(reference, prediction) for reference in references):
+    if any(_contains_answer(prediction, reference) for reference in references):
         return 1.0
     if declined:
-        return float(bool(DECLINES.search(prediction)))
+        return float(bool(DECLINING_REPLY.search(prediction)))
     if not references:
         return None
     return 0.0

@@ -18,7 +18,7 @@ from itertools import product
 from harness.scorers.base import ScoreError, need
 
 # Left for the recursion when eval.py calls it: 1000, less the nine from the module to the recursion.
-FRAMES = 991
+MAX_RECURSION_FRAMES = 991
 
 
 def _sentences(text: str) -> list[str]:
@@ -29,34 +29,34 @@ def _sentences(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.split(".") if part]
 
 
-def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
+def count_recursion_frames(reference: Sequence[str], prediction: Sequence[str]) -> int:
     """Count the frames that the rouge package's recursion needs for two sentences.
 
     It walks back through the table of longest common subsequences: a match steps back in both
-    lists; else the step goes where the table is larger, and back in `y` on a tie.
+    lists; else the step goes where the table is larger, and back in `prediction` on a tie.
 
     Args:
-        x: The words of the reference.
-        y: The words of the prediction.
+        reference: The words of the reference.
+        prediction: The words of the prediction.
     """
-    table = [[0] * (len(y) + 1)]
-    for word in x:
-        above = table[-1]
+    lengths = [[0] * (len(prediction) + 1)]
+    for word in reference:
+        above = lengths[-1]
         row = [0]
-        for j, other in enumerate(y):
+        for j, other in enumerate(prediction):
             if word == other:
                 row.append(above[j] + 1)
             else:
                 row.append(max(above[j + 1], row[j]))
-        table.append(row)
-    i = len(x)
-    j = len(y)
+        lengths.append(row)
+    i = len(reference)
+    j = len(prediction)
     frames = 1
     while i and j:
-        if x[i - 1] == y[j - 1]:
+        if reference[i - 1] == prediction[j - 1]:
             i -= 1
             j -= 1
-        elif table[i - 1][j] > table[i][j - 1]:
+        elif lengths[i - 1][j] > lengths[i][j - 1]:
             i -= 1
         else:
             j -= 1
@@ -64,27 +64,30 @@ def recursion_frames(x: Sequence[str], y: Sequence[str]) -> int:
     return frames
 
 
-def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], frames: int) -> bool:
-    """Whether the package's recursion stays within `frames` for every pair of sentences.
+def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], max_frames: int) -> bool:
+    """Whether the package's recursion stays within `max_frames` for every pair of sentences.
 
     Args:
         prediction: The sentences of the reply.
         reference: The sentences of the reference.
-        frames: The number of Python frames that it may use.
+        max_frames: The number of Python frames that it may use.
     """
-    golds = [sentence.split(" ") for sentence in reference]
-    texts = [sentence.split(" ") for sentence in prediction]
-    for gold, text in product(golds, texts):
-        most_frames = len(gold) + len(text)
-        fewest_frames = min(len(gold), len(text)) + 1
-        if most_frames <= frames:
+    gold_word_lists = [sentence.split(" ") for sentence in reference]
+    text_word_lists = [sentence.split(" ") for sentence in prediction]
+    for gold_words, text_words in product(gold_word_lists, text_word_lists):
+        most_frames = len(gold_words) + len(text_words)
+        fewest_frames = min(len(gold_words), len(text_words)) + 1
+        if most_frames <= max_frames:
             continue
-        if fewest_frames > frames or recursion_frames(gold, text) > frames:
+        if (
+            fewest_frames > max_frames
+            or count_recursion_frames(gold_words, text_words) > max_frames
+        ):
             return False
     return True
 
 
-def rouge_l(prediction: str, reference: str, *, frames: int = FRAMES) -> float:
+def rouge_l(prediction: str, reference: str, *, frames: int = MAX_RECURSION_FRAMES) -> float:
     """The F of ROUGE-L as LongBench computes it by the `rouge` package.
 
     0.0 for a text without a sentence, and for one so long that the package's recursion would exceed

@@ -10,7 +10,7 @@ subsequences over lines.
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
-from harness.scorers.base import best, common_subsequence, need, published
+from harness.scorers.base import best_score, common_subsequence_length, need, published
 
 scorer = published("google-research rouge_score")
 
@@ -40,13 +40,13 @@ def _rouge_l(tokenize: Callable[[str, None], list[str]], prediction: str, refere
         prediction: The reply.
         reference: The reference.
     """
-    text = tokenize(prediction, None)
-    gold = tokenize(reference, None)
-    common = common_subsequence(text, gold)
-    if not common:
+    tokens = tokenize(prediction, None)
+    gold_tokens = tokenize(reference, None)
+    n_common = common_subsequence_length(tokens, gold_tokens)
+    if not n_common:
         return 0.0
-    precision = common / len(text)
-    recall = common / len(gold)
+    precision = n_common / len(tokens)
+    recall = n_common / len(gold_tokens)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -59,10 +59,10 @@ def rouge(prediction: str, references: Sequence[str], *, kind: str, stem: bool =
         kind: "rouge1", "rouge2", "rougeL" or "rougeLsum".
         stem: Whether words are cut to their stems (Porter).
     """
-    return best(_f_measure_of(kind, stem), prediction, references)
+    return best_score(_f_measure_of(kind, stem), prediction, references)
 
 
-for _name, _summary, _given in (
+for _name, _summary, _options in (
     ("rouge1", "ROUGE-1", {"kind": "rouge1"}),
     ("rouge2", "ROUGE-2", {"kind": "rouge2"}),
     ("rougeL", "ROUGE-L", {"kind": "rougeL"}),
@@ -70,4 +70,4 @@ for _name, _summary, _given in (
     ("rougeLsum", "ROUGE-L over lines", {"kind": "rougeLsum"}),
     ("rougeLsum_stem", "ROUGE-L over lines, Porter stemmer", {"kind": "rougeLsum", "stem": True}),
 ):
-    scorer(f"rouge_score.{_name}", _summary, packages=("rouge_score",))(partial(rouge, **_given))
+    scorer(f"rouge_score.{_name}", _summary, packages=("rouge_score",))(partial(rouge, **_options))

@@ -12,7 +12,7 @@ A data set whose rows name `gold_passages` is judged by these, ids or titles of 
 from collections.abc import Sequence
 
 from harness.scorers.base import mean, published
-from harness.scorers.evidence import shown_spans, supporting_hits
+from harness.scorers.evidence import Span, shown_spans, supporting_hits
 from harness.types import RecordedSearch, Support
 
 scorer = published("this project")
@@ -39,17 +39,17 @@ def search_recall(
         The share; None where nothing is marked.
     """
     if gold_passages:
-        names: set[str] = set()
+        ids_and_titles: set[str] = set()
         for search in searches:
-            for found in search.found:
-                names |= {found.id, found.title}
-        return mean([name in names for name in gold_passages])
+            for hit in search.found:
+                ids_and_titles |= {hit.id, hit.title}
+        return mean([id_or_title in ids_and_titles for id_or_title in gold_passages])
     if not supporting:
         return None
-    spans: list[tuple[str, int, int]] = []
+    spans: list[Span] = []
     for search in searches:
-        for found in search.found:
-            spans += shown_spans(found.shown)
+        for hit in search.found:
+            spans += shown_spans(hit.shown)
     return mean(supporting_hits(spans, supporting))
 
 
@@ -67,12 +67,15 @@ def search_recall_answer(
     Args:
         searches: All searches of a question.
         supporting: The passages that support the answer.
-        holding_answer: Those that hold it: document, start and end of each.
+        holding_answer: Those that hold it: [document id, start, end] of each, in characters.
 
     Returns:
         The share; None where no passage is marked so.
     """
-    passages = [Support(str(name), int(start), int(end)) for name, start, end in holding_answer]
+    passages = [
+        Support(str(document_id), int(start), int(end))
+        for document_id, start, end in holding_answer
+    ]
     return search_recall(searches, passages)
 
 
@@ -96,8 +99,8 @@ def search_recall_pages(
     """
     if not supporting:
         return None
-    spans: list[tuple[str, int, int]] = []
+    spans: list[Span] = []
     for search in searches:
-        for found in search.found:
-            spans += found.pages
+        for hit in search.found:
+            spans += [Span(*page) for page in hit.pages]
     return mean(supporting_hits(spans, supporting))

@@ -63,11 +63,11 @@ def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
         prediction: The tokens of the reply.
         gold: The tokens of the gold answer.
     """
-    common = sum((Counter(prediction) & Counter(gold)).values())
-    if common == 0:
+    n_common = sum((Counter(prediction) & Counter(gold)).values())
+    if n_common == 0:
         return _NO_OVERLAP
-    precision = common / len(prediction)
-    recall = common / len(gold)
+    precision = n_common / len(prediction)
+    recall = n_common / len(gold)
     return Overlap(precision, recall, 2 * precision * recall / (precision + recall))
 
 

@@ -9,7 +9,7 @@ import re
 import string
 from collections.abc import Sequence
 
-from harness.scorers.base import best, published
+from harness.scorers.base import best_score, published
 from harness.scorers.squad import overlap
 
 scorer = published("mandarjoshi90/triviaqa evaluation/triviaqa_evaluation.py")
@@ -33,7 +33,7 @@ def normalize_answer(text: str) -> str:
 @scorer("triviaqa.em", "exact match, punctuation to spaces")
 def em(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the normalised answer equals a normalised reference, else 0.0."""
-    return best(_exact, prediction, references)
+    return best_score(_exact, prediction, references)
 
 
 def _exact(prediction: str, reference: str) -> float:
@@ -44,7 +44,7 @@ def _exact(prediction: str, reference: str) -> float:
 @scorer("triviaqa.f1", "token F1, punctuation to spaces")
 def f1(prediction: str, references: Sequence[str]) -> float:
     """Token F1 of the normalised answer, best over the references."""
-    return best(_token_f1, prediction, references)
+    return best_score(_token_f1, prediction, references)
 
 
 def _token_f1(prediction: str, reference: str) -> float:

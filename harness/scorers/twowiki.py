@@ -6,7 +6,7 @@ sp_f1([["a", 0]], [["A", 0]])   -> 1.0   (titles are compared in lower case)
 
 from functools import partial
 
-from harness.scorers.base import SetOverlap, facts, published, set_overlap
+from harness.scorers.base import SetOverlap, fact_set, published, set_overlap
 from harness.scorers.hotpotqa import Facts, answer_overlap, em
 
 scorer = published("Alab-NII/2wikimultihop 2wikimultihop_evaluate_v1.1.py")
@@ -21,12 +21,12 @@ def sp_overlap(prediction: Facts, gold: Facts) -> SetOverlap:
         prediction: The predicted facts, [title, index of the sentence] each.
         gold: The gold facts, in the same form.
     """
-    return set_overlap(_lower_titles(prediction), _lower_titles(gold))
+    return set_overlap(_facts_with_lower_titles(prediction), _facts_with_lower_titles(gold))
 
 
-def _lower_titles(given: Facts) -> set[tuple[str, int]]:
+def _facts_with_lower_titles(listed_facts: Facts) -> set[tuple[str, int]]:
     """Supporting facts as a set with titles in lower case: [["Ada", 0]] -> {("ada", 0)}."""
-    return {(title.lower(), index) for title, index in facts(given)}
+    return {(title.lower(), index) for title, index in fact_set(listed_facts)}
 
 
 @scorer("2wikimultihopqa.sp_em", "exact match of supporting facts, titles in lower case", "facts")

@@ -22,7 +22,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve
 from harness.datasets import load
 from harness.errors import CannotRun
-from harness.scorers.groups import BUCKETS, bucket
+from harness.scorers.groups import LENGTH_CLASSES, length_class
 from tests.datasets import more_rows, releases, support
 from tests.datasets.support import REAL
 
@@ -255,9 +255,9 @@ def test_longbench_has_the_questions_that_its_authors_count(hub):
     )
     for name in releases.LONGBENCH:
         made = loaded(Release(f"longbench/{name}", "hub:", dict, 0), None)
-        lengths = Counter(bucket(e.gold.extra["length"]) for e in made.examples)
+        lengths = Counter(length_class(e.gold.extra["length"]) for e in made.examples)
         if name.endswith("_e"):
-            assert tuple(lengths[each] for each in BUCKETS) == releases.LONGBENCH[name], name
+            assert tuple(lengths[each] for each in LENGTH_CLASSES) == releases.LONGBENCH[name], name
         assert (len(made), made.skipped) == (sum(releases.LONGBENCH[name]), {}), name
         assert f"{len(made)} questions" in " ".join(presets.download_notes(f"longbench/{name}")), (
             name

@@ -9,7 +9,7 @@ import pytest
 
 from harness import scorers
 from harness.engine.rescore import rescore
-from harness.scorers.bleu import corpus_bleu, counts
+from harness.scorers.bleu import bleu_counts, corpus_bleu
 from harness.stats.bootstrap import interval
 from harness.stats.corpus_interval import corpus_interval
 from harness.storage.run_folder import read_run
@@ -38,7 +38,7 @@ def texts(n, seed=0):
 
 def rows(answers, **changes):
     noted = [
-        {"prediction": text, "notes": {"counts": {ONE: list(counts(text, [GOLD]))}}}
+        {"prediction": text, "notes": {"counts": {ONE: list(bleu_counts(text, [GOLD]))}}}
         for text in answers
     ]
     return [
@@ -73,7 +73,8 @@ class TestRecords:
         assert [r.error is None for r in run.records] == [True, True, True, False]
         kept = [r.notes["counts"]["hf_bleu.bleu1"] for r in run.records]
         assert kept == [
-            list(counts(r.prediction, gold)) for r, gold in zip(run.records, golds, strict=True)
+            list(bleu_counts(r.prediction, gold))
+            for r, gold in zip(run.records, golds, strict=True)
         ]
         assert kept[-1][8:] == [
             0,
@@ -128,7 +129,7 @@ class TestInterval:
         """Bootstrap by hand: documents drawn anew, BLEU computed from their texts each time."""
         answers, generator = texts(120), np.random.default_rng(7)
         clusters = [str(i // 2) for i in range(120)]
-        counted = [counts(text, [GOLD]) for text in answers]
+        counted = [bleu_counts(text, [GOLD]) for text in answers]
         found = corpus_interval(lambda sums: scorers.corpus_score(ONE, sums), counted, clusters)
         by_hand = []
         for _ in range(60):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.scorers import ScoreError, score
-from harness.scorers.rouge import FRAMES, recursion_frames, rouge_l
+from harness.scorers.rouge import MAX_RECURSION_FRAMES, count_recursion_frames, rouge_l
 
 package = pytest.importorskip("rouge")
 inner = pytest.importorskip("rouge.rouge_score")
@@ -52,7 +52,7 @@ def pair(frames):
 def value(frames):
     """The score of `pair(frames)`: P = 1, R = common / reference words; 0 beyond the limit."""
     recall = COMMON / (frames - 1)
-    return 2 * recall / (1 + recall) if frames <= FRAMES else 0.0
+    return 2 * recall / (1 + recall) if frames <= MAX_RECURSION_FRAMES else 0.0
 
 
 @pytest.fixture
@@ -87,11 +87,15 @@ def test_frames_are_those_the_package_takes(x, y):
         inner._recon_lcs(x, y)
     finally:
         sys.setprofile(before)
-    assert recursion_frames(x, y) == calls
+    assert count_recursion_frames(x, y) == calls
 
 
 def test_the_limit_is_that_of_the_published_script():
-    pairs = [pair(FRAMES - 1), pair(FRAMES), pair(FRAMES + 1)]
+    pairs = [
+        pair(MAX_RECURSION_FRAMES - 1),
+        pair(MAX_RECURSION_FRAMES),
+        pair(MAX_RECURSION_FRAMES + 1),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PUBLISHED],
         input=json.dumps(pairs),
@@ -101,7 +105,9 @@ def test_the_limit_is_that_of_the_published_script():
     )
     published = json.loads(done.stdout)
     assert [rouge_l(*one) for one in pairs] == pytest.approx(published)
-    assert published == pytest.approx([value(FRAMES - 1), value(FRAMES), 0.0])
+    assert published == pytest.approx(
+        [value(MAX_RECURSION_FRAMES - 1), value(MAX_RECURSION_FRAMES), 0.0]
+    )
 
 
 def deep(n, prediction, reference):
@@ -112,7 +118,7 @@ def deep(n, prediction, reference):
     )
 
 
-@pytest.mark.parametrize("frames", [60, FRAMES, FRAMES + 1, 5000])
+@pytest.mark.parametrize("frames", [60, MAX_RECURSION_FRAMES, MAX_RECURSION_FRAMES + 1, 5000])
 @pytest.mark.parametrize("depth", [0, 700])
 def test_the_callers_depth_does_not_matter(frames, depth):
     assert deep(depth, *pair(frames)) == pytest.approx(value(frames))
@@ -123,7 +129,7 @@ def test_a_long_text_is_known_to_fail_without_a_table():
     assert rouge_l(text, text) == 0.0
 
 
-@pytest.mark.parametrize("frames", [FRAMES, FRAMES + 1])
+@pytest.mark.parametrize("frames", [MAX_RECURSION_FRAMES, MAX_RECURSION_FRAMES + 1])
 def test_a_raised_recursion_limit_does_not_matter(frames, recursion_limit):
     sys.setrecursionlimit(5000)
     assert rouge_l(*pair(frames)) == pytest.approx(value(frames))

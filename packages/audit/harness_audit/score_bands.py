@@ -25,7 +25,7 @@ import pandas as pd
 
 from harness import scorers
 from harness.errors import UserError
-from harness.scorers.base import installed
+from harness.scorers.base import is_installed
 from harness.stats.question_clusters import question_labels
 from harness.storage.records import StoredRecord
 from harness.storage.run_folder import StoredRun
@@ -127,7 +127,7 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
         scorer = scorers.lookup(name)
         if scorer.kind == "short_answers" and not has_short_answers:
             continue
-        if all(map(installed, scorer.packages)):
+        if all(map(is_installed, scorer.packages)):
             chosen.setdefault(name, family)
     return chosen
 
