@@ -75,11 +75,11 @@ class MeteredRetriever:
             tries: How often it was sent again.
         """
         event = Event(
-            OWN_RETRIEVER_ROLE,
-            self.name,
-            self._meter.current_phase,
-            "search",
-            0,
+            role=OWN_RETRIEVER_ROLE,
+            model=self.name,
+            phase=self._meter.current_phase,
+            kind="search",
+            new=0,
             requests=1,
             seconds=took.seconds,
             queued=took.queued,

@@ -399,7 +399,9 @@ class Scheduler:
                 if self.stopped:
                     self._hand_out(self._requests, [Stopped() for _ in self._requests])
                     return
-                self._not_waited_for |= self._working  # they had their time
+                # Members still at work had MAX_WAIT_SECONDS: this batch and later ones begin
+                # without them.
+                self._not_waited_for |= self._working
                 try:
                     taken = self._next_batch()
                 except Exception as error:  # noqa: BLE001 - a fault of the queue is raised by every request

@@ -74,8 +74,8 @@ def merge(folder: Path, note: Callable[[str], None]) -> RunSummary:
 
 
 def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None]) -> RunSummary:
-    """Merge every file of the shards into the run folder, remove the
-    shards, and return the summary.
+    """Merge every file of the shards into the run folder, remove the shards, and return the
+    summary.
 
     Records are written after what they point to.
 
@@ -97,21 +97,32 @@ def _merge_parts(folder: Path, parts: Sequence[Path], note: Callable[[str], None
     write_atomic(folder / RECORDS, ordered_lines)
     unscored = records.unscored(sources)
     _write_lines(folder, sources, UNSCORED, unscored)  # the next start scores them
-
     merged_records = (StoredRecord.from_json(json.loads(line)) for line in ordered_lines)
     numbers = summarise(merged_records, indexes, run_yaml(folder).config)
     n_questions = _number_of_questions(folder, manifest)
     summary = _write_summary(folder, manifest, numbers, n_questions)
-    shutil.rmtree(folder / PARTS)
-    if not unscored:
-        (folder / UNSCORED).unlink(missing_ok=True)
-        if summary.is_finished:
-            (folder / ORDER).unlink(missing_ok=True)
+    _remove_merged_files(folder, has_unscored=bool(unscored), is_finished=summary.is_finished)
     shards_text = "1 shard"
     if len(parts) > 1:
         shards_text = f"{len(parts)} shards"
     note(f"merged {shards_text}: {summary.n_total} of {n_questions} questions have a record")
     return summary
+
+
+def _remove_merged_files(folder: Path, *, has_unscored: bool, is_finished: bool) -> None:
+    """Remove the shards, and what the run folder holds for a further merge or start alone.
+
+    Args:
+        folder: The run folder.
+        has_unscored: Whether answers wait to be scored by the next start.
+        is_finished: Whether every question has a record.
+    """
+    shutil.rmtree(folder / PARTS)
+    if has_unscored:
+        return
+    (folder / UNSCORED).unlink(missing_ok=True)
+    if is_finished:
+        (folder / ORDER).unlink(missing_ok=True)
 
 
 def _number_of_questions(folder: Path, manifest: RunManifest) -> int:

@@ -542,12 +542,14 @@ class _WaitingQuestions:
             document_ids: frozenset[str] = frozenset()
             if shares_indexes:
                 document_ids = frozenset(example.question.document_ids)
-            group = groups.setdefault(document_ids or number, _Group(document_ids))
+            key = document_ids or number  # a question without documents is a group of its own
+            group = groups.setdefault(key, _Group(document_ids))
             group.numbers.append(number)
             self._group_of.append(group)
         self._not_begun = deque(groups.values())
-        self._with_questions_left: list[_Group] = []  # begun
-        self._without_an_answer: set[_Group] = set()  # begun
+        # Of the groups that a worker has begun:
+        self._with_questions_left: list[_Group] = []
+        self._without_an_answer: set[_Group] = set()
         self._of_dead_workers: deque[int] = deque()  # numbers of questions
 
     def take_next_for(self, worker: Any, is_idle: bool) -> int | None:
