@@ -155,8 +155,8 @@ def appending(model: Any, cached: int, spans: int, size: int = 1) -> tuple[Run, 
 def eager(model: Any, cached: int, new: int) -> Run:
     """A function that appends `new` tokens to `cached` ones with transformers' own
     output_attentions=True, and returns the seconds."""
-    ids = torch.tensor([model.text.plain(text_of_tokens(model, cached + new))])
-    past = KVPool(model.layers).cache()
+    ids = torch.tensor([model.text.encode_data(text_of_tokens(model, cached + new))])
+    past = KVPool(model.n_layers).new_cache()
     with torch.inference_mode():
         model.net.get_decoder()(ids[:, :cached], past_key_values=past, use_cache=True)
 
@@ -220,7 +220,7 @@ def beside_transformers(
     plain = GenerationConfig(max_new_tokens=new, do_sample=False, pad_token_id=0)
     with model.session(Meter()) as s:
         s.user(text)
-        ids = torch.tensor([s.ids + model.mid])
+        ids = torch.tensor([s.ids + model.before_reply_ids])
 
     def ours() -> list[float]:
         """CPU clock of a session: at its start, when the prompt is read, and when all is

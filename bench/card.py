@@ -25,7 +25,7 @@ from bench.host import SHAPE, Launches, as_on_a_gpu
 from bench.parallel import SEARCH, Bench
 from harness.cost.flops import ModelShape
 from harness.llm.batched_forward import run_packed
-from harness.llm.cuda_graphs import RecordedSteps
+from harness.llm.cuda_graphs import InputRow, RecordedSteps
 from harness.llm.kv import slot_of
 from harness.llm.load import unload
 from harness.llm.network import ForwardQueue
@@ -95,12 +95,12 @@ def booked() -> Iterator[list[Batch]]:
         batches[-1].add([(len(ask.ids), slot_of(ask.cache).n_tokens) for ask in asks])
         return run_packed(net, device, asks, *more)
 
-    def book_replay(steps: Any, size: int, rows: Any) -> Any:
+    def book_replay(steps: RecordedSteps, rows: Sequence[InputRow]) -> Any:
         """Play a recorded step as before, and add its contexts to the present batch; it is one
         launch."""
-        batches[-1].add([(1, before) for _, _, before, _ in rows])
+        batches[-1].add([(1, row.n_keys) for row in rows if row.context_number is not None])
         batches[-1].launches += 1
-        return replay(steps, size, rows)
+        return replay(steps, rows)
 
     with (
         as_on_a_gpu(),

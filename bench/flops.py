@@ -12,7 +12,7 @@ from harness.config.resolve import resolve_model
 from harness.cost.flops import Event, flops
 from harness.cost.shapes import shape_of
 from harness.errors import import_error_as_cannot_run
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 
 TOKENS = 512
 
@@ -64,7 +64,7 @@ def prefill_by_both(folder: Path, tokens: int = TOKENS) -> tuple[float, float]:
 
 def main(model: str) -> None:
     """Print both counts and their difference."""
-    folder, _ = local_folder(resolve_model(Choices(model=model)).value)
+    folder = find_or_download(resolve_model(Choices(model=model)).value).folder
     formula, traced = prefill_by_both(folder)
     print(f"a prefill of {TOKENS} tokens by {model}: {formula / 1e9:,.3f} GFLOPs by the formula,")
     print(f"{traced / 1e9:,.3f} by fvcore, {formula / traced - 1:+.2%}")

@@ -107,7 +107,7 @@ def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
         requests: In how many parts.
     """
     pool = model.pool
-    caches = [pool.cache() for _ in range(contexts)]
+    caches = [pool.new_cache() for _ in range(contexts)]
     for cache in caches:
         run_packed(model.net, model.device, [ForwardRequest([5] * (400 + rows), cache)], True)
         rewind(cache, 400)
@@ -148,10 +148,10 @@ def paper_places() -> int:
     network.name, network.dtype, network.device = "llama-3.1-8b", "bfloat16", torch.device("cuda")
     network.net = torch.nn.Module()
     network.shape = unittest.mock.Mock(layers=32, kv_heads=8, head_size=128)
-    network._fraction, network._positions = 0.9, 131_072
+    network._memory_fraction, network._max_context_tokens = 0.9, 131_072
     network.window = 131_072  # type: ignore[attr-defined]
     network._pool, network._pool_lock, network._other_networks = None, threading.Lock(), []
-    network.layers = 32
+    network.n_layers = 32
     vars(network)["pack_problem"] = None
     with unittest.mock.patch("harness.llm.network.free_gpu_bytes", return_value=68 * 10**9):
         return questions_that_fit([network], 64, lambda _: None, lambda: 12_000 // 3 + 1024)

@@ -149,7 +149,7 @@ def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
         """The seconds of a run that reads whole documents."""
         return bench.seconds("full-context", model, 4, DOCUMENT_QUESTIONS, "warm", **document)
 
-    with unittest.mock.patch("harness.llm.network.Network.shares", False):
+    with unittest.mock.patch("harness.llm.network.Network.shares_prefixes", False):
         each = read_whole()
     what = (
         f"{label}, {DOCUMENT_QUESTIONS} questions on two documents: each reads its own / one does"

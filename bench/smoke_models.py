@@ -20,9 +20,9 @@ def language_model(folder: Path) -> Path:
         import torch
         from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-        from harness.llm.model_info import local_folder
+        from harness.llm.model_info import find_or_download
 
-        source, _ = local_folder(resolve_model(Choices(model="smollm2-135m")).value)
+        source = find_or_download(resolve_model(Choices(model="smollm2-135m")).value).folder
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         torch.manual_seed(0)
         sizes = {

@@ -215,7 +215,7 @@ def test_a_system_turn_on_real_tokens() -> None:
     assert model.text.tokenizer.decode(session.ids) == template.removesuffix("<|end|>\n")
     words = model.count("a ") + model.count("b")
     assert (
-        session.length() + len(model.mid)
+        session.length() + len(model.before_reply_ids)
         == model.turn_tokens() + model.system_turn_tokens("Be brief.") + words
     )
     with pytest.raises(ValueError, match="before everything else"):

@@ -219,7 +219,8 @@ def batch_files(kind: Kind, bench: Bench) -> None:
     def prepare() -> None:
         import harness.llm.endpoint_batch
 
-        harness.llm.endpoint_batch._POLL_SECONDS = (0.05, 0.1)
+        harness.llm.endpoint_batch._FIRST_WAIT = 0.05
+        harness.llm.endpoint_batch._LONGEST_WAIT = 0.1
 
     with BatchServer([answer], served=["m"]) as server:
         row = ["run", "-m", "bm25", "-d", "pocket/musique", "--mlflow", "off", "--quiet"]

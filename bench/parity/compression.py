@@ -27,7 +27,7 @@ from harness.config.schema import EncoderConfig, ModelConfig
 from harness.cost.meter import Meter
 from harness.embed.load import load_encoder
 from harness.llm.backend import load_model
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.llm.scripted import Rule
 from harness.models import LanguageModel
 from harness.types import Document, Question
@@ -89,7 +89,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 def _without_template(folder: Path) -> Path:
     """SmolLM2 as GPT-2 is: no chat template, and one token that begins and ends texts."""
-    source = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
+    source = find_or_download(resolve_model(Choices(model="smollm2-135m")).value).folder
     shutil.copytree(source, folder, dirs_exist_ok=True)
     (folder / "chat_template.jinja").unlink(missing_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(source)

@@ -23,7 +23,7 @@ from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.models import MeteredModel
 from harness.storage.paths import package_folder
 
@@ -42,7 +42,7 @@ Reply = Callable[[str], str]
 
 def compare(_code: Path | None, rows: Rows, found: Found) -> None:
     """Compare one user turn with text and question: token ids of the prompt, then the reply."""
-    folder = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
+    folder = find_or_download(resolve_model(Choices(model="smollm2-135m")).value).folder
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def ids(turn: str) -> list[int]:

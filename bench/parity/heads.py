@@ -15,7 +15,7 @@ from bench.parity.rows import Rows
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
 from harness.llm.backend import load_model
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.types import Question
 from methods.chunks import fixed_chunks
 from methods.in_context_ranking import (
@@ -37,7 +37,7 @@ REASONS: dict[str, str] = {}
 def compare(code: Path, rows: Rows, found: Found) -> None:
     """Compare HotpotQA's questions over chunks of 60 tokens."""
     config = resolve_model(Choices(model="random")).value
-    model, plain = load_model(config), Model(local_folder(config)[0])
+    model, plain = load_model(config), Model(find_or_download(config).folder)
     _qrhead(code / "src", rows, FakeTools(reader=model), plain, found)
 
 

@@ -18,7 +18,7 @@ from bench.parity.rows import Rows
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
 from harness.llm.backend import load_model
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.types import Document, Question
 from harness.words import words
 from methods.graph import Graph
@@ -57,7 +57,7 @@ def compare(
     config = resolve_model(Choices(model="default", sets={"model.dtype": "float32"})).value
     model = load_model(config)
     reading, tools = (
-        Model(local_folder(config)[0]),
+        Model(find_or_download(config).folder),
         FakeTools(reader=model, builder=model, searcher=model),
     )
     made = [

@@ -17,7 +17,7 @@ from bench.parity import Found, import_theirs
 from bench.parity.rows import Rows
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.llm.scripted import Rule
 from harness.types import Document, Question
 from methods.rememr1 import ReMemR1, nearest_memory
@@ -159,7 +159,7 @@ def _loop(
 
 def _recalls(names: dict[str, Any], rows: Rows, dice: random.Random, found: Found) -> None:
     """Compare what queries recall from memories: sentences of HotpotQA's documents."""
-    folder = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
+    folder = find_or_download(resolve_model(Choices(model="smollm2-135m")).value).folder
     retriever = names["TfidfRetriever"](AutoTokenizer.from_pretrained(folder))
     for question, text in rows.texts():
         sentences = [line.strip() for line in text.split(". ") if line.strip()]

@@ -78,7 +78,7 @@ class Scripted(ScriptedModel):
         self.blocks = list(blocks)
         self.asked: list[str] = []
 
-    def pick_rule(self, table: str, context: str) -> Rule:
+    def pick_rule(self, kind: str, context: str) -> Rule:
         if "\nTurn " not in context:
             prompt = context.removeprefix("\n[user]")
             self.asked.append(prompt)

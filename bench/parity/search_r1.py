@@ -18,7 +18,7 @@ from bench.parity.search_tools import Case, cases, ids_of, run_ours, search
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_method, resolve_model
 from harness.engine.completed_method import make_method
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.method import Method
 
 PROGRAM = "PeterGriffinJin/Search-R1"
@@ -137,7 +137,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     stand_in("verl", "verl.utils", "verl.utils.tracking")
     module = import_theirs(code, "search_r1.llm_agent.generation")
     module.DataProto = Batch
-    folder = local_folder(resolve_model(Choices(model="smollm2-135m")).value)[0]
+    folder = find_or_download(resolve_model(Choices(model="smollm2-135m")).value).folder
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
     method = make_method(resolve_method(Choices(method="search-r1-released")).value, {})

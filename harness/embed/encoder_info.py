@@ -13,7 +13,7 @@ from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import CannotRun, HarnessError, UserError, call_noting_problem
 from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import api_key, one_address_problems
-from harness.llm.model_info import hash_files, local_folder
+from harness.llm.model_info import find_or_download, hash_files
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object
 from harness.storage.hub_download import weights_of
@@ -45,16 +45,16 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
             sentence = f"{role}.{name} is for a server; set {role}.base_url, or leave it out"
             return ModelFacts(config.name, problems=[sentence])
     try:
-        folder = encoder_folder(config, role)
-        of_queries = query_folder(config)
-        problems = _conflicts(config, folder, of_queries)
+        passage_folder = encoder_folder(config, role)
+        question_folder = query_folder(config)
+        problems = _conflicts(config, passage_folder, question_folder)
         query_weights = None
-        if of_queries != folder:
-            query_weights = hash_files(of_queries)
+        if question_folder != passage_folder:
+            query_weights = hash_files(question_folder)
         identity: dict[str, object] = {
-            "weights": hash_files(folder),
+            "weights": hash_files(passage_folder),
             "query_weights": query_weights,
-            "pooling": config.pooling or pooling_of(folder) or "mean",
+            "pooling": config.pooling or pooling_of(passage_folder) or "mean",
             "similarity": config.similarity,
             "query_prefix": config.query_prefix,
             "passage_prefix": config.passage_prefix,
@@ -65,19 +65,21 @@ def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
     return ModelFacts(config.name, identity=identity, problems=problems)
 
 
-def _conflicts(config: EncoderConfig, folder: Path, of_queries: Path) -> list[str]:
+def _conflicts(config: EncoderConfig, passage_folder: Path, question_folder: Path) -> list[str]:
     """Sentences on what a configuration says otherwise than the folders of its networks; [] for
     none.
 
     Args:
         config: The encoder's.
-        folder: The folder of the network for passages.
-        of_queries: The folder of the network for questions, perhaps the same.
+        passage_folder: The folder of the network for passages.
+        question_folder: The folder of the network for questions, perhaps the same.
     """
-    sentences = [conflict(folder, config)]
-    if of_queries != folder:
-        sentences.append(conflict(of_queries, config))
-    return list(filter(None, sentences))
+    sentences: list[str] = []
+    for folder in dict.fromkeys([passage_folder, question_folder]):
+        sentence = conflict(folder, config)
+        if sentence is not None:
+            sentences.append(sentence)
+    return sentences
 
 
 def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
@@ -116,7 +118,8 @@ def model_of_server(config: EncoderConfig) -> ModelConfig:
 
 
 def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
-    """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot.
+    """The folder with the encoder's files: an installed package's, a local one, or a hub snapshot,
+    which is downloaded at the first use.
 
     Args:
         config: Names the encoder or reranker.
@@ -125,44 +128,45 @@ def encoder_folder(config: EncoderConfig, role: str = "encoder") -> Path:
     Raises:
         CannotRun: It is missing, or its weights are not `config.sha256`.
     """
-    root = package_folder(config.package or "")
-    if config.package and root is None:
+    package_root = package_folder(config.package or "")
+    if config.package and package_root is None:
         raise CannotRun(
             f"encoder '{config.name}' comes with the package {config.package}, which is not "
             "installed: "
             f"pip install {config.package}  (or --set encoder.package=null encoder.source=FOLDER)"
         )
-    if root is None:
-        return _checked(_own_folder(config, f"{role}.source"), config)
-    return _checked(path_inside(root, config.package_path or ""), config)
+    if package_root is None:
+        folder = _find_or_download_source(config, f"{role}.source")
+    else:
+        folder = path_inside(package_root, config.package_path or "")
+    _check_weights_hash(folder, config)
+    return folder
 
 
-def _checked(folder: Path, config: EncoderConfig) -> Path:
-    """Return `folder` where the sha256 of its weights is `config.sha256`, or where that is not
-    set.
-
-    Raises CannotRun where it is another.
-    """
+def _check_weights_hash(folder: Path, config: EncoderConfig) -> None:
+    """Raise CannotRun where the sha256 of the weights in a folder is another than `config.sha256`;
+    nothing is checked where that is not set."""
+    if not config.sha256:
+        return
     weights = folder / "model.safetensors"
-    if config.sha256 and (not weights.exists() or file_hash(weights) != config.sha256):
+    if not weights.exists() or file_hash(weights) != config.sha256:
         raise CannotRun(
             f"the weights of encoder '{config.name}' are not the published ones (sha256 "
             f"{config.sha256[:12]}...); install them again or name another encoder with "
             "--set encoder.source=FOLDER"
         )
-    return folder
 
 
 def query_folder(config: EncoderConfig) -> Path:
-    """The folder of the network that encodes questions; that of passages where there is one
-    network.
+    """The folder of the network that encodes questions, downloaded at the first use; that of
+    passages where there is one network.
 
     Raises CannotRun where it is missing.
     """
     if config.query_source is None:
         return encoder_folder(config)
-    of_queries = config.model_copy(update={"source": config.query_source, "revision": None})
-    return _own_folder(of_queries, "encoder.query_source")
+    question_config = config.model_copy(update={"source": config.query_source, "revision": None})
+    return _find_or_download_source(question_config, "encoder.query_source")
 
 
 def max_tokens(config: EncoderConfig) -> int | None:
@@ -176,15 +180,14 @@ def max_tokens(config: EncoderConfig) -> int | None:
     if config.max_length or config.base_url:
         return config.max_length
     folder = encoder_folder(config)
-    limit = _token_limit(folder / "sentence_bert_config.json", "max_seq_length")
-    if limit is not None:
-        return limit
-    places = (
-        (folder / "tokenizer_config.json", "model_max_length"),
-        (folder / "config.json", "max_position_embeddings"),
-    )
-    limits = [_token_limit(path, key) for path, key in places]
-    return min((limit for limit in limits if limit is not None), default=None)
+    own_limit = _token_limit(folder / "sentence_bert_config.json", "max_seq_length")
+    if own_limit is not None:
+        return own_limit
+    tokenizer_limit = _token_limit(folder / "tokenizer_config.json", "model_max_length")
+    positions = _token_limit(folder / "config.json", "max_position_embeddings")
+    if tokenizer_limit is None or positions is None:
+        return tokenizer_limit or positions
+    return min(tokenizer_limit, positions)
 
 
 def _token_limit(path: Path, key: str) -> int | None:
@@ -198,33 +201,34 @@ def _token_limit(path: Path, key: str) -> int | None:
     return None
 
 
-def cut_warning(configs: Iterable[EncoderConfig], texts: int | None, cut: int) -> str | None:
+def cut_warning(configs: Iterable[EncoderConfig], n_texts: int | None, n_cut: int) -> str | None:
     """The warning for a run whose encoders cut texts.
 
     Args:
         configs: The encoders that it used.
-        texts: How many they read; None where it is unknown.
-        cut: How many they cut.
+        n_texts: How many texts they read; None where it is unknown.
+        n_cut: How many they cut.
 
     Returns:
-        A sentence; None where fewer than 1 % were cut.
+        A sentence; None where fewer than 1 % were cut, or none where the number of texts is
+            unknown.
     """
-    if cut < 0.01 * (texts or 1):
+    if n_cut < 0.01 * (n_texts or 1):
         return None
     used = list(configs)
-    reads = " and ".join(dict.fromkeys(map(_reading, used)))
-    share = f"{cut} texts"
-    if texts is not None:
-        share = f"{100 * cut / texts:.0f} % of {texts} texts"
-    return f"encoder {reads}: {share} were cut{_longer_hint(used)}"
+    reads = " and ".join(dict.fromkeys(map(_limit_in_words, used)))
+    share = f"{n_cut} texts"
+    if n_texts is not None:
+        share = f"{100 * n_cut / n_texts:.0f} % of {n_texts} texts"
+    return f"encoder {reads}: {share} were cut{_hint_at_longer_encoder(used)}"
 
 
-def _reading(config: EncoderConfig) -> str:
+def _limit_in_words(config: EncoderConfig) -> str:
     """How much an encoder reads, in words: "mpnet reads 512 tokens"."""
     return f"{config.name} reads {max_tokens(config) or 'an unknown number of'} tokens"
 
 
-def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
+def chunk_warning(config: EncoderConfig, chunk_tokens: int | None) -> str | None:
     """The warning before a run whose chunks exceed the encoder's limit.
 
     The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely
@@ -232,23 +236,24 @@ def chunk_warning(config: EncoderConfig, tokens: int | None) -> str | None:
 
     Args:
         config: The encoder's.
-        tokens: The largest number of tokens of a chunk; None where it is unknown.
+        chunk_tokens: The largest number of tokens of a chunk; None where it is unknown.
 
     Returns:
         A sentence; None where chunks fit, or where one of the two numbers is unknown.
     """
-    limit = None
-    if tokens is not None:
-        limit = max_tokens(config)
-    if tokens is None or limit is None or tokens <= limit:
+    if chunk_tokens is None:
+        return None
+    encoder_tokens = max_tokens(config)
+    if encoder_tokens is None or chunk_tokens <= encoder_tokens:
         return None
     return (
-        f"encoder {config.name} reads {limit} tokens, and chunks have up to {tokens}: what is longer "
-        f"is cut, and counted in texts_cut{_longer_hint([config])}"
+        f"encoder {config.name} reads {encoder_tokens} tokens, and chunks have up to "
+        f"{chunk_tokens}: what is longer is cut, and counted in "
+        f"texts_cut{_hint_at_longer_encoder([config])}"
     )
 
 
-def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
+def _hint_at_longer_encoder(configs: Iterable[EncoderConfig]) -> str:
     """The end of a warning that names the papers' encoder, which reads 512 tokens.
 
     "; --set encoder=mpnet reads 512" where one of these encoders reads less, else "".
@@ -261,21 +266,22 @@ def _longer_hint(configs: Iterable[EncoderConfig]) -> str:
     return ""
 
 
-def _own_folder(config: EncoderConfig, key: str) -> Path:
-    """The local folder with the weights of an encoder, also one of the hub's cache.
+def _find_or_download_source(config: EncoderConfig, setting: str) -> Path:
+    """The local folder with the weights of an encoder; a hub snapshot is downloaded at the first
+    use.
 
     Args:
         config: Names the encoder, its source and revision.
-        key: The setting that names the source, "encoder.source", for the message.
+        setting: The setting that names the source, "encoder.source", for the message.
 
     Raises:
         CannotRun: It is not there.
     """
-    here = ""
-    if key.startswith("encoder."):
-        here = f", or choose an encoder that is here: {DEFAULT_PRESETS['encoder']}"
+    way_out = ""
+    if setting.startswith("encoder."):
+        way_out = f", or choose an encoder that is here: {DEFAULT_PRESETS['encoder']}"
     model = ModelConfig(name=config.name, source=config.source, revision=config.revision)
-    return local_folder(model, weights_of(key, here))[0]
+    return find_or_download(model, weights_of(setting, way_out)).folder
 
 
 def pooling_of(folder: Path) -> str | None:
@@ -331,11 +337,12 @@ def conflict(folder: Path, config: EncoderConfig) -> str | None:
     Raises:
         CannotRun: A file in the folder cannot be read.
     """
-    own = pooling_of(folder)
-    if config.pooling is not None and own is not None and own != config.pooling:
+    own_pooling = pooling_of(folder)
+    are_both_known = config.pooling is not None and own_pooling is not None
+    if are_both_known and own_pooling != config.pooling:
         return (
             f"encoder '{config.name}' is set to pool by {config.pooling}, but its folder's own "
-            f"pooling is {own}; name "
+            f"pooling is {own_pooling}; name "
             "the right folder, or take its word with --set encoder.pooling=null"
         )
     normalises = any(module.type.endswith(".Normalize") for module in _modules(folder))
@@ -350,8 +357,12 @@ def conflict(folder: Path, config: EncoderConfig) -> str | None:
 
 @dataclass(frozen=True)
 class _Module:
-    """A step from tokens to a vector. type: its class of sentence-transformers; path: the folder of
-    its settings, below the encoder's."""
+    """A step from tokens to a vector.
+
+    Attributes:
+        type: Its class of sentence-transformers.
+        path: The folder of its settings, below the encoder's.
+    """
 
     type: str
     path: str

@@ -7,7 +7,7 @@ folder of transformers alone (config.json)       its network with the pooling of
 "dragon":  question ──► query network ──► q          passage ──► passage network ──► p          score = q . p
 reranker:  question and passage together ──► cross-encoder ──► score
 
-What several questions in flight ask of one network at the same time runs as one call (Together).
+What several questions in flight ask of one network at the same time runs as one call (SharedNetwork).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from safetensors import safe_open
@@ -29,34 +29,43 @@ from harness.embed.served import ServedEncoder, ServedReranker
 from harness.errors import CannotRun, ModelOutputError, import_error_as_cannot_run
 from harness.method import Encoder, Reranker
 from harness.parallel.members import current_scheduler
-from harness.parallel.scheduler import timed
+from harness.parallel.scheduler import Took, timed
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Loaded(Generic[T]):
-    """Networks that are loaded, and the identity of their files."""
+    """Networks that are loaded, and the identity of their files.
+
+    Attributes:
+        nets: The network, or networks.
+        identity: What identifies the files: hashes, or the commit on the hub.
+    """
 
     nets: T
     identity: dict[str, object]
 
 
-_loaded: dict[tuple[str, str], Loaded[Any]] = {}
+_loaded: dict[tuple[str, str], Loaded[Any]] = {}  # by kind and settings
 
 
-def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None], T]) -> Loaded[T]:
+def load_nets(
+    config: EncoderConfig,
+    kind: Literal["encoder", "reranker"],
+    load: Callable[[str, str | None], T],
+) -> Loaded[T]:
     """Load an encoder's networks, or return those that an earlier call with these settings loaded.
 
     Args:
         config: The encoder's settings.
-        what: What it is ("encoder", "reranker"), for messages.
+        kind: What it is, for messages.
         load: Loads the networks from the folder of the weights, to a device (None: the best).
 
     Raises:
         CannotRun: The weights are missing, damaged or of another kind.
     """
-    key = (what, config.model_dump_json())
+    key = (kind, config.model_dump_json())
     if key not in _loaded:
         with import_error_as_cannot_run():
             import transformers
@@ -72,106 +81,124 @@ def load_nets(config: EncoderConfig, what: str, load: Callable[[str, str | None]
             with import_error_as_cannot_run():
                 nets = load(str(encoder_folder(config)), device)
         except (OSError, ValueError, KeyError, RuntimeError) as e:
-            raise CannotRun(f"cannot load {what} '{config.name}': {str(e).splitlines()[0]}") from e
+            raise CannotRun(f"cannot load {kind} '{config.name}': {str(e).splitlines()[0]}") from e
         _loaded[key] = Loaded(nets, facts.identity)
     return _loaded[key]
 
 
-def with_token_counts(event: Event, lengths: Sequence[int], limit: int) -> Event:
+def with_token_counts(event: Event, lengths: Sequence[int], max_tokens: int) -> Event:
     """The event with the counts of a batch of texts: tokens, pairs, texts, and how many were cut.
 
     Args:
         event: The event without them.
         lengths: The number of tokens of each text.
-        limit: How many tokens of a text the encoder reads.
+        max_tokens: How many tokens of a text the encoder reads.
     """
-    read = [min(length, limit) for length in lengths]
+    read_lengths = [min(length, max_tokens) for length in lengths]
     return replace(
         event,
-        new=sum(read),
-        pairs=sum(length * length for length in read),
+        new=sum(read_lengths),
+        # A token attends to every token of its own text.
+        pairs=sum(length * length for length in read_lengths),
         requests=1,
         texts=len(lengths),
-        cut=sum(length > limit for length in lengths),
+        cut=sum(length > max_tokens for length in lengths),
     )
 
 
+class EncodedItems(NamedTuple):
+    """What a network makes of some items, texts or pairs.
+
+    Attributes:
+        rows: A row of numbers for each item: vectors [items, width], or scores [items].
+        lengths: The number of tokens of each item, also beyond the limit.
+    """
+
+    rows: np.ndarray
+    lengths: list[int]
+
+
 @dataclass(eq=False)
-class Together:
+class SharedNetwork:
     """A network of sentence-transformers, whose short calls that wait together run as one: a
     RequestQueue.
 
     Attributes:
         net: The network.
-        run_items: Runs the network on items (texts or pairs); returns a row of numbers and a length
-            for each.
-        most: The largest number of items of a call that several questions share: a longer one gains
-            nothing by company. With 1 each call runs alone.
+        run_items: Runs the network on items (texts or pairs).
+        max_shared_items: The largest number of items of a call that several questions share: a
+            longer one gains nothing by company. With 1 each call runs alone.
         runs_first: As in RequestQueue.
     """
 
     net: Any
-    run_items: Callable[[list[Any]], tuple[np.ndarray, list[int]]]
-    most: int
+    run_items: Callable[[list[Any]], EncodedItems]
+    max_shared_items: int
     runs_first: bool = True
 
-    def __call__(self, items: list[Any]) -> tuple[np.ndarray, list[int]]:
-        """Run the network on items, together with those that other questions wait for.
-
-        Args:
-            items: Texts or pairs.
-
-        Returns:
-            A row of numbers [items, ...] and a length in tokens for each item. Raises what the
-            network raises.
-        """
+    def __call__(self, items: list[Any]) -> EncodedItems:
+        """Run the network on items, texts or pairs, together with those that other questions wait
+        for. Raises what the network raises."""
         scheduler = current_scheduler()
         if scheduler is None:
             return self.run_items(items)
-        rows, lengths = scheduler.run_in_batch(self, items)
-        return rows, lengths
+        encoded: EncodedItems = scheduler.run_in_batch(self, items)
+        return encoded
 
-    def take(self, asks: Sequence[list[Any]]) -> list[int]:
+    def take(self, requests: Sequence[list[Any]]) -> list[int]:
         """Choose which of the waiting requests run in the next call, by their indices.
 
-        The oldest, and then each that fits in while all have at most `most` items: with `most` 4,
-        requests of 3, 2 and 1 items -> [0, 2].
+        The oldest, and then each that fits in while all have at most `max_shared_items` items: with
+        4 of these, requests of 3, 2 and 1 items -> [0, 2].
 
         Args:
-            asks: The items of each waiting request, oldest first.
+            requests: The items of each waiting request, oldest first.
         """
         taken: list[int] = []
-        items_left = self.most
-        for n, items in enumerate(asks):
-            if n == 0 or len(items) <= items_left:
-                taken.append(n)
+        items_left = self.max_shared_items
+        for index, items in enumerate(requests):
+            is_oldest = index == 0
+            if is_oldest or len(items) <= items_left:
+                taken.append(index)
                 items_left -= len(items)
         return taken
 
-    def run(self, asks: Sequence[list[Any]]) -> list[Any]:
+    def run(self, requests: Sequence[list[Any]]) -> list[Any]:
         """Run the network once on the items of several requests.
 
         What fails together runs again one by one, so that only the request at fault gets the error.
 
         Args:
-            asks: The items of each request.
+            requests: The items of each request.
 
         Returns:
-            For each request its (rows, lengths), or the error to raise in its thread.
+            For each request its EncodedItems, or the error to raise in its thread.
         """
         try:
-            rows, lengths = self.run_items(list(chain.from_iterable(asks)))
+            encoded = self.run_items(list(chain.from_iterable(requests)))
         except Exception as error:  # noqa: BLE001 - raised in the thread that asked
-            if len(asks) == 1:
+            if len(requests) == 1:
                 return [error]
-            return [self.run([items])[0] for items in asks]
+            return [self.run([items])[0] for items in requests]
         results: list[Any] = []
         start = 0
-        for items in asks:
+        for items in requests:
             end = start + len(items)
-            results.append((rows[start:end], lengths[start:end]))
+            results.append(EncodedItems(encoded.rows[start:end], encoded.lengths[start:end]))
             start = end
         return results
+
+
+class EncoderNetworks(NamedTuple):
+    """The networks of an encoder, mostly the same one twice.
+
+    Attributes:
+        passage: Encodes passages.
+        query: Encodes questions.
+    """
+
+    passage: SharedNetwork
+    query: SharedNetwork
 
 
 class SentenceEncoder:
@@ -180,7 +207,7 @@ class SentenceEncoder:
     def __init__(
         self,
         config: EncoderConfig,
-        loaded: Loaded[tuple[Together, Together]],
+        loaded: Loaded[EncoderNetworks],
         meter: Meter,
         role: str,
     ) -> None:
@@ -188,7 +215,7 @@ class SentenceEncoder:
 
         Args:
             config: The encoder's settings.
-            loaded: The networks for passages and for questions, or the same one twice.
+            loaded: The networks for passages and for questions.
             meter: Counts what encoding costs.
             role: The role under which its cost counts.
         """
@@ -197,7 +224,7 @@ class SentenceEncoder:
         self._config = config
         self._meter = meter
         self._role = role
-        self._net, self._query_net = loaded.nets
+        self._networks = loaded.nets
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
         """Encode texts, and record what that cost in the meter.
@@ -213,37 +240,47 @@ class SentenceEncoder:
             ModelOutputError: The network gave NaN or an infinite number.
         """
         if not texts:
-            return np.zeros((0, int(self._net.net.get_embedding_dimension())), dtype=np.float32)
+            width = int(self._networks.passage.net.get_embedding_dimension())
+            return np.zeros((0, width), dtype=np.float32)
         prefix = self._config.passage_prefix
-        together = self._net
+        network = self._networks.passage
         if kind == "query":
             prefix = self._config.query_prefix
-            together = self._query_net
+            network = self._networks.query
         with timed() as took:
-            vectors, lengths = together([prefix + t for t in texts])
-        if not np.isfinite(vectors).all():
+            encoded = network([prefix + text for text in texts])
+        if not np.isfinite(encoded.rows).all():
             raise ModelOutputError(
                 f"encoder '{self.name}' gave NaN or infinite embeddings; check its weights"
             )
-        network = together.net[0].auto_model
+        self._book(network, encoded.lengths, took)
+        return encoded.rows
+
+    def _book(self, network: SharedNetwork, lengths: Sequence[int], took: Took) -> None:
+        """Record in the meter what encoding a batch of texts cost.
+
+        Args:
+            network: The network that encoded them.
+            lengths: The number of tokens of each text.
+            took: The time that it took.
+        """
+        model = network.net[0].auto_model
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
-        logits = 0
-        if getattr(network, "pooler", None) is not None:
-            logits = len(lengths)
-        batch = Event(
+        n_pooled = 0
+        if getattr(model, "pooler", None) is not None:
+            n_pooled = len(lengths)
+        event = Event(
             self._role,
             self.name,
             self._meter.current_phase,
             "embed",
-            0,
-            logits=logits,
+            new=0,
+            logits=n_pooled,
             seconds=took.seconds,
             queued=took.queued,
         )
-        self._meter.record(
-            with_token_counts(batch, lengths, together.net.max_seq_length), shape_of(network.config)
-        )
-        return vectors
+        counted = with_token_counts(event, lengths, max_tokens=network.net.max_seq_length)
+        self._meter.record(counted, shape_of(model.config))
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Score passages by the dot product with the query, which is the cosine for vectors of
@@ -259,16 +296,13 @@ class SentenceEncoder:
         return np.asarray(passages @ query)
 
 
-def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndarray, list[int]]:
-    """Encode texts by a network of sentence-transformers.
+def _encode_texts(config: EncoderConfig, net: Any, texts: list[str]) -> EncodedItems:
+    """Encode texts by a network of sentence-transformers: a vector and a length for each.
 
     Args:
         config: The encoder's settings.
         net: A SentenceTransformer.
         texts: The texts, prefixes included.
-
-    Returns:
-        Vectors [texts, width], and the length of each text in tokens, also beyond the limit.
     """
     vectors = net.encode(
         texts,
@@ -277,8 +311,8 @@ def _vectors(config: EncoderConfig, net: Any, texts: list[str]) -> tuple[np.ndar
         show_progress_bar=False,
         convert_to_numpy=True,
     )
-    ids = net.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
-    return np.asarray(vectors, dtype=np.float32), list(map(len, ids))
+    ids_of_texts = net.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+    return EncodedItems(np.asarray(vectors, dtype=np.float32), list(map(len, ids_of_texts)))
 
 
 def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
@@ -297,22 +331,25 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
     if config.base_url is not None:
         return ServedEncoder(config, meter, role)
 
-    def load(folder: str, device: str | None) -> tuple[Together, Together]:
+    def load(folder: str, device: str | None) -> EncoderNetworks:
         """Load the network for passages and that for queries; mostly they are the same one."""
         passage = _load_network(Path(folder), config, device)
         query = passage
         if config.query_source is not None:
             query = _load_network(query_folder(config), config, device)
-        return passage, query
+        return EncoderNetworks(passage, query)
 
     loaded = load_nets(config, "encoder", load)
     if alone:
-        passage, query = loaded.nets
-        loaded = replace(loaded, nets=(replace(passage, most=1), replace(query, most=1)))
+        networks = EncoderNetworks(
+            passage=replace(loaded.nets.passage, max_shared_items=1),
+            query=replace(loaded.nets.query, max_shared_items=1),
+        )
+        loaded = replace(loaded, nets=networks)
     return SentenceEncoder(config, loaded, meter, role)
 
 
-def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> Together:
+def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> SharedNetwork:
     """Load a network for encoding, pooling as its folder says, else as the configuration says.
 
     Args:
@@ -329,14 +366,12 @@ def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> To
     if (folder / MODULES).exists():
         net = SentenceTransformer(str(folder), device=device, local_files_only=True)
     else:
-        words = Transformer(str(folder))
-        width = words.get_embedding_dimension()
-        net = SentenceTransformer(
-            modules=[words, Pooling(width, config.pooling or "mean")], device=device
-        )
+        transformer = Transformer(str(folder))
+        pooling = Pooling(transformer.get_embedding_dimension(), config.pooling or "mean")
+        net = SentenceTransformer(modules=[transformer, pooling], device=device)
     if config.max_length:
         net.max_seq_length = config.max_length
-    return Together(net, partial(_vectors, config, net), config.batch_size)
+    return SharedNetwork(net, partial(_encode_texts, config, net), config.batch_size)
 
 
 class CrossEncoderReranker:
@@ -345,7 +380,7 @@ class CrossEncoderReranker:
     def __init__(
         self,
         config: EncoderConfig,
-        loaded: Loaded[Together],
+        loaded: Loaded[SharedNetwork],
         meter: Meter,
         role: str,
     ) -> None:
@@ -362,7 +397,7 @@ class CrossEncoderReranker:
         self._config = config
         self._meter = meter
         self._role = role
-        self._together = loaded.nets
+        self._network = loaded.nets
         self._net = loaded.nets.net
         self._shape = shape_of(self._net.model.config)
 
@@ -382,40 +417,36 @@ class CrossEncoderReranker:
         if not passages:
             return np.zeros(0, dtype=np.float32)
         question = self._config.query_prefix + query
-        pairs = [(question, self._config.passage_prefix + p) for p in passages]
+        prefix = self._config.passage_prefix
+        pairs = [(question, prefix + passage) for passage in passages]
         with timed() as took:
-            scores, lengths = self._together(pairs)
-        if not np.isfinite(scores).all():
+            scored = self._network(pairs)
+        if not np.isfinite(scored.rows).all():
             raise ModelOutputError(
                 f"reranker '{self.name}' gave NaN or infinite scores; check its weights"
             )
-        limit = self._net.max_length or self._net.tokenizer.model_max_length
-        batch = Event(
+        max_tokens = self._net.max_length or self._net.tokenizer.model_max_length
+        event = Event(
             self._role,
             self.name,
             self._meter.current_phase,
             "rerank",
-            0,
-            logits=len(lengths),
+            new=0,
+            logits=len(scored.lengths),
             seconds=took.seconds,
             queued=took.queued,
         )
-        self._meter.record(with_token_counts(batch, lengths, limit), self._shape)
-        return scores
+        self._meter.record(with_token_counts(event, scored.lengths, max_tokens), self._shape)
+        return scored.rows
 
 
-def _scores(
-    config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]
-) -> tuple[np.ndarray, list[int]]:
-    """Score pairs of a question and a passage by a cross-encoder.
+def _score_pairs(config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]) -> EncodedItems:
+    """Score pairs of a question and a passage by a cross-encoder: a score and a length for each.
 
     Args:
         config: The reranker's settings.
         net: A CrossEncoder.
         pairs: (question, passage) of each, prefixes included.
-
-    Returns:
-        Scores [pairs], and the length of each pair in tokens, also beyond the limit.
     """
     logits = net.predict(
         pairs,
@@ -425,9 +456,9 @@ def _scores(
     )
     questions = [question for question, _ in pairs]
     passages = [passage for _, passage in pairs]
-    encoded = net.tokenizer(questions, passages, truncation=False, verbose=False)
+    ids_of_pairs = net.tokenizer(questions, passages, truncation=False, verbose=False)["input_ids"]
     scores = np.asarray(logits, dtype=np.float32).reshape(len(pairs))
-    return scores, list(map(len, encoded["input_ids"]))
+    return EncodedItems(scores, list(map(len, ids_of_pairs)))
 
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Reranker:
@@ -447,7 +478,7 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
         return ServedReranker(config, meter, role)
     from sentence_transformers import CrossEncoder
 
-    def load(folder: str, device: str | None) -> Together:
+    def load(folder: str, device: str | None) -> SharedNetwork:
         """Load a cross-encoder to a device (None: the best).
 
         Raises CannotRun where its weights have no scoring head.
@@ -455,21 +486,21 @@ def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = 
         net = CrossEncoder(
             folder, device=device, max_length=config.max_length, local_files_only=True
         )
-        missing = _missing_head_weight(net.model, Path(folder))
-        if missing:
+        missing_weight = _missing_head_weight(net.model, Path(folder))
+        if missing_weight:
             raise CannotRun(
-                f"'{config.name}' is no reranker: its weights have no '{missing}', so its scores "
-                "would be noise; name "
+                f"'{config.name}' is no reranker: its weights have no '{missing_weight}', so its "
+                "scores would be noise; name "
                 "a cross-encoder with --set reranker=NAME"
             )
-        return Together(net, partial(_scores, config, net), config.batch_size)
+        return SharedNetwork(net, partial(_score_pairs, config, net), config.batch_size)
 
     loaded = load_nets(config, "reranker", load)
     n_scores = loaded.nets.net.num_labels
     if n_scores != 1:
         raise CannotRun(f"'{config.name}' gives {n_scores} scores a pair; a reranker gives one")
     if alone:
-        loaded = replace(loaded, nets=replace(loaded.nets, most=1))
+        loaded = replace(loaded, nets=replace(loaded.nets, max_shared_items=1))
     return CrossEncoderReranker(config, loaded, meter, role)
 
 
@@ -482,12 +513,13 @@ def _missing_head_weight(model: Any, folder: Path) -> str | None:
         model: The network.
         folder: The folder with its .safetensors files.
     """
-    stored: set[str] = set()
+    stored_names: set[str] = set()
     for path in folder.glob("*.safetensors"):
         with safe_open(str(path), "pt") as file:
-            stored.update(file.keys())
-    body = f"{model.base_model_prefix}."
+            stored_names.update(file.keys())
+    body_prefix = f"{model.base_model_prefix}."
     for name, _ in model.named_parameters():
-        if not name.startswith(body) and name not in stored:
+        is_of_head = not name.startswith(body_prefix)
+        if is_of_head and name not in stored_names:
             return str(name)
     return None

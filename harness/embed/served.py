@@ -29,14 +29,14 @@ from harness.parallel.scheduler import Took
 T = TypeVar("T")
 
 # Most bytes of a reply around its vectors, and of one vector.
-_FRAME = 1 << 20
-_VECTOR = 1 << 18
+_FRAME_BYTES = 1 << 20
+_VECTOR_BYTES = 1 << 18
 _NO_LIST = "the reply is no list of results"
 
 
 @functools.cache
-def _server(config: EncoderConfig, role: str) -> Server:
-    """The server of an encoder or reranker; also asks, once a process, whether it answers.
+def _checked_server(config: EncoderConfig, role: str) -> Server:
+    """The server of an encoder or reranker; it is asked, once a process, whether it answers.
 
     Args:
         config: Its address, key and rules for repeated tries.
@@ -58,22 +58,24 @@ class _Results(Generic[T]):
 
     Attributes:
         results: The results.
-        tokens: Read, as the server counts them; None where it does not say.
+        said_tokens: Tokens read, as the server counts them; None where it does not say.
     """
 
     results: list[T]
-    tokens: int | None
+    said_tokens: int | None
 
-    def possible_tokens(self, estimate: int) -> int | None:
+    def possible_tokens(self, estimated_tokens: int) -> int | None:
         """The server's count of tokens; None where it says none, or an impossible number.
 
         Args:
-            estimate: The estimated number of tokens, of which the count may be up to 64 times
-                as many.
+            estimated_tokens: The estimated number, of which the count may be up to 64 times as
+                many.
         """
-        if self.tokens is not None and 0 < self.tokens < 64 * (estimate + 64):
-            return self.tokens
-        return None
+        if self.said_tokens is None:
+            return None
+        if not 0 < self.said_tokens < 64 * (estimated_tokens + 64):
+            return None
+        return self.said_tokens
 
 
 class _Served:
@@ -98,7 +100,7 @@ class _Served:
         self._config = config
         self._meter = meter
         self._role = role
-        self._server = _server(config, role)
+        self._server = _checked_server(config, role)
         self._shape: ModelShape | None = None
         if config.shape is not None:
             self._shape = ModelShape(**config.shape.model_dump())
@@ -128,64 +130,71 @@ class _Served:
         """
         tries = Tries()
         reply: _Results[T] | None = None
-        sizes = list(map(EstimatedTokens().count, texts))
+        lengths = list(map(EstimatedTokens().count, texts))
+        max_bytes = _FRAME_BYTES + _VECTOR_BYTES * len(texts)
         with timed_tries(tries) as took:
             try:
-                reply = self._server.post(path, body, read, _FRAME + _VECTOR * len(texts), tries)
+                reply = self._server.post(path, body, read, max_bytes, tries)
             finally:
-                unanswered = tries.sent - int(reply is not None)
-                if unanswered:
-                    self._book(kind, unanswered * sum(sizes), answered=False)
-        self._book_reply(kind, reply.possible_tokens(sum(sizes)), sizes, took, tries.retries)
+                n_unanswered = tries.sent - int(reply is not None)
+                if n_unanswered:
+                    self._book(kind, n_unanswered * sum(lengths), answered=False)
+        said_tokens = reply.possible_tokens(sum(lengths))
+        self._book_reply(kind, said_tokens, lengths, took, tries.retries)
         return reply.results
 
     def _book_reply(
-        self, kind: EventKind, counted: int | None, sizes: Sequence[int], took: Took, retries: int
+        self,
+        kind: EventKind,
+        said_tokens: int | None,
+        lengths: Sequence[int],
+        took: Took,
+        retries: int,
     ) -> None:
         """Record in the meter what a request that was answered cost.
 
         Args:
             kind: "embed" or "rerank".
-            counted: Its tokens as the server counts them; None where the estimate counts.
-            sizes: The estimated number of tokens of each text.
+            said_tokens: Its tokens as the server counts them; None where the estimate counts.
+            lengths: The estimated number of tokens of each text.
             took: Its time.
             retries: How often it was sent again.
         """
-        n_tokens = counted
+        n_tokens = said_tokens
         if n_tokens is None:
-            n_tokens = sum(sizes)
+            n_tokens = sum(lengths)
         self._book(
             kind,
             n_tokens,
-            # A token attends to every token of its own text, so a text has size * size pairs.
-            pairs=sum(size * size for size in sizes),
+            # A token attends to every token of its own text.
+            pairs=sum(length * length for length in lengths),
             # The last layer (an encoder's pooler, a reranker's head) runs once for each text.
-            logits=len(sizes),
+            logits=len(lengths),
             requests=1,
-            texts=len(sizes),
+            texts=len(lengths),
             retries=retries,
-            recounted=int(counted is None),
+            recounted=int(said_tokens is None),
             seconds=took.seconds,
             queued=took.queued,
         )
 
-    def _book(self, kind: EventKind, new: int, **counts: Any) -> None:
+    def _book(self, kind: EventKind, n_tokens: int, **counts: Any) -> None:
         """Record the cost of a request in the meter, under its present phase.
 
         Args:
             kind: "embed" or "rerank".
-            new: The number of tokens.
+            n_tokens: The number of tokens that were read.
             **counts: Other fields of the Event.
         """
         event = Event(
-            self._role, self.name, self._meter.current_phase, kind, new, billed=0, **counts
+            self._role, self.name, self._meter.current_phase, kind, n_tokens, billed=0, **counts
         )
         self._meter.record(event, self._shape)
 
     def _batches(self, texts: Sequence[str]) -> list[Sequence[str]]:
         """The texts in batches of the configured size, in order."""
         size = self._config.batch_size
-        return [texts[at : at + size] for at in range(0, len(texts), size)]
+        return [texts[start : start + size] for start in range(0, len(texts), size)]
 
 
 class ServedEncoder(_Served):
@@ -220,9 +229,8 @@ class ServedEncoder(_Served):
             width = len(rows[0])
         vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), width)
         if self._config.similarity == "cosine":
-            vectors /= np.maximum(
-                np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny
-            )
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors /= np.maximum(norms, np.finfo(np.float32).tiny)
         return vectors
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
@@ -257,24 +265,25 @@ class ServedReranker(_Served):
         Raises:
             RequestFailed: The server gave no usable reply.
         """
-        question, prefix = self._config.query_prefix + query, self._config.passage_prefix
+        question = self._config.query_prefix + query
+        prefix = self._config.passage_prefix
         scores: list[float] = []
         for batch in self._batches([prefix + passage for passage in passages]):
             body = {"query": question, "texts": list(batch), "raw_scores": True}
             read = functools.partial(_read_scores, len(batch))
-            pairs = [question + text for text in batch]
-            scores += self._ask("rerank", "/rerank", body, pairs, read)
+            pair_texts = [question + text for text in batch]
+            scores += self._ask("rerank", "/rerank", body, pair_texts, read)
         return np.asarray(scores, dtype=np.float32)
 
 
-def _read_vectors(count: int, reply: object) -> _Results[list[float]]:
+def _read_vectors(n_texts: int, reply: object) -> _Results[list[float]]:
     """Read a reply of /embeddings: the vector of each text, and the server's count of tokens.
 
     {"data": [{"index": 0, "embedding": [0.1, 0.2]}], "usage": {"prompt_tokens": 3}}
     -> _Results([[0.1, 0.2]], 3)
 
     Args:
-        count: The number of texts that were sent.
+        n_texts: The number of texts that were sent.
         reply: The parsed reply.
 
     Raises:
@@ -282,14 +291,14 @@ def _read_vectors(count: int, reply: object) -> _Results[list[float]]:
     """
     if not isinstance(reply, dict):
         raise UnusableReply(_NO_LIST)
-    rows = _rows_in_order(reply.get("data"), count)
+    rows = _rows_in_order(reply.get("data"), n_texts)
     usage = reply.get("usage")
-    tokens = None
+    said_tokens = None
     if isinstance(usage, dict):
-        tokens = usage.get("prompt_tokens")
-    if not isinstance(tokens, int):
-        tokens = None
-    return _Results(list(map(_vector_in, rows)), tokens)
+        said_tokens = usage.get("prompt_tokens")
+    if not isinstance(said_tokens, int):
+        said_tokens = None
+    return _Results(list(map(_vector_in, rows)), said_tokens)
 
 
 def _vector_in(row: Mapping[str, object]) -> list[float]:
@@ -300,20 +309,20 @@ def _vector_in(row: Mapping[str, object]) -> list[float]:
     return vector
 
 
-def _read_scores(count: int, reply: object) -> _Results[float]:
+def _read_scores(n_texts: int, reply: object) -> _Results[float]:
     """Read a reply of /rerank: the score of each text.
 
     [{"index": 1, "score": 0.2}, {"index": 0, "score": 7.5}] -> _Results([7.5, 0.2], None)
 
     Args:
-        count: The number of texts that were sent.
+        n_texts: The number of texts that were sent.
         reply: The parsed reply.
 
     Raises:
         UnusableReply: It is of another form, or has not one score for each text.
     """
     scores: list[float] = []
-    for row in _rows_in_order(reply, count):
+    for row in _rows_in_order(reply, n_texts):
         score = row.get("score")
         if not _is_finite(score):
             raise UnusableReply("the reply has a score that is no number")
@@ -321,12 +330,12 @@ def _read_scores(count: int, reply: object) -> _Results[float]:
     return _Results(scores, None)
 
 
-def _rows_in_order(rows: object, count: int) -> list[Mapping[str, object]]:
+def _rows_in_order(rows: object, n_texts: int) -> list[Mapping[str, object]]:
     """The results of a reply in the order of their "index", which is that of the texts.
 
     Args:
         rows: The list of results, objects with an "index".
-        count: The number of texts that were sent.
+        n_texts: The number of texts that were sent.
 
     Raises:
         UnusableReply: They are no list of objects, or not one for each text.
@@ -334,10 +343,10 @@ def _rows_in_order(rows: object, count: int) -> list[Mapping[str, object]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnusableReply(_NO_LIST)
     by_index = {str(row.get("index")): row for row in rows}
-    wanted = [str(index) for index in range(count)]
+    wanted = [str(index) for index in range(n_texts)]
     is_complete = all(index in by_index for index in wanted)
-    if len(rows) != count or not is_complete:
-        raise UnusableReply(f"the reply has not one result for each of {count} texts")
+    if len(rows) != n_texts or not is_complete:
+        raise UnusableReply(f"the reply has not one result for each of {n_texts} texts")
     return [by_index[index] for index in wanted]
 
 

@@ -56,7 +56,7 @@ class BatchRounds:
         if not examples:
             return
         model: Any = self._run.models.model("reader")
-        batches = model.in_batches(self._run.store.folder / BATCHES, self._run.progress)
+        batches = model.send_in_batches(self._run.store.folder / BATCHES, self._run.progress)
         while examples:
             ask_and_record(examples)
             batches.send()
@@ -66,7 +66,7 @@ class BatchRounds:
             self._answered_by_batch.update(example.question.id for example in examples)
             self._waiting.clear()
         if not self._run.budget.reached_limit:  # else replies may be left for a higher limit
-            batches.forget()
+            batches.delete_state_file()
 
     def answer(self, example: Example) -> Unscored | None:
         """Answer a question; None where its request goes into the next batch, or a limit of the

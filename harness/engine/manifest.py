@@ -35,7 +35,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.plan_models import server_shapes
 from harness.engine.run_hash import recorded_inputs
 from harness.errors import UserError
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.method.abilities import numbers_from_runs
 from harness.storage.files import read_object
 from harness.storage.manifest_file import (
@@ -289,7 +289,8 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
         if isinstance(config, EncoderConfig):
             folder = encoder_folder(config)
         else:
-            folder, _ = local_folder(config)
+            files = find_or_download(config)
+            folder = files.folder
         return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
     except (UserError, OSError, ValueError, AttributeError):
         return None

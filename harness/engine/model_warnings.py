@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from harness.config import registry
 from harness.config.schema import ModelConfig
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.method import Method
 from harness.storage.stored_config import StoredDataset, StoredModel
 
@@ -72,7 +72,7 @@ def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: st
         hooks = registry.model_hooks(model.package or "")
         if hooks is None:
             continue
-        folder, _ = local_folder(model)
+        folder = find_or_download(model).folder
         changed_skills = hooks.stale_skills(folder, method)
         if changed_skills:
             warnings.append(

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -51,13 +51,13 @@ class Base:
     Attributes:
         name: Its name.
         folder: The folder with its files.
-        where: What identifies its weights, as `local_folder` returns it: {"files": HASH}, or
-            {"hub": "owner/name", "commit": COMMIT}.
+        weights_id: What identifies its weights: {"files": HASH}, or {"hub": "owner/name",
+            "commit": COMMIT}.
     """
 
     name: str
     folder: Path
-    where: object
+    weights_id: object
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,10 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
             f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'"
         )
     settings, shapes = _read_adapter(name, folder)
-    for sentence in _misfits(settings, shapes, _base_shapes(base.folder)):
+    problem = next(_problems_with_base(settings, shapes, _base_shapes(base.folder)), None)
+    if problem is not None:
         made_for = settings.base_model or "an unnamed model"
-        raise _base_error(name, folder, made_for, base, sentence)
+        raise _base_error(name, folder, made_for, base, problem)
     card = read_card(folder)
     if card is None:
         if merged:
@@ -147,10 +148,11 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
     card_base = card.get("base")
     if not isinstance(card_base, dict):
         card_base = {}
+    trained_on = card_base.get("where")
     # Two ways of naming weights, a commit and a hash, cannot be compared.
-    where = card_base.get("where")
-    if not _alike(where, base.where) or canonical_json(where) == canonical_json(base.where):
-        return _training_shares(name, base, card.get("trained"))
+    are_comparable = _name_weights_alike(trained_on, base.weights_id)
+    if not are_comparable or canonical_json(trained_on) == canonical_json(base.weights_id):
+        return _training_share_warnings(name, base, card.get("trained"))
     if card_base.get("name") != base.name:
         raise _base_error(
             name, folder, str(card_base.get("name")), base, "its card has the mark of other weights"
@@ -161,9 +163,11 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
     ]
 
 
-def _alike(where: object, other: object) -> bool:
+def _name_weights_alike(first: object, second: object) -> bool:
     """Whether two identities name weights in the same way: by a commit, or by a hash."""
-    return isinstance(where, dict) and isinstance(other, dict) and where.keys() == other.keys()
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return False
+    return first.keys() == second.keys()
 
 
 def read_card(folder: Path) -> dict[str, object] | None:
@@ -208,20 +212,19 @@ def prompt_mismatch(
         CannotRun: The card cannot be read.
     """
     card = read_card(Path(folder)) or {}
-    on_card = card.get("prompts")
-    if not isinstance(on_card, dict):
+    trained_digests = card.get("prompts")
+    if not isinstance(trained_digests, dict):
         return None
-    in_use = prompt_digests(prompts)
-    prompts_of_task = (task, f"{task}, system")
-    is_for_task = any(prompt in on_card and prompt in in_use for prompt in prompts_of_task)
-    if on_card and not is_for_task:
+    digests_in_use = prompt_digests(prompts)
+    task_prompts = {task, f"{task}, system"}
+    is_for_task = bool(task_prompts & trained_digests.keys() & digests_in_use.keys())
+    if trained_digests and not is_for_task:
         return (
-            f"the adapter '{name}' in '{folder}' was trained for {', '.join(on_card)}, and is "
-            f"switched on for {task}; "
-            f"name the adapter of {task}"
+            f"the adapter '{name}' in '{folder}' was trained for {', '.join(trained_digests)}, "
+            f"and is switched on for {task}; name the adapter of {task}"
         )
-    for prompt, trained in on_card.items():
-        if in_use.get(prompt) != trained:
+    for prompt, trained_digest in trained_digests.items():
+        if digests_in_use.get(prompt) != trained_digest:
             return (
                 f"the adapter '{name}' was trained on another prompt '{prompt}' than the one in "
                 "use; put that prompt "
@@ -231,17 +234,17 @@ def prompt_mismatch(
     return None
 
 
-def unknown_prompts(used: Mapping[str, str | Path]) -> list[str]:
+def unknown_prompts(folders: Mapping[str, str | Path]) -> list[str]:
     """A warning about the adapters whose cards do not say which prompts they were trained on.
 
     Args:
-        used: Name of an adapter -> its folder.
+        folders: Name of an adapter -> its folder.
 
     Returns:
         [The warning]; [] where all cards say it.
     """
     names: list[str] = []
-    for name, folder in used.items():
+    for name, folder in folders.items():
         card = read_card(Path(folder)) or {}
         if not card.get("prompts"):
             names.append(name)
@@ -259,15 +262,15 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
         config: The model's settings; adapters that it names itself stay.
         names: The adapters that are wanted; one that the package lacks is left out.
     """
-    root = None
+    package_root = None
     if config.package and config.offers:
-        root = package_folder(config.package)
-    if root is None:
+        package_root = package_folder(config.package)
+    if package_root is None:
         return config
-    bundled: dict[str, str] = {}
+    bundled: dict[str, str] = {}  # name of an adapter -> its folder
     for name in names:
         if name in config.offers:
-            path = path_inside(root, config.offers[name])
+            path = path_inside(package_root, config.offers[name])
             if (path / SETTINGS).is_file():
                 bundled[name] = str(path)
     if bundled:
@@ -324,88 +327,137 @@ def _base_shapes(folder: Path) -> Shapes:
     return shapes
 
 
-def _misfits(settings: AdapterSettings, shapes: Shapes, base: Shapes) -> Iterator[str]:
+def _problems_with_base(
+    settings: AdapterSettings, shapes: Shapes, base_shapes: Shapes
+) -> Iterator[str]:
     """Yield a sentence for each way in which an adapter does not fit its base: a rank or alpha that
     cannot be, matrices that the base lacks, or has in another shape.
-
-    A LoRA of a matrix [out, in] is A [rank, in], B [out, rank] (Hu et al. 2021, eq. 3).
 
     Args:
         settings: The adapter's settings.
         shapes: Name of a matrix of the adapter -> its shape.
-        base: The same of the base's weights; {} where they are not on this machine yet.
+        base_shapes: Name of a weight of the base -> its shape; {} where the weights are not on this
+            machine yet.
     """
-    if not any(".lora_A." in key for key in shapes):
+    yield from _problems_within(settings, shapes)
+    if not base_shapes:
+        return
+    for key, shape in sorted(shapes.items()):
+        for side in _SIDES:
+            if side.marker in key:
+                module = key.removeprefix(_KEY_PREFIX).partition(side.marker)[0]
+                base_shape = base_shapes.get(f"{module}.weight")
+                problem = _shape_problem(settings, module, side, shape, base_shape)
+                if problem is not None:
+                    yield problem
+
+
+def _problems_within(settings: AdapterSettings, shapes: Shapes) -> Iterator[str]:
+    """Yield a sentence for each way in which an adapter's settings and its own matrices disagree:
+    no LoRA matrices, or a rank or alpha that cannot be.
+
+    Args:
+        settings: The adapter's settings.
+        shapes: Name of a matrix of the adapter -> its shape; A is [rank, in].
+    """
+    shapes_of_a = [shape for key, shape in shapes.items() if ".lora_A." in key]
+    if not shapes_of_a:
         yield "it holds no LoRA matrices"
-    ranks = {shape[0] for key, shape in shapes.items() if ".lora_A." in key and len(shape) == 2}
-    largest = max(ranks, default=0)
+    largest_rank = max((shape[0] for shape in shapes_of_a if len(shape) == 2), default=0)
     for rank in settings.stated_ranks():
-        if type(rank) is not int or not 0 < rank <= largest:
-            # peft would make such matrices.
+        if type(rank) is not int or not 0 < rank <= largest_rank:
+            # peft would make matrices of that rank, into which these do not fit.
             yield f"its {SETTINGS} has a rank (r) that its matrices do not have"
             break
     if type(settings.alpha) not in (int, float):
         yield f"its {SETTINGS} has a lora_alpha that is no number"
-    if not base:
-        return
-    for key, shape in sorted(shapes.items()):
-        for side, axis in ((".lora_A.", 1), (".lora_B.", 0)):
-            if side not in key:
-                continue
-            module = key.removeprefix(_KEY_PREFIX).partition(side)[0]
-            base_shape = base.get(f"{module}.weight")
-            if base_shape is None:
-                yield f"it changes {module}, which is not there"
-                continue
-            base_axis = axis
-            if settings.is_transposed:
-                base_axis = 1 - axis
-            size = base_shape[base_axis]
-            if shape[axis] != size:
-                end = "outputs"
-                if axis:
-                    end = "inputs"
-                yield f"it takes {module} to have {shape[axis]} {end}, there are {size}"
 
 
-def _base_error(name: str, folder: Path, made_for: str, base: Base, why: str) -> CannotRun:
+class _Side(NamedTuple):
+    """One of the two matrices of a LoRA. That of a weight [out, in] is A [rank, in], B [out, rank]
+    (Hu et al. 2021, eq. 3).
+
+    Attributes:
+        marker: The part of its key that says which one it is.
+        base_axis: Its axis that is as long as the same axis of the weight.
+        meaning: What that axis of the weight is, for messages.
+    """
+
+    marker: str
+    base_axis: int
+    meaning: str
+
+
+_SIDES = (_Side(".lora_A.", 1, "inputs"), _Side(".lora_B.", 0, "outputs"))
+
+
+def _shape_problem(
+    settings: AdapterSettings,
+    module: str,
+    side: _Side,
+    shape: tuple[int, ...],
+    base_shape: tuple[int, ...] | None,
+) -> str | None:
+    """Why a matrix of an adapter does not fit the weight that it changes; None where it does.
+
+    Args:
+        settings: The adapter's settings.
+        module: The module of the weight, for messages.
+        side: Which of the two matrices it is.
+        shape: Its shape.
+        base_shape: The shape of the weight; None where the base has none of this name.
+    """
+    if base_shape is None:
+        return f"it changes {module}, which is not there"
+    size = shape[side.base_axis]
+    base_axis = side.base_axis
+    if settings.is_transposed:
+        base_axis = 1 - base_axis
+    base_size = base_shape[base_axis]
+    if size == base_size:
+        return None
+    return f"it takes {module} to have {size} {side.meaning}, there are {base_size}"
+
+
+def _base_error(name: str, folder: Path, made_for: str, base: Base, problem: str) -> CannotRun:
     """The error for an adapter that was made for another base model.
 
     Args:
         name: The adapter's name.
         folder: Its folder.
-        made_for: The model that it was made for.
+        made_for: The name of the model that it was made for.
         base: The model that it is to fit.
-        why: What does not fit, as a sentence without its full stop.
+        problem: What does not fit, as a sentence without its full stop.
     """
     return CannotRun(
         f"the adapter '{name}' in '{folder}' is of another base than '{base.name}' (it was made "
-        f"for '{made_for}'): "
-        f"{why}; name an adapter of '{base.name}'"
+        f"for '{made_for}'): {problem}; name an adapter of '{base.name}'"
     )
 
 
-def _training_shares(name: str, base: Base, trained: object) -> list[str]:
-    """A sentence on the shares that methods had in an adapter's last training.
+def _training_share_warnings(name: str, base: Base, trained: object) -> list[str]:
+    """A warning about the unequal shares that methods had in an adapter's last training.
 
     Args:
         name: The adapter's name.
-        base: Its base.
+        base: The model that it was trained on.
         trained: The field of its card, {"rows": 9, "methods": {"pecan": 6, "bm25": 3}}.
 
     Returns:
-        [The sentence], [] where the card says no shares.
+        [The warning], [] where the card says no shares.
     """
     if not isinstance(trained, dict):
         return []
-    rows, methods = trained.get("rows"), trained.get("methods")
-    if not isinstance(methods, dict) or not methods:
+    all_rows, rows_by_method = trained.get("rows"), trained.get("methods")
+    if not isinstance(rows_by_method, dict) or not rows_by_method:
         return []
-    for count in (rows, *methods.values()):
+    for count in (all_rows, *rows_by_method.values()):
         if type(count) is not int or count <= 0:
             return []
-    largest_first = sorted(methods, key=lambda method: -methods[method])
-    shares = [f"{method} {100 * methods[method] / rows:.0f} %" for method in largest_first]
+    largest_first = sorted(rows_by_method, key=lambda method: -rows_by_method[method])
+    shares = [
+        f"{method} {100 * rows_by_method[method] / all_rows:.0f} %" for method in largest_first
+    ]
     extremes = shares[0]
     if shares[-1] != shares[0]:
         extremes += f" to {shares[-1]}"
@@ -427,14 +479,14 @@ def adapter_folder(setting: str) -> Path:
     """
     if not setting.startswith(_PACKAGE):
         return Path(setting)
-    package, _, inner = setting.removeprefix(_PACKAGE).partition("/")
-    root = package_folder(package)
-    if root is None:
+    package, _, path_in_package = setting.removeprefix(_PACKAGE).partition("/")
+    package_root = package_folder(package)
+    if package_root is None:
         raise CannotRun(f"model.adapter '{setting}': there is no package '{package}'")
-    return path_inside(root, inner)
+    return path_inside(package_root, path_in_package)
 
 
-def merge(net: torch.nn.Module, folder: Path) -> None:
+def merge_into_weights(net: torch.nn.Module, folder: Path) -> None:
     """Add the adapter in `folder` to the weights of `net`, which are changed for good: W + alpha /
     rank x B A for every matrix.
 
@@ -454,10 +506,11 @@ def merge(net: torch.nn.Module, folder: Path) -> None:
     scale = settings.scale()
     tensors = load_file(str(folder / WEIGHTS))
     weights = dict(net.named_parameters())
-    for key, a in tensors.items():
+    for key, matrix_a in tensors.items():
         if not key.endswith(_A):
             continue
+        matrix_b = tensors[key.removesuffix(_A) + _B]
         module = key.removeprefix(_KEY_PREFIX).removesuffix(_A)
-        weight, b = weights[f"{module}.weight"], tensors[key.removesuffix(_A) + _B]
-        change = scale * (b.to(weight.device).float() @ a.to(weight.device).float())
+        weight = weights[f"{module}.weight"]
+        change = scale * (matrix_b.to(weight.device).float() @ matrix_a.to(weight.device).float())
         weight.data = (weight.data.float() + change).to(weight.dtype)

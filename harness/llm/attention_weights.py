@@ -14,7 +14,9 @@ BLOCK = 64
 Ranges = Sequence[tuple[int, int]]
 
 
-def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling: float) -> Tensor:
+def block_weights(
+    query: Tensor, key: Tensor, first_position: int, spans: Ranges, scaling: float
+) -> Tensor:
     """Mean attention of each query row to each span of keys, averaged over heads and the span's
     tokens.
 
@@ -23,59 +25,77 @@ def block_weights(query: Tensor, key: Tensor, first: int, spans: Ranges, scaling
     Args:
         query: [heads, rows, size].
         key: [kv_heads, tokens, size].
-        first: The position of row 0; row i stands at `first` + i.
-        spans: Ranges of keys.
-        scaling: The factor of the scores.
+        first_position: The position of row 0 in the context; row i stands at `first_position` + i.
+        spans: Ranges [start, end) of keys.
+        scaling: What the scores are multiplied by before the softmax.
 
     Returns:
         Float32 [rows, spans].
     """
-    picked = span_indicator(spans, key.shape[1], key.device)
-    out = torch.zeros(query.shape[1], len(spans), device=key.device)
-    for r, weights in weight_blocks(query, key, first, scaling):
-        out[r : r + BLOCK] = weights.mean(0) @ picked[: weights.shape[-1]]
-    return out
+    span_shares = span_indicator(spans, key.shape[1], key.device)
+    means = torch.zeros(query.shape[1], len(spans), device=key.device)
+    for block in weight_blocks(query, key, first_position, scaling):
+        visible_keys = block.weights.shape[-1]
+        block_rows = slice(block.first_row, block.first_row + BLOCK)
+        means[block_rows] = block.weights.mean(0) @ span_shares[:visible_keys]
+    return means
+
+
+class WeightBlock(NamedTuple):
+    """The attention of some rows.
+
+    Attributes:
+        first_row: The number of its first row.
+        weights: [heads, rows of the block, keys up to the position of its last row].
+    """
+
+    first_row: int
+    weights: Tensor
 
 
 def weight_blocks(
-    query: Tensor, key: Tensor, first: int, scaling: float
-) -> Iterator[tuple[int, Tensor]]:
-    """Yield the attention of all heads, BLOCK rows at a time.
+    query: Tensor, key: Tensor, first_position: int, scaling: float
+) -> Iterator[WeightBlock]:
+    """Yield the attention of all heads under the causal mask, BLOCK rows at a time.
 
     Args:
         query: [heads, rows, size].
         key: [kv_heads, tokens, size].
-        first: The position of row 0; row i stands at `first` + i.
-        scaling: The factor of the scores.
-
-    Yields:
-        (first row of the block, weights [heads, rows of the block, keys up to its last row]).
+        first_position: The position of row 0 in the context; row i stands at `first_position` + i.
+        scaling: What the scores are multiplied by before the softmax.
     """
     heads, rows, _ = query.shape
     kv_heads = key.shape[0]
-    for r in range(0, rows, BLOCK):
-        q = query[:, r : r + BLOCK].float()
-        last = first + r + q.shape[1]
-        k = key[:, :last].float()
+    for first_row in range(0, rows, BLOCK):
+        q = query[:, first_row : first_row + BLOCK].float()
+        start = first_position + first_row
+        end = start + q.shape[1]
+        k = key[:, :end].float()
         # Heads that share a key/value head are laid side by side as rows: no copy of the keys.
         q = q.reshape(kv_heads, heads // kv_heads * q.shape[1], -1)
-        scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, -1, last)
-        position = torch.arange(first + r, last, device=key.device)
-        later = torch.arange(last, device=key.device)[None] > position[:, None]
-        yield r, scores.masked_fill_(later, float("-inf")).softmax(-1)
+        scores = (q @ k.transpose(-1, -2)).mul_(scaling).view(heads, -1, end)
+        row_positions = torch.arange(start, end, device=key.device)
+        key_positions = torch.arange(end, device=key.device)
+        is_later = key_positions[None] > row_positions[:, None]
+        weights = scores.masked_fill_(is_later, float("-inf")).softmax(-1)
+        yield WeightBlock(first_row, weights)
 
 
-def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scaling: float) -> Tensor:
+def span_weights(
+    query: Tensor, key: Tensor, log_sum_exps: Tensor, span_shares: Tensor, scaling: float
+) -> Tensor:
     """The attention of rows to earlier spans, for several layers and requests at once, from
     log-sum-exps: only the keys of the spans are read. Every span precedes the rows, so no score is
     masked.
 
+    weight = exp(scaling q k - log_sum_exp), which is the softmax over all keys.
+
     Args:
         query: [layers, requests, heads, rows, size].
         key: The keys of the spans' tokens [layers, requests, columns, kv_heads, size].
-        lse: Log-sum-exps of the rows' scores [layers, requests, heads, rows].
-        picked: [requests, columns, spans], 1 / length of a column's span (`span_columns`).
-        scaling: The factor of the scores.
+        log_sum_exps: Of each row's scores over all its keys [layers, requests, heads, rows].
+        span_shares: 1 / length of a column's span at that span, else 0 [requests, columns, spans].
+        scaling: What the scores are multiplied by before the softmax.
 
     Returns:
         Float32 [requests, rows, spans]: means over heads and the tokens of a span, summed over the
@@ -86,8 +106,10 @@ def span_weights(query: Tensor, key: Tensor, lse: Tensor, picked: Tensor, scalin
     # Heads that share a key/value head are laid side by side as rows: no copy of the keys.
     q = query.float().reshape(layers * requests * kv_heads, -1, size)
     k = key.float().permute(0, 1, 3, 4, 2).reshape(len(q), size, -1)
-    weights = torch.baddbmm(lse.float().reshape(len(q), -1, 1), q, k, beta=-1, alpha=scaling).exp_()
-    return weights.view(layers, requests, heads, rows, -1).sum((0, 2)).div_(heads) @ picked
+    row_sums = log_sum_exps.float().reshape(len(q), -1, 1)
+    weights = torch.baddbmm(row_sums, q, k, beta=-1, alpha=scaling).exp_()
+    by_head = weights.view(layers, requests, heads, rows, -1)
+    return by_head.sum((0, 2)).div_(heads) @ span_shares
 
 
 @dataclass(frozen=True)
@@ -97,7 +119,7 @@ class WatchRequest:
     Attributes:
         total: Where the sums over the layers are added: [rows, spans]; [spans] for the sum over the
             rows, too.
-        rows: Which of the batch's queries are its own.
+        rows: The numbers of its own rows among the batch's queries.
         spans: The watched ranges of keys, [start, end) each.
     """
 
@@ -106,18 +128,19 @@ class WatchRequest:
     spans: Ranges
 
     @property
-    def columns(self) -> int:
+    def n_columns(self) -> int:
         """How many keys all spans have together."""
         return sum(end - start for start, end in self.spans)
 
-    def pieces(self, rows: int) -> Iterator[WatchRequest]:
-        """Yield the same wish for at most `rows` of its rows at a time; the pieces add to parts of
-        the same `total`."""
-        for first in range(0, len(self.rows), rows):
+    def in_pieces(self, max_rows: int) -> Iterator[WatchRequest]:
+        """Yield the same wish for at most `max_rows` of its rows at a time; the pieces add to parts
+        of the same `total`."""
+        for first in range(0, len(self.rows), max_rows):
+            part = slice(first, first + max_rows)
             total = self.total
             if total.ndim == 2:
-                total = total[first : first + rows]
-            yield WatchRequest(total, self.rows[first : first + rows], self.spans)
+                total = total[part]
+            yield WatchRequest(total, self.rows[part], self.spans)
 
 
 @dataclass
@@ -126,17 +149,22 @@ class _Group:
 
     Attributes:
         requests: The requests.
-        rows: Which of the batch's queries are each one's, int64 [requests, rows].
-        columns: Which of the keys each one watches, int64 [requests, columns].
-        picked: 1 / length of a column's span [requests, columns, spans].
-        sums: The sums of the weights so far [requests, rows, spans].
+        row_numbers: Which of the batch's queries are each one's, int64 [requests, rows].
+        key_positions: Which of the keys each one watches, int64 [requests, columns].
+        span_shares: 1 / length of a column's span at that span, else 0 [requests, columns, spans].
+        sums: The weights, summed over the layers so far [requests, rows, spans].
     """
 
     requests: list[WatchRequest]
-    rows: Tensor
-    columns: Tensor
-    picked: Tensor
+    row_numbers: Tensor
+    key_positions: Tensor
+    span_shares: Tensor
     sums: Tensor
+
+    @property
+    def n_weights(self) -> int:
+        """How many attention weights it has in a head of a layer, padding included."""
+        return self.row_numbers.numel() * self.key_positions.shape[1]
 
 
 @dataclass(frozen=True)
@@ -146,132 +174,154 @@ class _LayerStates:
     Attributes:
         query: The queries of all groups' rows [heads, rows, size].
         key: The keys of all their columns [columns, kv_heads, size].
-        lse: Log-sum-exps of the rows' scores [heads, rows].
+        log_sum_exps: Of the rows' scores over all their keys [heads, rows].
     """
 
     query: Tensor
     key: Tensor
-    lse: Tensor
+    log_sum_exps: Tensor
 
 
 class WatchedRows:
-    """Computes the weights of the watched rows of one batch: `take` collects queries, log-sum-exps
-    and watched keys layer by layer, and several layers are reduced at once.
+    """Computes the weights of the watched rows of one batch: `add_layer` collects queries,
+    log-sum-exps and watched keys layer by layer, and several layers are reduced at once.
 
     A layer costs three launches, whatever the number of requests; reduced layer by layer they were
     15 a request.
     """
 
-    def __init__(self, requests: Sequence[WatchRequest], layers: int) -> None:
-        """Begin without any layer. `_held` has the layers that are not reduced yet, `_most` says
-        how many of them are held at most.
+    def __init__(self, requests: Sequence[WatchRequest], max_layers: int) -> None:
+        """Begin without any layer.
 
         Args:
             requests: What is watched; their totals are added to.
-            layers: The most layers that are reduced at once; 1 on a CPU.
+            max_layers: The most layers that are reduced at once; 1 on a CPU.
         """
-        self._requests, self._layers = requests, layers
-        self._groups: list[_Group] = []
-        self._held: list[_LayerStates] = []
-        self._most = 1
-        self._scaling = 1.0
+        self._requests = requests
+        self._max_layers = max_layers
+        self._groups: list[_Group] = []  # made with the first layer
+        self._waiting_layers: list[_LayerStates] = []
+        self._layers_at_once = 1  # so many wait, then they are reduced
+        self._score_scaling = 1.0  # that of the last layer
 
-    def take(self, query: Tensor, key: Tensor, lse: Tensor, scaling: float) -> None:
-        """Add the attention of one layer; it may be held until several layers are reduced at once.
+    def add_layer(self, query: Tensor, key: Tensor, log_sum_exps: Tensor, scaling: float) -> None:
+        """Add the attention of one layer; it may wait until several layers are reduced at once.
 
         Args:
             query: [heads, rows of the batch, size].
             key: [tokens, kv_heads, size].
-            lse: Log-sum-exps of the rows' scores [heads, rows].
-            scaling: The factor of the scores.
+            log_sum_exps: Of the rows' scores over all their keys [heads, rows of the batch].
+            scaling: What the scores are multiplied by before the softmax.
         """
         if not self._requests:
             return
-        if self._groups and self._groups[0].rows.device != query.device:
-            self.finish()  # the next layers are on another device
+        if self._groups and self._groups[0].row_numbers.device != query.device:
+            self.add_to_totals()  # the next layers are on another device
             self._groups = []
         if not self._groups:
-            self._plan(query.device, query.shape[0], query.shape[2], key.shape[1] * key.shape[2])
-        self._scaling = scaling
-        states = _LayerStates(query[:, self._rows], key[self._columns], lse[:, self._rows])
-        self._held.append(states)
-        if len(self._held) >= self._most:
-            self._reduce()
+            self._group_requests(
+                query.device,
+                heads=query.shape[0],
+                query_size=query.shape[2],
+                key_size=key.shape[1] * key.shape[2],
+            )
+        self._score_scaling = scaling
+        states = _LayerStates(
+            query[:, self._all_row_numbers],
+            key[self._all_key_positions],
+            log_sum_exps[:, self._all_row_numbers],
+        )
+        self._waiting_layers.append(states)
+        if len(self._waiting_layers) >= self._layers_at_once:
+            self._reduce_waiting_layers()
 
-    def _plan(self, device: torch.device, heads: int, size: int, key_size: int) -> None:
-        """Group the requests, and decide the weights of how many layers are in memory at once.
+    def _group_requests(
+        self, device: torch.device, heads: int, query_size: int, key_size: int
+    ) -> None:
+        """Group the requests by size, and decide how many layers are reduced at once, so that their
+        weights fit in memory. Sets `_groups`, the rows and keys of all of them, and
+        `_layers_at_once`.
 
         Args:
             device: Where the layer is.
             heads: Number of query heads.
-            size: Numbers in a query vector.
-            key_size: Numbers in a token's keys.
+            query_size: Numbers in a query vector.
+            key_size: Numbers in the keys of a token, over all key/value heads.
         """
         # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a
         # CPU core holds.
-        room = BLOCK * 256
-        if self._layers > 1:
-            room = 2**28 // heads
-        self._groups = [_padded(group, device) for group in self._grouped(room)]
-        self._rows = torch.cat([group.rows.flatten() for group in self._groups])
-        self._columns = torch.cat([group.columns.flatten() for group in self._groups])
-        largest = max(group.rows.numel() * group.columns.shape[1] for group in self._groups)
-        # Numbers of a layer and head that are held.
-        held = len(self._columns) * key_size // heads + len(self._rows) * size
-        self._most = max(1, min(self._layers, room // max(largest, held)))
+        max_weights = BLOCK * 256
+        if self._max_layers > 1:
+            max_weights = 2**28 // heads
+        self._groups = [_padded(group, device) for group in self._pieces_by_size(max_weights)]
+        rows = torch.cat([group.row_numbers.flatten() for group in self._groups])
+        keys = torch.cat([group.key_positions.flatten() for group in self._groups])
+        self._all_row_numbers, self._all_key_positions = rows, keys
+        largest_group = max(group.n_weights for group in self._groups)
+        # The numbers of a layer that wait, for each head.
+        waiting_numbers = len(keys) * key_size // heads + len(rows) * query_size
+        numbers_a_layer = max(largest_group, waiting_numbers)
+        self._layers_at_once = max(1, min(self._max_layers, max_weights // numbers_a_layer))
 
-    def _grouped(self, room: int) -> list[list[WatchRequest]]:
+    def _pieces_by_size(self, max_weights: int) -> list[list[WatchRequest]]:
         """Cut the requests into pieces that fit in memory, and put those of about one size
         together: each group has pieces of ascending numbers of columns.
 
         Args:
-            room: The most weights of one head that a group may have.
+            max_weights: The most weights of one head that a group may have.
         """
         groups: list[list[WatchRequest]] = []
-        for request in sorted(self._requests, key=lambda request: request.columns):
-            for piece in request.pieces(max(BLOCK, room // request.columns)):
-                if not groups or not self._fits(groups[-1], piece, room):
+        for request in sorted(self._requests, key=lambda request: request.n_columns):
+            for piece in request.in_pieces(max(BLOCK, max_weights // request.n_columns)):
+                if not groups or not self._fits_group(groups[-1], piece, max_weights):
                     groups.append([])
                 groups[-1].append(piece)
         return groups
 
-    def _fits(self, group: list[WatchRequest], piece: WatchRequest, room: int) -> bool:
+    def _fits_group(self, group: list[WatchRequest], piece: WatchRequest, max_weights: int) -> bool:
         """Whether a piece can be padded with a group without much waste.
 
         Args:
-            group: Pieces of about one size, the shortest first.
-            piece: Longer than all of these.
-            room: The most weights of one head that a group may have.
+            group: Pieces of about one size, that with the fewest columns first.
+            piece: Has at least as many columns as all of these.
+            max_weights: The most weights of one head that a group may have.
         """
         most_rows = max(len(request.rows) for request in [*group, piece])
-        weights = (len(group) + 1) * most_rows * piece.columns * self._layers
-        return weights <= room and piece.columns <= 2 * group[0].columns + BLOCK
+        weights = (len(group) + 1) * most_rows * piece.n_columns * self._max_layers
+        return weights <= max_weights and piece.n_columns <= 2 * group[0].n_columns + BLOCK
 
-    def _reduce(self) -> None:
-        """Add the weights of the layers that are held to the sums of each group, and hold none any
-        more."""
-        if not self._held:
+    def _reduce_waiting_layers(self) -> None:
+        """Add the weights of the waiting layers to the sums of each group; none waits any more."""
+        if not self._waiting_layers:
             return
-        query = torch.stack([states.query for states in self._held])
-        key = torch.stack([states.key for states in self._held])
-        lse = torch.stack([states.lse for states in self._held])
-        self._held = []
+        query = torch.stack([states.query for states in self._waiting_layers])
+        key = torch.stack([states.key for states in self._waiting_layers])
+        log_sum_exps = torch.stack([states.log_sum_exps for states in self._waiting_layers])
+        self._waiting_layers = []
         layers, heads, _, size = query.shape
+        # The rows and keys of the groups stand one after the other.
         first_row = first_column = 0
         for group in self._groups:
-            requests, rows = group.rows.shape
-            columns = group.columns.shape[1]
-            part = slice(first_row, first_row + requests * rows)
-            keys = slice(first_column, first_column + requests * columns)
-            q = query[:, :, part].reshape(layers, heads, requests, rows, size).transpose(1, 2)
-            sums = lse[:, :, part].reshape(layers, heads, requests, rows).transpose(1, 2)
-            k = key[:, keys].reshape(layers, requests, columns, -1, size)
-            group.sums += span_weights(q, k, sums, group.picked, self._scaling)
-            first_row, first_column = part.stop, keys.stop
+            requests, rows = group.row_numbers.shape
+            columns = group.key_positions.shape[1]
+            own_rows = slice(first_row, first_row + requests * rows)
+            own_keys = slice(first_column, first_column + requests * columns)
+            q = query[:, :, own_rows].reshape(layers, heads, requests, rows, size)
+            sums = log_sum_exps[:, :, own_rows].reshape(layers, heads, requests, rows)
+            k = key[:, own_keys].reshape(layers, requests, columns, -1, size)
+            group.sums += span_weights(
+                q.transpose(1, 2),
+                k,
+                sums.transpose(1, 2),
+                group.span_shares,
+                self._score_scaling,
+            )
+            first_row, first_column = own_rows.stop, own_keys.stop
 
-    def finish(self) -> None:
-        """Reduce the layers that are left, and add the sums to the totals of the requests."""
-        self._reduce()
+    def add_to_totals(self) -> None:
+        """Reduce the layers that still wait, add the sums of all layers to the totals of the
+        requests, and begin again with sums of 0."""
+        self._reduce_waiting_layers()
         if not self._groups:
             return
         # One copy to the host for all of them.
@@ -280,19 +330,19 @@ class WatchedRows:
         for group in self._groups:
             end = start + group.sums.numel()
             sums = flat_sums[start:end].reshape(group.sums.shape)
-            for request, own in zip(group.requests, sums, strict=True):
-                _add_sums(request, own)
+            for request, padded_sums in zip(group.requests, sums, strict=True):
+                _add_to_total(request, padded_sums)
             group.sums.zero_()
             start = end
 
 
-def _add_sums(request: WatchRequest, sums: np.ndarray) -> None:
+def _add_to_total(request: WatchRequest, padded_sums: np.ndarray) -> None:
     """Add a request's sums [rows, spans], without their padding, to its total, which is written
     into."""
-    own = sums[: len(request.rows), : request.total.shape[-1]]
+    sums = padded_sums[: len(request.rows), : request.total.shape[-1]]
     if request.total.ndim == 1:
-        own = own.sum(0)
-    np.add(request.total, own, out=request.total)
+        sums = sums.sum(0)
+    np.add(request.total, sums, out=request.total)
 
 
 class SpanColumns(NamedTuple):
@@ -312,57 +362,58 @@ def span_columns(spans: Ranges) -> SpanColumns:
 
     [(2, 4), (7, 8)] -> SpanColumns([2, 3, 7], [[1/2, 0], [1/2, 0], [0, 1]])
     """
-    size = sum(end - start for start, end in spans)
-    columns = np.zeros(size, np.int64)
-    picked = np.zeros((size, len(spans)), np.float32)
+    n_columns = sum(end - start for start, end in spans)
+    positions = np.zeros(n_columns, np.int64)
+    shares = np.zeros((n_columns, len(spans)), np.float32)
     first = 0
-    for i, (start, end) in enumerate(spans):
-        last = first + end - start
-        columns[first:last] = range(start, end)
-        picked[first:last, i] = 1 / (end - start)
-        first = last
-    return SpanColumns(columns, picked)
+    for span_number, (start, end) in enumerate(spans):
+        after_last = first + end - start
+        positions[first:after_last] = range(start, end)
+        shares[first:after_last, span_number] = 1 / (end - start)
+        first = after_last
+    return SpanColumns(positions, shares)
 
 
 def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
     """The group of these requests on a device, padded to the longest: shorter ones repeat their
     first row and key, and their padding counts in no span."""
     most_rows = max(len(request.rows) for request in requests)
-    most_columns = max(request.columns for request in requests)
+    most_columns = max(request.n_columns for request in requests)
     most_spans = max(len(request.spans) for request in requests)
-    rows = np.zeros((len(requests), most_rows), np.int64)
-    columns = np.zeros((len(requests), most_columns), np.int64)
-    picked = np.zeros((len(requests), most_columns, most_spans), np.float32)
+    row_numbers = np.zeros((len(requests), most_rows), np.int64)
+    key_positions = np.zeros((len(requests), most_columns), np.int64)
+    span_shares = np.zeros((len(requests), most_columns, most_spans), np.float32)
     for n, request in enumerate(requests):
-        own_columns, own_picked = span_columns(request.spans)
-        rows[n] = request.rows[0]
-        rows[n, : len(request.rows)] = request.rows
-        columns[n] = request.spans[0][0]
-        columns[n, : request.columns] = own_columns
-        picked[n, : request.columns, : len(request.spans)] = own_picked
+        own_columns = span_columns(request.spans)
+        row_numbers[n] = request.rows[0]
+        row_numbers[n, : len(request.rows)] = request.rows
+        key_positions[n] = request.spans[0][0]
+        key_positions[n, : request.n_columns] = own_columns.positions
+        span_shares[n, : request.n_columns, : len(request.spans)] = own_columns.shares
     return _Group(
         requests,
-        torch.from_numpy(rows).to(device),
-        torch.from_numpy(columns).to(device),
-        torch.from_numpy(picked).to(device),
-        torch.zeros(len(requests), most_rows, most_spans, device=device),
+        torch.from_numpy(row_numbers).to(device),
+        torch.from_numpy(key_positions).to(device),
+        torch.from_numpy(span_shares).to(device),
+        sums=torch.zeros(len(requests), most_rows, most_spans, device=device),
     )
 
 
-def span_indicator(spans: Ranges, tokens: int, device: torch.device) -> Tensor:
-    """Which tokens stand in which span, as a matrix that averages tokens into spans.
+def span_indicator(spans: Ranges, n_tokens: int, device: torch.device) -> Tensor:
+    """A matrix that averages tokens into spans: 1 / length of the span where a token stands in it,
+    else 0.
 
     [(0, 2), (3, 4)], 4 -> [[1/2, 0], [1/2, 0], [0, 0], [0, 1]]
 
     Args:
         spans: Ranges [start, end) of tokens.
-        tokens: How many tokens there are.
+        n_tokens: How many tokens there are.
         device: The device of the result.
 
     Returns:
         Float32 [tokens, spans].
     """
-    picked = torch.zeros(tokens, len(spans))
-    for i, (start, end) in enumerate(spans):
-        picked[start:end, i] = 1 / (end - start)
-    return picked.to(device)
+    shares = torch.zeros(n_tokens, len(spans))
+    for span_number, (start, end) in enumerate(spans):
+        shares[start:end, span_number] = 1 / (end - start)
+    return shares.to(device)

@@ -20,14 +20,30 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun, Missing, UnknownName, UserError
 from harness.models import LanguageModel
 
-_LOADED_ONLY = """
+_SETTINGS_OF_LOADING = """
 deterministic package package_path device_map trust_remote_code adapters script embedded dtype device attention
 template template_date prefill_chunk memory_fraction
 """
-_ENDPOINT_ONLY = ("base_url", "api_key_env", "timeout", "retries", "logprobs", "price", "batch")
-# Fields that a request may go without.
-_REMOVABLE = ("max_tokens", "temperature", "top_p", "seed", "stop")
-_FIXED = ("model", "messages", "n", "stream", "logprobs", "top_logprobs", "max_completion_tokens")
+_SETTINGS_OF_SERVERS = (
+    "base_url",
+    "api_key_env",
+    "timeout",
+    "retries",
+    "logprobs",
+    "price",
+    "batch",
+)
+# Fields of a request: those that it may go without, and those that only we set.
+_REMOVABLE_FIELDS = ("max_tokens", "temperature", "top_p", "seed", "stop")
+_FIXED_FIELDS = (
+    "model",
+    "messages",
+    "n",
+    "stream",
+    "logprobs",
+    "top_logprobs",
+    "max_completion_tokens",
+)
 
 
 class Backend(abc.ABC):
@@ -118,41 +134,40 @@ def load_model(config: ModelConfig) -> LanguageModel:
 def misplaced_settings(config: ModelConfig) -> list[str]:
     """A sentence for every setting that the model's back end would ignore."""
     if config.backend == "endpoint":
-        return [*_ignored_by_servers(config), *_fixed_fields(config)]
+        return [*_ignored_by_servers(config), *_fields_set_twice(config)]
     return [*_ignored_when_loaded(config), *_ignored_by_templates(config)]
 
 
 def _ignored_by_servers(config: ModelConfig) -> Iterator[str]:
     """Yield a sentence for each setting of loading (model.dtype) that is given, which a server
     would ignore."""
-    for name in _settings_given(config, _LOADED_ONLY.split()):
+    for name in _settings_not_at_default(config, _SETTINGS_OF_LOADING.split()):
         yield (
             f"model.{name} says how a model is loaded here, but '{config.name}' runs behind a "
             "server; leave it out"
         )
 
 
-def _fixed_fields(config: ModelConfig) -> Iterator[str]:
+def _fields_set_twice(config: ModelConfig) -> Iterator[str]:
     """Yield a sentence for each field of a request that model.extra sets although other settings
     do."""
     for name, value in config.extra.items():
-        is_removable = name in _REMOVABLE
-        is_set = value is not None or name in config.sampling
-        if name not in _FIXED and not (is_removable and is_set):
-            continue
-        null = ""
-        if is_removable:
-            null = ", or set it to null for requests without the field"
-        yield (
-            f"model.extra.{name}: this field of a request is set by others; leave the setting "
-            f"out{null}"
-        )
+        is_removable = name in _REMOVABLE_FIELDS
+        is_set_twice = value is not None or name in config.sampling
+        if name in _FIXED_FIELDS or (is_removable and is_set_twice):
+            other_way_out = ""
+            if is_removable:
+                other_way_out = ", or set it to null for requests without the field"
+            yield (
+                f"model.extra.{name}: this field of a request is set by others; leave the setting "
+                f"out{other_way_out}"
+            )
 
 
 def _ignored_when_loaded(config: ModelConfig) -> Iterator[str]:
     """Yield a sentence for each setting of servers (model.price) that is given, which a model that
     is loaded here would ignore."""
-    for name in _settings_given(config, _ENDPOINT_ONLY):
+    for name in _settings_not_at_default(config, _SETTINGS_OF_SERVERS):
         yield (
             f"model.{name} is for a model behind a server; leave it out, or set "
             "model.backend=endpoint"
@@ -162,23 +177,24 @@ def _ignored_when_loaded(config: ModelConfig) -> Iterator[str]:
 def _ignored_by_templates(config: ModelConfig) -> Iterator[str]:
     """Yield a sentence for each variable of a chat template that model.extra sets, where no
     template is in use."""
-    if config.backend != "scripted" and config.template != "none":
+    has_template = config.backend != "scripted" and config.template != "none"
+    if has_template:
         return
     for name in config.extra:
         yield f"model.extra.{name} is for a chat template, and none is in use; leave it out"
 
 
-def _settings_given(config: ModelConfig, names: Iterable[str]) -> list[str]:
+def _settings_not_at_default(config: ModelConfig, names: Iterable[str]) -> list[str]:
     """Those of the named settings that are not at their defaults; the dtype float32 counts as a
     default, as in older runs."""
-    given: list[str] = []
+    changed: list[str] = []
     for name in names:
         default = ModelConfig.model_fields[name].get_default(call_default_factory=True)
         # float32 was the default before "auto", and stands in the run.yaml of every older run.
         defaults = [default, "float32"] if name == "dtype" else [default]
         if getattr(config, name) not in defaults:
-            given.append(name)
-    return given
+            changed.append(name)
+    return changed
 
 
 @dataclass(frozen=True)
@@ -189,7 +205,7 @@ class ModelFacts:
         name: The name that tables show.
         capabilities: A subset of CAPABILITIES.
         window: The most tokens of a context, output included; 0 where unknown.
-        identity: All that changes the output.
+        identity: All that changes the output: {"weights": HASH, "dtype": "bfloat16", ...}.
         problems: Sentences that forbid the run.
         warnings: Sentences for the user.
         refusals: Capability -> why this model lacks it, a sentence without its full stop, where
@@ -228,8 +244,8 @@ class ModelFacts:
 
 
 def check_greedy(config: ModelConfig, asker: str) -> ModelConfig:
-    """Return the settings of a model that is asked greedily. Raises UserError where they ask for
-    sampling or batches.
+    """Check that the settings of a model ask for neither sampling nor batches, and return them.
+    Raises UserError where they do.
 
     Args:
         config: The settings.

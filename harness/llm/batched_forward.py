@@ -14,14 +14,14 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from harness.llm.capture import Capture, Pack, Part, WriteCapture, attention_calls
+from harness.llm.capture import Capture, PackedContext, PackedPass, WriteCapture, attention_calls
 from harness.llm.kernels import PackLayout, pack_layout
-from harness.llm.kv import packed_cache, slot_of
+from harness.llm.kv import PackedSlot, packed_cache, slot_of
 from harness.llm.writing import Writing
 
 
@@ -30,22 +30,22 @@ class ForwardRequest:
     """One context's share of a pass.
 
     Attributes:
-        ids: The tokens to run.
+        ids: The ids of the tokens to run.
         cache: Keys and values of the context before them.
-        logits: For how many of the last tokens logits are wanted.
+        n_logits: For how many of the last tokens logits are wanted.
         capture: Measures the attention; None for nothing.
-        blocks: Names of the blocks that `ids` complete (prefix_sharing.block_names), which other
-            contexts may copy.
-        labels: Token ids of a probe, whose logits are computed in float32.
+        block_names: Names of the blocks that `ids` complete (prefix_sharing.names_of_new_blocks),
+            which other contexts may copy.
+        label_ids: Token ids of a probe's labels, whose logits are computed in float32.
         writing: The reply that goes on from these logits; None for none.
     """
 
     ids: Sequence[int]
     cache: Any
-    logits: int = 0
+    n_logits: int = 0
     capture: Capture | None = None
-    blocks: Sequence[bytes] = ()
-    labels: Sequence[int] = ()
+    block_names: Sequence[bytes] = ()
+    label_ids: Sequence[int] = ()
     writing: Writing | None = None
 
 
@@ -58,7 +58,7 @@ def run_alone(net: Any, device: torch.device, request: ForwardRequest) -> Tensor
         request: What is run; its cache grows.
 
     Returns:
-        Float32 logits [request.logits, vocab]; None for 0 rows.
+        Float32 logits of the last tokens [request.n_logits, vocab]; None for 0 rows.
     """
     make_room([request])
     arguments = {
@@ -67,10 +67,11 @@ def run_alone(net: Any, device: torch.device, request: ForwardRequest) -> Tensor
         "use_cache": True,
     }
     with torch.inference_mode(), attention_calls(capture=request.capture):
-        if not request.logits:
+        if not request.n_logits:
             net.get_decoder()(**arguments)
             return None
-        return _logits(net, arguments, request.logits, [request.labels] * request.logits)
+        label_ids_of_rows = [request.label_ids] * request.n_logits
+        return _run_for_logits(net, arguments, request.n_logits, label_ids_of_rows)
 
 
 def run_packed(
@@ -78,7 +79,7 @@ def run_packed(
     device: torch.device,
     requests: Sequence[ForwardRequest],
     in_one_call: bool = False,
-    longest: int = 0,
+    max_context_tokens: int = 0,
 ) -> list[Tensor | None]:
     """Run several contexts of one pool in one pass.
 
@@ -87,7 +88,7 @@ def run_packed(
         device: The device of its inputs.
         requests: What is run; their caches grow.
         in_one_call: Whether one attention call serves all (kernels.packed_attention).
-        longest: Most tokens of a context.
+        max_context_tokens: The most tokens that any context may have.
 
     Returns:
         The logits of each request, in the order of `requests`, as `run_alone` gives them.
@@ -99,114 +100,122 @@ def run_packed(
     order = list(range(len(requests)))
     if in_one_call:  # it wants the contexts in the order of their places
         order.sort(key=lambda n: slot_of(requests[n].cache).start)
-    packed = _Packed()
+    tokens = _PackedTokens()
     for n in order:
-        packed.add(requests[n])
-    arguments = packed.arguments(device)
+        tokens.add(requests[n])
+    arguments = tokens.network_arguments(device)
     pool = slot_of(requests[0].cache).pool
-    layout = None
+    layout_on = None
     if in_one_call:
-        layout = packed.layout(longest)
-    pack = Pack(packed.parts, pool, layout)
-    rows: Tensor | None = None
+        layout_on = tokens.layout_function(max_context_tokens)
+    pack = PackedPass(tokens.contexts, pool, layout_on)
+    logits: Tensor | None = None
     with torch.inference_mode(), attention_calls(pack=pack):
-        if packed.logit_rows:
-            keep = torch.tensor(packed.logit_rows, device=device)
-            rows = _logits(net, arguments, keep, packed.labels)
+        if tokens.logit_rows:
+            logit_rows = torch.tensor(tokens.logit_rows, device=device)
+            logits = _run_for_logits(net, arguments, logit_rows, tokens.label_ids_of_rows)
         else:
             net.get_decoder()(**arguments)
-        pack.finish()
-    return _of_requests(rows, requests, order)
+        pack.finish_captures()
+    return _logits_by_request(logits, requests, order)
 
 
-def _of_requests(
-    rows: Tensor | None, requests: Sequence[ForwardRequest], order: Sequence[int]
+def _logits_by_request(
+    all_logits: Tensor | None, requests: Sequence[ForwardRequest], order: Sequence[int]
 ) -> list[Tensor | None]:
     """The logits of each request, None for one that wants none.
 
     Args:
-        rows: The logits of all requests, one after the other [rows, vocab]; None where none wants
-            any.
+        all_logits: The logits of all requests, one after the other [rows, vocab]; None where none
+            wants any.
         requests: What was run.
         order: Indices of the requests, in the order in which their rows stand.
     """
-    logits: list[Tensor | None] = [None] * len(requests)
-    if rows is None:
-        return logits
+    by_request: list[Tensor | None] = [None] * len(requests)
+    if all_logits is None:
+        return by_request
     start = 0
     for n in order:
-        end = start + requests[n].logits
+        end = start + requests[n].n_logits
         if end > start:
-            logits[n] = rows[start:end]
+            by_request[n] = all_logits[start:end]
         start = end
-    return logits
+    return by_request
 
 
-class _Packed:
+class _PackedTokens:
     """The tokens of a packed pass, one context after the other.
 
     Attributes:
-        parts: Where each context's tokens stand among them.
-        ids: The tokens.
+        contexts: Where each context's tokens stand among them.
+        ids: The token ids.
         positions: The position of each token in its context.
         logit_rows: Which of them want logits, by their place in the pass.
-        labels: For each of these rows, ids of tokens whose logits are computed in float32.
+        label_ids_of_rows: For each of these rows, ids of tokens whose logits are computed in
+            float32.
     """
 
     def __init__(self) -> None:
         """Begin without any token."""
-        self.parts: list[Part] = []
+        self.contexts: list[PackedContext] = []
         self.ids: list[int] = []
         self.positions: list[int] = []
         self.logit_rows: list[int] = []
-        self.labels: list[Sequence[int]] = []
+        self.label_ids_of_rows: list[Sequence[int]] = []
 
     def add(self, request: ForwardRequest) -> None:
         """Append a context's tokens to the pass; they follow what the context's cache holds."""
-        before = slot_of(request.cache).n_tokens
+        n_cached = slot_of(request.cache).n_tokens
         start = len(self.ids)
         self.ids += request.ids
         end = len(self.ids)
-        self.parts.append(Part(start, end, request.cache, request.capture))
-        self.positions += range(before, before + len(request.ids))
-        self.logit_rows += range(end - request.logits, end)
-        self.labels += [request.labels] * request.logits
+        self.contexts.append(PackedContext(start, end, request.cache, request.capture))
+        self.positions += range(n_cached, n_cached + len(request.ids))
+        self.logit_rows += range(end - request.n_logits, end)
+        self.label_ids_of_rows += [request.label_ids] * request.n_logits
 
-    def arguments(self, device: torch.device) -> dict[str, object]:
+    def network_arguments(self, device: torch.device) -> dict[str, object]:
         """What the network is called with, by name: ids, positions and a cache that writes to all
         contexts."""
-        caches: list[tuple[Any, int]] = []
-        for part in self.parts:
-            caches.append((part.cache, part.end - part.start))  # noqa: PERF401
+        slots = [PackedSlot(slot_of(context.cache), context.n_new) for context in self.contexts]
         return {
             "input_ids": torch.tensor([self.ids], device=device),
             "position_ids": torch.tensor([self.positions], device=device),
-            "past_key_values": packed_cache(caches, device),
+            "past_key_values": packed_cache(slots, device),
             # transformers takes a mask of four dimensions as it is; each context makes its own.
             "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),
             "use_cache": True,
         }
 
-    def layout(self, longest: int) -> Callable[[torch.device], PackLayout]:
+    def layout_function(self, max_context_tokens: int) -> Callable[[torch.device], PackLayout]:
         """A function: device -> where the contexts stand in the pool. It computes that once a
         device.
 
         Args:
-            longest: Most tokens of a context.
+            max_context_tokens: The most tokens that any context may have.
         """
-        new = [part.end - part.start for part in self.parts]
-        slots = [slot_of(part.cache) for part in self.parts]
-        starts = [slot.start for slot in slots]
-        keys = [slot.n_tokens + count for slot, count in zip(slots, new, strict=True)]
-        return functools.cache(functools.partial(pack_layout, new, starts, keys, longest))
+        new_counts: list[int] = []
+        key_starts: list[int] = []
+        key_counts: list[int] = []
+        for context in self.contexts:
+            slot = slot_of(context.cache)
+            new_counts.append(context.n_new)
+            key_starts.append(slot.start)
+            key_counts.append(slot.n_tokens + context.n_new)
+        return functools.cache(
+            functools.partial(pack_layout, new_counts, key_starts, key_counts, max_context_tokens)
+        )
 
 
-def _logits(
-    net: Any, arguments: Mapping[str, object], keep: Any, labels: Sequence[Sequence[int]]
+def _run_for_logits(
+    net: Any,
+    arguments: Mapping[str, object],
+    logit_rows: Tensor | int,
+    label_ids_of_rows: Sequence[Sequence[int]],
 ) -> Tensor:
-    """Run the network, and return the logits of some of its rows. Those of `labels` are computed
-    once more in float32: in bfloat16 the logits of two labels are often one number, and a probe
-    then a tie.
+    """Run the network, and return the logits of some of its rows. Those of a probe's labels are
+    computed once more in float32: in bfloat16 the logits of two labels are often one number, and a
+    probe then a tie.
 
     That is done only where the output of the head, a plain linear layer in memory, is what the
     network returns: not where logits are scaled or capped after it, with an adapter, or quantised
@@ -215,33 +224,45 @@ def _logits(
     Args:
         net: A causal language model of transformers.
         arguments: What it is called with.
-        keep: How many last rows, or the indices of rows.
-        labels: For each of these rows, ids of the tokens whose logits are computed in float32.
+        logit_rows: How many last rows, or the indices of rows.
+        label_ids_of_rows: For each of these rows, ids of the tokens whose logits are computed in
+            float32.
 
     Returns:
         Logits [rows, vocab], float32.
     """
     head: Any = None
-    if any(labels):
+    if any(label_ids_of_rows):
         head = net.get_output_embeddings()
-    thread = threading.get_ident()
-    seen: list[tuple[Tensor, Tensor]] = []
+    this_thread = threading.get_ident()
+    head_calls: list[_HeadCall] = []
 
-    def look(_: Any, inputs: Any, out: Tensor) -> None:
-        """Note the head's input [rows, width] and output [rows, vocab], in this thread's passes
-        alone."""
-        if threading.get_ident() == thread:
-            seen.append((inputs[0][0], out[0].float()))
+    def note_head_call(_: Any, inputs: Any, output: Tensor) -> None:
+        """Note a call of the head, in this thread's passes alone."""
+        if threading.get_ident() == this_thread:
+            head_calls.append(_HeadCall(inputs[0][0], output[0].float()))
 
     with contextlib.ExitStack() as hooks:
         if _is_plain_head(head):
-            hooks.callback(head.register_forward_hook(look).remove)
-        rows: Tensor = net(**arguments, logits_to_keep=keep).logits[0].float()
-    for hidden, out in seen:
-        if torch.equal(out, rows):
-            for n, ids in enumerate(labels):
-                _compute_in_float32(rows[n], hidden[n], head, list(ids))
-    return rows
+            hooks.callback(head.register_forward_hook(note_head_call).remove)
+        logits: Tensor = net(**arguments, logits_to_keep=logit_rows).logits[0].float()
+    for call in head_calls:
+        if torch.equal(call.output, logits):
+            for row, label_ids in enumerate(label_ids_of_rows):
+                _recompute_in_float32(logits[row], call.hidden[row], head, list(label_ids))
+    return logits
+
+
+class _HeadCall(NamedTuple):
+    """A call of a network's output head.
+
+    Attributes:
+        hidden: Its input [rows, width].
+        output: Its output in float32 [rows, vocab].
+    """
+
+    hidden: Tensor
+    output: Tensor
 
 
 def _is_plain_head(head: Any) -> bool:
@@ -251,23 +272,23 @@ def _is_plain_head(head: Any) -> bool:
     return head.weight.dtype != torch.float32 and not head.weight.is_meta
 
 
-def _compute_in_float32(row: Tensor, hidden: Tensor, head: Any, ids: list[int]) -> None:
+def _recompute_in_float32(logits: Tensor, hidden: Tensor, head: Any, ids: list[int]) -> None:
     """Replace the logits of some tokens by those computed in float32.
 
     Args:
-        row: Logits [vocab]; changed in place.
+        logits: Logits of all tokens [vocab]; changed in place.
         hidden: The head's input [width].
         head: A linear layer.
-        ids: The tokens.
+        ids: The ids of the tokens.
     """
-    logits = head.weight[ids].float() @ hidden.to(head.weight.device).float()
+    recomputed = head.weight[ids].float() @ hidden.to(head.weight.device).float()
     if head.bias is not None:
-        logits = logits + head.bias[ids].float()
-    row[ids] = logits.to(row.device)
+        recomputed = recomputed + head.bias[ids].float()
+    logits[ids] = recomputed.to(logits.device)
 
 
 def run_in_rows(
-    net: Any, device: torch.device, requests: Sequence[ForwardRequest], rows: int
+    net: Any, device: torch.device, requests: Sequence[ForwardRequest], n_rows: int
 ) -> list[Tensor | None]:
     """Run requests in one pass of a fixed number of tokens; a context of zeros fills the pass.
 
@@ -278,48 +299,50 @@ def run_in_rows(
         net: The network.
         device: The device of its inputs.
         requests: What is run; their caches grow.
-        rows: How many tokens the pass has.
+        n_rows: How many tokens the pass has.
 
     Returns:
         The logits of each request, as `run_alone` gives them.
     """
-    wanted = any(request.logits for request in requests)
-    padded: list[ForwardRequest] = []
-    for request in requests:
-        logits = 0
-        if wanted:
-            logits = len(request.ids)
-        padded.append(replace(request, logits=logits))
-    missing = rows - sum(len(request.ids) for request in requests)
-    if missing:
-        padding = slot_of(requests[0].cache).pool.cache()
-        logits = 0
-        if wanted:
-            logits = missing
-        padded.append(ForwardRequest([0] * missing, padding, logits))
-    outs = run_packed(net, device, padded)
-    return [_last_rows(out, request) for request, out in zip(requests, outs, strict=False)]
+    filled = list(requests)
+    missing_rows = n_rows - sum(len(request.ids) for request in requests)
+    if missing_rows:
+        cache_of_zeros = slot_of(requests[0].cache).pool.new_cache()
+        filled.append(ForwardRequest([0] * missing_rows, cache_of_zeros))
+    if any(request.n_logits for request in requests):
+        asked = [replace(request, n_logits=len(request.ids)) for request in filled]
+    else:
+        asked = filled
+    logits = run_packed(net, device, asked)[: len(requests)]
+    return [
+        _wanted_rows(all_rows, request) for request, all_rows in zip(requests, logits, strict=True)
+    ]
 
 
-def _last_rows(out: Tensor | None, request: ForwardRequest) -> Tensor | None:
-    """The rows of `out` that `request` wants; None for none."""
-    if out is None or not request.logits:
+def _wanted_rows(logits: Tensor | None, request: ForwardRequest) -> Tensor | None:
+    """The rows of logits that a request wants, the last ones; None for none.
+
+    Args:
+        logits: A row for each of its tokens; None where none was computed.
+        request: The request.
+    """
+    if logits is None or not request.n_logits:
         return None
-    return out[len(request.ids) - request.logits :]
+    return logits[len(request.ids) - request.n_logits :]
 
 
 def make_room(requests: Sequence[ForwardRequest]) -> None:
-    """Reserve room in the pool for the tokens of `requests`, as one more pass of the pool. Also has
-    captures of written tokens reduce what they hold before their keys are moved away.
+    """Reserve room in the pool for the tokens of `requests`, and count one more pass of the pool.
+    Also has captures of written tokens reduce what they hold before their keys are moved away.
 
     Raises MemoryError where there is no room.
     """
     pool = slot_of(requests[0].cache).pool
     with pool.lock:
-        pool.clock += 1
+        pool.pass_number += 1
         for request in requests:
             slot = slot_of(request.cache)
             slot.reserve(slot.n_tokens + len(request.ids))
-            slot.before_leaving = None
+            slot.before_move = None
             if isinstance(request.capture, WriteCapture):
-                slot.before_leaving = request.capture.reduce
+                slot.before_move = request.capture.reduce_waiting

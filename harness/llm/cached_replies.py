@@ -5,7 +5,7 @@ again, but its cost is booked.
     def _write(self, decoding, watch): ...        also _probe and _score; called where the cache has no reply
 
 A back end has `_request()`: all that a reply depends on beside the model and what is asked;
-`_reply_state(before)`: what the reply added to a context of `before` tokens, as JSON values;
+`_reply_state(n_before)`: what the reply added to a context of `n_before` tokens, as JSON values;
 `_restore_reply(added)`: adds it again. Not cached: replies with attention to watched spans, those
 of `write_plain`, and sampled ones that were given no seed.
 """
@@ -57,11 +57,12 @@ class _WrittenValues:
     unclosed: bool = False
     refused: bool = False
 
-    def as_written(self, before: int) -> Written:
-        """The reply as a session returns it, its span placed after a context of `before` tokens."""
+    def as_written(self, n_before: int) -> Written:
+        """The reply as a session returns it, its span placed after a context of `n_before`
+        tokens."""
         return Written(
             text=self.text,
-            span=Span(before, before + self.size),
+            span=Span(n_before, n_before + self.size),
             finish=self.finish,
             offsets=self.offsets,
             ending=self.ending,
@@ -101,31 +102,31 @@ def with_reply_cache(request: Request) -> Request:
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)
-    def cached(session: Any, *arguments: Any) -> Any:
+    def from_cache_or_sent(session: Any, *arguments: Any) -> Any:
         """What the session's method returns: made from the cache where it holds the reply, else
         from the request, whose reply is then stored."""
-        if session.replies is None or not _may_be_cached(kind, arguments):
+        if session.replies is None or not _has_one_reply(kind, arguments):
             return request(session, *arguments)
-        before = session.length()
+        n_before = session.length()
 
         def send() -> dict[str, object]:
             """Send the request, and describe its reply by JSON values."""
             reply = request(session, *arguments)
-            return _values_of(reply, session, before)
+            return _reply_to_json(reply, session, n_before)
 
-        question = _question_of(kind, arguments)
-        key = {"kind": kind, "asked": question, "request": session._request()}
-        values, from_cache = session.replies.get_or_send(
+        what_is_asked = _arguments_to_json(kind, arguments)
+        key = {"kind": kind, "asked": what_is_asked, "request": session._request()}
+        values, is_from_cache = session.replies.get_or_send(
             key, send, session._meter, session._role, session._shape
         )
-        if from_cache:
+        if is_from_cache:
             session._restore_reply(_ADDED.validate_python(values))
-        return _reply_of(values, before)
+        return _reply_from_json(values, n_before)
 
-    return cached  # type: ignore[return-value]
+    return from_cache_or_sent  # type: ignore[return-value]
 
 
-def _may_be_cached(kind: str, arguments: Sequence[Any]) -> bool:
+def _has_one_reply(kind: str, arguments: Sequence[Any]) -> bool:
     """Whether a request has a single possible reply: no span is watched, nothing is drawn without a
     seed.
 
@@ -135,13 +136,14 @@ def _may_be_cached(kind: str, arguments: Sequence[Any]) -> bool:
     """
     if kind != "write":
         return True
-    decoding, watch = arguments
-    if watch:
+    decoding, watched_spans = arguments
+    if watched_spans:
         return False
-    return not decoding.temperature or decoding.seed is not None
+    is_greedy = not decoding.temperature
+    return is_greedy or decoding.seed is not None
 
 
-def _question_of(kind: str, arguments: Sequence[Any]) -> Any:
+def _arguments_to_json(kind: str, arguments: Sequence[Any]) -> Any:
     """What a request asks, as JSON values for the cache's key.
 
     Args:
@@ -162,33 +164,33 @@ def _question_of(kind: str, arguments: Sequence[Any]) -> Any:
     return text
 
 
-def _values_of(reply: object, session: Any, before: int) -> dict[str, object]:
+def _reply_to_json(reply: object, session: Any, n_before: int) -> dict[str, object]:
     """A reply as JSON values: {"mass", "top"} for probabilities, {"scores"} for log-probabilities;
     for a written reply its fields and what it added to the context.
 
     Args:
         reply: Written, Probe, or a list of log-probabilities.
         session: The session whose context the reply is in.
-        before: Tokens of the context without it.
+        n_before: Tokens of the context without it.
     """
     if isinstance(reply, Probe):
         return {"mass": reply.mass, "top": reply.top}
     if not isinstance(reply, Written):
         return {"scores": reply}
     values = {name: getattr(reply, name) for name in ("offsets", *_REPLY_FIELDS)}
-    return {**values, "size": len(reply.span), **session._reply_state(before)}
+    return {**values, "size": len(reply.span), **session._reply_state(n_before)}
 
 
-def _reply_of(values: Mapping[str, object], before: int) -> Written | Probe | list[float]:
-    """Make the reply from what `_values_of` made of one.
+def _reply_from_json(values: Mapping[str, object], n_before: int) -> Written | Probe | list[float]:
+    """Make the reply from what `_reply_to_json` made of one.
 
     Args:
         values: The JSON values.
-        before: Tokens of the context in front of the reply.
+        n_before: Tokens of the context in front of the reply.
     """
     if "mass" in values:
         probe = _PROBE.validate_python(values)
         return Probe.of(probe.mass, probe.top)
     if "scores" in values:
         return _SCORES.validate_python(values["scores"])
-    return _WRITTEN.validate_python(values).as_written(before)
+    return _WRITTEN.validate_python(values).as_written(n_before)

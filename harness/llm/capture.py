@@ -39,7 +39,13 @@ from harness.llm.attention_weights import (
     span_weights,
     weight_blocks,
 )
-from harness.llm.kernels import PackLayout, cpu_attention, one_row_attention, packed_attention
+from harness.llm.kernels import (
+    Attended,
+    PackLayout,
+    cpu_attention,
+    one_row_attention,
+    packed_attention,
+)
 from harness.llm.kv import KVPool, slot_of
 
 NAME = "harness"
@@ -49,7 +55,7 @@ _NEUTRAL_LINES = """
 cache_position dropout is_causal output_attentions output_hidden_states output_router_logits position_embeddings
 position_ids sliding_window use_cache num_logits_to_keep
 """
-NEUTRAL = frozenset(_NEUTRAL_LINES.split())
+NEUTRAL_ARGUMENTS = frozenset(_NEUTRAL_LINES.split())
 
 _local = threading.local()
 
@@ -63,15 +69,15 @@ class AttentionCall(NamedTuple):
         query: [1, heads, new, size].
         key: [1, kv_heads, tokens, size], which a cache may hold in another form (latents, in
             DeepSeek-V2).
-        lse: Log-sum-exp of each row's scores [1, heads, new]; None where the kernel does not give
-            it.
-        scaling: The factor of the scores.
+        log_sum_exps: Of each row's scores [1, heads, new]; None where the kernel does not give
+            them.
+        scaling: What the scores are multiplied by before the softmax.
     """
 
     layer: int
     query: Tensor
     key: Tensor
-    lse: Tensor | None
+    log_sum_exps: Tensor | None
     scaling: float
 
 
@@ -107,23 +113,23 @@ class HeadCaptured:
     """What a HeadCapture held when a pass began.
 
     Attributes:
-        rows: How many rows were added.
-        sums: Layer -> sums [heads, keys].
+        n_rows: How many rows were added.
+        sums_by_layer: Layer -> sums [heads, keys].
     """
 
-    rows: int
-    sums: dict[int, Tensor]
+    n_rows: int
+    sums_by_layer: dict[int, Tensor]
 
 
 class RowsInPass(NamedTuple):
     """The rows of a request of FeedCapture that a pass reads.
 
     Attributes:
-        request: The number of the request.
+        request_number: The number of the request.
         rows: Where they are among the new tokens of the pass.
     """
 
-    request: int
+    request_number: int
     rows: slice
 
 
@@ -131,11 +137,11 @@ class _WatchedPass(NamedTuple):
     """What sums up the attention of one pass.
 
     Attributes:
-        first: The position of the pass's first new token.
+        pass_start: The position of the pass's first new token.
         rows: Adds to the `totals` of the FeedCapture that made it, whenever it is finished.
     """
 
-    first: int
+    pass_start: int
     rows: WatchedRows
 
 
@@ -144,110 +150,115 @@ class FeedCapture:
     """Measures, while a text is read, the mean attention of its tokens to earlier spans.
 
     Attributes:
-        first: The position of the pass's first new token.
+        pass_start: The position of the pass's first new token.
         requests: What is measured.
-        totals: For each request the sums [spans] so far.
+        totals: For each request the sums over its rows and the layers so far [spans].
         calls_seen: How many calls of attention were seen so far: in each pass one a layer.
     """
 
-    first: int
+    pass_start: int
     requests: list[FeedRequest]
     totals: list[np.ndarray] = field(default_factory=list)
     calls_seen: int = 0
-    _watched: _WatchedPass | None = None
+    _watched_pass: _WatchedPass | None = None
 
     def __post_init__(self) -> None:
         """Begin with sums of 0."""
         self.totals = [np.zeros(len(request.spans), np.float32) for request in self.requests]
 
-    def in_pass(self, new: int) -> list[RowsInPass]:
-        """The rows of each request among the pass's `new` tokens; requests without any are left
-        out."""
-        parts: list[RowsInPass] = []
-        for n, request in enumerate(self.requests):
-            rows = slice(max(request.start - self.first, 0), min(request.end - self.first, new))
-            if rows.start < rows.stop:
-                parts.append(RowsInPass(n, rows))
-        return parts
+    def rows_in_pass(self, n_new: int) -> list[RowsInPass]:
+        """The rows of each request among the `n_new` new tokens of the pass; requests without any
+        are left out."""
+        found: list[RowsInPass] = []
+        for number, request in enumerate(self.requests):
+            first = max(request.start - self.pass_start, 0)
+            end = min(request.end - self.pass_start, n_new)
+            if first < end:
+                found.append(RowsInPass(number, slice(first, end)))
+        return found
 
-    def take(self, call: AttentionCall) -> None:
+    def add_layer(self, call: AttentionCall) -> None:
         """Add the attention of one layer's call, of which this context has all rows."""
-        if call.lse is None:
+        if call.log_sum_exps is None:
             self._add_by_softmax(call)
         else:
-            self._add_by_lse(call, call.lse)
+            self._add_by_log_sum_exps(call, call.log_sum_exps)
         self.calls_seen += 1
 
     def _add_by_softmax(self, call: AttentionCall) -> None:
         """Add the attention of a layer to `totals`, from all scores of a row."""
         query, key = call.query[0], call.key[0]
-        for n, rows in self.in_pass(query.shape[1]):
-            first = self.first + rows.start
-            spans = self.requests[n].spans
-            weights = block_weights(query[:, rows], key, first, spans, call.scaling)
-            self.totals[n] += weights.sum(0).cpu().numpy()
+        for request_number, rows in self.rows_in_pass(query.shape[1]):
+            first_position = self.pass_start + rows.start
+            spans = self.requests[request_number].spans
+            weights = block_weights(query[:, rows], key, first_position, spans, call.scaling)
+            self.totals[request_number] += weights.sum(0).cpu().numpy()
 
-    def _add_by_lse(self, call: AttentionCall, lse: Tensor) -> None:
+    def _add_by_log_sum_exps(self, call: AttentionCall, log_sum_exps: Tensor) -> None:
         """Add the attention of a layer to `totals`, from log-sum-exps: only keys of spans are read.
 
         Args:
             call: The layer's call.
-            lse: Its log-sum-exps.
+            log_sum_exps: Those of the call [1, heads, new].
         """
         query, key = call.query[0], call.key[0]
-        if self._watched is None or self._watched.first != self.first:
+        if self._watched_pass is None or self._watched_pass.pass_start != self.pass_start:
             # Made once a pass: the layers have the same rows and spans.
-            requests = self.watched(0, 0, query.shape[1])
-            self._watched = _WatchedPass(self.first, WatchedRows(requests, layers=1))
-        self._watched.rows.take(query, key.transpose(0, 1), lse[0], call.scaling)
-        # Writes the layer's sums into `totals`, which the requests of `watched` refer to.
-        self._watched.rows.finish()
+            requests = self.watch_requests(first_row=0, first_key=0, n_new=query.shape[1])
+            self._watched_pass = _WatchedPass(self.pass_start, WatchedRows(requests, max_layers=1))
+        watched_rows = self._watched_pass.rows
+        watched_rows.add_layer(query, key.transpose(0, 1), log_sum_exps[0], call.scaling)
+        # Writes the layer's sums into `totals`, which the watch requests refer to.
+        watched_rows.add_to_totals()
 
-    def watched(self, row: int, place: int, new: int) -> list[WatchRequest]:
+    def watch_requests(self, first_row: int, first_key: int, n_new: int) -> list[WatchRequest]:
         """The requests that have rows in the pass, as WatchedRows takes them; they add to `totals`.
 
         Args:
-            row: Where the context's new tokens begin in what WatchedRows is given.
-            place: Where its keys begin there.
-            new: The number of new tokens.
+            first_row: Where the context's new tokens begin among the rows that WatchedRows is
+                given.
+            first_key: Where its keys begin among the keys that WatchedRows is given.
+            n_new: The number of new tokens.
         """
         requests = []
-        for n, rows in self.in_pass(new):
-            spans = [(place + start, place + end) for start, end in self.requests[n].spans]
-            own_rows = range(row + rows.start, row + rows.stop)
-            requests.append(WatchRequest(self.totals[n], own_rows, spans))
+        for number, rows in self.rows_in_pass(n_new):
+            spans: list[tuple[int, int]] = []
+            for start, end in self.requests[number].spans:
+                spans.append((first_key + start, first_key + end))
+            own_rows = range(first_row + rows.start, first_row + rows.stop)
+            requests.append(WatchRequest(self.totals[number], own_rows, spans))
         return requests
 
-    def saved(self) -> FeedCaptured:
+    def captured_so_far(self) -> FeedCaptured:
         """What was captured so far, to come back to by `restore` where the next pass fails."""
         return FeedCaptured(self.calls_seen, [total.copy() for total in self.totals])
 
     def restore(self, captured: FeedCaptured) -> None:
-        """Go back to what `saved` returned."""
+        """Go back to what `captured_so_far` returned."""
         self.calls_seen = captured.calls_seen
         self.totals = captured.totals
-        self._watched = None
+        self._watched_pass = None
 
-    def results(self, layers: int) -> list[tuple[float, ...]]:
+    def mean_attention(self, n_layers: int) -> list[tuple[float, ...]]:
         """The mean attention over the rows of each request and over the layers: a tuple of one
         number a span, for each request.
 
         Args:
-            layers: The number of layers of the model.
+            n_layers: The number of layers of the model.
 
         Raises:
-            RuntimeError: The call of a layer was not seen. A whole pass adds `layers` to the calls,
-                so a number that this does not divide lacks some.
+            RuntimeError: The call of a layer was not seen. A whole pass adds `n_layers` to the
+                calls, so a number that this does not divide lacks some.
         """
-        if self.calls_seen < layers or self.calls_seen % layers:
+        if self.calls_seen < n_layers or self.calls_seen % n_layers:
             raise RuntimeError(
-                f"attention was captured in {self.calls_seen} of {layers} layers: kernel '{NAME}' not "
-                "in use"
+                f"attention was captured in {self.calls_seen} of {n_layers} layers: kernel "
+                f"'{NAME}' not in use"
             )
         means = []
         for total, request in zip(self.totals, self.requests, strict=True):
             n_rows = request.end - request.start
-            means.append(tuple((total / layers / n_rows).tolist()))
+            means.append(tuple((total / n_layers / n_rows).tolist()))
         return means
 
 
@@ -259,45 +270,51 @@ class HeadCapture:
 
     Attributes:
         keys: Positions [start, end) of the keys.
-        first: The position of the pass's first new token.
-        rows: How many rows were added.
-        sums: Layer -> float32 [heads, keys], summed over rows.
+        pass_start: The position of the pass's first new token.
+        n_rows: How many rows were added.
+        sums_by_layer: Layer -> float32 [heads, keys], summed over rows.
     """
 
     keys: tuple[int, int]
-    first: int = 0
-    rows: int = 0
-    sums: dict[int, Tensor] = field(default_factory=dict)
+    pass_start: int = 0
+    n_rows: int = 0
+    sums_by_layer: dict[int, Tensor] = field(default_factory=dict)
 
-    def take(self, call: AttentionCall) -> None:
-        """Add the attention of one layer's call to the sums of the layer."""
-        (start, end), layer = self.keys, call.layer
-        for _, weights in weight_blocks(call.query[0], call.key[0], self.first, call.scaling):
-            part = torch.zeros(call.query.shape[1], end - start, device=weights.device)
+    def add_layer(self, call: AttentionCall) -> None:
+        """Add the attention of one layer's call to the sums of the layer. Also counts the rows of
+        the pass, with its first layer."""
+        start, end = self.keys
+        heads, n_new = call.query.shape[1:3]
+        query, key = call.query[0], call.key[0]
+        for block in weight_blocks(query, key, self.pass_start, call.scaling):
+            sums = torch.zeros(heads, end - start, device=block.weights.device)
             # A block's weights end with the key of its last row.
-            seen = weights[:, :, start:end].sum(1)
-            part[:, : seen.shape[1]] = seen
-            if layer in self.sums:
-                part = self.sums[layer] + part
-            self.sums[layer] = part
-        if layer == min(self.sums):
-            self.rows += call.query.shape[2]
+            visible = block.weights[:, :, start:end].sum(1)
+            sums[:, : visible.shape[1]] = visible
+            if call.layer in self.sums_by_layer:
+                sums = self.sums_by_layer[call.layer] + sums
+            self.sums_by_layer[call.layer] = sums
+        if call.layer == min(self.sums_by_layer):
+            self.n_rows += n_new
 
-    def saved(self) -> HeadCaptured:
+    def captured_so_far(self) -> HeadCaptured:
         """What was captured so far, to come back to by `restore` where the next pass fails."""
-        return HeadCaptured(self.rows, dict(self.sums))
+        return HeadCaptured(self.n_rows, dict(self.sums_by_layer))
 
     def restore(self, captured: HeadCaptured) -> None:
-        """Go back to what `saved` returned."""
-        self.rows = captured.rows
-        self.sums = captured.sums
+        """Go back to what `captured_so_far` returned."""
+        self.n_rows = captured.n_rows
+        self.sums_by_layer = captured.sums_by_layer
 
-    def result(self, layers: int) -> Tensor:
-        """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError when layers were
-        not seen."""
-        if len(self.sums) != layers:
-            raise RuntimeError(f"attention was captured in {len(self.sums)} of {layers} layers")
-        return torch.stack([self.sums[layer].cpu() for layer in sorted(self.sums)]) / self.rows
+    def mean_attention(self, n_layers: int) -> Tensor:
+        """Mean over the rows: float32 [layers, heads, keys]. Raises RuntimeError where not all
+        `n_layers` layers of the model were seen."""
+        if len(self.sums_by_layer) != n_layers:
+            raise RuntimeError(
+                f"attention was captured in {len(self.sums_by_layer)} of {n_layers} layers"
+            )
+        sums = [self.sums_by_layer[layer].cpu() for layer in sorted(self.sums_by_layer)]
+        return torch.stack(sums) / self.n_rows
 
 
 class WrittenStep(NamedTuple):
@@ -318,103 +335,103 @@ class WriteCapture:
     blocks.
 
     Attributes:
-        first: The position of the oldest row that waits.
+        first_position: The position of the oldest row that waits.
         spans: Positions [start, end) in the context.
         cache: The cache of the context.
-        rows: Means [rows, spans] of each block that was reduced.
-        steps: The rows that wait, oldest first.
-        keys: [kv_heads, tokens, size] of each layer, where a cache holds them in another form; else
-            [].
-        scaling: The factor of the scores.
+        reduced_blocks: Mean attentions [rows, spans] of each block of rows that was reduced.
+        waiting_steps: The rows that wait, oldest first.
+        layer_keys: [kv_heads, tokens, size] of each layer, where a cache holds them in another
+            form; else [].
+        score_scaling: What the scores are multiplied by before the softmax.
     """
 
-    first: int
+    first_position: int
     spans: Ranges
     cache: Any
-    rows: list[np.ndarray] = field(default_factory=list)
-    steps: list[WrittenStep] = field(default_factory=list)
-    keys: list[Tensor] = field(default_factory=list)
-    scaling: float = 1.0
-    _calls: list[AttentionCall] = field(default_factory=list)
-    _reducing: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+    reduced_blocks: list[np.ndarray] = field(default_factory=list)
+    waiting_steps: list[WrittenStep] = field(default_factory=list)
+    layer_keys: list[Tensor] = field(default_factory=list)
+    score_scaling: float = 1.0
+    _calls_of_step: list[AttentionCall] = field(default_factory=list)
+    _reduce_lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def take(self, call: AttentionCall) -> None:
+    def add_layer(self, call: AttentionCall) -> None:
         """Keep one layer's query row of a written token; with the last layer's, the step is
-        complete."""
-        self._calls.append(call)
-        if len(self._calls) < len(self.cache.layers):
+        complete and added."""
+        self._calls_of_step.append(call)
+        if len(self._calls_of_step) < len(self.cache.layers):
             return
-        calls, self._calls = self._calls, []
+        calls = self._calls_of_step
+        self._calls_of_step = []
         device = calls[0].query.device
         queries = torch.stack([each.query[0, :, 0].to(device) for each in calls])
-        lses = [each.lse[0, :, 0].to(device) for each in calls if each.lse is not None]
-        sums = None
-        if lses:
-            sums = torch.stack(lses)
-        self.keys = [each.key[0] for each in calls]
-        self.add(queries, sums, call.scaling)
+        by_layer: list[Tensor] = []
+        for each in calls:
+            if each.log_sum_exps is not None:
+                by_layer.append(each.log_sum_exps[0, :, 0].to(device))  # noqa: PERF401
+        log_sum_exps = None
+        if by_layer:
+            log_sum_exps = torch.stack(by_layer)
+        self.layer_keys = [each.key[0] for each in calls]
+        self.add_step(WrittenStep(queries, log_sum_exps), call.scaling)
 
-    def add(self, queries: Tensor, sums: Tensor | None, scaling: float) -> None:
-        """Keep the queries of a step until they are reduced.
+    def add_step(self, step: WrittenStep, scaling: float) -> None:
+        """Keep a step until it is reduced.
 
         Args:
-            queries: [layers, heads, size].
-            sums: Log-sum-exps of the scores [layers, heads]; None where they are unknown.
-            scaling: The factor of the scores.
+            step: The queries of a written token.
+            scaling: What its scores are multiplied by before the softmax.
         """
-        self.steps.append(WrittenStep(queries, sums))
-        self.scaling = scaling
+        self.waiting_steps.append(step)
+        self.score_scaling = scaling
 
-    def saved(self) -> int:
+    def captured_so_far(self) -> int:
         """How many rows wait to be reduced, to come back to by `restore` where the next pass
         fails."""
-        return len(self.steps)
+        return len(self.waiting_steps)
 
-    def restore(self, waiting: int) -> None:
-        """Drop the rows that came after the first `waiting` ones; what was reduced meanwhile
+    def restore(self, n_waiting: int) -> None:
+        """Drop the rows that came after the first `n_waiting` ones; what was reduced meanwhile
         stays."""
-        del self.steps[waiting:]
-        self._calls = []
+        del self.waiting_steps[n_waiting:]
+        self._calls_of_step = []
 
-    def reduce(self) -> None:
-        """Turn the rows that wait into mean attentions, which are appended to `rows`. Raises
-        RuntimeError where not all layers were seen."""
-        with self._reducing:  # the context itself, or one that takes its place in memory
-            layers = len(self.cache.layers)
-            seen = len(self._calls)
-            if not seen:
-                seen = max((len(step.queries) for step in self.steps), default=0)
-            if seen not in (0, layers):
-                raise RuntimeError(f"attention was captured in {seen} of {layers} layers")
-            if not self.steps:
+    def reduce_waiting(self) -> None:
+        """Turn the rows that wait into mean attentions, which are appended to `reduced_blocks`.
+        Raises RuntimeError where not all layers were seen."""
+        with self._reduce_lock:  # the context itself, or one that takes its place in memory
+            n_layers = len(self.cache.layers)
+            layers_seen = len(self._calls_of_step)
+            if not layers_seen:
+                layers_seen = max((len(step.queries) for step in self.waiting_steps), default=0)
+            if layers_seen not in (0, n_layers):
+                raise RuntimeError(f"attention was captured in {layers_seen} of {n_layers} layers")
+            if not self.waiting_steps:
                 return
-            # [layers, heads, rows, size]
-            queries = torch.stack([step.queries for step in self.steps], 2)
-            lses = [step.log_sum_exps for step in self.steps if step.log_sum_exps is not None]
-            keys = self.keys or [layer.keys[0] for layer in self.cache.layers]
-            total = self._over_layers(queries, lses, keys)
-            self.rows.append(total.cpu().numpy() / len(keys))
-            self.first += len(self.steps)
-            self.steps, self.keys = [], []
+            keys = self.layer_keys or [layer.keys[0] for layer in self.cache.layers]
+            total = self._attention_over_layers(keys)
+            self.reduced_blocks.append(total.cpu().numpy() / len(keys))
+            self.first_position += len(self.waiting_steps)
+            self.waiting_steps = []
+            self.layer_keys = []
 
-    def _over_layers(
-        self, queries: Tensor, lses: Sequence[Tensor], keys: Sequence[Tensor]
-    ) -> Tensor:
-        """The attention of the rows that wait, summed over the layers.
+    def _attention_over_layers(self, keys: Sequence[Tensor]) -> Tensor:
+        """The attention of the rows that wait, summed over the layers: float32 [rows, spans].
 
         Args:
-            queries: [layers, heads, rows, size].
-            lses: Log-sum-exps [layers, heads] of each row; none where they are unknown.
             keys: [kv_heads, tokens, size] of each layer.
-
-        Returns:
-            [rows, spans], float32.
         """
-        if lses:
-            return self._from_sums(queries, torch.stack([*lses], 2), keys)
-        return self._from_scores(queries, keys)
+        # [layers, heads, rows, size]
+        queries = torch.stack([step.queries for step in self.waiting_steps], 2)
+        log_sum_exps: list[Tensor] = []
+        for step in self.waiting_steps:
+            if step.log_sum_exps is not None:
+                log_sum_exps.append(step.log_sum_exps)  # noqa: PERF401
+        if log_sum_exps:
+            return self._attention_by_log_sum_exps(queries, torch.stack(log_sum_exps, 2), keys)
+        return self._attention_by_softmax(queries, keys)
 
-    def _from_scores(self, queries: Tensor, keys: Sequence[Tensor]) -> Tensor:
+    def _attention_by_softmax(self, queries: Tensor, keys: Sequence[Tensor]) -> Tensor:
         """The attention of the rows that wait, summed over the layers, from all scores of a row:
         float32 [rows, spans].
 
@@ -422,41 +439,53 @@ class WriteCapture:
             queries: [layers, heads, rows, size].
             keys: [kv_heads, tokens, size] of each layer.
         """
-        parts: list[Tensor] = []
-        for query, key in zip(queries, keys, strict=True):
-            own = query.to(key.device)
-            parts.append(block_weights(own, key, self.first, self.spans, self.scaling).cpu())
-        return torch.stack(parts).sum(0)
+        weights_by_layer: list[Tensor] = []
+        for layer_queries, key in zip(queries, keys, strict=True):
+            query = layer_queries.to(key.device)
+            weights = block_weights(query, key, self.first_position, self.spans, self.score_scaling)
+            weights_by_layer.append(weights.cpu())
+        return torch.stack(weights_by_layer).sum(0)
 
-    def _from_sums(self, queries: Tensor, sums: Tensor, keys: Sequence[Tensor]) -> Tensor:
+    def _attention_by_log_sum_exps(
+        self, queries: Tensor, log_sum_exps: Tensor, keys: Sequence[Tensor]
+    ) -> Tensor:
         """The attention of the rows that wait, summed over the layers, from log-sum-exps, so that
         only the keys of the spans are read: float32 [rows, spans].
 
         Args:
             queries: [layers, heads, rows, size].
-            sums: Log-sum-exps of the rows' scores [layers, heads, rows].
+            log_sum_exps: Of the rows' scores [layers, heads, rows].
             keys: [kv_heads, tokens, size] of each layer.
         """
         layers, heads, rows, _ = queries.shape
-        watched_keys = span_columns(self.spans)
-        columns = torch.from_numpy(watched_keys.positions).to(queries.device)
-        picked = torch.from_numpy(watched_keys.shares).to(queries.device)
-        together = 1
+        columns = span_columns(self.spans)
+        positions = torch.from_numpy(columns.positions).to(queries.device)
+        span_shares = torch.from_numpy(columns.shares).to(queries.device)
+        layers_at_once = 1
         if queries.is_cuda:
-            together = max(1, 2**28 // (heads * rows * len(columns)))  # 1 GiB of weights
+            layers_at_once = max(1, 2**28 // (heads * rows * len(positions)))  # 1 GiB of weights
         total = queries.new_zeros(rows, len(self.spans), dtype=torch.float32)
-        for n in range(0, layers, together):
-            part = slice(n, n + together)
-            watched = torch.stack(
-                [key[:, columns.to(key.device)].to(queries.device) for key in keys[part]]
+        for first_layer in range(0, layers, layers_at_once):
+            part = slice(first_layer, first_layer + layers_at_once)
+            span_keys: list[Tensor] = []
+            for key in keys[part]:
+                span_keys.append(key[:, positions.to(key.device)].to(queries.device))  # noqa: PERF401
+            # The new dimension is that of the requests, of which there is one.
+            weights = span_weights(
+                queries[part, None],
+                torch.stack(span_keys).transpose(1, 2)[:, None],
+                log_sum_exps[part, None],
+                span_shares[None],
+                self.score_scaling,
             )
-            arguments = queries[part, None], watched.transpose(1, 2)[:, None], sums[part, None]
-            total += span_weights(*arguments, picked[None], self.scaling)[0]
+            total += weights[0]
         return total
 
-    def result(self) -> np.ndarray:
-        """Mean attention of each written token to each span: float32 [tokens, spans]."""
-        return np.concatenate([np.zeros((0, len(self.spans)), np.float32), *self.rows])
+    def attention_of_tokens(self) -> np.ndarray:
+        """Mean attention of each written token to each span: float32 [tokens, spans]; of those that
+        were reduced."""
+        no_rows = np.zeros((0, len(self.spans)), np.float32)
+        return np.concatenate([no_rows, *self.reduced_blocks])
 
 
 Capture = FeedCapture | HeadCapture | WriteCapture
@@ -467,19 +496,19 @@ class CaptureTransaction:
 
     def __init__(self, captures: Sequence[Capture | None]) -> None:
         """Note what each capture holds now; None stands for a context that is not measured."""
-        self._saved: list[tuple[Any, Any]] = []
+        self._captured: list[tuple[Any, Any]] = []  # a capture, what it held
         for capture in captures:
             if capture is not None:
-                self._saved.append((capture, capture.saved()))
+                self._captured.append((capture, capture.captured_so_far()))
 
     def roll_back(self) -> None:
         """Bring each capture back to what it held at the beginning."""
-        for capture, state in self._saved:
-            capture.restore(state)
+        for capture, captured in self._captured:
+            capture.restore(captured)
 
 
 @dataclass
-class Part:
+class PackedContext:
     """One context's share of a packed pass.
 
     Attributes:
@@ -495,69 +524,89 @@ class Part:
     capture: Capture | None = None
     _mask: Tensor | None = None
 
-    def mask(self, keys: int, query: Tensor) -> Tensor | None:
-        """The additive causal mask of the context's new tokens [1, 1, new, keys], made once a pass.
-        None where one token is new or all are, as the kernel then needs none.
+    @property
+    def n_new(self) -> int:
+        """How many new tokens the context has in the pass."""
+        return self.end - self.start
+
+    def causal_mask(self, n_keys: int, query: Tensor) -> Tensor | None:
+        """The causal mask of the context's new tokens, which is added to the scores: 0, or minus
+        infinity for later keys [1, 1, new, keys]. Made once a pass. None where one token is new or
+        all are, as the kernel then needs none.
 
         Args:
-            keys: How many keys the context has.
+            n_keys: How many keys the context has.
             query: Gives the type and the device.
         """
-        new = self.end - self.start
-        if new in (1, keys):
+        if self.n_new in (1, n_keys):
             return None
         if self._mask is None or self._mask.device != query.device:
-            later = torch.ones(new, keys, dtype=torch.bool, device=query.device).triu_(
-                keys - new + 1
-            )
-            blank = torch.zeros(1, 1, new, keys, dtype=query.dtype, device=query.device)
-            self._mask = blank.masked_fill_(later, float("-inf"))
+            all_true = torch.ones(self.n_new, n_keys, dtype=torch.bool, device=query.device)
+            is_later = all_true.triu_(n_keys - self.n_new + 1)
+            zeros = torch.zeros(1, 1, self.n_new, n_keys, dtype=query.dtype, device=query.device)
+            self._mask = zeros.masked_fill_(is_later, float("-inf"))
         return self._mask
 
 
-@dataclass
-class Pack:
-    """The contexts of one packed pass, in the order of their tokens.
+class WrittenRows(NamedTuple):
+    """The queries of several contexts' written tokens, and the sums of their scores.
 
     Attributes:
-        parts: The share of each.
-        pool: Holds their keys.
-        at: Device -> where they stand in the pool, for one kernel call over all; None: a call for
-            each.
-        writing: Which rows of the pass are of contexts whose written tokens are watched; None for
-            none.
-        calls: How many layers attended in one call.
-        queries: The queries of these rows, a layer each [heads, rows, size].
-        sums: Log-sum-exps of their scores, a layer each [heads, rows].
-        scaling: The factor of the scores.
+        queries: [rows, layers, heads, size].
+        log_sum_exps: Of the attention scores [rows, layers, heads].
     """
 
-    parts: list[Part]
+    queries: Tensor
+    log_sum_exps: Tensor
+
+
+@dataclass
+class PackedPass:
+    """A pass over several contexts.
+
+    Attributes:
+        contexts: The share of each, in the order of their tokens.
+        pool: Holds their keys.
+        layout_on: Device -> where they stand in the pool, for one kernel call over all; None: a
+            call for each.
+        watched_rows: The rows of the pass whose queries are kept, those of contexts whose written
+            tokens are watched; None for none.
+        n_calls: How many layers attended in one call.
+        layer_queries: The queries of the watched rows [heads, rows, size], for each layer so far.
+        layer_log_sum_exps: Those of their scores [heads, rows], for each layer so far.
+        score_scaling: What the scores are multiplied by before the softmax.
+    """
+
+    contexts: list[PackedContext]
     pool: KVPool
-    at: Callable[[torch.device], PackLayout] | None = None
-    writing: Tensor | slice | None = None
-    calls: int = 0
-    queries: list[Tensor] = field(default_factory=list)
-    sums: list[Tensor] = field(default_factory=list)
-    scaling: float = 1.0
-    _watched: WatchedRows | None = None
+    layout_on: Callable[[torch.device], PackLayout] | None = None
+    watched_rows: Tensor | slice | None = None
+    n_calls: int = 0
+    layer_queries: list[Tensor] = field(default_factory=list)
+    layer_log_sum_exps: list[Tensor] = field(default_factory=list)
+    score_scaling: float = 1.0
+    _watched_reading: WatchedRows | None = None
 
     def __post_init__(self) -> None:
-        """Where one kernel call serves all contexts (`at` is set), note which rows are measured:
-        those of texts that are read, and those of contexts that write."""
-        if self.at is not None:
-            requests: list[WatchRequest] = []
-            rows: list[int] = []
-            for part in self.parts:
-                if isinstance(part.capture, FeedCapture):
-                    place = slot_of(part.cache).start
-                    requests += part.capture.watched(part.start, place, part.end - part.start)
-                elif isinstance(part.capture, WriteCapture):
-                    rows.append(part.start)
-            if requests:
-                self._watched = WatchedRows(requests, len(self.pool.keys))
-            if rows:
-                self.writing = torch.tensor(rows)
+        """Where one kernel call serves all contexts (`layout_on` is set), note which rows are
+        measured: those of texts that are read, and those of contexts that write."""
+        if self.layout_on is None:
+            return
+        requests: list[WatchRequest] = []
+        rows_of_writing: list[int] = []
+        for context in self.contexts:
+            if isinstance(context.capture, FeedCapture):
+                requests += context.capture.watch_requests(
+                    first_row=context.start,
+                    first_key=slot_of(context.cache).start,
+                    n_new=context.n_new,
+                )
+            elif isinstance(context.capture, WriteCapture):
+                rows_of_writing.append(context.start)
+        if requests:
+            self._watched_reading = WatchedRows(requests, max_layers=len(self.pool.keys))
+        if rows_of_writing:
+            self.watched_rows = torch.tensor(rows_of_writing)
 
     def attend(
         self, module: Any, query: Tensor, scaling: float, kwargs: Mapping[str, object]
@@ -568,41 +617,49 @@ class Pack:
         Args:
             module: The layer.
             query: [1, heads, sum of new, size].
-            scaling: The factor of the scores.
+            scaling: What the scores are multiplied by before the softmax.
             kwargs: Further arguments of transformers, for its kernel.
 
         Returns:
             [1, sum of new, heads, size].
         """
-        if self.at is not None:
-            return self._in_one_call(module.layer_idx, query, scaling, self.at(query.device))
-        outs = []
-        for part in self.parts:
-            layer = part.cache.layers[module.layer_idx]
-            rows = query[:, :, part.start : part.end]
-            mask = part.mask(layer.get_seq_length(), rows)
-            out, lse = _fused_attention(
-                module, rows, layer.keys, layer.values, mask, scaling, kwargs
+        if self.layout_on is not None:
+            layout = self.layout_on(query.device)
+            return self._attend_in_one_call(module.layer_idx, query, scaling, layout)
+        outputs = []
+        for context in self.contexts:
+            layer = context.cache.layers[module.layer_idx]
+            own_query = query[:, :, context.start : context.end]
+            mask = context.causal_mask(layer.get_seq_length(), own_query)
+            attended = _fused_attention(
+                module, own_query, layer.keys, layer.values, mask, scaling, kwargs
             )
-            outs.append(out)
-            if part.capture is not None:
+            outputs.append(attended.output)
+            if context.capture is not None:
                 # A view would keep the queries of all contexts in memory for as long as one of them
                 # writes.
-                part.capture.take(
-                    AttentionCall(module.layer_idx, rows.clone(), layer.keys, lse, scaling)
+                call = AttentionCall(
+                    module.layer_idx,
+                    own_query.clone(),
+                    layer.keys,
+                    attended.log_sum_exps,
+                    scaling,
                 )
-        return torch.cat(outs, dim=1)
+                context.capture.add_layer(call)
+        return torch.cat(outputs, dim=1)
 
-    def _in_one_call(self, layer: int, query: Tensor, scaling: float, at: PackLayout) -> Tensor:
+    def _attend_in_one_call(
+        self, layer: int, query: Tensor, scaling: float, layout: PackLayout
+    ) -> Tensor:
         """The attention of every context over its own keys in one layer, by one kernel call. Also
         keeps what is measured of the layer: for texts that are read, for tokens that are written
-        (`queries`, `sums`), and by head.
+        (`layer_queries`, `layer_log_sum_exps`), and by head.
 
         Args:
             layer: The number of the layer.
             query: [1, heads, sum of new, size].
-            scaling: The factor of the scores.
-            at: Where the contexts stand in the pool.
+            scaling: What the scores are multiplied by before the softmax.
+            layout: Where the contexts stand in the pool.
 
         Returns:
             [1, sum of new, heads, size].
@@ -610,64 +667,75 @@ class Pack:
         keys, values = self.pool.keys[layer], self.pool.values[layer]
         assert keys is not None
         assert values is not None
-        out, lse = packed_attention(query[0].transpose(0, 1), keys, values, at, scaling)
-        self.calls += 1
-        self.scaling = scaling
-        if self._watched is not None:
-            self._watched.take(query[0], keys, lse, scaling)
-        if self.writing is not None:
-            if isinstance(self.writing, Tensor):
-                self.writing = self.writing.to(query.device)  # copied once, not in every layer
-            self.queries.append(query[0][:, self.writing])
-            self.sums.append(lse[:, self.writing])
-        for part in self.parts:
-            if isinstance(part.capture, HeadCapture):
-                rows, own_keys = slice(part.start, part.end), part.cache.layers[layer].keys
-                part.capture.take(
-                    AttentionCall(layer, query[:, :, rows], own_keys, lse[None, :, rows], scaling)
+        output, log_sum_exps = packed_attention(
+            query[0].transpose(0, 1), keys, values, layout, scaling
+        )
+        self.n_calls += 1
+        self.score_scaling = scaling
+        if self._watched_reading is not None:
+            self._watched_reading.add_layer(query[0], keys, log_sum_exps, scaling)
+        if self.watched_rows is not None:
+            if isinstance(self.watched_rows, Tensor):
+                # Copied once, not in every layer.
+                self.watched_rows = self.watched_rows.to(query.device)
+            self.layer_queries.append(query[0][:, self.watched_rows])
+            self.layer_log_sum_exps.append(log_sum_exps[:, self.watched_rows])
+        for context in self.contexts:
+            if isinstance(context.capture, HeadCapture):
+                rows = slice(context.start, context.end)
+                call = AttentionCall(
+                    layer,
+                    query[:, :, rows],
+                    context.cache.layers[layer].keys,
+                    log_sum_exps[None, :, rows],
+                    scaling,
                 )
-        return out[None]
+                context.capture.add_layer(call)
+        return output[None]
 
-    def finish(self) -> None:
+    def finish_captures(self) -> None:
         """Give the captures what one call for all contexts measured; called after the last layer.
         Where each context had a call of its own, its capture has all already."""
-        if self.at is None:
+        if self.layout_on is None:
             return
-        if self._watched is not None:
-            self._watched.finish()
-        for part in self.parts:
-            if isinstance(part.capture, FeedCapture):
-                part.capture.calls_seen += self.calls
-        captures = [part.capture for part in self.parts if isinstance(part.capture, WriteCapture)]
-        if captures:
-            keep_steps(captures, *self.step(), self.scaling)
+        if self._watched_reading is not None:
+            self._watched_reading.add_to_totals()
+        writing: list[WriteCapture] = []
+        for context in self.contexts:
+            if isinstance(context.capture, FeedCapture):
+                context.capture.calls_seen += self.n_calls
+            elif isinstance(context.capture, WriteCapture):
+                writing.append(context.capture)
+        if writing:
+            add_written_rows(writing, self.written_rows(), self.score_scaling)
 
-    def step(self) -> tuple[Tensor, Tensor]:
-        """What was kept of the rows `writing`: their queries [rows, layers, heads, size], and the
-        log-sum-exps of their scores [rows, layers, heads]."""
-        device = self.queries[0].device
-        queries = torch.stack([part.to(device) for part in self.queries])
-        sums = torch.stack([part.to(device) for part in self.sums])
-        return queries.permute(2, 0, 1, 3).contiguous(), sums.permute(2, 0, 1).contiguous()
+    def written_rows(self) -> WrittenRows:
+        """What was kept of the watched rows, over all layers."""
+        device = self.layer_queries[0].device
+        queries = torch.stack([layer.to(device) for layer in self.layer_queries])
+        log_sum_exps = torch.stack([layer.to(device) for layer in self.layer_log_sum_exps])
+        return WrittenRows(
+            queries.permute(2, 0, 1, 3).contiguous(), log_sum_exps.permute(2, 0, 1).contiguous()
+        )
 
 
-def keep_steps(
-    captures: Sequence[WriteCapture], queries: Tensor, sums: Tensor, scaling: float
-) -> None:
-    """Give each capture the queries and log-sum-exps of its row of a step.
+def add_written_rows(captures: Sequence[WriteCapture], rows: WrittenRows, scaling: float) -> None:
+    """Give each capture the queries and log-sum-exps of its written token, as a step that waits to
+    be reduced.
 
     Args:
         captures: One for each row.
-        queries: [rows, layers, heads, size].
-        sums: Log-sum-exps of the rows' scores [rows, layers, heads].
-        scaling: The factor of the scores.
+        rows: The rows, in the order of the captures.
+        scaling: What the scores are multiplied by before the softmax.
     """
-    for capture, query, row_sums in zip(captures, queries, sums, strict=True):
-        capture.add(query, row_sums, scaling)
+    for capture, queries, log_sum_exps in zip(captures, *rows, strict=True):
+        capture.add_step(WrittenStep(queries, log_sum_exps), scaling)
 
 
 @contextlib.contextmanager
-def attention_calls(*, pack: Pack | None = None, capture: Capture | None = None) -> Iterator[None]:
+def attention_calls(
+    *, pack: PackedPass | None = None, capture: Capture | None = None
+) -> Iterator[None]:
     """Context manager: inside, attention calls of this thread serve the contexts of `pack`, or a
     single context.
 
@@ -702,7 +770,8 @@ def _attention(
         value: Like `key`.
         attention_mask: None for the causal one.
         dropout: Not applied.
-        scaling: The factor of the scores; None for 1 / root of the size.
+        scaling: What the scores are multiplied by before the softmax; None for 1 / root of the
+            size.
         **kwargs: Further arguments of transformers.
 
     Returns:
@@ -711,14 +780,14 @@ def _attention(
     Raises:
         CannotRun: The layer masks or scales its scores in a way that is not reproduced.
     """
-    scale = query.shape[-1] ** -0.5
+    score_scaling = query.shape[-1] ** -0.5
     if scaling is not None:
-        scale = float(scaling)
+        score_scaling = float(scaling)
     _check_arguments(module, kwargs)
-    pack: Pack | None = getattr(_local, "pack", None)
+    pack: PackedPass | None = getattr(_local, "pack", None)
     if pack is not None:
-        return pack.attend(module, query, scale, kwargs), None
-    out, lse = _fused_attention(module, query, key, value, attention_mask, scale, kwargs)
+        return pack.attend(module, query, score_scaling, kwargs), None
+    attended = _fused_attention(module, query, key, value, attention_mask, score_scaling, kwargs)
     capture: Capture | None = getattr(_local, "capture", None)
     if capture is not None:
         if not _is_causal(module, attention_mask, query.shape[2], kwargs):
@@ -727,15 +796,16 @@ def _attention(
                 "attention capture "
                 "does not reproduce; choose another model, or a method that needs no attention"
             )
-        capture.take(AttentionCall(module.layer_idx, query, key, lse, scale))
-    return out, None
+        call = AttentionCall(module.layer_idx, query, key, attended.log_sum_exps, score_scaling)
+        capture.add_layer(call)
+    return attended.output, None
 
 
 def _check_arguments(module: Any, kwargs: Mapping[str, object]) -> None:
     """Raise CannotRun where transformers passes an argument that changes the scores of an attention
     call and that the fused kernel does not apply."""
-    given = [name for name, value in kwargs.items() if value is not None]
-    unknown = sorted(set(given) - NEUTRAL)
+    given = {name for name, value in kwargs.items() if value is not None}
+    unknown = sorted(given - NEUTRAL_ARGUMENTS)
     if unknown:
         raise CannotRun(
             f"{type(module).__name__} passes {', '.join(map(repr, unknown))} to its attention, "
@@ -744,26 +814,28 @@ def _check_arguments(module: Any, kwargs: Mapping[str, object]) -> None:
         )
 
 
-def _is_causal(module: Any, mask: Tensor | None, new: int, kwargs: Mapping[str, object]) -> bool:
+def _is_causal(module: Any, mask: Tensor | None, n_new: int, kwargs: Mapping[str, object]) -> bool:
     """Whether the mask of an attention call is the causal one and nothing more.
 
     Args:
         module: The layer.
-        mask: The mask of the call; where it is None, the call's or the layer's `is_causal` counts.
-        new: Tokens of the call.
+        mask: The mask of the call: True, or 0, for keys that are seen; None where the call's or the
+            layer's `is_causal` counts.
+        n_new: New tokens of the call, one a row of the mask.
         kwargs: The other arguments of the call.
     """
     if mask is None:
         is_causal = kwargs.get("is_causal")
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
-        return new == 1 or bool(is_causal)
-    earlier = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril_(
-        mask.shape[-1] - new
-    )
+        return n_new == 1 or bool(is_causal)
+    all_true = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device)
+    is_seen = all_true.tril_(mask.shape[-1] - n_new)
     if mask.dtype == torch.bool:
-        return bool((mask == earlier).all())
-    return bool(((mask == 0) == earlier).all() and ((mask < -1e4) != earlier).all())
+        return bool((mask == is_seen).all())
+    adds_nothing_to_seen = ((mask == 0) == is_seen).all()
+    hides_all_later = ((mask < -1e4) != is_seen).all()
+    return bool(adds_nothing_to_seen and hides_all_later)
 
 
 def _fused_attention(
@@ -772,10 +844,11 @@ def _fused_attention(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    scale: float,
+    scaling: float,
     kwargs: Mapping[str, object],
-) -> tuple[Tensor, Tensor | None]:
-    """Run fused attention.
+) -> Attended:
+    """Run fused attention: on the CPU with log-sum-exps, elsewhere by transformers' own kernel,
+    without them.
 
     Args:
         module: The layer.
@@ -783,28 +856,28 @@ def _fused_attention(
         key: [1, kv heads, keys, size].
         value: [1, kv heads, keys, size].
         mask: None for the causal one.
-        scale: The factor of the scores.
+        scaling: What the scores are multiplied by before the softmax.
         kwargs: The other arguments of the call, for transformers' own kernel.
 
     Returns:
-        The output [1, new, heads, size], and the log-sum-exp of the scores [1, heads, new], None
-        where the kernel does not give it.
+        The output [1, new, heads, size], with the log-sum-exps of the scores [1, heads, new], None
+        where the kernel does not give them.
     """
+    is_on_cpu = query.device.type == "cpu"
+    is_inference = not torch.is_grad_enabled()
     # The CPU kernel wants heads of one size; the keys of latent attention (DeepSeek-V2) are longer
     # than its values.
-    if (
-        query.device.type == "cpu"
-        and not torch.is_grad_enabled()
-        and query.shape[-1] == value.shape[-1]
-    ):
-        if mask is None and query.shape[2] == 1 and query.dtype != torch.float32:
-            out, lse = one_row_attention(query, key, value, scale)
+    has_one_size = query.shape[-1] == value.shape[-1]
+    if is_on_cpu and is_inference and has_one_size:
+        is_one_row = mask is None and query.shape[2] == 1
+        if is_one_row and query.dtype != torch.float32:
+            attended = one_row_attention(query, key, value, scaling)
         else:
-            causal = mask is None and query.shape[2] > 1
-            out, lse = cpu_attention(query, key, value, mask, scale, causal)
-        return out.transpose(1, 2), lse
-    out, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scale, **kwargs)
-    return out, None
+            is_causal = mask is None and not is_one_row
+            attended = cpu_attention(query, key, value, mask, scaling, is_causal=is_causal)
+        return Attended(attended.output.transpose(1, 2), attended.log_sum_exps)
+    output, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling, **kwargs)
+    return Attended(output, None)
 
 
 def install() -> str:

@@ -23,10 +23,10 @@ from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-_SAYS_ARRIVAL = sys.platform == "linux"
+_SYSTEM_SAYS_ARRIVAL = sys.platform == "linux"
 _SO_TIMESTAMPNS = 35  # of Linux; the module socket does not name it
 _TIME = struct.Struct("qq")  # seconds and nanoseconds since 1970
-_ROOM = socket.CMSG_SPACE(_TIME.size)
+_NOTES_BYTES = socket.CMSG_SPACE(_TIME.size)  # room for what the system says of bytes
 
 taken_socket: ContextVar[ClockedSocket | None] = ContextVar("taken_socket", default=None)
 """The connection of the request that the current task sends; ClockedConnector sets it."""
@@ -38,14 +38,14 @@ class ClockedSocket(socket.socket):
     Attributes:
         written: When the first bytes of the request were written, by time.perf_counter(); None
             before.
-        arrived: When the last bytes that were read came to this machine.
+        arrived: When the last bytes that were read came to this machine, by the same clock.
     """
 
     def __init__(self, family: int, kind: int, protocol: int) -> None:
         super().__init__(family, kind, protocol)
         self.written: float | None = None
         self.arrived = 0.0
-        if _SAYS_ARRIVAL:
+        if _SYSTEM_SAYS_ARRIVAL:
             self.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     @property
@@ -56,7 +56,7 @@ class ClockedSocket(socket.socket):
             return 0.0
         return max(self.arrived - self.written, 0.0)
 
-    def take(self) -> None:
+    def begin_request(self) -> None:
         """Begin to time another request."""
         self.written = None
 
@@ -77,9 +77,9 @@ class ClockedSocket(socket.socket):
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """At most `size` bytes, as socket.recv; notes when they arrived."""
-        content, notes, _, _ = self.recvmsg(size, _ROOM, flags)
+        content, notes, _, _ = self.recvmsg(size, _NOTES_BYTES, flags)
         if content:
-            self.arrived = time.perf_counter() - _age(notes)
+            self.arrived = time.perf_counter() - _seconds_since_arrival(notes)
         return content
 
     def recv_into(self, buffer: Any, size: int = 0, flags: int = 0) -> int:
@@ -87,19 +87,23 @@ class ClockedSocket(socket.socket):
         view = memoryview(buffer)
         if size:
             view = view[:size]
-        count, notes, _, _ = self.recvmsg_into([view], _ROOM, flags)
-        if count:
-            self.arrived = time.perf_counter() - _age(notes)
-        return count
+        n_bytes, notes, _, _ = self.recvmsg_into([view], _NOTES_BYTES, flags)
+        if n_bytes:
+            self.arrived = time.perf_counter() - _seconds_since_arrival(notes)
+        return n_bytes
 
 
-def _age(notes: list[tuple[int, int, bytes]]) -> float:
-    """Seconds since bytes arrived, by what the system says of them; 0 where it says nothing."""
+def _seconds_since_arrival(notes: list[tuple[int, int, bytes]]) -> float:
+    """Seconds since bytes arrived, by what the system says of them; 0 where it says nothing.
+
+    Args:
+        notes: (level, type, value) of each of its notes, as socket.recvmsg returns them.
+    """
     for level, kind, value in notes:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
             seconds, nanoseconds = _TIME.unpack(value)
-            age: float = time.time() - seconds - nanoseconds / 1e9
-            return max(age, 0.0)
+            since_arrival: float = time.time() - seconds - nanoseconds / 1e9
+            return max(since_arrival, 0.0)
     return 0.0
 
 
@@ -115,14 +119,15 @@ class ClockedConnector(aiohttp.TCPConnector):
         super().__init__(
             limit=0, keepalive_timeout=keepalive_timeout, socket_factory=self._new_socket
         )
+        # By file descriptor.
         self._sockets: WeakValueDictionary[int, ClockedSocket] = WeakValueDictionary()
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket for an address, kept by its number."""
+        """Make a socket for an address, and keep it by its file descriptor."""
         family, kind, protocol, *_ = address
-        made = ClockedSocket(family, kind, protocol)
-        self._sockets[made.fileno()] = made
-        return made
+        new_socket = ClockedSocket(family, kind, protocol)
+        self._sockets[new_socket.fileno()] = new_socket
+        return new_socket
 
     async def connect(
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
@@ -131,8 +136,8 @@ class ClockedConnector(aiohttp.TCPConnector):
         connection = await super().connect(req, traces, timeout)
         transport = connection.transport
         assert transport is not None  # it has just been opened or taken
-        number = transport.get_extra_info("socket").fileno()
-        taken = self._sockets[number]
-        taken.take()
-        taken_socket.set(taken)
+        descriptor = transport.get_extra_info("socket").fileno()
+        clocked_socket = self._sockets[descriptor]
+        clocked_socket.begin_request()
+        taken_socket.set(clocked_socket)
         return connection

@@ -22,7 +22,14 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from harness.llm.capture import CaptureTransaction, Pack, WriteCapture, attention_calls, keep_steps
+from harness.llm.capture import (
+    CaptureTransaction,
+    PackedPass,
+    WriteCapture,
+    WrittenRows,
+    add_written_rows,
+    attention_calls,
+)
 from harness.llm.kernels import PackLayout
 from harness.llm.kv import BLOCK, KVPool, PackedLayer, Slot, slot_of
 
@@ -30,36 +37,35 @@ from harness.llm.kv import BLOCK, KVPool, PackedLayer, Slot, slot_of
 MAX_CONTEXTS = 2 * BLOCK
 
 
-class Step(NamedTuple):
-    """What one step leaves, for each context.
+class StepOutput(NamedTuple):
+    """What one step leaves, for each row.
 
     Attributes:
-        logits: Of the next token [contexts, vocab].
-        queries: Of the token that was run [contexts, layers, heads, size].
-        log_sum_exps: Of the attention scores of these queries [contexts, layers, heads].
+        logits: Of the next token [rows, vocab].
+        written: The queries of the token that was run, and the log-sum-exps of their scores.
     """
 
     logits: Tensor
-    queries: Tensor
-    log_sum_exps: Tensor
+    written: WrittenRows
 
 
 class InputRow(NamedTuple):
     """The new token of one context of a step.
 
     Attributes:
-        place: Where the context's keys are in the pool.
-        token: Its new token.
-        keys: How many it has before the token; a bounded cache holds fewer than were read.
-        position: The position of the token.
-        context: The number of the context in the step; None for a row that fills a recording up.
+        key_start: The first position in the pool of the context's keys.
+        token_id: Its new token.
+        n_keys: How many keys it has before the token; a bounded cache holds fewer than were read.
+        position: The position of the token in the context.
+        context_number: The number of the context in the step; None for a row that only fills the
+            recording up.
     """
 
-    place: int
-    token: int
-    keys: int
+    key_start: int
+    token_id: int
+    n_keys: int
     position: int
-    context: int | None
+    context_number: int | None
 
 
 class Recording(NamedTuple):
@@ -71,7 +77,7 @@ class Recording(NamedTuple):
     """
 
     inputs: Tensor
-    play: Callable[[], Step]
+    play: Callable[[], StepOutput]
 
 
 class RecordedSteps:
@@ -81,114 +87,140 @@ class RecordedSteps:
         problem: Why steps are no longer recorded; None while they are.
     """
 
-    def __init__(self, net: Any, pool: KVPool, longest: int, tolerance: float) -> None:
-        """Record nothing yet. `_filling` is the cache of the contexts that fill a recording up,
-        `_growths` says how often the pool had grown when the recordings were made.
+    def __init__(self, net: Any, pool: KVPool, max_context_tokens: int, tolerance: float) -> None:
+        """Record nothing yet.
 
         Args:
             net: The network, of transformers.
             pool: Holds the keys of its contexts.
-            longest: Most tokens of a context.
+            max_context_tokens: The most tokens that any context may have.
             tolerance: Largest difference between the logits of a recording and those of the eager
                 step, relative to their size.
         """
-        self._net, self._pool = net, pool
-        self._longest, self._tolerance = longest, tolerance
-        self._recordings: dict[int, Recording] = {}  # by the number of contexts
-        self._scaling = 1.0
-        self._filling = pool.cache()
-        self._growths = 0
+        self._net = net
+        self._pool = pool
+        self._max_context_tokens = max_context_tokens
+        self._tolerance = tolerance
+        self._recordings: dict[int, Recording] = {}  # by the number of rows
+        self._pool_growths = 0  # how often the pool had grown when these were made
+        # What the network multiplies attention scores by before the softmax; known with the first
+        # recording.
+        self._score_scaling = 1.0
+        # The tokens of the rows that have no context, and only fill a recording up.
+        self._filler_cache = pool.new_cache()
         self.problem: str | None = None
 
     def run(
         self,
-        tokens: Sequence[int],
+        token_ids: Sequence[int],
         slots: Sequence[Slot],
         captures: Sequence[WriteCapture | None],
-        eagerly: Callable[[], list[Tensor | None]],
+        run_eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
         """Run one more token of each context: by a recording, which is made at the first step of a
-        size, or eagerly where recordings cannot be used.
+        size, or eagerly where recordings cannot be used. Also counts the tokens in the slots, and
+        gives the captures what they measure.
 
         Args:
-            tokens: The token of each context.
+            token_ids: The token of each context.
             slots: The places of the contexts in the cache, with room for the token.
             captures: What measures the attention of each; None for nothing.
-            eagerly: Runs the same step without a recording.
+            run_eagerly: Runs the same step without a recording.
 
         Returns:
             Float32 logits [1, vocab] of each context.
         """
-        if self.problem is not None or len(tokens) > MAX_CONTEXTS:
-            return eagerly()
-        size = 1 << (len(tokens) - 1).bit_length()
+        if self.problem is not None or len(token_ids) > MAX_CONTEXTS:
+            return run_eagerly()
+        n_rows = 1 << (len(token_ids) - 1).bit_length()  # the next power of two
         # Another thread may make the pool grow; what is started before that still finds the old
         # buffers.
         with self._pool.lock:
             try:
-                if size > len(tokens):
-                    slot_of(self._filling).reserve(BLOCK)
+                if n_rows > len(token_ids):
+                    slot_of(self._filler_cache).reserve(BLOCK)
             except MemoryError:  # the contexts themselves have room
-                return eagerly()
-            if self._pool.growths != self._growths:
-                self._recordings = {}
-                self._growths = self._pool.growths
-            rows = self._input_rows(tokens, slots, size)
-            if size not in self._recordings:
-                return self._record_and_check(rows, slots, captures, eagerly)
-            step = self._replay(rows)
-            for slot in slots:
-                slot.used = [used + 1 for used in slot.used]
-            self._keep_watched(step, rows, captures)
-            at = torch.tensor(_rows_of_contexts(rows, len(tokens)), device=step.logits.device)
-            return list(step.logits[at][:, None])  # a copy: the next step overwrites them
+                return run_eagerly()
+            self._drop_recordings_of_old_buffers()
+            rows = self._input_rows(token_ids, slots, n_rows)
+            if n_rows not in self._recordings:
+                return self._record_and_check(rows, slots, captures, run_eagerly)
+            output = self._replay(rows)
+            _count_tokens(slots, 1)
+            self._give_to_captures(output.written, rows, captures)
+            logits = output.logits
+            row_numbers = torch.tensor(
+                _row_of_each_context(rows, len(token_ids)), device=logits.device
+            )
+            return list(logits[row_numbers][:, None])  # a copy: the next step overwrites them
+
+    def _drop_recordings_of_old_buffers(self) -> None:
+        """Drop all recordings where the pool has grown since they were made: its buffers have other
+        addresses."""
+        if self._pool.n_growths != self._pool_growths:
+            self._recordings = {}
+            self._pool_growths = self._pool.n_growths
 
     def _input_rows(
-        self, tokens: Sequence[int], slots: Sequence[Slot], size: int
+        self, token_ids: Sequence[int], slots: Sequence[Slot], n_rows: int
     ) -> list[InputRow]:
-        """The rows of a step in the order of their places, as attention wants them.
+        """The rows of a step in the order of their positions in the pool, as attention wants them.
 
         Args:
-            tokens: The new token of each context.
+            token_ids: The new token of each context.
             slots: The places of the contexts in the cache.
-            size: The number of rows; those without a context fill the recording up.
+            n_rows: The number of rows; those without a context fill the recording up.
         """
         rows: list[InputRow] = []
-        for context, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
-            rows.append(InputRow(slot.start, token, slot.n_tokens, slot.n_tokens, context))
-        first = slot_of(self._filling).start
-        for n in range(size - len(tokens)):
-            rows.append(InputRow(first + n, 0, 0, 0, None))  # noqa: PERF401
-        return sorted(rows, key=_place)
+        for number, (slot, token_id) in enumerate(zip(slots, token_ids, strict=True)):
+            row = InputRow(
+                key_start=slot.start,
+                token_id=token_id,
+                n_keys=slot.n_tokens,
+                position=slot.n_tokens,
+                context_number=number,
+            )
+            rows.append(row)
+        first_filler = slot_of(self._filler_cache).start
+        for n in range(n_rows - len(token_ids)):
+            filler = InputRow(
+                first_filler + n, token_id=0, n_keys=0, position=0, context_number=None
+            )
+            rows.append(filler)
+        return sorted(rows, key=lambda row: row.key_start)
 
-    def _keep_watched(
-        self, step: Step, rows: Sequence[InputRow], captures: Sequence[WriteCapture | None]
+    def _give_to_captures(
+        self,
+        written: WrittenRows,
+        rows: Sequence[InputRow],
+        captures: Sequence[WriteCapture | None],
     ) -> None:
         """Give the captures of watched contexts the queries and log-sum-exps of their tokens in a
         step.
 
         Args:
-            step: What the step left.
+            written: What the step left, for each row.
             rows: The input rows of the step.
             captures: What measures each context; None for one that is not watched.
         """
-        row_of_context = _rows_of_contexts(rows, len(captures))
+        row_numbers = _row_of_each_context(rows, len(captures))
         watched: list[WriteCapture] = []
-        watched_rows: list[int] = []
-        for row, capture in zip(row_of_context, captures, strict=True):
+        watched_row_numbers: list[int] = []
+        for row_number, capture in zip(row_numbers, captures, strict=True):
             if capture is not None:
                 watched.append(capture)
-                watched_rows.append(row)
+                watched_row_numbers.append(row_number)
         if watched:
-            at = torch.tensor(watched_rows, device=step.queries.device)
-            keep_steps(watched, step.queries[at], step.log_sum_exps[at], self._scaling)
+            picked = torch.tensor(watched_row_numbers, device=written.queries.device)
+            watched_rows = WrittenRows(written.queries[picked], written.log_sum_exps[picked])
+            add_written_rows(watched, watched_rows, self._score_scaling)
 
     def _record_and_check(
         self,
         rows: Sequence[InputRow],
         slots: Sequence[Slot],
         captures: Sequence[WriteCapture | None],
-        eagerly: Callable[[], list[Tensor | None]],
+        run_eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
         """Run a step eagerly and return its logits. Also records the step, and sets `problem` where
         the recording differs or fails: the step is then taken back and run once more.
@@ -197,66 +229,74 @@ class RecordedSteps:
             rows: The input rows of the step (`_input_rows`).
             slots: The places of the contexts in the cache, with room for the token.
             captures: What measures the attention of each context; None for nothing.
-            eagerly: Runs the same step without a recording.
+            run_eagerly: Runs the same step without a recording.
         """
-        captured = CaptureTransaction(captures)
-        expected = eagerly()
+        captured_before = CaptureTransaction(captures)
+        expected = run_eagerly()
         try:
             self._recordings[len(rows)] = self._record(rows)
             replayed = self._replay(rows).logits
-            places = _rows_of_contexts(rows, len(expected))
-            for place, row in zip(places, expected, strict=True):
-                assert row is not None
-                off = float((replayed[place] - row[0]).norm() / row.norm())
-                if not off <= self._tolerance:
+            row_numbers = _row_of_each_context(rows, len(expected))
+            for row_number, logits in zip(row_numbers, expected, strict=True):
+                assert logits is not None
+                difference = float((replayed[row_number] - logits[0]).norm() / logits.norm())
+                if not difference <= self._tolerance:  # also where it is NaN
                     self.problem = (
-                        f"a recorded step gave other logits than the step itself ({off:.1%} off)"
+                        "a recorded step gave other logits than the step itself "
+                        f"({difference:.1%} off)"
                     )
         except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does that a graph cannot hold
             self.problem = f"a step could not be recorded ({type(error).__name__})"
-        if self.problem is not None:
-            self._recordings = {}
-            captured.roll_back()
-            for slot in slots:  # once more: the recording may have written other keys and values
-                slot.used = [used - 1 for used in slot.used]
-            return eagerly()
-        return expected
+        if self.problem is None:
+            return expected
+        self._recordings = {}
+        captured_before.roll_back()
+        # Once more: the recording may have written other keys and values.
+        _count_tokens(slots, -1)
+        return run_eagerly()
 
     def _record(self, rows: Sequence[InputRow]) -> Recording:
-        """Record a step of these rows."""
-        size = len(rows)
-        numbers = _input_tensor(rows).to(self._net.device)
+        """Record a step of these rows. Also notes what the network multiplies attention scores
+        by."""
+        n_rows = len(rows)
+        inputs = _input_tensor(rows).to(self._net.device)
 
-        def step() -> Step:
-            """One pass over `size` contexts that adds a token to each; the graph records its
+        def run_step() -> StepOutput:
+            """One pass that adds a token to each of `n_rows` contexts; the graph records its
             kernels."""
-            # Made here, since a graph keeps addresses, not tensors; `numbers` stays with the
+            # Made here, since a graph keeps addresses, not tensors; `inputs` stays with the
             # recording.
-            first = torch.arange(size + 1, dtype=torch.int32, device=numbers.device)
+            row_starts = torch.arange(n_rows + 1, dtype=torch.int32, device=inputs.device)
             # transformers takes a mask of four dimensions as it is; every context has its own
             # kernel's.
-            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=numbers.device)
-            ids, positions, places, keys, written = numbers
-            at = PackLayout(first, places.int(), keys[:size].int(), 1, self._longest)
+            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=inputs.device)
+            ids, positions, key_starts, key_counts, new_positions = inputs
+            layout = PackLayout(
+                row_starts=row_starts,
+                key_starts=key_starts.int(),
+                key_counts=key_counts[:n_rows].int(),
+                max_new=1,
+                max_keys=self._max_context_tokens,
+            )
             n_layers = len(self._pool.keys)
-            layers = [PackedLayer(n, self._pool, written[:size]) for n in range(n_layers)]
-            pack = Pack([], self._pool, lambda _device: at, writing=slice(size))
+            layers = [PackedLayer(n, self._pool, new_positions[:n_rows]) for n in range(n_layers)]
+            pack = PackedPass([], self._pool, lambda _device: layout, watched_rows=slice(n_rows))
             with attention_calls(pack=pack):
-                out = self._net(
-                    input_ids=ids[None, :size],
-                    position_ids=positions[None, :size],
+                output = self._net(
+                    input_ids=ids[None, :n_rows],
+                    position_ids=positions[None, :n_rows],
                     past_key_values=Cache(layers=layers),
                     attention_mask=mask,
                     use_cache=True,
                 )
-            self._scaling = pack.scaling
-            return Step(out.logits[0].float(), *pack.step())
+            self._score_scaling = pack.score_scaling
+            return StepOutput(output.logits[0].float(), pack.written_rows())
 
         # Kernels on another GPU than the current one would run once and stand in no recording.
-        with torch.inference_mode(), torch.cuda.device_of(numbers):  # type: ignore[no-untyped-call]
-            return Recording(numbers, record_graph(step))
+        with torch.inference_mode(), torch.cuda.device_of(inputs):  # type: ignore[no-untyped-call]
+            return Recording(inputs, record_graph(run_step))
 
-    def _replay(self, rows: Sequence[InputRow]) -> Step:
+    def _replay(self, rows: Sequence[InputRow]) -> StepOutput:
         """Replay a step on these rows; the next step overwrites what it returns."""
         recording = self._recordings[len(rows)]
         with torch.inference_mode():
@@ -264,69 +304,75 @@ class RecordedSteps:
             return recording.play()
 
 
-def _place(row: InputRow) -> int:
-    """Where a row's context stands in the pool, by which rows are sorted."""
-    return row.place
+def _count_tokens(slots: Sequence[Slot], n_tokens: int) -> None:
+    """Add a number of tokens, which may be negative, to what every layer of each slot holds."""
+    for slot in slots:
+        slot.tokens_by_layer = [held + n_tokens for held in slot.tokens_by_layer]
 
 
-def _rows_of_contexts(rows: Sequence[InputRow], contexts: int) -> list[int]:
+def _row_of_each_context(rows: Sequence[InputRow], n_contexts: int) -> list[int]:
     """The number of the row of each context: rows of contexts 1, none, 0 -> [2, 0].
 
     Args:
         rows: The input rows of a step.
-        contexts: How many of them are of a context.
+        n_contexts: How many of them are of a context.
     """
-    numbers = [0] * contexts
-    for number, row in enumerate(rows):
-        if row.context is not None:
-            numbers[row.context] = number
-    return numbers
+    row_numbers = [0] * n_contexts
+    for row_number, row in enumerate(rows):
+        if row.context_number is not None:
+            row_numbers[row.context_number] = row_number
+    return row_numbers
 
 
 def _input_tensor(rows: Sequence[InputRow]) -> Tensor:
-    """The input rows as one tensor, int64 [5, rows + 1]: token, position, place of the context,
-    number of keys with the new one, and place of the new token of each row. The last column only
-    ends the places."""
+    """The input rows as one tensor, int64 [5, rows + 1]: token id, position in the context, first
+    position of the context's keys in the pool, number of keys with the new one, and position of the
+    new token in the pool, of each row. The last column only ends the first positions."""
     columns: list[list[int]] = []
     for row in rows:
-        new_place = row.place + row.keys
-        columns.append([row.token, row.position, row.place, row.keys + 1, new_place])
-    end = rows[-1].place + rows[-1].keys + 1
-    return torch.tensor([*columns, [0, 0, end, 0, 0]]).T.contiguous()
+        new_position = row.key_start + row.n_keys
+        columns.append([row.token_id, row.position, row.key_start, row.n_keys + 1, new_position])
+    end_of_keys = rows[-1].key_start + rows[-1].n_keys + 1
+    last_column = [0, 0, end_of_keys, 0, 0]
+    return torch.tensor([*columns, last_column]).T.contiguous()
 
 
-def record_graph(step: Callable[[], Step]) -> Callable[[], Step]:
-    """Record what `step` does on the current GPU.
+def record_graph(run_step: Callable[[], StepOutput]) -> Callable[[], StepOutput]:
+    """Record what `run_step` does on the current GPU.
 
     Each recording has memory of its own: torch refuses a shared pool once all recordings in it are
     gone, as they are when the pool grows.
 
     Args:
-        step: Starts the kernels that are recorded.
+        run_step: Starts the kernels that are recorded.
 
     Returns:
-        A function that plays the recording, and returns the tensors that `step` returned, refilled.
+        A function that plays the recording, and returns the tensors that `run_step` returned,
+            refilled.
     """
-    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    graph = torch.cuda.CUDAGraph()
+    stream_before = torch.cuda.current_stream()
     try:
         # "thread_local": other threads, the encoder's say, may use the card meanwhile.
-        stream = _stream(torch.cuda.current_device())
+        stream = _recording_stream(torch.cuda.current_device())
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            out = step()
+            output = run_step()
     finally:
-        torch.cuda.set_stream(before)  # torch leaves its stream in place where a recording fails
-    out.logits.zero_()  # or an empty recording would pass the check: recording it left the right logits
+        # torch leaves its stream in place where a recording fails.
+        torch.cuda.set_stream(stream_before)
+    # Or an empty recording would pass the check: recording it left the right logits.
+    output.logits.zero_()
 
-    def play() -> Step:
+    def play() -> StepOutput:
         """Run the recorded pass again on what the input tensors now hold."""
         graph.replay()
-        return out
+        return output
 
     return play
 
 
 @functools.cache
-def _stream(device: int) -> Any:
+def _recording_stream(device_number: int) -> Any:
     """The stream of all recordings on a GPU; torch's own stands on the GPU of the first recording
     of the process."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device_number)  # type: ignore[no-untyped-call]

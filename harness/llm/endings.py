@@ -29,20 +29,20 @@ from harness.thinking import split_between
 
 # Of the models that chat servers run; the tokenizer that counts for a server need not be its
 # model's own.
-_KNOWN = """
+_END_MARKERS = """
 <|eot_id|> <|eom_id|> <|end_of_text|> <|im_end|> <|endoftext|> <|end|> <|eot|> <end_of_turn> <eos> </s>
 <|END_OF_TURN_TOKEN|> <\uff5cend\u2581of\u2581sentence\uff5c>
 """
-KNOWN = tuple(_KNOWN.split())
+END_MARKERS = tuple(_END_MARKERS.split())
 # What begins a turn, a role or a text in the formats of the same models.
-_OPENING = """
+_OPENING_MARKERS = """
 <s> <bos> <|begin_of_text|> <|start_header_id|> <|end_header_id|> <|header_start|> <|header_end|> <|im_start|>
 <|im_sep|> <|start|> <|channel|> <|message|> <|system|> <|user|> <|assistant|> <|start_of_role|> <|end_of_role|>
 <start_of_turn> <|START_OF_TURN_TOKEN|> [INST] [/INST] <<SYS>> <</SYS>>
 <\uff5cbegin\u2581of\u2581sentence\uff5c> <\uff5cUser\uff5c> <\uff5cAssistant\uff5c>
 """
-OPENING = tuple(_OPENING.split())
-_FIRST = re.compile(r"\s*(<[^<>\s]+>)")
+OPENING_MARKERS = tuple(_OPENING_MARKERS.split())
+_MARKER_AT_START = re.compile(r"\s*(<[^<>\s]+>)")
 
 
 def endings_pattern(markers: Iterable[str]) -> re.Pattern[str] | None:
@@ -64,16 +64,19 @@ class ReplyEnd(NamedTuple):
     """Where a reply ends.
 
     Attributes:
-        end: How many characters of its text are the reply.
+        n_characters: How many characters of its text are the reply.
         cuts_markers: Whether markers stand behind them.
     """
 
-    end: int
+    n_characters: int
     cuts_markers: bool
 
 
 def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -> ReplyEnd:
-    """Where a reply ends: before the first stop string, and before the end markers there.
+    """Where a reply ends: before the first stop string, and before the end markers that stand in
+    front of it.
+
+    "Paris<|eot_id|>STOP so", ("STOP",) -> ReplyEnd(5, True)
 
     Args:
         text: The text of the reply.
@@ -81,24 +84,36 @@ def reply_end(text: str, stop: Sequence[str], endings: re.Pattern[str] | None) -
         endings: Finds end markers (`endings_pattern`); None for no markers.
     """
     end = len(text)
-    for string in stop:
-        place = text.find(string)
-        if place != -1:
-            end = min(end, place)
+    for stop_string in stop:
+        start_of_stop = text.find(stop_string)
+        if start_of_stop != -1:
+            end = min(end, start_of_stop)
     if endings is None:
         return ReplyEnd(end, cuts_markers=False)
-    marked = endings.search(text[:end])
-    if marked is None:
+    markers = endings.search(text[:end])
+    if markers is None:
         return ReplyEnd(end, cuts_markers=False)
-    return ReplyEnd(marked.start(), cuts_markers=True)
+    return ReplyEnd(markers.start(), cuts_markers=True)
 
 
-def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: str = "") -> set[str]:
+class AddedToken(NamedTuple):
+    """A token that was added to a tokenizer's vocabulary.
+
+    Attributes:
+        content: Its text: "<|eot_id|>".
+        is_special: Whether the tokenizer flags it as special.
+    """
+
+    content: str
+    is_special: bool
+
+
+def markers_of(added: Iterable[AddedToken], template: str, after_reply: str = "") -> set[str]:
     """A model's own markers: added tokens that are special or in its chat template, and what ends a
     reply there.
 
     Args:
-        added: (content, whether it is special) of each added token.
+        added: The added tokens.
         template: The text of the chat template.
         after_reply: What the template puts after a reply, perhaps a marker.
     """
@@ -107,9 +122,9 @@ def markers_of(added: Iterable[tuple[str, bool]], template: str, after_reply: st
         is_in_template = bool(content.strip()) and content in template
         if is_special or is_in_template:
             markers.add(content)
-    first = _FIRST.match(after_reply)
-    if first:
-        markers.add(first[1])
+    marker_after_reply = _MARKER_AT_START.match(after_reply)
+    if marker_after_reply:
+        markers.add(marker_after_reply[1])
     return markers
 
 
@@ -119,12 +134,12 @@ class SplitReply(NamedTuple):
     Attributes:
         thinking: The thinking with its markers and the white space after it; "" for none.
         answer: What follows.
-        closed: Whether the thinking ended.
+        is_closed: Whether the thinking ended, or there is none.
     """
 
     thinking: str
     answer: str
-    closed: bool
+    is_closed: bool
 
 
 def split_thinking(text: str, thinking: Thinking | None) -> SplitReply:
@@ -139,7 +154,7 @@ def split_thinking(text: str, thinking: Thinking | None) -> SplitReply:
         thinking: The markers; None for a model that does not think: all is answer.
     """
     if thinking is None:
-        return SplitReply("", text, closed=True)
+        return SplitReply("", text, is_closed=True)
     split = split_between(text, thinking.open, thinking.close)
     return SplitReply(split.thinking, split.answer, split.closed)
 
@@ -154,10 +169,11 @@ def begins_thinking(text: str, thinking: Thinking) -> bool | None:
         text: The first characters of the reply.
         thinking: The markers of the model.
     """
-    start = text.lstrip()
-    if start.startswith(thinking.open):
+    without_space = text.lstrip()
+    if without_space.startswith(thinking.open):
         return True
-    if thinking.open.startswith(start):
+    may_become_marker = thinking.open.startswith(without_space)
+    if may_become_marker:
         return None
     return False
 
@@ -166,11 +182,11 @@ class ThinkingRoom(NamedTuple):
     """What the thinking of a model leaves of its window.
 
     Attributes:
-        tokens: The tokens that are left; 0 where the window is unknown.
+        n_tokens: The tokens that are left; 0 where the window is unknown.
         problems: [A sentence] where none are left, else [].
     """
 
-    tokens: int
+    n_tokens: int
     problems: list[str]
 
 
@@ -181,14 +197,15 @@ def thinking_room(config: ModelConfig, window: int) -> ThinkingRoom:
         config: The model's settings.
         window: Tokens of the model's context; 0 where unknown.
     """
-    thought = 0
+    thinking_tokens = 0
     if config.thinking:
-        thought = config.thinking.tokens
+        thinking_tokens = config.thinking.tokens
     if not window:
         return ThinkingRoom(0, [])
-    if window > thought:
-        return ThinkingRoom(window - thought, [])
+    if window > thinking_tokens:
+        return ThinkingRoom(window - thinking_tokens, [])
     problem = (
-        f"model.thinking.tokens={thought} fills the whole window of {window} tokens; set fewer"
+        f"model.thinking.tokens={thinking_tokens} fills the whole window of {window} tokens; set "
+        "fewer"
     )
     return ThinkingRoom(0, [problem])

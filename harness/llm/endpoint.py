@@ -32,7 +32,7 @@ from harness.cost.usage import Usage
 from harness.errors import CannotRun, ModelOutputError
 from harness.llm.backend import ModelFacts
 from harness.llm.cached_replies import AddedContext, with_reply_cache
-from harness.llm.endings import KNOWN, endings_pattern
+from harness.llm.endings import END_MARKERS, endings_pattern
 from harness.llm.endpoint_batch import Batches, Waiting
 from harness.llm.endpoint_http import RetryPolicy, Server, Tries, timed_tries
 from harness.llm.endpoint_info import addresses, api_key, endpoint_shape, endpoint_tokenizer
@@ -61,20 +61,20 @@ def complete(
         CannotRun: No request would have one.
         WaitsForBatch: `server` are batches that have no reply yet.
     """
-    sizes = RequestSizes.of(body)
+    sizes = RequestSizes.of_request(body)
     read = partial(read_reply, sizes=sizes, mask_key=server.mask_key)
-    return server.post("/chat/completions", body, read, sizes.most_bytes, tries or Tries())
+    return server.post("/chat/completions", body, read, sizes.max_reply_bytes, tries or Tries())
 
 
-def _known(count: int | None, otherwise: int) -> int:
-    """A count where it is known, else the other number.
+def _count_or_default(count: int | None, default: int) -> int:
+    """A count where it is known, else the default.
 
     Args:
         count: The count; None where it is unknown.
-        otherwise: What is taken for it then.
+        default: What is taken for it then.
     """
     if count is None:
-        return otherwise
+        return default
     return count
 
 
@@ -82,10 +82,10 @@ class EndpointModel(LanguageModel):
     """A chat model that a server runs.
 
     Attributes:
-        logprobs: How many log-probabilities a probe asks for; 0 where the server gives none.
+        n_logprobs: How many log-probabilities a probe asks for; 0 where the server gives none.
         thinking: The markers of a reasoning model; None for another.
         extra: Further fields of every request.
-        served: The name by which the server knows the model.
+        served_name: The name by which the server knows the model.
         tokens: Counts tokens, by the model's tokenizer or by estimate.
         endings: Finds end markers that a server leaves in a reply; None for none.
         server: The server, or a fleet of several.
@@ -93,7 +93,8 @@ class EndpointModel(LanguageModel):
     """
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
-        """Read the tokenizer, if one is named, and ask whether a server answers.
+        """Read the tokenizer, if one is named (downloaded where it is on the hub), and ask whether
+        a server answers.
 
         Args:
             config: The settings of the model.
@@ -107,30 +108,30 @@ class EndpointModel(LanguageModel):
         self.identity = facts.identity
         self.capabilities = facts.capabilities
         self.window = facts.window
-        self.logprobs = config.logprobs
+        self.n_logprobs = config.logprobs
         self.shape = endpoint_shape(config)
         self.thinking = config.thinking
         self.first_prompts = {}
         self.extra = config.extra
-        self.served = config.source or config.name  # what the server calls the model
+        self.served_name = config.source or config.name
         tokenizer = endpoint_tokenizer(config)
         self.tokens: EstimatedTokens | Tokens = EstimatedTokens()
         if tokenizer is not None:
             self.tokens = Tokens(tokenizer.folder, config.name)
-        self.endings = endings_pattern({*KNOWN, *self.tokens.markers})
+        self.endings = endings_pattern({*END_MARKERS, *self.tokens.markers})
         policy = RetryPolicy(config.timeout, config.retries)
-        self.server = self._server(config, policy)
+        self.server = self._make_server(config, policy)
         self.server.check_alive()
         self.batches: Batches | None = None
 
-    def _server(self, config: ModelConfig, policy: RetryPolicy) -> Server:
-        """The server at model.base_url; a fleet where several addresses are named. Raises CannotRun
-        where the key cannot be read."""
+    def _make_server(self, config: ModelConfig, policy: RetryPolicy) -> Server:
+        """Make the client of the server at model.base_url; of a fleet where several addresses are
+        named. Nothing is sent. Raises CannotRun where the key cannot be read."""
         base_url = config.base_url or ""
         key = api_key(config)
         if len(addresses(base_url)) == 1:
             return Server(base_url, key, policy, config.api_key_env)
-        return Fleet(base_url, key, policy, config.api_key_env, model=self.served)
+        return Fleet(base_url, key, policy, config.api_key_env, model=self.served_name)
 
     def report_events_to(self, note: Callable[[str], None]) -> None:
         """Take a function that gets a sentence when a server of a fleet goes away or comes back; a
@@ -144,16 +145,17 @@ class EndpointModel(LanguageModel):
             return self.server.server_reports()
         return []
 
-    def in_batches(self, state: Path, progress: Waiting) -> Batches:
-        """Send requests in batches from now on, none by itself, and return the batches.
+    def send_in_batches(self, state_file: Path, progress: Waiting) -> Batches:
+        """Send requests in batches from now on, none by itself, and return the batches. Also waits
+        for those that an earlier process sent.
 
         Args:
-            state: The file that names the batches that were sent, for a later process.
+            state_file: Names the batches that were sent, for a later process.
             progress: Shows how far they are.
 
         Raises LimitReached or CannotRun where batches of an earlier process cannot be read.
         """
-        self.batches = Batches(self.server, state, progress)
+        self.batches = Batches(self.server, state_file, progress)
         return self.batches
 
     def session(
@@ -205,11 +207,11 @@ class _Conversation(NamedTuple):
 
     Attributes:
         messages: {"role", "content"} of each turn.
-        markers: How many markers of turns were broken up in their texts.
+        n_broken_markers: How many markers of turns were broken up in their texts.
     """
 
     messages: list[dict[str, str]]
-    markers: int
+    n_broken_markers: int
 
 
 @dataclass(frozen=True)
@@ -218,13 +220,37 @@ class _Sending:
 
     Attributes:
         took: Its time.
-        retries: Tries after the first.
-        markers: Markers of turns that were broken up in its texts.
+        n_retries: Tries after the first.
+        n_broken_markers: Markers of turns that were broken up in its texts.
     """
 
     took: Took = field(default_factory=Took)
-    retries: int = 0
-    markers: int = 0
+    n_retries: int = 0
+    n_broken_markers: int = 0
+
+
+class _ChatTurn(NamedTuple):
+    """A turn of a conversation.
+
+    Attributes:
+        role: "system", "user" or "assistant".
+        text: Its text.
+    """
+
+    role: str
+    text: str
+
+
+class _ConversationState(NamedTuple):
+    """What a session comes back to after a branch.
+
+    Attributes:
+        turns: Its turns.
+        n_tokens: Tokens of its context.
+    """
+
+    turns: list[_ChatTurn]
+    n_tokens: int
 
 
 class EndpointSession(Session):
@@ -242,15 +268,16 @@ class EndpointSession(Session):
         """
         super().__init__(model.name, model.window, meter, role, model.shape)
         self._model = model
-        self._turns: list[tuple[str, str]] = []  # role and text
-        self._length = 0
+        self._turns: list[_ChatTurn] = []
+        self._n_tokens = 0  # of the context
 
-    def _add_tokens(self, tokens: int) -> Span:
+    def _add_tokens(self, n_tokens: int) -> Span:
         """Count so many tokens more in the context, and return the span that they are. Raises
         WindowExceeded."""
-        self._check_window(tokens)
-        self._length += tokens
-        return Span(self._length - tokens, self._length)
+        self._check_window(n_tokens)
+        start = self._n_tokens
+        self._n_tokens += n_tokens
+        return Span(start, self._n_tokens)
 
     def _open(self, turn: str) -> None:
         """Begin a turn of the chat, and count the tokens that the server's template adds to it."""
@@ -259,23 +286,24 @@ class EndpointSession(Session):
         role = turn
         if turn == "reply":
             role = "assistant"
-        self._turns.append((role, ""))
+        self._turns.append(_ChatTurn(role, ""))
 
     def _append(self, text: str) -> Span:
         """Append text to the last turn; returns its span, in tokens counted here. Raises
         WindowExceeded."""
         span = self._add_tokens(self._model.tokens.count(text))
-        role, before = self._turns[-1]
-        self._turns[-1] = role, before + text
+        last_turn = self._turns[-1]
+        self._turns[-1] = _ChatTurn(last_turn.role, last_turn.text + text)
         return span
 
-    def _save(self) -> tuple[list[tuple[str, str]], int]:
-        """(A copy of the turns, tokens of the context), to come back to by `_restore`."""
-        return list(self._turns), self._length
+    def _save(self) -> _ConversationState:
+        """A copy of the turns, and the tokens of the context, to come back to by `_restore`."""
+        return _ConversationState(list(self._turns), self._n_tokens)
 
-    def _restore(self, state: tuple[list[tuple[str, str]], int]) -> None:
+    def _restore(self, state: _ConversationState) -> None:
         """Bring the context back to what `_save` returned."""
-        self._turns, self._length = state
+        self._turns = state.turns
+        self._n_tokens = state.n_tokens
 
     def _require(self, capability: str) -> None:
         """Raise CannotRun where the model behind the server lacks a capability (one of
@@ -298,12 +326,12 @@ class EndpointSession(Session):
         if self._turn == "reply":
             turns = self._turns[:-1]  # the reply's turn is still to be filled
         messages: list[dict[str, str]] = []
-        markers = 0
+        n_broken_markers = 0
         for role, text in turns:
-            harmless_text, count = self._model.tokens.break_markers(text)
+            harmless_text, n_spaces = self._model.tokens.break_markers(text)
             messages.append({"role": role, "content": harmless_text})
-            markers += count
-        return _Conversation(messages, markers)
+            n_broken_markers += n_spaces
+        return _Conversation(messages, n_broken_markers)
 
     def _ask(self, kind: EventKind, body: Mapping[str, object], stop: Sequence[str] = ()) -> Reply:
         """Send the conversation and return the reply without its thinking, cut at stop strings.
@@ -319,31 +347,33 @@ class EndpointSession(Session):
             CannotRun: No request would have one.
             WaitsForBatch: The request goes with the next batch; it says the most that it may cost.
         """
-        messages, markers = self._conversation()
+        messages, n_broken_markers = self._conversation()
         self._model.remember_first_prompt(self._role, messages)
         took = Took()
         reply: Reply | None = None
         tries = Tries(document=self._meter.document)
-        fields = {
-            "model": self._model.served,
+        all_fields = {
+            "model": self._model.served_name,
             "messages": messages,
             **body,
             **self._model.extra,
         }
-        sent = {name: value for name, value in fields.items() if value is not None}
+        request = {name: value for name, value in all_fields.items() if value is not None}
         try:
             with timed_tries(tries) as took:
-                reply = complete(self._model.batches or self._model.server, sent, tries)
-            reply = reply.answer(self._model.thinking).cut_at_stop(stop, self._model.endings)
-        except WaitsForBatch as request:
-            request.expected = self._most_usage(kind, RequestSizes.of(sent).max_tokens)
+                reply = complete(self._model.batches or self._model.server, request, tries)
+            reply = reply.without_thinking(self._model.thinking)
+            reply = reply.cut_at_stop(stop, self._model.endings)
+        except WaitsForBatch as waits:
+            waits.expected = self._max_usage(kind, RequestSizes.of_request(request).max_tokens)
             raise
         finally:
-            self._book_request(kind, reply, _Sending(took, tries.retries, markers))
-            self._book_unanswered(tries.sent - int(reply is not None))
+            self._book_request(kind, reply, _Sending(took, tries.retries, n_broken_markers))
+            n_answered = int(reply is not None)
+            self._book_unanswered(tries.sent - n_answered)
         return reply
 
-    def _most_usage(self, kind: EventKind, max_tokens: int) -> Usage:
+    def _max_usage(self, kind: EventKind, max_tokens: int) -> Usage:
         """The most that a request may cost: what would be booked for a reply of the longest length.
         It is booked on a meter of its own, not on the session's.
 
@@ -351,25 +381,25 @@ class EndpointSession(Session):
             kind: "prefill" or "probe".
             max_tokens: The most tokens of the reply.
         """
-        meter = self._meter
+        session_meter = self._meter
         self._meter = Meter()
-        longest = Reply("", "length", self._length, tokens_out=max_tokens)
-        self._book_request(kind, longest, _Sending())
+        longest_reply = Reply("", "length", self._n_tokens, tokens_out=max_tokens)
+        self._book_request(kind, longest_reply, _Sending())
         usage = self._meter.usage()
-        self._meter = meter
+        self._meter = session_meter
         return usage
 
-    def _book_unanswered(self, requests: int) -> None:
+    def _book_unanswered(self, n_requests: int) -> None:
         """Book so many requests that were sent and got no usable reply: the server read the context
         each time."""
-        if not requests:
+        if not n_requests:
             return
-        read = self._length
+        n_read = self._n_tokens
         self._book(
             "prefill",
-            requests * read,
-            logits=requests,
-            pairs=requests * (read * (read + 1) // 2),
+            n_requests * n_read,
+            logits=n_requests,
+            pairs=n_requests * (n_read * (n_read + 1) // 2),
             billed=0,
             answered=False,
         )
@@ -386,82 +416,87 @@ class EndpointSession(Session):
         if reply is None:
             self._book_sent(kind, 0, sending)
             return
-        count = self._model.tokens.count
-        read = _known(reply.tokens_in, self._length)
-        thought = reply.thinking_tokens
-        if thought is None:
-            thought = count(reply.thinking)
-        out = reply.tokens_out
-        if out is None:
-            out = thought + count(reply.text)
-        estimated = reply.counts_refused
+        count_tokens = self._model.tokens.count
+        n_read = _count_or_default(reply.tokens_in, self._n_tokens)
+        n_thinking = reply.thinking_tokens
+        if n_thinking is None:
+            n_thinking = count_tokens(reply.thinking)
+        n_written = reply.tokens_out
+        if n_written is None:
+            n_written = n_thinking + count_tokens(reply.text)
+        n_recounted = reply.counts_refused
         if self._model.estimates:
-            estimated += (reply.tokens_in, reply.tokens_out).count(None)
+            n_recounted += (reply.tokens_in, reply.tokens_out).count(None)
         self._book_sent(
             kind,
-            read,
+            n_read,
             sending,
             logits=1,
-            pairs=read * (read + 1) // 2,
-            reused=min(reply.tokens_cached, read),
-            billed=out,
+            pairs=n_read * (n_read + 1) // 2,
+            reused=min(reply.tokens_cached, n_read),
+            billed=n_written,
             endings=int(reply.ending),
-            recounted=estimated,
+            recounted=n_recounted,
         )
         if kind == "prefill":
-            self._book_writing(min(thought, out), out, read, reply.unclosed)
+            n_thinking = min(n_thinking, n_written)
+            self._book_writing(n_thinking, n_written - n_thinking, n_read, reply.unclosed)
             if self._model.estimates:
-                self._length = read
+                self._n_tokens = n_read
 
-    def _book_sent(self, kind: EventKind, read: int, sending: _Sending, **counts: int) -> None:
+    def _book_sent(self, kind: EventKind, n_read: int, sending: _Sending, **counts: int) -> None:
         """Book one request that was sent.
 
         Args:
             kind: "prefill" or "probe".
-            read: Tokens that the server read.
+            n_read: Tokens that the server read.
             sending: How it was sent.
             counts: Further fields of its Event.
         """
         self._book(
             kind,
-            read,
+            n_read,
             requests=1,
             seconds=sending.took.seconds,
             queued=sending.took.queued,
-            retries=sending.retries,
-            markers=sending.markers,
+            retries=sending.n_retries,
+            markers=sending.n_broken_markers,
             **counts,
         )
 
-    def _book_writing(self, thought: int, out: int, read: int, unclosed: bool) -> None:
+    def _book_writing(
+        self, n_thinking: int, n_answer: int, n_before: int, is_unclosed: bool
+    ) -> None:
         """Book the tokens of a reply: those of its thinking and those of its answer, an event each.
 
         Args:
-            thought: Tokens of the thinking.
-            out: Tokens of both.
-            read: Tokens before them.
-            unclosed: Whether the thinking did not end.
+            n_thinking: Tokens of the thinking.
+            n_answer: Tokens of the answer.
+            n_before: Tokens before them.
+            is_unclosed: Whether the thinking did not end.
         """
-        answer = out - thought
-        from_prefill = 1  # the first token of the reply came out of the prefill
-        if thought:
-            new = thought - from_prefill
-            self._book_written(read, new, out=thought, thinking=thought, unclosed=int(unclosed))
-            read += new
-            from_prefill = 0
-        if answer:
-            self._book_written(read, answer - from_prefill, out=answer, thinking=0, unclosed=0)
+        n_from_prefill = 1  # the first token of the reply came out of the prefill
+        if n_thinking:
+            n_run = n_thinking - n_from_prefill
+            self._book_decoding(
+                n_before, n_run, out=n_thinking, thinking=n_thinking, unclosed=int(is_unclosed)
+            )
+            n_before += n_run
+            n_from_prefill = 0
+        if n_answer:
+            n_run = n_answer - n_from_prefill
+            self._book_decoding(n_before, n_run, out=n_answer, thinking=0, unclosed=0)
 
-    def _book_written(self, read: int, new: int, **counts: int) -> None:
-        """Book the writing of `new` tokens after a context of `read` tokens.
+    def _book_decoding(self, n_before: int, n_run: int, **counts: int) -> None:
+        """Book the writing of `n_run` tokens after a context of `n_before` tokens.
 
         Args:
-            read: Tokens before them.
-            new: Tokens that were run one by one.
+            n_before: Tokens before them.
+            n_run: Tokens that were run one by one.
             **counts: Further fields of the event.
         """
-        pairs = new * read + new * (new + 1) // 2
-        self._book("decode", new, read, logits=new, pairs=pairs, **counts)
+        pairs = n_run * n_before + n_run * (n_run + 1) // 2
+        self._book("decode", n_run, n_before, logits=n_run, pairs=pairs, **counts)
 
     def _request(self) -> list[object]:
         """What a cached reply depends on beside the model: the server's address, the hash of the
@@ -470,12 +505,12 @@ class EndpointSession(Session):
         return [
             self._model.server.base_url,
             hashlib.sha256(messages.encode()).hexdigest(),
-            self._length,
+            self._n_tokens,
         ]
 
-    def _reply_state(self, before: int) -> dict[str, object]:
+    def _reply_state(self, n_before: int) -> dict[str, object]:
         """What a cached reply has to restore of the context: its length."""
-        return {"length": self._length}
+        return {"length": self._n_tokens}
 
     def _restore_reply(self, added: AddedContext) -> None:
         """Bring the context to where the reply would have left it; probabilities leave it as it
@@ -483,12 +518,12 @@ class EndpointSession(Session):
         self._model.remember_first_prompt(self._role, self._conversation().messages)
         if added.text is None:
             return
-        self._turns[-1] = "assistant", added.text
-        self._length = _known(added.length, self._length + added.size)
+        self._replace_reply(added.text)
+        self._n_tokens = _count_or_default(added.length, self._n_tokens + added.size)
 
     def _replace_reply(self, text: str) -> None:
         """Make `text` the content of the last turn, which is the model's."""
-        self._turns[-1] = "assistant", text
+        self._turns[-1] = _ChatTurn("assistant", text)
 
     def _first_token(self, label: str) -> str | None:
         """The text of a label's first token, by the model's tokenizer; None for an empty label, or
@@ -514,26 +549,26 @@ class EndpointSession(Session):
             "max_tokens": 1,
             "temperature": 0.0,
             "logprobs": True,
-            "top_logprobs": self._model.logprobs,
+            "top_logprobs": self._model.n_logprobs,
         }
-        listed = self._ask("probe", body).first_token
-        if not listed:
+        likely_tokens = self._ask("probe", body).first_token
+        if not likely_tokens:
             raise CannotRun(
                 f"the server of '{self._model.name}' gives no log-probabilities; set "
                 "model.logprobs=0 and choose a method that needs no probe"
             )
-        probabilities: dict[str, float] = {}
-        for token, logprob in listed:
+        by_token: dict[str, float] = {}
+        for token, logprob in likely_tokens:
             probability = math.exp(max(min(logprob, 0.0), _LOGPROB_OF_ZERO))
-            probabilities[token] = probabilities.get(token, 0.0) + probability
-        of_labels: dict[str, float] = {}
-        for label, first in zip(labels, first_tokens, strict=True):
-            of_labels[label] = probabilities.get(first, 0.0)
-        likeliest = max(probabilities, key=lambda token: probabilities[token])
-        top = None
-        if likeliest in first_tokens:
-            top = labels[first_tokens.index(likeliest)]
-        return Probe.of(of_labels, top)
+            by_token[token] = by_token.get(token, 0.0) + probability
+        by_label: dict[str, float] = {}
+        for label, first_token in zip(labels, first_tokens, strict=True):
+            by_label[label] = by_token.get(first_token, 0.0)
+        likeliest_token = max(by_token, key=lambda token: by_token[token])
+        likeliest_label = None
+        if likeliest_token in first_tokens:
+            likeliest_label = labels[first_tokens.index(likeliest_token)]
+        return Probe.of(by_label, likeliest_label)
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
@@ -550,15 +585,16 @@ class EndpointSession(Session):
         if reply.finish == "length":
             finish = "length"
         offsets = self._model.offsets(text)
+        # The server's limit was that of thinking and answer together.
         if thinking and len(offsets) > decoding.max_tokens:
             end, _ = offsets[decoding.max_tokens]
             text = text[:end]
             finish = "length"
             offsets = self._model.offsets(text)
-        self._turns[-1] = "assistant", text
-        span = Span(self._length, self._length + len(offsets))
+        self._replace_reply(text)
+        span = Span(self._n_tokens, self._n_tokens + len(offsets))
         # What was written is in the context, even where it is a token more than was allowed.
-        self._length = span.end
+        self._n_tokens = span.end
         return Written(
             text,
             span,
@@ -573,7 +609,7 @@ class EndpointSession(Session):
     def length(self) -> int:
         """Tokens in the context, counted here or by the server (see the module), the frames of its
         turns included."""
-        return self._length
+        return self._n_tokens
 
 
 def _writing_fields(decoding: Decoding, thinking: Thinking | None) -> dict[str, object]:
@@ -598,8 +634,8 @@ def _writing_fields(decoding: Decoding, thinking: Thinking | None) -> dict[str, 
     if decoding.stop and not thinking:
         fields["stop"] = list(decoding.stop)
     if decoding.schema:
-        form = {"name": "answer", "schema": json.loads(decoding.schema)}
-        fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        named_schema = {"name": "answer", "schema": json.loads(decoding.schema)}
+        fields["response_format"] = {"type": "json_schema", "json_schema": named_schema}
     return fields
 
 

@@ -1,18 +1,19 @@
 """Requests as batch files (OpenAI's /files and /batches), which a server answers within a day, at a
 lower price.
 
-    batches = Batches(server, state, progress)     replies of the batches that `state` names, waited for
+    batches = Batches(server, state_file, progress) replies of the batches that the file names, waited for
     batches.post(...)                              a reply that is here, else WaitsForBatch: the request waits
     batches.send()                                 requests that wait ─► files ─► batches ─► their replies are here
-    batches.forget()                               all replies were used
+    batches.delete_state_file()                    all replies were used
 
     POST /files      one line a request: {"custom_id": HASH-N, "method": "POST", "url", "body"}
     POST /batches    {"input_file_id", "endpoint", "completion_window"}
     GET  /batches/ID until it ended, then GET /files/ID/content of its replies and of its errors
 
-A request is known by the hash of its body, so a later process finds its reply. `state` names a file
-before its batch is made: a process that was killed looks for a batch of this file before it makes
-one, so that nothing is paid for twice. A batch is made without blind retries, for the same reason.
+A request is known by the hash of its body, so a later process finds its reply. The state file names
+a file before its batch is made: a process that was killed looks for a batch of this file before it
+makes one, so that nothing is paid for twice. A batch is made without blind retries, for the same
+reason.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from harness.llm.http_loop import FormPart, HttpReply
 from harness.models import WaitsForBatch
 from harness.storage.files import read_object, write_atomic
 
-_MOST_REQUESTS, _MOST_FILE_BYTES = 50_000, 64 * 2**20  # of a file; servers take 50,000 and 200 MB
-_MOST_REPLY_BYTES = 2**31  # bytes of a file of replies
-# Seconds between two looks at a batch: the first wait, doubled up to the last.
-_POLL_SECONDS = (0.5, 60.0)
+# Of a file; servers take 50,000 and 200 MB.
+_MAX_FILE_REQUESTS, _MAX_FILE_BYTES = 50_000, 64 * 2**20
+_MAX_REPLY_FILE_BYTES = 2**31
+# Seconds between two looks at a batch: the first wait, which is doubled up to the longest.
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _ENDED_STATES = ("completed", "failed", "expired", "cancelled")
 _URL = "/v1/chat/completions"
 T = TypeVar("T")
@@ -64,7 +66,7 @@ class SentBatch:
     """A batch that was sent, as the state file holds it.
 
     Attributes:
-        file: The id of its file of requests.
+        file: The server's id of its file of requests.
         id: The server's id of the batch; "" while it is not made.
     """
 
@@ -91,20 +93,20 @@ class BatchState:
 
     Attributes:
         id: "" where it has none that can be used.
-        input_file: The id of its file of requests.
+        input_file_id: The id of its file of requests.
         status: "in_progress", "completed" and the like.
-        done: Requests that have a reply or an error.
-        total: All of its requests.
-        reply_files: The ids of its files of replies and of errors.
+        n_done: Requests that have a reply or an error.
+        n_total: All of its requests.
+        reply_file_ids: The ids of its files of replies and of errors.
         errors: Why it failed, as JSON values.
     """
 
     id: str
-    input_file: str
+    input_file_id: str
     status: str
-    done: int
-    total: int
-    reply_files: Sequence[str]
+    n_done: int
+    n_total: int
+    reply_file_ids: Sequence[str]
     errors: object
 
     @classmethod
@@ -116,14 +118,14 @@ class BatchState:
         counts = reply.get("request_counts")
         if not isinstance(counts, dict):
             counts = {}
-        files = (reply.get("output_file_id"), reply.get("error_file_id"))
+        file_ids = (reply.get("output_file_id"), reply.get("error_file_id"))
         return cls(
             id=_id_in(reply),
-            input_file=str(reply.get("input_file_id") or ""),
+            input_file_id=str(reply.get("input_file_id") or ""),
             status=str(reply.get("status") or ""),
-            done=_count(counts, "completed") + _count(counts, "failed"),
-            total=_count(counts, "total"),
-            reply_files=[str(file) for file in files if file],
+            n_done=_count_of(counts, "completed") + _count_of(counts, "failed"),
+            n_total=_count_of(counts, "total"),
+            reply_file_ids=[str(file_id) for file_id in file_ids if file_id],
             errors=reply.get("errors"),
         )
 
@@ -133,11 +135,16 @@ class BatchState:
         return self.status in _ENDED_STATES
 
 
-def _count(counts: Mapping[str, object], key: str) -> int:
-    """A number of requests that a server states; 0 where it is missing or no number."""
-    number = counts.get(key)
-    if isinstance(number, int):
-        return number
+def _count_of(counts: Mapping[str, object], kind: str) -> int:
+    """A number of requests that a server states; 0 where it is missing or no number.
+
+    Args:
+        counts: {"total": 9, "completed": 8, "failed": 1}.
+        kind: "total", "completed" or "failed".
+    """
+    count = counts.get(kind)
+    if isinstance(count, int):
+        return count
     return 0
 
 
@@ -198,14 +205,15 @@ class ReplyLine:
         return cls(str(values.get("custom_id")), status, response.get("body"), values.get("error"))
 
     @property
-    def request(self) -> str:
+    def request_hash(self) -> str:
         """The hash of the request's body: "1a2b" of the id "1a2b-1"."""
         return self.custom_id.partition("-")[0]
 
     @property
     def failure(self) -> HttpReply | None:
         """The error in place of a reply, as HTTP has it; None for a reply."""
-        if not self.error and self.status == 200:
+        is_reply = not self.error and self.status == 200
+        if is_reply:
             return None
         return HttpReply(self.status, json.dumps(self.error or self.body).encode())
 
@@ -213,12 +221,12 @@ class ReplyLine:
 class Batches:
     """Takes the place of a Server for requests to /chat/completions."""
 
-    def __init__(self, server: Server, state: Path, progress: Waiting) -> None:
+    def __init__(self, server: Server, state_file: Path, progress: Waiting) -> None:
         """Wait for the batches that an earlier process sent, and take their replies.
 
         Args:
             server: Where requests are sent.
-            state: The file that names the batches that were sent.
+            state_file: Names the batches that were sent.
             progress: Shows how far they are.
 
         Raises:
@@ -226,21 +234,21 @@ class Batches:
             CannotRun: It refused one.
         """
         self._server = server
-        self._state = state
+        self._state_file = state_file
         self._progress = progress
         self.mask_key = server.mask_key
         self.base_url = server.base_url
         # Hash of a request's body -> its reply lines that are not used yet.
-        self._replies: dict[str, list[ReplyLine]] = {}
+        self._unused_replies: dict[str, list[ReplyLine]] = {}
         # Hash of a request's body -> how many such requests wait for the next batch.
-        self._waiting: Counter[str] = Counter()
-        self._sent: set[str] = set()  # hashes of bodies that this process sent
-        self._files: list[IO[bytes]] = []  # requests that wait, the last file open for more
-        self._requests = 0  # in the last file
-        self._rounds = 0  # how often this process sent batches
+        self._waiting_by_hash: Counter[str] = Counter()
+        self._sent_hashes: set[str] = set()  # of bodies that this process sent
+        self._waiting_files: list[IO[bytes]] = []  # requests that wait; the last one takes more
+        self._n_in_last_file = 0  # requests
+        self._n_rounds = 0  # how often this process sent batches
         self._lock = threading.Lock()
-        self._batches = _read_state(state)
-        self._receive(self._batches)
+        self._batches = _read_state(state_file)
+        self._wait_and_receive(self._batches)
 
     def post(
         self,
@@ -265,20 +273,20 @@ class Batches:
             RequestFailed: The batch has no usable reply to it.
             CannotRun: No request would have one.
         """
-        key = json_sha256(body)
+        body_hash = json_sha256(body)
         with self._lock:
-            lines = self._replies.get(key)
+            lines = self._unused_replies.get(body_hash)
             if not lines:
-                if key in self._sent:
+                if body_hash in self._sent_hashes:
                     raise RequestFailed(
                         f"the batch at {self.base_url} ended without a reply; use --retry-failed"
                     )
-                self._queue_and_raise(key, body)
+                self._queue_and_raise(body_hash, body)
             line = lines.pop(0)
         tries.made = tries.sent = 1
         failure = line.failure
         if failure is not None:
-            self._raise_failure(failure, key, body)
+            self._raise_failure(failure, body_hash, body)
         try:
             return read(line.body)
         except UnusableReply as error:
@@ -286,56 +294,59 @@ class Batches:
                 f"{self.base_url} gave no usable reply in a batch: {error}"
             ) from None
 
-    def _raise_failure(self, failure: HttpReply, key: str, body: Mapping[str, object]) -> NoReturn:
+    def _raise_failure(
+        self, failure: HttpReply, body_hash: str, body: Mapping[str, object]
+    ) -> NoReturn:
         """Raise the error that a batch has in place of a reply. Where the server wants a field
         under another name, the request is put among those that wait once more, and WaitsForBatch is
         raised.
 
         Args:
             failure: The error, as HTTP has it.
-            key: The hash of the request's body.
-            body: The body of the request.
+            body_hash: The hash of the request's body.
+            body: The fields of the request.
         """
-        # The server may name a field by the name that it has here, or by the one that was sent.
-        fields = json.dumps({**body, **json.loads(self._server.encoded(body))}).encode()
-        problem = self._server.error_of_status(failure, fields)
-        if self._server.learn_other_name(problem) and self._rounds < 2:
+        # The server may name a field by its name in `body`, or by the one that was sent.
+        sent_fields = json.loads(self._server.encode_body(body))
+        content = json.dumps({**body, **sent_fields}).encode()
+        problem = self._server.error_of_status(failure, content)
+        if self._server.learn_other_name(problem) and self._n_rounds < 2:
             with self._lock:
-                self._queue_and_raise(key, body)
+                self._queue_and_raise(body_hash, body)
         if isinstance(problem, CannotRun):
             raise problem
         raise RequestFailed(
             f"the batch at {self.base_url} has an error in place of a reply: {problem}"
         )
 
-    def _queue_and_raise(self, key: str, body: Mapping[str, object]) -> NoReturn:
+    def _queue_and_raise(self, body_hash: str, body: Mapping[str, object]) -> NoReturn:
         """Append a request to the file that `send` will upload, and raise WaitsForBatch.
 
         Args:
-            key: The hash of the request's body.
+            body_hash: The hash of the request's body.
             body: The fields of the request.
         """
-        fields = json.loads(self._server.encoded(body))
-        self._waiting[key] += 1
-        line = {
-            "custom_id": f"{key}-{self._waiting[key]}",
+        sent_fields = json.loads(self._server.encode_body(body))
+        self._waiting_by_hash[body_hash] += 1
+        request = {
+            "custom_id": f"{body_hash}-{self._waiting_by_hash[body_hash]}",
             "method": "POST",
             "url": _URL,
-            "body": fields,
+            "body": sent_fields,
         }
-        data = json.dumps(line).encode() + b"\n"
-        if self._needs_new_file(len(data)):
-            self._files.append(tempfile.TemporaryFile())  # noqa: SIM115 - `send` closes it
-            self._requests = 0
-        self._files[-1].write(data)
-        self._requests += 1
+        line = json.dumps(request).encode() + b"\n"
+        if self._needs_new_file(len(line)):
+            self._waiting_files.append(tempfile.TemporaryFile())  # noqa: SIM115 - `send` closes it
+            self._n_in_last_file = 0
+        self._waiting_files[-1].write(line)
+        self._n_in_last_file += 1
         raise WaitsForBatch
 
-    def _needs_new_file(self, size: int) -> bool:
-        """Whether a request of `size` bytes does not fit into the last file of requests."""
-        if not self._files or self._requests == _MOST_REQUESTS:
+    def _needs_new_file(self, n_bytes: int) -> bool:
+        """Whether a request of `n_bytes` bytes does not fit into the last file of requests."""
+        if not self._waiting_files or self._n_in_last_file == _MAX_FILE_REQUESTS:
             return True
-        return self._files[-1].tell() + size > _MOST_FILE_BYTES
+        return self._waiting_files[-1].tell() + n_bytes > _MAX_FILE_BYTES
 
     def send(self) -> None:
         """Upload the requests that wait, make a batch of each file, and return when all these
@@ -344,23 +355,25 @@ class Batches:
 
         Raises CannotRun, LimitReached, SaveError.
         """
-        batches = list(map(self._upload, self._files))  # a file that is sent twice costs nothing
-        self._files.clear()
-        self._sent.update(self._waiting)
-        self._rounds += 1
-        requests, self._waiting = self._waiting.total(), Counter()
+        # A file that is sent twice costs nothing.
+        batches = [self._upload(file) for file in self._waiting_files]
+        self._waiting_files.clear()
+        n_requests = self._waiting_by_hash.total()
+        self._sent_hashes.update(self._waiting_by_hash)
+        self._waiting_by_hash = Counter()
+        self._n_rounds += 1
         self._batches += batches
         self._save_state()
         for batch in batches:
-            batch.id = self._batch_id_of(batch.file)
+            batch.id = self._find_or_create_batch(batch.file)
             self._save_state()
         if batches:
             ids = ", ".join(batch.id for batch in batches)
             self._progress.note(
-                f"{requests} requests were sent in batches ({ids}); the same command goes on with "
-                "them"
+                f"{n_requests} requests were sent in batches ({ids}); the same command goes on "
+                "with them"
             )
-        self._receive(batches)
+        self._wait_and_receive(batches)
 
     def _upload(self, file: IO[bytes]) -> SentBatch:
         """Upload a file of requests, and close it; its batch is not made yet. Raises CannotRun
@@ -370,42 +383,44 @@ class Batches:
             FormPart("purpose", b"batch"),
             FormPart("file", file.read(), "batch.jsonl", "application/jsonl"),
         ]
-        call = ServerCall("/files", _read_id, _MOST_FILE_BYTES, form=form)
+        call = ServerCall("/files", _read_id, _MAX_FILE_BYTES, form=form)
         try:
-            uploaded = self._server.request(call, Tries())
+            file_id = self._server.request(call, Tries())
         except RequestFailed as error:
             raise CannotRun(
                 f"no batch was sent: {error}; a server without batches needs model.batch=false"
             ) from None
         file.close()
-        return SentBatch(uploaded)
+        return SentBatch(file_id)
 
-    def forget(self) -> None:
+    def delete_state_file(self) -> None:
         """Delete the state file, as every reply of the batches that it names was used."""
-        self._state.unlink(missing_ok=True)
+        self._state_file.unlink(missing_ok=True)
 
     def _save_state(self) -> None:
         """Write the state file; where no batch was sent, there is none to write. Raises
         SaveError."""
         if self._batches:
             state = {"batches": [batch.to_json() for batch in self._batches]}
-            write_atomic(self._state, json.dumps(state).encode())
+            write_atomic(self._state_file, json.dumps(state).encode())
 
-    def _batch_id_of(self, file: str) -> str:
-        """The id of the batch of an uploaded file: of one that the server has already, else of a
-        new one. Raises LimitReached where the server does not say."""
+    def _find_or_create_batch(self, file_id: str) -> str:
+        """Create the batch of an uploaded file, unless the server has one already. Returns the id
+        of the batch. Raises LimitReached where the server does not say it."""
         policy = self._server.policy
-        once = replace(self._server, policy=replace(policy, retries=0))
-        body = {"input_file_id": file, "endpoint": _URL, "completion_window": "24h"}
+        server_without_retries = replace(self._server, policy=replace(policy, retries=0))
+        body = {"input_file_id": file_id, "endpoint": _URL, "completion_window": "24h"}
         problem: Exception | None = None
-        for n in range(policy.retries + 1):
-            if n:
-                time.sleep(policy.wait_before(n, 0.0))
+        for retry in range(policy.retries + 1):
+            if retry:
+                time.sleep(policy.wait_before(retry, random_number=0.0))
             for batch in self._list_batches():
-                if batch.input_file == file:
+                if batch.input_file_id == file_id:
                     return batch.id
             try:
-                return once.post("/batches", body, _read_id, _MOST_FILE_BYTES, Tries())
+                return server_without_retries.post(
+                    "/batches", body, _read_id, _MAX_FILE_BYTES, Tries()
+                )
             except RequestFailed as error:
                 problem = error
         raise self._stop_error(problem)
@@ -413,31 +428,31 @@ class Batches:
     def _list_batches(self) -> Iterator[BatchState]:
         """Yield the batches that the server has, latest first, a page at a time. Raises
         LimitReached."""
-        after = ""
+        after_last = ""
         while True:
-            page = self._get(f"/batches?limit=100{after}", BatchPage.read)
+            page = self._get(f"/batches?limit=100{after_last}", BatchPage.read)
             yield from page.batches
             if not page.has_more or not page.batches:
                 return
-            after = f"&after={page.batches[-1].id}"
+            after_last = f"&after={page.batches[-1].id}"
 
     def _get(self, path: str, read: Callable[[object], T]) -> T:
         """What `read` makes of the parsed JSON at a path of the server. Raises LimitReached where
         there is no usable reply."""
         try:
-            return self._server.request(ServerCall(path, read, _MOST_FILE_BYTES), Tries())
+            return self._server.request(ServerCall(path, read, _MAX_FILE_BYTES), Tries())
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
 
-    def _stop_error(self, problem: object) -> LimitReached:
-        """The error that stops the command and says how it goes on; problem: why it stops."""
+    def _stop_error(self, reason: object) -> LimitReached:
+        """The error that stops the command and says why, and how it goes on."""
         return LimitReached(
-            f"stopped, as {problem}; the same command goes on with the batches that were sent"
+            f"stopped, as {reason}; the same command goes on with the batches that were sent"
         )
 
-    def _receive(self, batches: Sequence[SentBatch]) -> None:
-        """Wait until these batches ended, and take their replies into `_replies`. A batch without
-        an id is made first, where an earlier process ended in between.
+    def _wait_and_receive(self, batches: Sequence[SentBatch]) -> None:
+        """Wait until these batches ended, and download their replies into `_unused_replies`. A
+        batch without an id is created first, where an earlier process ended in between.
 
         Raises:
             LimitReached: The server does not say how far they are.
@@ -445,16 +460,16 @@ class Batches:
         """
         for batch in batches:
             if not batch.id:  # a process ended between its file and its batch
-                batch.id = self._batch_id_of(batch.file)
+                batch.id = self._find_or_create_batch(batch.file)
                 self._save_state()
-        for name, state in self._wait_for([batch.id for batch in batches]).items():
+        for batch_id, state in self._wait_until_ended([batch.id for batch in batches]).items():
             if state.status == "failed":
-                self._raise_refused(name, state)
-            for file in state.reply_files:
-                for line in self._reply_lines(file):
-                    self._replies.setdefault(line.request, []).append(line)
+                self._forget_and_raise_refused(batch_id, state)
+            for file_id in state.reply_file_ids:
+                for line in self._download_reply_lines(file_id):
+                    self._unused_replies.setdefault(line.request_hash, []).append(line)
 
-    def _wait_for(self, names: Sequence[str]) -> dict[str, BatchState]:
+    def _wait_until_ended(self, batch_ids: Sequence[str]) -> dict[str, BatchState]:
         """Wait until the batches with these ids ended, and show meanwhile how far they are.
 
         Returns:
@@ -464,56 +479,58 @@ class Batches:
             LimitReached: The server does not say how far they are.
         """
         states: dict[str, BatchState] = {}
-        wait, longest = _POLL_SECONDS
+        wait_seconds = _FIRST_WAIT
         while True:
-            for name in names:
-                if name not in states or not states[name].has_ended:
-                    states[name] = self._get(f"/batches/{name}", BatchState.read)
+            for batch_id in batch_ids:
+                if batch_id not in states or not states[batch_id].has_ended:
+                    states[batch_id] = self._get(f"/batches/{batch_id}", BatchState.read)
             if all(state.has_ended for state in states.values()):
                 return states
-            done = sum(state.done for state in states.values())
-            total = sum(state.total for state in states.values())
-            self._progress.show_step(done, total, "replies of batches")
-            time.sleep(wait)
-            wait = min(2 * wait, longest)
+            n_done = sum(state.n_done for state in states.values())
+            n_total = sum(state.n_total for state in states.values())
+            self._progress.show_step(n_done, n_total, "replies of batches")
+            time.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT)
 
-    def _raise_refused(self, name: str, state: BatchState) -> NoReturn:
-        """Forget a batch that the server refused, and raise CannotRun with the server's reason.
+    def _forget_and_raise_refused(self, batch_id: str, state: BatchState) -> NoReturn:
+        """Take a batch that the server refused out of the state file, and raise CannotRun with the
+        server's reason.
 
         Args:
-            name: The id of the batch.
+            batch_id: The id of the batch.
             state: What the server says of it.
         """
-        self._batches = [batch for batch in self._batches if batch.id != name]
+        self._batches = [batch for batch in self._batches if batch.id != batch_id]
         if self._batches:
             self._save_state()
         else:
-            self.forget()
-        said = HttpReply(400, json.dumps(state.errors).encode())
-        problem = self._server.error_of_status(said, None)
+            self.delete_state_file()
+        # The errors as a server has them in a reply that is no success.
+        error_reply = HttpReply(400, json.dumps(state.errors).encode())
+        problem = self._server.error_of_status(error_reply, None)
         raise CannotRun(
-            f"the batch {name} failed: {problem}; correct it, then run the same command"
+            f"the batch {batch_id} failed: {problem}; correct it, then run the same command"
         )
 
-    def _reply_lines(self, file: str) -> list[ReplyLine]:
+    def _download_reply_lines(self, file_id: str) -> list[ReplyLine]:
         """Download a file of replies and parse its lines. Raises LimitReached where it cannot be
         had.
 
         Where lines have the same custom id, the first counts. A line that is no JSON object is left
         out; its question counts as not answered.
         """
-        path = f"/files/{file}/content"
-        call = ServerCall(path, _read_bytes, _MOST_REPLY_BYTES, parse=_body_as_it_is)
+        path = f"/files/{file_id}/content"
+        call = ServerCall(path, _read_bytes, _MAX_REPLY_FILE_BYTES, parse=_body_as_it_is)
         try:
             content = self._server.request(call, Tries())
         except (RequestFailed, CannotRun) as error:
             raise self._stop_error(error) from None
-        lines: dict[str, ReplyLine] = {}
-        for text in content.splitlines():
-            line = ReplyLine.parse(text)
+        by_custom_id: dict[str, ReplyLine] = {}
+        for line_bytes in content.splitlines():
+            line = ReplyLine.parse(line_bytes)
             if line is not None:
-                lines.setdefault(line.custom_id, line)
-        return list(lines.values())
+                by_custom_id.setdefault(line.custom_id, line)
+        return list(by_custom_id.values())
 
 
 def _body_as_it_is(_content_type: str, body: bytes) -> bytes:
@@ -529,18 +546,18 @@ def _read_bytes(body: object) -> bytes:
 
 def _read_id(reply: object) -> str:
     """The id of a file or batch that a parsed reply names. Raises UnusableReply."""
-    name = ""
+    found_id = ""
     if isinstance(reply, dict):
-        name = _id_in(reply)
-    if not name:
+        found_id = _id_in(reply)
+    if not found_id:
         raise UnusableReply("the reply has no id")
-    return name
+    return found_id
 
 
-def _id_in(values: Mapping[str, object]) -> str:
+def _id_in(description: Mapping[str, object]) -> str:
     """The id in the description of a file or batch; "" where it has none that can stand in an
     address."""
-    name = values.get("id")
-    if isinstance(name, str) and name.replace("-", "_").isidentifier():
-        return name
+    found_id = description.get("id")
+    if isinstance(found_id, str) and found_id.replace("-", "_").isidentifier():
+        return found_id
     return ""

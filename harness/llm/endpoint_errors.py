@@ -71,24 +71,24 @@ class ServerError:
             error = error[0]
         if not isinstance(error, dict):
             return cls(text)
-        param, place = error.get("param"), error.get("loc")
+        param, loc = error.get("param"), error.get("loc")
         return cls(
             message=text,
             code=str(error.get("code") or ""),
             type=str(error.get("type") or ""),
             param=param if isinstance(param, str) else None,
-            loc=list(map(str, place)) if isinstance(place, list) else None,
+            loc=list(map(str, loc)) if isinstance(loc, list) else None,
         )
 
-    def is_used_up(self, words: str) -> bool:
+    def says_quota_is_used_up(self, shown_message: str) -> bool:
         """Whether the error says that all of the money or quota of the key is used.
 
         Args:
-            words: The message, as it is shown.
+            shown_message: The message, as it is shown.
         """
         if self.code in _USED_UP or self.type in _USED_UP:
             return True
-        return _NO_CREDITS.search(words) is not None
+        return _NO_CREDITS.search(shown_message) is not None
 
 
 def _error_in(reply: object) -> object:
@@ -106,24 +106,25 @@ def _message_of(error: object) -> str:
     return str(error)
 
 
-def refused_field(content: bytes, words: str, error: ServerError) -> str | None:
+def refused_field(request_json: bytes, shown_message: str, error: ServerError) -> str | None:
     """The field of a request that the server refuses; None where the error is about something else.
 
     Args:
-        content: The JSON of the request.
-        words: What the server says, shortened.
+        request_json: The JSON of the request.
+        shown_message: What the server says, shortened.
         error: The same, parsed.
     """
-    fields = [name for name in json.loads(content) if name not in ("model", "messages")]
+    fields = [name for name in json.loads(request_json) if name not in ("model", "messages")]
     named_field = _named_field(error, fields)
     # pydantic's message may repeat the document, so only its `loc` is looked at.
     if error.loc is not None and named_field is None:
         return None
-    field = named_field or _first_mentioned(fields, words)
-    if field in (*OTHER_NAMES, *OTHER_NAMES.values()):
-        is_refused = _REFUSES_FIELD.search(f"{words} {error.code}") is not None
+    field = named_field or _first_mentioned(fields, shown_message)
+    has_other_name = field in (*OTHER_NAMES, *OTHER_NAMES.values())
+    if has_other_name:
+        is_refused = _REFUSES_FIELD.search(f"{shown_message} {error.code}") is not None
     else:
-        is_refused = named_field is not None or _REFUSES_VALUE.search(words) is not None
+        is_refused = named_field is not None or _REFUSES_VALUE.search(shown_message) is not None
     if not is_refused:
         return None
     return field
@@ -142,19 +143,19 @@ def _named_field(error: ServerError, fields: Sequence[str]) -> str | None:
     return None
 
 
-def _first_mentioned(fields: Sequence[str], words: str) -> str | None:
+def _first_mentioned(fields: Sequence[str], message: str) -> str | None:
     """The field of a request that a message mentions first; None for none.
 
     Args:
-        fields: The fields of the request.
-        words: The message.
+        fields: The names of the fields of the request.
+        message: The message.
     """
-    places: dict[str, int] = {}
+    start_of_field: dict[str, int] = {}
     for name in fields:
         pattern = rf"\b{re.escape(name)}\b"
         if name == "stop":  # it is a word of other complaints, too
             pattern = rf"(?:['\"`]|: ){name}\b"
-        match = re.search(pattern, words)
+        match = re.search(pattern, message)
         if match is not None:
-            places[name] = match.start()
-    return min(places, key=places.__getitem__, default=None)
+            start_of_field[name] = match.start()
+    return min(start_of_field, key=start_of_field.__getitem__, default=None)

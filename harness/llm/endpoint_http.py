@@ -53,28 +53,28 @@ from harness.parallel.scheduler import Took, add_queued, timed
 
 T = TypeVar("T")
 
-_RETRIED_STATUS = frozenset({408, 409, 425, 429})
-_NO_MODEL = re.compile(
+_RETRIED_STATUSES = frozenset({408, 409, 425, 429})
+_SAYS_NO_MODEL = re.compile(
     r"model_not_found|model\b.*\b(not found|not exist|unknown)|(unknown|invalid|not a valid) model",
     re.I,
 )
-_SETTINGS = {
+_SETTING_OF_FIELD = {
     "logprobs": "model.logprobs=0",
     "top_logprobs": "model.logprobs=0",
     "max_completion_tokens": "model.extra.max_tokens=null",
 }
-_MOST_REPLY_BYTES = 64 * 2**20
-_MAX_QUOTED = 300  # characters of what a server says in a message
-_MAX_NAMES = 10  # models of a server that a message lists
-_LIST_TIMEOUT = 10.0  # seconds for a list of models, which is no work
-_SHORTEST_MASKED = 8  # characters; masking a shorter one would mask words
+_MAX_LIST_BYTES = 64 * 2**20
+_MAX_QUOTED_CHARACTERS = 300  # characters of what a server says in a message
+_MAX_LISTED_MODELS = 10  # models of a server that a message lists
+_LIST_TIMEOUT_SECONDS = 10.0  # seconds for a list of models, which is no work
+_MIN_MASKED_CHARACTERS = 8  # characters; masking a shorter one would mask words
 _POLL_SECONDS = 0.1  # seconds between two looks whether the run ends
 
 
 def key_mask(key: str | None) -> Callable[[str], str]:
     """A function that replaces a key, in any case of letters, by "[key]" in a text; one that
     changes nothing for no key, and for a key too short to be a secret."""
-    if not key or len(key) < _SHORTEST_MASKED:
+    if not key or len(key) < _MIN_MASKED_CHARACTERS:
         return str
     return partial(re.compile(re.escape(key), re.IGNORECASE).sub, "[key]")
 
@@ -83,24 +83,27 @@ class Retryable(Exception):
     """A try that failed and may succeed later.
 
     Attributes:
-        wait: Seconds that the server asks for, which hold for all requests; None for none.
+        wait_seconds: The wait that the server asks for, which holds for all requests; None for
+            none.
         sent: Whether there was a connection.
         gone: Whether there was no whole reply, so that the server may have ended.
     """
 
     def __init__(
-        self, why: str, wait: float | None = None, sent: bool = True, gone: bool = False
+        self, why: str, wait_seconds: float | None = None, sent: bool = True, gone: bool = False
     ) -> None:
         """Say why a try failed.
 
         Args:
             why: The rest of a sentence that names the server.
-            wait: Seconds that the server asks for; None for none.
+            wait_seconds: The wait that the server asks for; None for none.
             sent: Whether there was a connection.
             gone: Whether there was no whole reply, so that the server may have ended.
         """
         super().__init__(why)
-        self.wait, self.sent, self.gone = wait, sent, gone
+        self.wait_seconds = wait_seconds
+        self.sent = sent
+        self.gone = gone
 
 
 class UnusableReply(Exception):
@@ -108,10 +111,11 @@ class UnusableReply(Exception):
     one."""
 
 
-def parse_json(kind: str, body: bytes) -> object:
-    """Parse a JSON body of the content type `kind`. Raises Retryable for anything else."""
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise Retryable(f"the reply is {kind} instead of application/json")
+def parse_json(content_type: str, body: bytes) -> object:
+    """Parse a JSON body. Raises Retryable for a body of another type, and for one that is no
+    JSON."""
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        raise Retryable(f"the reply is {content_type} instead of application/json")
     try:
         values: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -180,29 +184,29 @@ class RetryPolicy:
     Attributes:
         timeout: How long to wait for a reply.
         retries: How many tries follow the first one.
-        first: The longest wait before the first retry; it doubles with each further one.
-        longest: The longest wait before any retry.
-        obey: The longest wait that a server may ask for (Retry-After).
-        obey_total: The longest that it may ask for in a run, all waits together.
+        first_wait: The longest wait before the first retry; it doubles with each further one.
+        max_wait: The longest wait before any retry.
+        max_asked_wait: The longest wait that a server may ask for (Retry-After).
+        max_asked_total: The longest that it may ask for in a run, all waits together.
     """
 
     timeout: float = 120.0
     retries: int = 4
-    first: float = 0.5
-    longest: float = 30.0
-    obey: float = 300.0
-    obey_total: float = 3600.0
+    first_wait: float = 0.5
+    max_wait: float = 30.0
+    max_asked_wait: float = 300.0
+    max_asked_total: float = 3600.0
 
-    def wait_before(self, retry: int, draw: float) -> float:
+    def wait_before(self, retry: int, random_number: float) -> float:
         """Seconds to wait before a retry.
 
         Args:
             retry: Its number, from 1.
-            draw: A random number in [0, 1), which decides over the second half of the wait.
+            random_number: A number in [0, 1), which decides over the second half of the wait.
         """
         # Beyond 2^30 the cap holds in any case, and a float would overflow at some point.
-        whole = min(self.longest, self.first * 2.0 ** min(retry - 1, 30))
-        return whole * (1 + draw) / 2
+        longest = min(self.max_wait, self.first_wait * 2.0 ** min(retry - 1, 30))
+        return longest * (1 + random_number) / 2
 
 
 @dataclass
@@ -278,11 +282,13 @@ class Server:
         self._proxy = proxy_for(self.base_url)
         self.mask_key = key_mask(self.key)
         self._lock = threading.Lock()
-        self._closed_until = 0.0  # what a 429 says holds for every thread
-        self._obeyed = 0.0  # seconds that the server was left alone at its wish
-        self._names: dict[str, str] = {}  # fields that the server wants under another name
+        # By time.monotonic: what a 429 says holds for every thread.
+        self._paused_until = 0.0
+        self._asked_seconds = 0.0  # that the server was left alone at its wish
+        # Field -> the other name that the server wants it under.
+        self._other_names: dict[str, str] = {}
         # Not the global generator: waiting changes no draw of a method.
-        self._draw = random.Random()
+        self._random = random.Random()
 
     @property
     def address_setting(self) -> str:
@@ -314,16 +320,16 @@ class Server:
             CannotRun: No request would have one.
         """
         try:
-            return self.request(ServerCall(path, read, max_bytes, self.encoded(body)), tries)
+            return self.request(ServerCall(path, read, max_bytes, self.encode_body(body)), tries)
         except CannotRun as error:
             if not self.learn_other_name(error):
                 raise
-            # `encoded` now writes the other name.
-            return self.request(ServerCall(path, read, max_bytes, self.encoded(body)), tries)
+            # `encode_body` now writes the other name.
+            return self.request(ServerCall(path, read, max_bytes, self.encode_body(body)), tries)
 
-    def encoded(self, body: Mapping[str, object]) -> bytes:
-        """`body` as JSON, its fields under the names that the server is known to take."""
-        renamed = {self._names.get(name, name): value for name, value in body.items()}
+    def encode_body(self, body: Mapping[str, object]) -> bytes:
+        """The fields of a request as JSON, under the names that the server is known to take."""
+        renamed = {self._other_names.get(name, name): value for name, value in body.items()}
         return json.dumps(renamed, ensure_ascii=False).encode("utf-8", "replace")
 
     def learn_other_name(self, error: Exception) -> bool:
@@ -331,7 +337,7 @@ class Server:
         requests from now on. Returns whether it was so."""
         if not isinstance(error, _FieldRefused) or error.field not in OTHER_NAMES:
             return False
-        self._names[error.field] = OTHER_NAMES[error.field]
+        self._other_names[error.field] = OTHER_NAMES[error.field]
         return True
 
     def request(self, call: ServerCall[T], tries: Tries) -> T:
@@ -346,9 +352,9 @@ class Server:
             CannotRun: No request would have one.
         """
         reason = ""
-        for n in range(self.policy.retries + 1):
+        for retry in range(self.policy.retries + 1):
             if not self.has_other_server(tries):
-                self.wait_for_try(n)
+                self.wait_for_try(retry)
             tries.made += 1
             tries.sent += 1
             try:
@@ -357,11 +363,11 @@ class Server:
                 reason = str(error)
                 if not error.sent:
                     tries.sent -= 1
-                self.obey_wait(error.wait)
-        sent = "1 try"
+                self.obey_wait(error.wait_seconds)
+        n_tries = "1 try"
         if tries.made != 1:
-            sent = f"{tries.made} tries"
-        raise RequestFailed(f"{self.base_url} gave no usable reply in {sent}: {reason}")
+            n_tries = f"{tries.made} tries"
+        raise RequestFailed(f"{self.base_url} gave no usable reply in {n_tries}: {reason}")
 
     def has_other_server(self, tries: Tries) -> bool:
         """Whether another server can try a request at once that one has failed; a single server has
@@ -386,42 +392,43 @@ class Server:
             raise Retryable(str(error)) from None
 
     def check_alive(self) -> None:
-        """Return when a server answers at all. Raises CannotRun where none does, or where it
-        refuses our key."""
-        why: str | None = ""
-        for n in range(self.policy.retries + 1):
-            self.wait_for_try(n)
-            why = self.absence()
-            if why is None:
+        """Return when a server answers at all; it is asked as often as the policy says. Raises
+        CannotRun where none does, or where it refuses our key."""
+        reason: str | None = ""
+        for retry in range(self.policy.retries + 1):
+            self.wait_for_try(retry)
+            reason = self.why_absent()
+            if reason is None:
                 return
         way_out = f"start it, or correct its address ({self.address_setting})"
-        raise CannotRun(f"no server answers at {self.base_url} ({why}); {way_out}")
+        raise CannotRun(f"no server answers at {self.base_url} ({reason}); {way_out}")
 
-    def absence(self) -> str | None:
+    def why_absent(self) -> str | None:
         """Why no server answers at all, found out by one try; None where one does, whatever it
         answers. Raises CannotRun where it refuses our key."""
         try:
             self._list_models()
         except RequestFailed:
             return None
-        except Retryable as e:
-            if str(e).startswith(NO_REPLY):
-                return str(e)
+        except Retryable as error:
+            nothing_came_back = str(error).startswith(NO_REPLY)
+            if nothing_came_back:
+                return str(error)
         return None
 
     def _list_models(self) -> object:
         """The server's list of models, as JSON values (GET /models). Raises Retryable,
         RequestFailed, CannotRun."""
-        timeout = min(_LIST_TIMEOUT, self.policy.timeout)
-        call = ServerCall("/models", json_value, _MOST_REPLY_BYTES)
-        return self._send_once(call, timeout, Tries())
+        timeout_seconds = min(_LIST_TIMEOUT_SECONDS, self.policy.timeout)
+        call = ServerCall("/models", json_value, _MAX_LIST_BYTES)
+        return self._send_once(call, timeout_seconds, Tries())
 
-    def _send_once(self, call: ServerCall[T], timeout: float, tries: Tries) -> object:
-        """Try a call once; returns its parsed reply, not read yet.
+    def _send_once(self, call: ServerCall[T], timeout_seconds: float, tries: Tries) -> object:
+        """Send a call once; returns its parsed reply, not read yet.
 
         Args:
             call: What is sent.
-            timeout: Seconds until all of the reply is there.
+            timeout_seconds: Until all of the reply is there.
             tries: The seconds of this one are added to them.
 
         Raises:
@@ -433,7 +440,7 @@ class Server:
         request = HttpRequest(
             url=self.base_url.rstrip("/") + call.path,
             headers=headers,
-            timeout=timeout,
+            timeout=timeout_seconds,
             max_bytes=call.max_bytes,
             content=call.content,
             form=call.form,
@@ -442,18 +449,18 @@ class Server:
         reply = self._exchange(request, tries)
         if not reply.is_success:
             raise self.error_of_status(reply, call.content)
-        kind = " ".join(self.mask_key(reply.kind).split())[:_MAX_QUOTED]
-        return call.parse(kind, reply.body)
+        content_type = " ".join(self.mask_key(reply.content_type).split())
+        return call.parse(content_type[:_MAX_QUOTED_CHARACTERS], reply.body)
 
     def _exchange(self, request: HttpRequest, tries: Tries) -> HttpReply:
-        """The reply to a request, whatever its status, whose seconds are added to its tries. Raises
-        Retryable where none comes back whole."""
+        """Send a request, and return its reply, whatever its status. Also adds its seconds to its
+        tries. Raises Retryable where no reply comes back whole."""
         try:
-            reply = _exchanged(request)
+            reply = _exchange_while_waiting(request)
         except ExchangeFailed as error:
             tries.seconds += error.seconds
-            why = self.mask_key(str(error))
-            raise Retryable(why, sent=error.sent, gone=error.gone) from None
+            reason = self.mask_key(str(error))
+            raise Retryable(reason, sent=error.sent, gone=error.gone) from None
         tries.seconds += reply.seconds
         return reply
 
@@ -465,133 +472,142 @@ class Server:
             reply: The reply.
             content: The JSON of the request; None for a GET.
         """
-        code = reply.status
-        if 300 <= code < 400:
+        status = reply.status
+        if 300 <= status < 400:
             return CannotRun(
-                f"{self.base_url} answers with a redirect ({code}); give the final address as "
+                f"{self.base_url} answers with a redirect ({status}); give the final address as "
                 f"{self.part}.base_url"
             )
-        if code in (401, 402, 403):
-            return self._error_of_key(code)
+        if status in (401, 402, 403):
+            return self._error_of_key(status)
         error = ServerError.parse(reply.body)
-        words = self._quoted(error)
+        quoted_message = self._quote_message(error)
         # No later try can succeed.
-        if code == 429 and error.is_used_up(words):
+        if status == 429 and error.says_quota_is_used_up(quoted_message):
             return CannotRun(
-                f"{self.base_url} has no quota left for this key{words}; raise it, then run the "
-                "same command"
+                f"{self.base_url} has no quota left for this key{quoted_message}; raise it, then "
+                "run the same command"
             )
-        status = f"status {code}{words}"
+        status_words = f"status {status}{quoted_message}"
         if content is not None:
-            refusal = self._error_of_model(code, status, content)
-            if refusal is None and code in (400, 422):
-                refusal = self._error_of_field(refused_field(content, words, error), status)
+            refusal = self._error_of_model(status, status_words, content)
+            if refusal is None and status in (400, 422):
+                field = refused_field(content, quoted_message, error)
+                refusal = self._error_of_field(field, status_words)
             if refusal is not None:
                 return refusal
-        if code in _RETRIED_STATUS or code >= 500:
-            return Retryable(status, _retry_after(reply.retry_after))
-        return RequestFailed(f"{self.base_url} refused the request: {status}")
+        if status in _RETRIED_STATUSES or status >= 500:
+            return Retryable(status_words, _retry_after_seconds(reply.retry_after))
+        return RequestFailed(f"{self.base_url} refused the request: {status_words}")
 
-    def _error_of_key(self, code: int) -> CannotRun:
+    def _error_of_key(self, status: int) -> CannotRun:
         """The error where the server refuses our key. What the server says is left out: some repeat
         the key that they were given, whole or in part."""
-        wish = f"name its key: --set {self.part}.api_key_env=NAME"
+        way_out = f"name its key: --set {self.part}.api_key_env=NAME"
         if self.key_env:
-            wish = f"check the key in {self.key_env}"
-        return CannotRun(f"{self.base_url} refuses us (status {code}); {wish}")
+            way_out = f"check the key in {self.key_env}"
+        return CannotRun(f"{self.base_url} refuses us (status {status}); {way_out}")
 
-    def _error_of_model(self, code: int, status: str, content: bytes) -> CannotRun | None:
-        """The error where the server has no such address or model; None where it may have them.
+    def _error_of_model(self, status: int, status_words: str, content: bytes) -> CannotRun | None:
+        """The error where the server has no such address or model; None where it may have them. The
+        server is asked for its models.
 
         Args:
-            code: The status of the reply.
-            status: The same in words, with what the server says.
+            status: The status of the reply.
+            status_words: The same in words, with what the server says.
             content: The JSON of the request.
         """
-        if code != 404 and not (code == 400 and _NO_MODEL.search(status)):
+        says_no_model = status == 400 and _SAYS_NO_MODEL.search(status_words)
+        if status != 404 and not says_no_model:
             return None
         model = str(json.loads(content).get("model"))
         offered = self.offered_models()
-        if code != 404 and model in offered:
+        if status != 404 and model in offered:
             return None
-        names = ""
+        offer = ""
         if offered:
-            names = f"; it offers {', '.join(offered[:_MAX_NAMES])}"
-        if len(offered) > _MAX_NAMES:
-            names += f" and {len(offered) - _MAX_NAMES} more"
+            offer = f"; it offers {', '.join(offered[:_MAX_LISTED_MODELS])}"
+        if len(offered) > _MAX_LISTED_MODELS:
+            offer += f" and {len(offered) - _MAX_LISTED_MODELS} more"
         return CannotRun(
             f"{self.base_url} knows no such address, or no model '{model}' "
-            f"({status}){names}; "
+            f"({status_words}){offer}; "
             f"correct {self.part}.base_url or {self.part}.source"
         )
 
-    def _error_of_field(self, name: str | None, status: str) -> CannotRun | None:
+    def _error_of_field(self, field_name: str | None, status_words: str) -> CannotRun | None:
         """The error where the server takes no field of this name; it says by which setting to leave
         it out.
 
         Args:
-            name: The field; None for no field, for which there is no error.
-            status: The status of the reply in words, with what the server says.
+            field_name: The field; None for no field, for which there is no error.
+            status_words: The status of the reply in words, with what the server says.
         """
-        if name is None:
+        if field_name is None:
             return None
-        setting = _SETTINGS.get(name, f"model.extra.{name}=null")
+        setting = _SETTING_OF_FIELD.get(field_name, f"model.extra.{field_name}=null")
         return _FieldRefused(
-            f"{self.base_url} takes no '{name}' ({status}); leave it out: --set {setting} "
-            "(answers may differ, so "
-            "this is part of the run)",
-            name,
+            f"{self.base_url} takes no '{field_name}' ({status_words}); leave it out: --set "
+            f"{setting} (answers may differ, so this is part of the run)",
+            field_name,
         )
 
     def offered_models(self) -> list[str]:
         """Names of the models that the server lists; [] where it has no list."""
         try:
-            parsed = self._list_models()
+            model_list = self._list_models()
         except (CannotRun, RequestFailed, Retryable):
             return []
-        names = map(self.mask_key, _listed_names(parsed))
-        return [name for name in names if name.isprintable() and len(name) <= _MAX_QUOTED]
+        names: list[str] = []
+        for name in map(self.mask_key, _model_ids_in(model_list)):
+            if name.isprintable() and len(name) <= _MAX_QUOTED_CHARACTERS:
+                names.append(name)  # noqa: PERF401
+        return names
 
-    def _quoted(self, error: ServerError) -> str:
+    def _quote_message(self, error: ServerError) -> str:
         """What the server says of an error, as the end of a sentence: ": the model is busy"; "" for
         nothing. Keys are masked, and it is shortened."""
-        words = " ".join(self.mask_key(error.message).split())
-        if not words:
+        message = " ".join(self.mask_key(error.message).split())
+        if not message:
             return ""
-        return f": {words[:_MAX_QUOTED]}"
+        return f": {message[:_MAX_QUOTED_CHARACTERS]}"
 
     @property
     def asks_to_wait(self) -> bool:
         """Whether the server has asked for a pause that is not over."""
-        return time.monotonic() < self._closed_until
+        return time.monotonic() < self._paused_until
 
-    def obey_wait(self, wait: float | None) -> None:
-        """Send no request for the seconds that a server asks for (Retry-After), in any thread.
+    def obey_wait(self, seconds: float | None) -> None:
+        """Note that no request may be sent for the seconds that a server asks for (Retry-After), in
+        any thread; nothing waits yet.
 
         Args:
-            wait: The seconds; None for no wish.
+            seconds: What the server asks for; None for no wish.
 
         Raises:
             RequestFailed: That is longer than we wait.
             CannotRun: All waits of the run together are.
         """
-        if wait is None:
+        if seconds is None:
             return
-        if wait > self.policy.obey:
+        policy = self.policy
+        if seconds > policy.max_asked_wait:
             raise RequestFailed(
-                f"{self.base_url} asks to wait {wait:.0f} seconds, longer than the "
-                f"{self.policy.obey:.0f} a question "
+                f"{self.base_url} asks to wait {seconds:.0f} seconds, longer than the "
+                f"{policy.max_asked_wait:.0f} a question "
                 "waits; ask again later with --retry-failed"
             )
         with self._lock:
             now = time.monotonic()
-            self._obeyed += max(now + wait - max(self._closed_until, now), 0.0)
-            self._closed_until = max(self._closed_until, now + wait)
-        if self._obeyed > self.policy.obey_total:
+            wished_end = now + seconds
+            already_paused_until = max(self._paused_until, now)
+            self._asked_seconds += max(wished_end - already_paused_until, 0.0)
+            self._paused_until = max(self._paused_until, wished_end)
+        if self._asked_seconds > policy.max_asked_total:
             raise CannotRun(
-                f"{self.base_url} has asked to wait {self._obeyed:.0f} seconds in this run, more "
-                "than the "
-                f"{self.policy.obey_total:.0f} that a run waits; run the same command again later"
+                f"{self.base_url} has asked to wait {self._asked_seconds:.0f} seconds in this run, "
+                f"more than the {policy.max_asked_total:.0f} that a run waits; run the same "
+                "command again later"
             )
 
     def wait_for_try(self, retry: int) -> None:
@@ -601,30 +617,30 @@ class Server:
         Args:
             retry: The number of the retry; 0 for the first try.
         """
-        until = time.monotonic()
+        retry_time = time.monotonic()
         if retry:
             with self._lock:
-                until += self.policy.wait_before(retry, self._draw.random())
+                retry_time += self.policy.wait_before(retry, self._random.random())
         while True:
-            left = max(until, self._closed_until) - time.monotonic()
+            seconds_left = max(retry_time, self._paused_until) - time.monotonic()
             scheduler = current_scheduler()
             if scheduler is not None:
                 scheduler.raise_if_stopped()
-            if left <= 0:
+            if seconds_left <= 0:
                 return
-            seconds = min(left, _POLL_SECONDS)
+            sleep_seconds = min(seconds_left, _POLL_SECONDS)
             began = time.monotonic()
             if scheduler is None:
-                time.sleep(seconds)
+                time.sleep(sleep_seconds)
             else:
                 with scheduler.waiting_for_server():
-                    time.sleep(seconds)
+                    time.sleep(sleep_seconds)
             # On a busy machine a sleep ends late; all of it is time in the queue.
             add_queued(time.monotonic() - began)
 
 
-def _exchanged(request: HttpRequest) -> HttpReply:
-    """The reply to a request; no batch waits for the calling thread meanwhile. Raises
+def _exchange_while_waiting(request: HttpRequest) -> HttpReply:
+    """Send a request and return its reply; no batch waits for the calling thread meanwhile. Raises
     ExchangeFailed."""
     scheduler = current_scheduler()
     if scheduler is None:
@@ -633,23 +649,23 @@ def _exchanged(request: HttpRequest) -> HttpReply:
         return http_loop().exchange(request)
 
 
-def _listed_names(models: object) -> list[str]:
-    """The ids in a list of models, {"data": [{"id": "m"}, ...]}; [] for anything else."""
+def _model_ids_in(model_list: object) -> list[str]:
+    """The ids in a server's list of models, {"data": [{"id": "m"}, ...]}; [] for anything else."""
     rows: object = None
-    if isinstance(models, dict):
-        rows = models.get("data")
+    if isinstance(model_list, dict):
+        rows = model_list.get("data")
     if not isinstance(rows, list):
         return []
-    names: list[str] = []
+    ids: list[str] = []
     for row in rows:
         if not isinstance(row, dict) or "id" not in row:
             return []
         if isinstance(row["id"], str):
-            names.append(row["id"])
-    return names
+            ids.append(row["id"])
+    return ids
 
 
-def _retry_after(text: str) -> float | None:
+def _retry_after_seconds(text: str) -> float | None:
     """Seconds that a Retry-After header asks for, as a number or as a date; None where it cannot be
     read.
 

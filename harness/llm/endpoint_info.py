@@ -33,7 +33,7 @@ ESTIMATE = "estimated, 1"
 otherwise."""
 # An upper-case name. Keys of every large provider have lower-case letters, so a pasted key is no
 # such name.
-_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_VARIABLE_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -50,28 +50,29 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
     under one name. Capabilities: sampling; probe where the server gives log-probabilities.
     """
     sentences = [*misplaced_settings(config), *address_problems(config)]
-    problems: list[HarnessError] = [*map(UserError, sentences)]
+    problems: list[HarnessError] = [UserError(sentence) for sentence in sentences]
+    # An error that either function raises is added to the problems.
     call_noting_problem(problems, api_key, config)
     tokenizer = call_noting_problem(problems, endpoint_tokenizer, config)
     window = config.window
     if not window and tokenizer is not None:
         window = _window_in_config(tokenizer.folder)
-    is_readable = tokenizer is not None or not config.tokenizer
-    if not window and is_readable:
-        unknown = (
+    lacks_named_tokenizer = tokenizer is None and bool(config.tokenizer)  # a problem already
+    if not window and not lacks_named_tokenizer:
+        unknown_window = (
             f"nothing here says how long the window of '{config.name}' is; set model.window=TOKENS"
         )
-        problems.append(UserError(unknown))
-    usable = window or 0
+        problems.append(UserError(unknown_window))
+    usable_tokens = window or 0
     if not config.tokenizer:
-        usable = int(usable / (1 + MARGIN))
-    room, too_long = thinking_room(config, usable)
+        usable_tokens = int(usable_tokens / (1 + MARGIN))
+    room = thinking_room(config, usable_tokens)
     return ModelFacts(
         name=config.name,
         capabilities=_capabilities(config),
-        window=room,
+        window=room.n_tokens,
         identity=_identity(config, tokenizer, window),
-        problems=[*map(str, problems), *too_long],
+        problems=[*map(str, problems), *room.problems],
         warnings=_warnings(config),
         refusals=_refusals(config),
         absent={str(each): each.thing for each in problems if isinstance(each, Missing)},
@@ -109,9 +110,11 @@ def _identity(
 def _capabilities(config: ModelConfig) -> frozenset[str]:
     """What the model can do beyond reading and writing: always "sampling"; "probe" where the server
     gives log-probabilities and the first token of an answer is known here."""
+    gives_logprobs = bool(config.logprobs)
+    knows_first_token = bool(config.tokenizer)
     # The first token of a reasoning model's reply opens its thinking, and a chat has no way to skip
     # it.
-    if config.logprobs and not config.thinking and config.tokenizer:
+    if gives_logprobs and knows_first_token and not config.thinking:
         return frozenset({"sampling", "probe"})
     return frozenset({"sampling"})
 
@@ -150,7 +153,7 @@ def _warnings(config: ModelConfig) -> list[str]:
             "model.shape.layers=... width, heads, kv_heads, head_size, mlp, vocab"
         )
     urls = addresses(config.base_url or "")
-    if config.api_key_env and any(map(_is_readable, urls)):
+    if config.api_key_env and any(map(_is_unencrypted, urls)):
         warnings.append(
             "model.base_url is http, so the key travels unencrypted; use https where the server "
             "has it"
@@ -158,7 +161,7 @@ def _warnings(config: ModelConfig) -> list[str]:
     return warnings
 
 
-def _is_readable(address: str) -> bool:
+def _is_unencrypted(address: str) -> bool:
     """Whether others on the way to a server can read what is sent: plain http to another
     machine."""
     url = urlsplit(address)
@@ -217,13 +220,15 @@ def _address_problem(address: str) -> str | None:
         port_is_valid = url.port is None or url.port > 0
     except ValueError:
         return no_address
-    if url.username is not None or url.password is not None or url.query or url.fragment:
-        wish = "must be a plain address without a user, a password or anything behind a '?'"
+    has_user_or_password = url.username is not None or url.password is not None
+    if has_user_or_password or url.query or url.fragment:
         return (
-            f"model.base_url {wish}; name the variable that holds the key: model.api_key_env=NAME"
+            "model.base_url must be a plain address without a user, a password or anything behind "
+            "a '?'; name the variable that holds the key: model.api_key_env=NAME"
         )
     is_http = url.scheme in ("http", "https")
-    if not is_http or not url.hostname or not port_is_valid or not address.isascii():
+    has_valid_host = bool(url.hostname) and port_is_valid and address.isascii()
+    if not is_http or not has_valid_host:
         return no_address
     return None
 
@@ -234,7 +239,7 @@ def api_key(config: ModelConfig) -> str | None:
     header."""
     if config.api_key_env is None:
         return None
-    if not _NAME.fullmatch(config.api_key_env):
+    if not _VARIABLE_NAME.fullmatch(config.api_key_env):
         raise CannotRun(
             "model.api_key_env must be the name of an environment variable in capitals, not the "
             "key itself; put the "
@@ -250,7 +255,8 @@ def api_key(config: ModelConfig) -> str | None:
             f"the key of {config.name} in {config.api_key_env}",
         )
     # The HTTP library would repeat the key in its complaint.
-    if not all("!" <= c <= "~" for c in key):
+    is_printable_ascii = all("!" <= character <= "~" for character in key)
+    if not is_printable_ascii:
         raise CannotRun(
             f"the key in the environment variable {config.api_key_env} has a space, a line break "
             "or a letter beyond "
@@ -272,7 +278,9 @@ def endpoint_shape(config: ModelConfig) -> ModelShape | None:
         # Without it nothing tells a gated MLP from a plain one.
         if "num_key_value_heads" not in settings:
             return None
-        return ModelShape(**Shape(**asdict(shape_of(SimpleNamespace(**settings)))).model_dump())
+        sizes = asdict(shape_of(SimpleNamespace(**settings)))
+        checked_sizes = Shape(**sizes)
+        return ModelShape(**checked_sizes.model_dump())
     except (CannotRun, OSError, ValueError, AttributeError, TypeError, ZeroDivisionError):
         return None
 
@@ -291,8 +299,8 @@ class LocalTokenizer:
 
 
 def endpoint_tokenizer(config: ModelConfig) -> LocalTokenizer | None:
-    """The tokenizer that model.tokenizer names, downloaded where it is on the hub; None where it
-    names none. Raises CannotRun where it is missing."""
+    """The tokenizer that model.tokenizer names; its files are downloaded where it is on the hub.
+    None where it names none. Raises CannotRun where it is missing."""
     if not config.tokenizer:
         return None
     folder = tokenizer_folder(config, Path())
@@ -308,6 +316,7 @@ def _window_in_config(folder: Path) -> int | None:
     """The window that config.json beside the tokenizer says (max_position_embeddings); None where
     it says none."""
     try:
-        return int(read_object(folder / "config.json").get("max_position_embeddings") or 0) or None
+        settings = read_object(folder / "config.json")
+        return int(settings.get("max_position_embeddings") or 0) or None
     except (OSError, ValueError, TypeError, OverflowError):
         return None

@@ -19,10 +19,11 @@ from harness.llm.endpoint_http import UnusableReply
 
 DEFAULT_TOKENS = 4096
 """Tokens of a reply where a request names no limit."""
-_TOKEN_BYTES = 1024  # more than the longest token of any vocabulary, and than one logged alternative takes as JSON
-_REPLY_FRAME = 1 << 20  # bytes of a reply around its tokens
+# More than the longest token of any vocabulary, and than one logged alternative takes as JSON.
+_MAX_TOKEN_BYTES = 1024
+_REPLY_FRAME_BYTES = 1 << 20  # of a reply around its tokens
 # Tokens that a template may add: a system prompt, and around each turn.
-_PROMPT_FRAME, _TURN_FRAME = 4096, 64
+_PROMPT_FRAME_TOKENS, _TURN_FRAME_TOKENS = 4096, 64
 # Words of Anthropic, Google and Mistral for "length", and of Anthropic and Google for a refusal.
 _CUT_REASONS, _REFUSED_REASONS = ("max_tokens", "model_length"), ("refusal", "safety")
 # Words of OpenRouter, vLLM, Zhipu and DeepSeek for a reply that an error of the server ended.
@@ -61,32 +62,39 @@ class Reply:
     unclosed: bool = False
     refused: bool = False
 
-    def answer(self, markers: Thinking | None) -> Reply:
+    def without_thinking(self, markers: Thinking | None) -> Reply:
         """A copy of the reply with its thinking moved from `text` to `thinking`; `unclosed` where
         it did not end, or used up the whole limit.
 
         Args:
             markers: What the thinking stands between; None for a model without such markers.
         """
-        thinking, text, closed = split_thinking(self.text, markers)
+        split = split_thinking(self.text, markers)
         # All of the limit went into thinking, shown or hidden.
-        used_up = not text and self.finish == "length"
+        used_up_limit = not split.answer and self.finish == "length"
         return replace(
-            self, text=text, thinking=self.thinking + thinking, unclosed=not closed or used_up
+            self,
+            text=split.answer,
+            thinking=self.thinking + split.thinking,
+            unclosed=not split.is_closed or used_up_limit,
         )
 
     def cut_at_stop(self, stop: Sequence[str], endings: re.Pattern[str] | None) -> Reply:
-        """A copy of the reply up to the first stop string, without end markers.
+        """A copy of the reply up to the first stop string, without end markers. What was cut short
+        by its limit of tokens counts as stopped where the cut leaves less than that.
 
         Args:
             stop: The stop strings.
             endings: Finds markers at the end (endings.endings_pattern); None for no markers.
         """
-        end, ending = reply_end(self.text, stop, endings)
+        end = reply_end(self.text, stop, endings)
+        is_cut_here = end.n_characters < len(self.text)
         finish = self.finish
-        if self.finish == "length" and end < len(self.text):
+        if self.finish == "length" and is_cut_here:
             finish = "stop"
-        return replace(self, text=self.text[:end], finish=finish, ending=ending)
+        return replace(
+            self, text=self.text[: end.n_characters], finish=finish, ending=end.cuts_markers
+        )
 
 
 @dataclass(frozen=True)
@@ -94,19 +102,19 @@ class RequestSizes:
     """What a request may cause a reply to hold.
 
     Attributes:
-        sent: Bytes of its texts.
-        turns: How many texts these are.
+        n_bytes: Bytes of its texts.
+        n_turns: How many texts these are.
         max_tokens: The most tokens of the reply.
-        alternatives: How many log-probabilities of each token it asks for.
+        n_logprobs: How many log-probabilities of each token it asks for.
     """
 
-    sent: int
-    turns: int
+    n_bytes: int
+    n_turns: int
     max_tokens: int
-    alternatives: int
+    n_logprobs: int
 
     @classmethod
-    def of(cls, body: Mapping[str, object]) -> RequestSizes:
+    def of_request(cls, body: Mapping[str, object]) -> RequestSizes:
         """The sizes of a request.
 
         Args:
@@ -117,19 +125,20 @@ class RequestSizes:
         if isinstance(messages, Sequence):
             texts = [message["content"] for message in messages]
         return cls(
-            sent=sum(len(text.encode("utf-8", "replace")) for text in texts),
-            turns=len(texts),
-            max_tokens=_number(body.get("max_tokens")) or DEFAULT_TOKENS,
-            alternatives=_number(body.get("top_logprobs")),
+            n_bytes=sum(len(text.encode("utf-8", "replace")) for text in texts),
+            n_turns=len(texts),
+            max_tokens=_whole_number(body.get("max_tokens")) or DEFAULT_TOKENS,
+            n_logprobs=_whole_number(body.get("top_logprobs")),
         )
 
     @property
-    def most_bytes(self) -> int:
+    def max_reply_bytes(self) -> int:
         """The most bytes that a sound reply to the request may have."""
-        return _REPLY_FRAME + _TOKEN_BYTES * self.max_tokens * (1 + self.alternatives)
+        max_token_bytes = _MAX_TOKEN_BYTES * (1 + self.n_logprobs)
+        return _REPLY_FRAME_BYTES + max_token_bytes * self.max_tokens
 
 
-def _number(value: object) -> int:
+def _whole_number(value: object) -> int:
     """A whole number that a request names: 5 for 5, 5.0 or "5"; 0 where it names none."""
     if isinstance(value, int | float | str):
         return int(value or 0)
@@ -152,22 +161,25 @@ def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str
     if reply.get("error"):
         raise UnusableReply("the reply tells of an error instead of an answer")
     choice = _first_choice(reply)
-    message = _message(choice)
+    message = _message_with_text(choice)
     text = mask_key(_parts_text(message, "text"))
-    first_token = [(mask_key(token), p) for token, p in _top_logprobs(choice.get("logprobs"))]
-    if not all(p < 1 for _, p in first_token):  # rounding may make it a little more than 0
-        raise UnusableReply("the reply has a log-probability that is none")
-    counts = _Counts.of(_object(reply.get("usage")), sizes, len(text.encode("utf-8", "replace")))
+    first_token: list[tuple[str, float]] = []
+    for token, logprob in _top_logprobs(choice.get("logprobs")):
+        if not logprob < 1:  # rounding may make it a little more than 0
+            raise UnusableReply("the reply has a log-probability that is none")
+        first_token.append((mask_key(token), logprob))
+    n_text_bytes = len(text.encode("utf-8", "replace"))
+    counts = _Counts.of_reply(_object(reply.get("usage")), sizes, n_text_bytes)
     finish = mask_key(str(choice.get("finish_reason") or "stop"))
-    refused = finish.lower() in _REFUSED_REASONS
+    ended_with_refusal = finish.lower() in _REFUSED_REASONS
     if finish.lower() in _CUT_REASONS:
         finish = "length"
-    refuses = bool(message.get("refusal") or _parts_text(message, "refusal"))
+    has_refusal = bool(message.get("refusal") or _parts_text(message, "refusal"))
     return Reply(
         text=text,
         thinking=mask_key(_reasoning(message)),
         thinking_tokens=counts.thinking,
-        refused=refuses or refused,
+        refused=has_refusal or ended_with_refusal,
         finish=finish,
         tokens_in=counts.read,
         tokens_cached=counts.cached,
@@ -185,7 +197,7 @@ def _first_choice(reply: Mapping[str, object]) -> Mapping[str, object]:
     return choices[0]
 
 
-def _message(choice: Mapping[str, object]) -> Mapping[str, object]:
+def _message_with_text(choice: Mapping[str, object]) -> Mapping[str, object]:
     """The message of a choice, whose content is a text or a list of objects. Raises UnusableReply
     for any other, for a call of a tool, and for a reply that broke off."""
     message = choice.get("message")
@@ -195,9 +207,11 @@ def _message(choice: Mapping[str, object]) -> Mapping[str, object]:
     parts: list[object] = []
     if isinstance(content, list):
         parts = content
-    if not isinstance(content, str | list) or not all(isinstance(part, dict) for part in parts):
+    has_only_objects = all(isinstance(part, dict) for part in parts)
+    if not isinstance(content, str | list) or not has_only_objects:
         raise UnusableReply("the reply has no message with a text")
-    if any("\ud800" <= sign <= "\udfff" for sign in _parts_text(message, "text")):
+    # Halves of a UTF-16 pair.
+    if any("\ud800" <= character <= "\udfff" for character in _parts_text(message, "text")):
         raise UnusableReply("the reply holds half a character, so it was garbled")
     if message.get("content") is None and message.get("tool_calls"):
         raise UnusableReply("the reply calls a tool instead of answering")
@@ -233,28 +247,32 @@ class _Counts:
     refused: int
 
     @classmethod
-    def of(cls, usage: Mapping[str, object], sizes: RequestSizes, written_bytes: int) -> _Counts:
+    def of_reply(
+        cls, usage: Mapping[str, object], sizes: RequestSizes, n_text_bytes: int
+    ) -> _Counts:
         """Read the counts of a reply.
 
         Args:
-            usage: The reply's field "usage".
+            usage: The reply's field "usage": {"prompt_tokens": 9, "completion_tokens": 1}.
             sizes: The sizes of the request.
-            written_bytes: The bytes of the reply's text.
+            n_text_bytes: The bytes of the reply's text.
         """
-        most_read = sizes.sent + _PROMPT_FRAME + _TURN_FRAME * sizes.turns
-        read = _token_count(usage.get("prompt_tokens"), sizes.sent, most_read)
-        most_written = max(written_bytes, sizes.max_tokens) + _TURN_FRAME
-        written = _token_count(usage.get("completion_tokens"), written_bytes, most_written)
-        cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
-        reasoning = _object(usage.get("completion_tokens_details")).get("reasoning_tokens")
-        refused = int(usage.get("prompt_tokens") is not None and read is None)
-        refused += int(usage.get("completion_tokens") is not None and written is None)
+        said_read = usage.get("prompt_tokens")
+        said_written = usage.get("completion_tokens")
+        said_cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
+        said_thinking = _object(usage.get("completion_tokens_details")).get("reasoning_tokens")
+        max_read = sizes.n_bytes + _PROMPT_FRAME_TOKENS + _TURN_FRAME_TOKENS * sizes.n_turns
+        max_written = max(n_text_bytes, sizes.max_tokens) + _TURN_FRAME_TOKENS
+        read = _possible_count(said_read, sizes.n_bytes, max_read)
+        written = _possible_count(said_written, n_text_bytes, max_written)
+        n_refused = int(said_read is not None and read is None)
+        n_refused += int(said_written is not None and written is None)
         return cls(
             read=read,
-            cached=_token_count(cached, 0, read or 0) or 0,
+            cached=_possible_count(said_cached, 0, read or 0) or 0,
             written=written,
-            thinking=_token_count(reasoning, 0, written or 0),
-            refused=refused,
+            thinking=_possible_count(said_thinking, 0, written or 0),
+            refused=n_refused,
         )
 
 
@@ -280,11 +298,11 @@ def _parts_text(message: Mapping[str, object], kind: str) -> str:
     texts: list[str] = []
     for part in parts:
         if isinstance(part, dict):
-            texts += _texts_of(part.get(kind))
+            texts += _texts_in_part(part.get(kind))
     return "".join(texts)
 
 
-def _texts_of(value: object) -> list[str]:
+def _texts_in_part(value: object) -> list[str]:
     """The texts in one part's value: "a" -> ["a"]; [{"text": "a"}, {"text": "b"}] -> ["a", "b"];
     else []."""
     if isinstance(value, str):
@@ -295,20 +313,20 @@ def _texts_of(value: object) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _token_count(value: object, size: int, most: int) -> int | None:
-    """A count of tokens; None where it cannot be true.
+def _possible_count(said: object, n_text_bytes: int, max_tokens: int) -> int | None:
+    """A count of tokens as the server says it; None where it cannot be true.
 
     Args:
-        value: What the server says.
-        size: Bytes of the text whose tokens it counts.
-        most: The most tokens that it may have.
+        said: What the server says.
+        n_text_bytes: Bytes of the text whose tokens it counts.
+        max_tokens: The most tokens that the text may have.
     """
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(said, int) or isinstance(said, bool):
         return None
-    least = -(-size // _TOKEN_BYTES)
-    if not least <= value <= most:
+    min_tokens = -(-n_text_bytes // _MAX_TOKEN_BYTES)  # rounded up
+    if not min_tokens <= said <= max_tokens:
         return None
-    return value
+    return said
 
 
 def _top_logprobs(logprobs: object) -> Iterable[tuple[str, float]]:

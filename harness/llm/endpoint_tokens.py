@@ -12,37 +12,49 @@ Without a tokenizer lengths are estimates (`EstimatedTokens`), and the window is
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.config.schema import ModelConfig, Thinking
 from harness.errors import CannotRun
-from harness.llm.endings import KNOWN, OPENING, markers_of
+from harness.llm.endings import END_MARKERS, OPENING_MARKERS, AddedToken, markers_of
 from harness.llm.fast_tokenizer import FastTokenizer
 from harness.llm.template import cut_template
 from harness.llm.text import Text
 
-ALLOWANCE = 16  # tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36
+# Tokens that a turn's frame is taken to have without a chat template; Llama-3's has 11 to 36.
+TURN_FRAME_ALLOWANCE = 16
 
 
-def put_space_into_markers(text: str, markers: Iterable[str]) -> tuple[str, int]:
+class BrokenUpText(NamedTuple):
+    """A text whose markers were broken up.
+
+    Attributes:
+        text: The text with a space in each marker.
+        n_spaces: The number of these spaces.
+    """
+
+    text: str
+    n_spaces: int
+
+
+def put_space_into_markers(text: str, markers: Iterable[str]) -> BrokenUpText:
     """Put a space after the first character of each marker that a text spells.
 
-    "a<|end|>", ["<|end|>"] -> ("a< |end|>", 1)
+    "a<|end|>", ["<|end|>"] -> BrokenUpText("a< |end|>", 1)
 
     Args:
         text: The text.
         markers: The markers; one of a single character is left as it is.
-
-    Returns:
-        The text, and the number of spaces.
     """
     long_markers = [marker for marker in markers if len(marker.strip()) > 1]
     long_markers.sort(key=len, reverse=True)
-    return re.subn("|".join(map(re.escape, long_markers)), _with_space, text)
+    any_marker = "|".join(map(re.escape, long_markers))
+    return BrokenUpText(*re.subn(any_marker, _marker_with_space, text))
 
 
-def _with_space(found: re.Match[str]) -> str:
+def _marker_with_space(match: re.Match[str]) -> str:
     """The marker that a pattern found, with a space after its first character."""
-    marker = found[0]
+    marker = match[0]
     return f"{marker[0]} {marker[1:]}"
 
 
@@ -57,7 +69,7 @@ class EstimatedTokens:
     (docs/guide.md#api)."""
 
     markers: frozenset[str] = frozenset()
-    turn_tokens = ALLOWANCE
+    turn_tokens = TURN_FRAME_ALLOWANCE
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every estimated token of `text`."""
@@ -72,10 +84,10 @@ class EstimatedTokens:
         that need it."""
         return ""
 
-    def break_markers(self, text: str) -> tuple[str, int]:
-        """`text` with a space in each marker of a widespread model that it spells, and the number of
-        spaces: markers that end a reply or turn (KNOWN), and that begin one (OPENING)."""
-        return put_space_into_markers(text, {*KNOWN, *OPENING})
+    def break_markers(self, text: str) -> BrokenUpText:
+        """`text` with a space in each marker of a widespread model that it spells: markers that end
+        a reply or turn (END_MARKERS), and that begin one (OPENING_MARKERS)."""
+        return put_space_into_markers(text, {*END_MARKERS, *OPENING_MARKERS})
 
 
 class Tokens(Text):
@@ -88,8 +100,7 @@ class Tokens(Text):
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Read a tokenizer. `_markers_to_break` are the markers that no text may spell in a
-        request.
+        """Read a tokenizer.
 
         Args:
             folder: The folder with tokenizer.json.
@@ -98,14 +109,17 @@ class Tokens(Text):
         tokenizer = FastTokenizer(folder)
         super().__init__(tokenizer, name)
         added_tokens = tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        added = [(token.content, token.special) for token in added_tokens]
-        self.markers = markers_of(added, tokenizer.chat_template or "")
-        self.turn_tokens = self._frame_tokens(tokenizer, name) or ALLOWANCE
-        self._markers_to_break = {*self.markers, *KNOWN, *OPENING}
+        self.markers = markers_of(
+            [AddedToken(token.content, token.special) for token in added_tokens],
+            tokenizer.chat_template or "",
+        )
+        self.turn_tokens = self._count_frame_tokens(tokenizer, name) or TURN_FRAME_ALLOWANCE
+        # The markers that no text may spell in a request.
+        self._markers_to_break = {*self.markers, *END_MARKERS, *OPENING_MARKERS}
 
-    def _frame_tokens(self, tokenizer: FastTokenizer, name: str) -> int:
-        """Tokens that the chat template puts around a user turn, the head of the reply included; 0
-        without a template, or with one that cannot be cut.
+    def _count_frame_tokens(self, tokenizer: FastTokenizer, name: str) -> int:
+        """How many tokens the chat template puts around a user turn, the head of the reply
+        included; 0 without a template, or with one that cannot be cut.
 
         Args:
             tokenizer: The tokenizer, with its template.
@@ -120,17 +134,17 @@ class Tokens(Text):
         except CannotRun:
             # Templates call functions of their servers' own; the count is a budget's.
             return 0
-        tokens = 0
-        for piece in (pieces.begin, pieces.mid, pieces.thinks):
-            tokens += len(self.trusted(piece))
-        return tokens
+        n_tokens = 0
+        for piece in (pieces.before_first_user, pieces.before_reply, pieces.thinking_start):
+            n_tokens += len(self.encode_template(piece))
+        return n_tokens
 
     def first_token_text(self, text: str) -> str:
         """The text of the first token of `text`; "" where it has none."""
-        first_ids = self.plain(text)[:1]
+        first_ids = self.encode_data(text)[:1]
         return self.decode(first_ids).text
 
-    def break_markers(self, text: str) -> tuple[str, int]:
-        """`text` with every marker in it broken up, and their number; text without markers is
-        returned unchanged."""
+    def break_markers(self, text: str) -> BrokenUpText:
+        """`text` with a space in every marker that it spells; text without markers is returned
+        unchanged."""
         return put_space_into_markers(text, self._markers_to_break)

@@ -10,27 +10,27 @@ all, because their cache cannot be rolled back.
 from collections.abc import Mapping
 
 # Families without windows in this version of transformers.
-_PLAIN_NAMES = """
+_WITHOUT_WINDOWS_NAMES = """
 apertus arcee aria_text axk1 biogpt bitnet cohere deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe flex_olmo gemma glm
 glm4 glm4_moe glm4_moe_lite gpt-sw3 gpt2 gpt_bigcode gpt_neox granite granitemoe granitemoeshared helium
 hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3 iquestcoder jais2 jetmoe llama longcat_flash minicpm3
 minimax_m2 nanochat nemotron olmo olmo2 olmoe persimmon phi seed_oss stablelm youtu
 """
-_PLAIN = frozenset(_PLAIN_NAMES.split())
+_WITHOUT_WINDOWS = frozenset(_WITHOUT_WINDOWS_NAMES.split())
 # Families with a window in every layer: its tokens where config.json does not say, None: then there
 # is no window.
-_EVERY_LAYER: dict[str, int | None] = {"ministral": 4096, "mistral": 4096}
-_EVERY_LAYER |= dict.fromkeys(("ministral3", "mixtral", "phi3", "phimoe", "starcoder2"))
+_IN_EVERY_LAYER: dict[str, int | None] = {"ministral": 4096, "mistral": 4096}
+_IN_EVERY_LAYER |= dict.fromkeys(("ministral3", "mixtral", "phi3", "phimoe", "starcoder2"))
 # The same of families with one in the layers that layer_types names, and where use_sliding_window
 # is true.
-_TYPED: dict[str, int | None] = {
+_BY_LAYER_TYPES: dict[str, int | None] = {
     "afmoe": 1024,
     "beam": 512,
     "cwm": 8192,
     "laguna": 512,
     "llama4_text": 8192,
 }
-_4096 = (
+_WINDOW_OF_4096 = (
     "cohere2",
     "cohere2_moe",
     "dots1",
@@ -41,11 +41,17 @@ _4096 = (
     "olmo3",
     "vaultgemma",
 )
-_TYPED |= {"mellum": 1024} | dict.fromkeys(_4096, 4096)
-_SWITCHED = {"qwen2": 4096, "qwen2_moe": 4096, "qwen3": 4096, "qwen3_moe": 4096, "smollm3": None}
-_WINDOWS = {**_EVERY_LAYER, **_TYPED, **_SWITCHED}
+_BY_LAYER_TYPES |= {"mellum": 1024} | dict.fromkeys(_WINDOW_OF_4096, 4096)
+_WHERE_SWITCHED_ON = {
+    "qwen2": 4096,
+    "qwen2_moe": 4096,
+    "qwen3": 4096,
+    "qwen3_moe": 4096,
+    "smollm3": None,
+}
+_WINDOWS = {**_IN_EVERY_LAYER, **_BY_LAYER_TYPES, **_WHERE_SWITCHED_ON}
 _SOFT_CAPS = {"gemma2": 50.0, "vaultgemma": 50.0}
-_KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+_ATTENTION_KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 # Why a family is refused, for those that people are likely to name.
 _HAS_SINKS = "has learned attention sinks"
 _HAS_ALIBI = "adds ALiBi biases to its attention scores"
@@ -87,10 +93,12 @@ def cache_problem(settings: Mapping[str, object]) -> str | None:
     Args:
         settings: The model's config.json.
     """
-    if "num_hidden_layers" not in settings and isinstance(settings.get("text_config"), dict):
+    is_multimodal = isinstance(settings.get("text_config"), dict)
+    if is_multimodal and "num_hidden_layers" not in settings:
         return "is a multimodal model, and only text models can be loaded; use a text model"
     reason = _NO_ROLLBACK.get(str(settings.get("model_type")))
-    if reason is None and _layer_kinds(settings) - _KINDS:
+    other_kinds = _layer_kinds(settings) - _ATTENTION_KINDS
+    if reason is None and other_kinds:
         reason = "has layers without full attention, whose cache cannot be rolled back"
     is_bidirectional = settings.get("use_bidirectional_attention") in (True, "all")
     if is_bidirectional or settings.get("is_causal") is False:
@@ -103,7 +111,7 @@ def cache_problem(settings: Mapping[str, object]) -> str | None:
 def is_checked(family: str) -> bool:
     """Whether tests show that sessions on a family (model_type of config.json) equal one eager
     pass."""
-    return family in _PLAIN or family in _WINDOWS
+    return family in _WITHOUT_WINDOWS or family in _WINDOWS
 
 
 def capture_problem(
@@ -125,16 +133,19 @@ def capture_problem(
         return (
             f"belongs to the family '{family}', which attention capture has not been checked with"
         )
-    size = _window_size(settings)
-    if size is None or size >= window:
+    window_tokens = _sliding_window_tokens(settings)
+    if window_tokens is None or window_tokens >= window:
         return None
-    name = "a sliding window"
+    window_kind = "a sliding window"
     if family == "llama4_text":
-        name = "an attention chunk"
+        window_kind = "an attention chunk"
     way_out = ""
-    if size:
-        way_out = f" (with model.window={size} or less it never takes effect)"
-    return f"applies {name} of {size or 'unknown'} tokens, which attention capture does not reproduce{way_out}"
+    if window_tokens:
+        way_out = f" (with model.window={window_tokens} or less it never takes effect)"
+    return (
+        f"applies {window_kind} of {window_tokens or 'unknown'} tokens, which attention capture "
+        f"does not reproduce{way_out}"
+    )
 
 
 def _score_change(settings: Mapping[str, object], trust_remote_code: bool) -> str | None:
@@ -148,9 +159,9 @@ def _score_change(settings: Mapping[str, object], trust_remote_code: bool) -> st
     family = str(settings.get("model_type"))
     if trust_remote_code and "auto_map" in settings:
         return "runs code of its own (auto_map in its config.json)"
-    cap = settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family))
-    if isinstance(cap, int | float) and cap:
-        return f"soft-caps its attention scores at {cap:g}"
+    soft_cap = settings.get("attn_logit_softcapping", _SOFT_CAPS.get(family))
+    if isinstance(soft_cap, int | float) and soft_cap:
+        return f"soft-caps its attention scores at {soft_cap:g}"
     return _REFUSAL_REASONS.get(family)
 
 
@@ -162,20 +173,25 @@ def _layer_kinds(settings: Mapping[str, object]) -> set[str]:
     return set(map(str, kinds))
 
 
-def _window_size(settings: Mapping[str, object]) -> int | None:
+def _sliding_window_tokens(settings: Mapping[str, object]) -> int | None:
     """Tokens of the sliding window, or of the attention chunk, of a checked family; None where
-    there is none, 0 where its size is unknown."""
+    there is none, 0 where its size is unknown.
+
+    Args:
+        settings: The model's config.json.
+    """
     family = str(settings["model_type"])
-    kinds = _layer_kinds(settings)
-    if family not in _EVERY_LAYER and kinds == {"full_attention"}:
+    layer_kinds = _layer_kinds(settings)
+    if family not in _IN_EVERY_LAYER and layer_kinds == {"full_attention"}:
         return None
     key = "sliding_window"
     if family == "llama4_text":
         key = "attention_chunk_size"
-    size = settings.get(key, _WINDOWS.get(family))
-    is_off = family in _SWITCHED and not settings.get("use_sliding_window")
-    if isinstance(size, int) and size and not is_off:
-        return size
-    if kinds - {"full_attention"}:
+    n_tokens = settings.get(key, _WINDOWS.get(family))
+    is_off = family in _WHERE_SWITCHED_ON and not settings.get("use_sliding_window")
+    if isinstance(n_tokens, int) and n_tokens and not is_off:
+        return n_tokens
+    has_windowed_layers = bool(layer_kinds - {"full_attention"})
+    if has_windowed_layers:
         return 0
     return None

@@ -10,6 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from filelock import FileLock
 
@@ -22,23 +23,32 @@ CONVERSION = 1
 """Raise it when the same file gives other weights or tokens: it is part of the identity of a
 converted model."""
 
-_SETTING = "the environment variable HARNESS_HOME"
+_FOLDER_SETTING = "the environment variable HARNESS_HOME"
 _MAGIC = b"GGUF"
 
 
-def converted(
+class ConvertedModel(NamedTuple):
+    """A GGUF model that was converted for transformers.
+
+    Attributes:
+        folder: The folder of the converted model.
+        identity: What identifies it: {"gguf": HASH, "conversion": 1}.
+    """
+
+    folder: Path
+    identity: dict[str, object]
+
+
+def find_or_convert(
     file: Path, sha256: str | None = None, needs_template: bool = False
-) -> tuple[Path, dict[str, object]]:
+) -> ConvertedModel:
     """The folder of a GGUF model converted for transformers; a model that the user's cache lacks is
-    converted first, which takes a minute.
+    converted first, which takes a minute and is told on stderr.
 
     Args:
         file: The GGUF file.
         sha256: The sha256 of the file, where it is known beforehand.
         needs_template: Refuse a file without a chat template, before it is converted.
-
-    Returns:
-        The folder of the converted model, and its identity {"gguf": HASH, "conversion": 1}.
 
     Raises:
         NoTemplate: It has no chat template, and `needs_template`.
@@ -59,19 +69,19 @@ def converted(
             folder.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(folder.with_suffix(".lock")):
                 if not folder.is_dir():  # else another process converted it while this one waited
-                    conversion = _conversion()
+                    conversion = _import_conversion()
                     if needs_template and not conversion.has_template(file):
                         raise NoTemplate(file.name)
                     sys.stderr.write(f"converting {file.name}, once; it takes about a minute\n")
-                    with new_folder(folder, _SETTING) as draft:
-                        conversion.write(file, draft)
+                    with new_folder(folder, _FOLDER_SETTING) as draft:
+                        conversion.convert(file, draft)
         except OSError as error:
-            raise save_error(folder, error, _SETTING) from error
-    return folder, {"gguf": digest, "conversion": CONVERSION}
+            raise save_error(folder, error, _FOLDER_SETTING) from error
+    return ConvertedModel(folder, {"gguf": digest, "conversion": CONVERSION})
 
 
 def is_converted(file: Path) -> bool:
-    """Whether the user's cache has this file's converted model, so that `converted` takes no
+    """Whether the user's cache has this file's converted model, so that `find_or_convert` takes no
     time."""
     return file.is_file() and _converted_folder(file_hash(file)).is_dir()
 
@@ -84,8 +94,8 @@ def _converted_folder(sha256: str) -> Path:
 def _check_header(file: Path) -> None:
     """Raise CannotRun for a file that is no GGUF file of version 2 or 3."""
     try:
-        with open(file, "rb") as f:
-            header = f.read(8)
+        with open(file, "rb") as stream:
+            header = stream.read(8)
     except OSError as error:
         raise CannotRun(
             f"the GGUF file '{file}' cannot be read: {error.strerror or error}"
@@ -99,8 +109,9 @@ def _check_header(file: Path) -> None:
         raise CannotRun(f"'{file.name}' is of GGUF version {version}; versions 2 and 3 can be read")
 
 
-def _conversion() -> ModuleType:
-    """The module that converts, imported now. Raises CannotRun without the package gguf."""
+def _import_conversion() -> ModuleType:
+    """Import the module that converts, and return it. Raises CannotRun without the package
+    gguf."""
     if find_spec("gguf") is None:
         raise CannotRun("GGUF files need the package gguf; pip install 'longdoc-harness[gguf]'")
     # Late, as it loads torch, transformers and gguf.

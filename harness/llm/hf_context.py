@@ -7,7 +7,7 @@ from harness.llm.kv import rewind
 
 
 class Context(TokenContext):
-    """A context of a network of transformers: its tokens, and the cache of the first `_cached` of
+    """A context of a network of transformers: its tokens, and the cache of the first `_n_cached` of
     them, which the network has run."""
 
     _model: LoadedModel
@@ -22,9 +22,9 @@ class Context(TokenContext):
             adapter: The adapter that is switched on; None for none.
         """
         super().__init__(model, meter, role, adapter)
-        self._cache = model.pool.cache()
+        self._cache = model.pool.new_cache()
 
-    def _truncate(self, length: int) -> None:
-        """Remove all but the first `length` tokens from the context and from its cache."""
-        super()._truncate(length)
-        rewind(self._cache, self._cached)
+    def _truncate(self, n_tokens: int) -> None:
+        """Remove all but the first `n_tokens` tokens from the context and from its cache."""
+        super()._truncate(n_tokens)
+        rewind(self._cache, self._n_cached)

@@ -17,7 +17,7 @@ from harness.cost.free_memory import free_cores
 from harness.cost.shapes import shape_of
 from harness.errors import CannotRun
 from harness.llm import capture, families
-from harness.llm.adapters import adapter_folder, merge
+from harness.llm.adapters import adapter_folder, merge_into_weights
 from harness.llm.backend import ModelFacts
 from harness.llm.kernels import has_slow_products, multiply_in_float32
 from harness.llm.model_info import memory_problem
@@ -47,9 +47,9 @@ class LoadedModel(Network, TokenizedModel):
             CannotRun: It cannot be loaded as configured.
         """
         super().__init__(config, facts)
-        self._take_facts(facts)
-        free = free_bytes_for_weights(self.device, spread=config.device_map is not None)
-        problem = memory_problem(config, folder, self._positions, free)
+        self._set_facts(facts)
+        free_bytes = free_bytes_for_weights(self.device, is_spread=config.device_map is not None)
+        problem = memory_problem(config, folder, self._max_context_tokens, free_bytes)
         if problem:
             raise CannotRun(problem)
         # Refuse kernels whose sums depend on threads' order.
@@ -57,25 +57,27 @@ class LoadedModel(Network, TokenizedModel):
             # Read at the first product of the process.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
-        self.net = self._load(config, folder)
+        self.net = self._load_network(config, folder)
         _set_threads(self.shape.width, config.deterministic)
-        generation = getattr(self.net, "generation_config", None)
-        self._load_tokenizer(config, folder, NetworkEnds.of(self.net.config, generation))
+        generation_config = getattr(self.net, "generation_config", None)
+        ends = NetworkEnds.from_configs(self.net.config, generation_config)
+        self._load_tokenizer(config, folder, ends)
         if not families.is_checked(self.net.config.model_type):
-            problem = trial_cache_problem(self.net, self.device, self.dtype, self.layers)
+            problem = trial_cache_problem(self.net, self.device, self.dtype, self.n_layers)
             if problem:
                 raise CannotRun(
                     f"no session can run on '{self.name}': {problem}; use another model"
                 )
 
-    def _load(self, config: ModelConfig, folder: str) -> Any:
-        """The network with its weights and adapters, on its device, no adapter switched on. Raises
-        CannotRun for weights that do not fit config.json."""
+    def _load_network(self, config: ModelConfig, folder: str) -> Any:
+        """Load the network with its weights and adapters, and put it on its device, no adapter
+        switched on. Also sets `n_layers` and `shape`. Raises CannotRun for weights that do not fit
+        config.json."""
         # The run shows its own progress; a bar for every model would stand in the middle of it.
         transformers.logging.disable_progress_bar()
-        net = self._with_weights(config, folder)
+        net = self._load_weights(config, folder)
         if config.adapter:
-            merge(net, adapter_folder(config.adapter))
+            merge_into_weights(net, adapter_folder(config.adapter))
         # Of each adapter after the first both libraries say that the others are there already, or
         # not in its file.
         with _without_warnings(), warnings.catch_warnings():
@@ -90,17 +92,18 @@ class LoadedModel(Network, TokenizedModel):
             multiply_in_float32(net)
         return net.to(self.device).eval()
 
-    def _with_weights(self, config: ModelConfig, folder: str) -> Any:
-        """The network with its weights, in main memory or where `device_map` says. Also sets
-        `layers` and `shape`.
+    def _load_weights(self, config: ModelConfig, folder: str) -> Any:
+        """Load the network with its weights, into main memory or where `device_map` says. Also sets
+        `n_layers` and `shape`.
 
         Raises CannotRun for a damaged file, and for weights that do not fit config.json.
         """
-        kernel = {"sdpa": capture.install(), "eager": "eager"}.get(str(self.identity["attention"]))
+        kernels = {"sdpa": capture.install(), "eager": "eager"}
+        kernel = kernels.get(str(self.identity["attention"]))
         options: dict[str, object] = {"trust_remote_code": config.trust_remote_code}
         try:
-            sizes = AutoConfig.from_pretrained(folder, **options)
-            self._measure(sizes)
+            network_config = AutoConfig.from_pretrained(folder, **options)
+            self._set_sizes(network_config)
             if config.device_map:
                 options["device_map"] = config.device_map
             with _without_warnings():  # what is missing or of another shape is listed below
@@ -108,7 +111,7 @@ class LoadedModel(Network, TokenizedModel):
                     folder,
                     output_loading_info=True,
                     ignore_mismatched_sizes=True,
-                    config=sizes,
+                    config=network_config,
                     dtype=getattr(torch, self.dtype),
                     attn_implementation=kernel,
                     use_safetensors=True,
@@ -120,12 +123,12 @@ class LoadedModel(Network, TokenizedModel):
             raise self._load_error(e) from e
         # transformers fills what is missing with random numbers and only logs it.
         mismatched = [str(key) for key, *_ in info["mismatched_keys"]]
-        wrong = sorted([*map(str, info["missing_keys"]), *mismatched])
-        if wrong:
+        wrong_tensors = sorted([*map(str, info["missing_keys"]), *mismatched])
+        if wrong_tensors:
             raise CannotRun(
-                f"the weights of '{self.name}' do not belong to its config.json: {len(wrong)} "
-                f"tensors are missing or of another shape, {wrong[0]} first; copy the model's "
-                "folder again"
+                f"the weights of '{self.name}' do not belong to its config.json: "
+                f"{len(wrong_tensors)} tensors are missing or of another shape, "
+                f"{wrong_tensors[0]} first; copy the model's folder again"
             )
         return net
 
@@ -140,12 +143,12 @@ class LoadedModel(Network, TokenizedModel):
             f"cannot load the weights of '{self.name}' ({reason.rstrip('.:! ')}); {fix}"
         )
 
-    def _measure(self, config: Any) -> None:
-        """Set `layers` and `shape` by a transformers config. Raises CannotRun where the sizes are
-        such that FLOPs cannot be counted."""
+    def _set_sizes(self, network_config: Any) -> None:
+        """Set `n_layers` and `shape` by a config of transformers. Raises CannotRun where the sizes
+        are such that FLOPs cannot be counted."""
         try:
-            self.layers = int(config.num_hidden_layers)
-            self.shape = shape_of(config, head=True)
+            self.n_layers = int(network_config.num_hidden_layers)
+            self.shape = shape_of(network_config, head=True)
             int(self.shape.mlp)  # a few families give a list, one size a layer
         except (AttributeError, RuntimeError, TypeError, ValueError) as e:
             raise CannotRun(
@@ -153,42 +156,42 @@ class LoadedModel(Network, TokenizedModel):
                 f"({str(e).splitlines()[0]}); use another model"
             ) from e
 
-    def forget(self) -> None:
+    def forget_run(self) -> None:
         """Drop first prompts, cached contexts and failed passes, so that a run on a model that
         stays loaded does not depend on the run before."""
         self.first_prompts = {}
         for queue in self._queues.values():
-            queue.failed.clear()
+            queue.failed_passes.clear()
         if self._pool is not None:  # it is made when the first context begins
-            self._pool.forget()
+            self._pool.drop_ended()
             self.share_memory([])
 
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     """Context manager: transformers logs errors alone inside the block."""
-    before = transformers.logging.get_verbosity()
+    verbosity_before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:
         yield
     finally:
-        transformers.logging.set_verbosity(before)
+        transformers.logging.set_verbosity(verbosity_before)
 
 
-def _set_threads(width: int, deterministic: bool = False) -> None:
+def _set_threads(width: int, is_deterministic: bool = False) -> None:
     """Set torch's threads on the CPU: one for a narrow model, as many as there are free cores for a
     wider one. Does nothing where OMP_NUM_THREADS is set.
 
     Args:
         width: Numbers of a hidden state.
-        deterministic: One thread for each core in any case, as sums may depend on their number and
-            other models share it.
+        is_deterministic: One thread for each core in any case, as sums may depend on their number
+            and other models share it.
     """
     if "OMP_NUM_THREADS" in os.environ:
         return
-    threads = min(THREADS, free_cores())
+    n_threads = min(THREADS, free_cores())
     if width < _NARROW_WIDTH:
-        threads = 1
-    if deterministic:
-        threads = THREADS
-    torch.set_num_threads(threads)
+        n_threads = 1
+    if is_deterministic:
+        n_threads = THREADS
+    torch.set_num_threads(n_threads)

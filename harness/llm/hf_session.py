@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,10 +30,10 @@ from harness.llm.capture import FeedCapture, FeedRequest, HeadCapture, WriteCapt
 from harness.llm.endings import begins_thinking
 from harness.llm.hf_context import Context
 from harness.llm.hf_model import LoadedModel
-from harness.llm.kv import kept_tail, rewind, slot_of
+from harness.llm.kv import last_token_restored, rewind, slot_of
 from harness.llm.passes import Transaction
 from harness.llm.plain import PlainPass, PlainReply
-from harness.llm.prefix_sharing import block_names
+from harness.llm.prefix_sharing import names_of_new_blocks
 from harness.llm.sampling import Sampler
 from harness.llm.writing import Writing
 from harness.models import Decoding, PlainGeneration, Probe, Span, Written
@@ -45,16 +46,16 @@ class WatchedSpan:
 
     Attributes:
         span: The span; gets the attention.
-        columns: Ranges [start, end) of the earlier tokens that it may attend to.
+        earlier: Ranges [start, end) of the earlier tokens that it may attend to.
     """
 
     span: Span
-    columns: tuple[tuple[int, int], ...]
+    earlier: tuple[tuple[int, int], ...]
 
     @property
     def request(self) -> FeedRequest:
-        """The span and its columns as FeedCapture takes them."""
-        return FeedRequest(self.span.start, self.span.end, self.columns)
+        """The span and the earlier ranges as FeedCapture takes them."""
+        return FeedRequest(self.span.start, self.span.end, self.earlier)
 
 
 @dataclass
@@ -62,14 +63,26 @@ class ThinkingState:
     """How far the thinking of a reply is written.
 
     Attributes:
-        logits: Those of the next token [1, vocab].
+        next_logits: The logits of the next token [1, vocab].
         is_opened: Whether its opening marker is written.
         is_closed: Whether its closing marker is written.
     """
 
-    logits: Tensor
+    next_logits: Tensor
     is_opened: bool
     is_closed: bool = False
+
+
+class Thought(NamedTuple):
+    """The thinking of a reply.
+
+    Attributes:
+        text: The thinking with its markers; "" for a reply that begins with the answer.
+        answer_logits: The logits of the answer's first token [1, vocab].
+    """
+
+    text: str
+    answer_logits: Tensor
 
 
 class HFSession(Context):
@@ -104,15 +117,15 @@ class HFSession(Context):
         Raises:
             ValueError: A watched span is empty, or does not stand before `span`.
         """
-        columns = tuple((column.start, column.end) for column in watch)
-        for start, end in columns:
-            if start >= end or end > span.start:
+        for earlier in watch:
+            if earlier.start >= earlier.end or earlier.end > span.start:
                 raise ValueError(
                     "a watched span must be non-empty and stand before the text that is fed"
                 )
         if len(span):
             span.session = self
-            self._watched.append(WatchedSpan(span, columns))
+            ranges = tuple((earlier.start, earlier.end) for earlier in watch)
+            self._watched.append(WatchedSpan(span, ranges))
         else:
             span._attention = (0.0,) * len(watch)
         return span
@@ -126,95 +139,93 @@ class HFSession(Context):
         booking them again."""
         end = self._booked_end
         self._booked_end = 0
-        if end > self._cached:
-            booked = [watched for watched in self._watched if watched.span.end <= end]
+        if end > self._n_cached:
+            watched_in_replies = [each for each in self._watched if each.span.end <= end]
             with Transaction(self, "prefill", is_booked=False) as passes:
-                self._read(passes, self.ids[:end], booked)
+                self._read(passes, self.ids[:end], watched_in_replies)
             self._end_reading(end)
 
     def _flush(
         self,
-        logits: int,
-        requests: int = 0,
-        closing: Sequence[int] = (),
-        labels: Sequence[int] = (),
+        n_logits: int,
+        n_requests: int = 0,
+        closing_ids: Sequence[int] = (),
+        label_ids: Sequence[int] = (),
     ) -> Tensor | None:
         """Run the tokens that are queued, and return the logits of the last ones.
 
         Args:
-            logits: For how many of the last tokens logits are returned.
-            requests: How many requests the passes are booked as.
-            closing: Tokens that are run after the queued ones and leave the context again, as the
-                words that close the turn for a probe.
-            labels: For each row of logits, ids of tokens that need exact logits (see
-                ForwardRequest).
+            n_logits: For how many of the last tokens logits are returned.
+            n_requests: How many requests the passes are booked as.
+            closing_ids: Tokens that are run after the queued ones and leave the context again, as
+                the words that close the turn for a probe.
+            label_ids: Ids of a probe's labels, which need exact logits (see ForwardRequest).
 
         Returns:
-            The last logits [logits, vocab]; None for 0, and where nothing is queued.
+            The last logits [n_logits, vocab]; None for 0, and where nothing is queued.
         """
         self._catch_up()
-        ids = [*self.ids, *closing]
-        if self._cached == len(ids):
+        ids = [*self.ids, *closing_ids]
+        if self._n_cached == len(ids):
             return None
         self._model.remember_first_prompt(self._role, self.ids)
-        with Transaction(self, "prefill", requests, len(closing)) as passes:
-            rows = self._read(passes, ids, self._watched, logits, labels)
+        with Transaction(self, "prefill", n_requests, n_closing=len(closing_ids)) as passes:
+            logits = self._read(passes, ids, self._watched, n_logits, label_ids)
         self._end_reading(len(self.ids))
-        return rows
+        return logits
 
     def _read(
         self,
         passes: Transaction,
         ids: Sequence[int],
         watched: Sequence[WatchedSpan],
-        logits: int = 0,
-        labels: Sequence[int] = (),
+        n_logits: int = 0,
+        label_ids: Sequence[int] = (),
     ) -> Tensor | None:
         """Run the tokens of `ids` that have no keys and values yet, in pieces of prefill_chunk
         tokens. Also gives the watched spans their attention.
 
         Args:
             passes: Runs the passes and books them.
-            ids: The tokens of the whole context.
+            ids: The token ids of the whole context.
             watched: Spans of these tokens whose attention is measured.
-            logits: For how many of the last tokens logits are returned.
-            labels: For each row of logits, ids of tokens that need exact logits (see
-                ForwardRequest).
+            n_logits: For how many of the last tokens logits are returned.
+            label_ids: Ids of a probe's labels, which need exact logits (see ForwardRequest).
 
         Returns:
-            The last logits [logits, vocab]; None for 0.
+            The last logits [n_logits, vocab]; None for 0.
         """
-        requests = [item.request for item in watched]
-        capture = FeedCapture(self._cached, requests)
-        rows = None
-        for start in range(self._cached, len(ids), self._model.prefill_chunk):
+        capture = FeedCapture(self._n_cached, [each.request for each in watched])
+        logits = None
+        for start in range(self._n_cached, len(ids), self._model.prefill_chunk):
             end = min(start + self._model.prefill_chunk, len(ids))
             piece = ids[start:end]
-            wanted = 0
+            n_wanted = 0
             if end == len(ids):
-                wanted = logits
+                n_wanted = n_logits
             if watched:  # what is watched cannot be copied from another context
-                capture.first = start
-                rows = passes.run(piece, wanted, capture, labels=labels)
+                capture.pass_start = start
+                logits = passes.run(piece, n_wanted, capture, label_ids=label_ids)
             else:
-                rows = passes.run(piece, wanted, blocks=self._blocks(end), labels=labels)
+                block_names = self._names_of_new_blocks(end)
+                logits = passes.run(piece, n_wanted, block_names=block_names, label_ids=label_ids)
         if watched:
-            results = capture.results(self._model.layers)
-            for item, attention in zip(watched, results, strict=True):
-                item.span._attention = attention
-        return rows
+            attentions = capture.mean_attention(self._model.n_layers)
+            for each, attention in zip(watched, attentions, strict=True):
+                each.span._attention = attention
+        return logits
 
     def _end_reading(self, end: int) -> None:
         """Count the tokens before `end` as run, and drop from the cache what stands after them, as
         the closing words of a probe; spans before `end` are watched no more."""
-        self._cached = end
+        self._n_cached = end
         rewind(self._cache, end)
         self._watched = [watched for watched in self._watched if watched.span.end > end]
 
-    def _blocks(self, end: int) -> list[bytes]:
+    def _names_of_new_blocks(self, end: int) -> list[bytes]:
         """The names of the blocks that the context completes with its first `end` tokens and that
         have none yet, by which other contexts find them (prefix_sharing.py)."""
-        return block_names(slot_of(self._cache), self.ids[:end], self._adapter)
+        return names_of_new_blocks(slot_of(self._cache), self.ids[:end], self._adapter)
 
     def _by_head(self, text: str, keys: Span) -> np.ndarray:
         """Attention of the queued tokens to each token of `keys`, by layer and head: float32
@@ -225,72 +236,79 @@ class HFSession(Context):
             keys: The span that is attended to.
         """
         capture = HeadCapture((keys.start, keys.end))
-        step = self._model.prefill_chunk
-        with Transaction(self, "probe", requests=1) as passes:
-            for start in range(self._cached, len(self.ids), step):
-                capture.first = start
-                passes.run(self.ids[start : start + step], 0, capture)
-        return capture.result(self._model.layers).numpy()
+        piece_tokens = self._model.prefill_chunk
+        with Transaction(self, "probe", n_requests=1) as passes:
+            for start in range(self._n_cached, len(self.ids), piece_tokens):
+                capture.pass_start = start
+                passes.run(self.ids[start : start + piece_tokens], n_logits=0, capture=capture)
+        return capture.mean_attention(self._model.n_layers).numpy()
 
     def _save(self) -> int:
         """How many tokens the model has run, to come back to by `_restore`."""
-        return self._cached
+        return self._n_cached
 
     def _restore(self, state: int) -> None:
         """Cut the context and its cache to the first `state` tokens, and watch no span."""
-        self._cached = state
-        del self.ids[self._cached :]
+        n_run = state
+        self._n_cached = n_run
+        del self.ids[n_run:]
         self._watched = []
         self._booked_end = 0
-        rewind(self._cache, self._cached)
+        rewind(self._cache, n_run)
 
     @with_reply_cache
-    def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
+    def _probe(self, labels: Sequence[str], first_ids: Sequence[int], after: str) -> Probe:
         """Probabilities that the next token is the first one of each label, after closing words
         that are read with what is queued.
 
         Args:
             labels: What the reply may be.
-            first_tokens: The first token of each label.
+            first_ids: The id of the first token of each label.
             after: How the reply begins before the label.
         """
         if self._model.fixed_rows is not None:
             self.flush()
-        logits = self._flush(1, 1, self._closing(after), first_tokens)
+        logits = self._flush(
+            n_logits=1,
+            n_requests=1,
+            closing_ids=self._closing_ids(after),
+            label_ids=first_ids,
+        )
         assert logits is not None
-        indices = torch.tensor(first_tokens, device=logits.device)
-        probabilities = logits[-1].softmax(-1)[indices].tolist()
-        best = int(logits[-1].argmax())
-        likeliest = None
-        if best in first_tokens:
-            likeliest = labels[first_tokens.index(best)]
-        return Probe.of(dict(zip(labels, probabilities, strict=True)), likeliest)
+        last_logits = logits[-1]
+        probabilities = last_logits.softmax(-1)[torch.tensor(first_ids, device=logits.device)]
+        likeliest_id = int(last_logits.argmax())
+        likeliest_label = None
+        if likeliest_id in first_ids:
+            likeliest_label = labels[first_ids.index(likeliest_id)]
+        return Probe.of(dict(zip(labels, probabilities.tolist(), strict=True)), likeliest_label)
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of a text after the context, from passes in pieces that are
         rolled back."""
-        ids = self._model.text.plain(text)
+        ids = self._model.text.encode_data(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
         scores: list[float] = []
-        step = self._model.prefill_chunk
+        piece_tokens = self._model.prefill_chunk
         with (
             self.branch(),
-            kept_tail(self._cache),
-            Transaction(self, "score", requests=1) as passes,
+            last_token_restored(self._cache),
+            Transaction(self, "score", n_requests=1) as passes,
         ):
-            cached = self._cached
+            n_cached = self._n_cached
             # The last cached token is run again for its logits: that one position is booked, and
             # put back afterwards.
-            rewind(self._cache, cached - 1)
+            rewind(self._cache, n_cached - 1)
             self._queue(ids)
-            context = self.ids[cached - 1 : -1]
-            for start in range(0, len(context), step):
-                piece = context[start : start + step]
-                logits = passes.run(piece, len(piece))
+            # Each of these is followed by a token of the text, which its logits score.
+            run_ids = self.ids[n_cached - 1 : -1]
+            for start in range(0, len(run_ids), piece_tokens):
+                piece = run_ids[start : start + piece_tokens]
+                logits = passes.run(piece, n_logits=len(piece))
                 assert logits is not None
-                scores += _scores_of(logits, ids[start : start + len(piece)])
+                scores += _log_probabilities(logits, ids[start : start + len(piece)])
         return scores
 
     @with_reply_cache
@@ -298,64 +316,64 @@ class HFSession(Context):
         """Run the queued tokens, let a reasoning model think, write the answer and append it to the
         context. The thinking leaves the context again."""
         start = len(self.ids)
-        thinks = not self._answering
-        if thinks:
-            self.ids += self._model.opens
-        logits = self._flush(1, requests=1)
+        may_think = not self._is_past_thinking
+        if may_think:
+            self.ids += self._model.open_thinking_ids
+        logits = self._flush(n_logits=1, n_requests=1)
         sampler = Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0)
-        thinking = ""
-        if thinks and logits is not None and self._model.thinking:
-            logits, thinking = self._think(logits, sampler, self._model.thinking)
+        thinking_text = ""
+        if may_think and logits is not None and self._model.thinking:
+            thought = self._think(logits, sampler, self._model.thinking)
+            logits = thought.answer_logits
+            thinking_text = thought.text
         answer_start = len(self.ids)
-        spans = tuple((span.start, span.end) for span in watch)
-        written = self._decode(logits, sampler, decoding, spans)
+        watched_ranges = tuple((span.start, span.end) for span in watch)
+        written = self._write_answer(logits, sampler, decoding, watched_ranges)
         if answer_start == start:
             return written
         # The thinking leaves the context; the answer, which attended to it, is read anew with what
         # follows.
-        answer = self.ids[answer_start:]
+        answer_ids = self.ids[answer_start:]
         self._truncate(start)
-        self.ids += answer
-        return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
+        self.ids += answer_ids
+        return replace(written, span=Span(start, len(self.ids)), thinking=thinking_text)
 
-    def _think(self, first: Tensor, sampler: Sampler, thinking: Thinking) -> tuple[Tensor, str]:
+    def _think(self, first_logits: Tensor, sampler: Sampler, thinking: Thinking) -> Thought:
         """Write the thinking of a reply and append it to the context. Where it reaches its limit,
-        or the model ends its reply inside it, the thinking is closed for the model.
+        or the model ends its reply inside it, the thinking is closed for the model. Nothing is
+        appended for a reply that begins with the answer.
 
         Args:
-            first: The logits where the reply begins [1, vocab].
+            first_logits: The logits where the reply begins [1, vocab].
             sampler: Picks the tokens.
             thinking: Its markers and its limit.
-
-        Returns:
-            The logits of the answer's first token, and the thinking as text; (`first`, "") for a
-            reply that begins with the answer.
         """
         model = self._model
         start = len(self.ids)
         with Transaction(self, "decode") as passes:
-            state = self._write_thinking(passes, first, sampler, thinking)
+            state = self._write_thinking(passes, first_logits, sampler, thinking)
             passes.cost.thinking = passes.cost.out
         if not state.is_opened:
             self._truncate(start)
-            return first, ""
-        logits = state.logits
+            return Thought("", first_logits)
+        answer_logits = state.next_logits
         if not state.is_closed:
-            self.ids += model.closes
-            rows = self._flush(1)
-            assert rows is not None
-            logits = rows
-        return logits, model.text.context(self.ids[start - len(model.opens) :])
+            self.ids += model.close_thinking_ids
+            logits_after_close = self._flush(n_logits=1)
+            assert logits_after_close is not None
+            answer_logits = logits_after_close
+        opening_start = start - len(model.open_thinking_ids)
+        return Thought(model.text.decode_context(self.ids[opening_start:]), answer_logits)
 
     def _write_thinking(
-        self, passes: Transaction, first: Tensor, sampler: Sampler, thinking: Thinking
+        self, passes: Transaction, first_logits: Tensor, sampler: Sampler, thinking: Thinking
     ) -> ThinkingState:
         """Append tokens of a thinking to the context, up to its end or limit. Also counts them in
         the cost of `passes`.
 
         Args:
             passes: Runs and books them.
-            first: The logits where the reply begins [1, vocab].
+            first_logits: The logits where the reply begins [1, vocab].
             sampler: Picks the tokens.
             thinking: Its markers and its limit.
 
@@ -365,87 +383,95 @@ class HFSession(Context):
         model = self._model
         start = len(self.ids)
         cost = passes.cost
-        state = ThinkingState(first, is_opened=bool(model.opens))
-        limit = thinking.tokens - len(model.opens) - len(model.closes)
-        while cost.out < limit:
-            token = sampler.pick(state.logits[-1])
-            answer_begins = state.is_closed and model.text.context([token]).strip()
-            if token in model.stop_ids or answer_begins:
+        state = ThinkingState(first_logits, is_opened=bool(model.open_thinking_ids))
+        marker_tokens = len(model.open_thinking_ids) + len(model.close_thinking_ids)
+        max_tokens = thinking.tokens - marker_tokens
+        while cost.out < max_tokens:
+            token_id = sampler.pick(state.next_logits[-1])
+            answer_begins = state.is_closed and model.text.decode_context([token_id]).strip()
+            if token_id in model.stop_ids or answer_begins:
                 break
-            self.ids.append(token)
+            self.ids.append(token_id)
             cost.out += 1
             if not state.is_opened:
-                opened = begins_thinking(model.text.context(self.ids[start:]), thinking)
+                opened = begins_thinking(model.text.decode_context(self.ids[start:]), thinking)
                 if opened is False:
                     break
                 state.is_opened = bool(opened)
             elif not state.is_closed:
-                recent_start = max(start, len(self.ids) - 4 * len(thinking.close) - 4)
-                recent = model.text.context(self.ids[recent_start:])
-                state.is_closed = thinking.close in recent
-            rows = passes.run([token])
-            assert rows is not None
-            state.logits = rows
-            self._cached += 1
+                # A token carries at least a part of a character (4 bytes at most).
+                max_marker_tokens = 4 * len(thinking.close) + 4
+                recent_start = max(start, len(self.ids) - max_marker_tokens)
+                state.is_closed = thinking.close in model.text.decode_context(
+                    self.ids[recent_start:]
+                )
+            next_logits = passes.run([token_id])
+            assert next_logits is not None
+            state.next_logits = next_logits
+            self._n_cached += 1
         if not state.is_opened:
             cost.out = 0
         cost.unclosed = int(state.is_opened and not state.is_closed)
         return state
 
-    def _decode(
+    def _write_answer(
         self,
-        logits: Tensor | None,
+        first_logits: Tensor | None,
         sampler: Sampler,
         decoding: Decoding,
-        spans: tuple[tuple[int, int], ...],
+        watched_ranges: tuple[tuple[int, int], ...],
     ) -> Written:
-        """Write the answer, token by token; returns it with the attention to the watched spans.
+        """Write the answer, token by token, and append it to the context; returns it with its
+        attention to the watched ranges.
 
         Args:
-            logits: The logits of its first token [1, vocab]; None where nothing was run.
+            first_logits: The logits of its first token [1, vocab]; None where nothing was run.
             sampler: Picks the tokens.
             decoding: How long it may be, and where it stops.
-            spans: Ranges of the context whose attention is measured.
+            watched_ranges: Ranges [start, end) of the context to which attention is measured.
         """
         start = len(self.ids)
         capture = None
-        if spans:
-            capture = WriteCapture(start, spans, self._cache)
+        if watched_ranges:
+            capture = WriteCapture(start, watched_ranges, self._cache)
         with Transaction(self, "decode") as passes:
-            state = Writing(
+            writing = Writing(
                 ids=self.ids,
                 cache=self._cache,
-                cached=self._cached,
+                n_cached=self._n_cached,
                 sampler=sampler,
                 decoding=decoding,
                 stop_ids=self._model.stop_ids,
-                text=self._text_of,
+                decode=self._text_of,
                 cost=passes.cost,
                 capture=capture,
             )
-            if logits is not None and decoding.max_tokens:
-                self._write_tokens(state, sampler.pick(logits[-1]))
+            if first_logits is not None and decoding.max_tokens:
+                self._write_tokens(writing, sampler.pick(first_logits[-1]))
             attention = None
             if capture:
-                attention = capture.result()
-            written = self._written(start, decoding.stop, state.finish, attention)
+                attention = capture.attention_of_tokens()
+            written = self._end_reply(start, decoding.stop, writing.finish, attention)
             passes.cost.endings = int(written.ending)
         return written
 
-    def _write_tokens(self, state: Writing, first: int) -> None:
-        """Write the reply after its first token, in passes that it shares with other contexts.
+    def _write_tokens(self, writing: Writing, first_id: int) -> None:
+        """Write the reply from its first token on, in passes that it shares with other contexts.
 
         Args:
-            state: The reply; its tokens are appended to it.
-            first: Its first token.
+            writing: The reply; its tokens are appended to it.
+            first_id: The id of its first token.
         """
-        if not state.takes(first):
+        must_run = writing.add_token(first_id)
+        if not must_run:
             return
-        ask = ForwardRequest([first], self._cache, 1, state.capture, writing=state)
+        request = ForwardRequest(
+            [first_id], self._cache, n_logits=1, capture=writing.capture, writing=writing
+        )
         try:
-            self._model.forward(ask, self._adapter)
+            self._model.forward(request, self._adapter)
         finally:
-            self._cached = state.cached
+            self._n_cached = writing.n_cached
 
     def _text_of(self, ids: Sequence[int]) -> str:
         """The text of some tokens, control tokens left out."""
@@ -459,56 +485,63 @@ class HFSession(Context):
         The cost of its passes is booked also where it fails.
         """
         # A plain pass has no KV cache of ours to start from.
-        if self._cached:
+        if self._n_cached:
             raise ValueError("write_plain() reads the whole context; a part of it was read before")
         self._model.remember_first_prompt(self._role, self.ids)
         start = len(self.ids)
         reply = PlainReply(self._model, self.ids, decoding)
         try:
             with timed() as took:
-                self._model.run_plain(lambda: _generate(generate, reply), self._adapter)
+                self._model.run_plain(lambda: _generate_counted(generate, reply), self._adapter)
             self.ids += reply.state.ids[start:]
-            written = self._written(start, decoding.stop, reply.state.finish, None)
+            written = self._end_reply(start, decoding.stop, reply.state.finish, None)
         except BaseException:
-            self._book_plain(reply, took, endings=0)
+            self._book_plain(reply, took, n_endings=0)
             raise
-        self._book_plain(reply, took, int(written.ending))
+        self._book_plain(reply, took, n_endings=int(written.ending))
         return written
 
-    def _book_plain(self, reply: PlainReply, took: Took, endings: int) -> None:
+    def _book_plain(self, reply: PlainReply, took: Took, n_endings: int) -> None:
         """Book the passes of a plain reply; each has the share of the time that its tokens are.
 
         Args:
             reply: With its passes.
             took: The time of all passes.
-            endings: 1 where markers were cut off the reply's end.
+            n_endings: 1 where markers were cut off the reply's end, else 0.
         """
-        total = reply.tokens_run()
-        for number, made in enumerate(reply.passes):
-            self._book_plain_pass(made, took, made.new / total, requests=int(number == 0))
+        tokens_run = reply.tokens_run()
+        for number, reading in enumerate(reply.passes):
+            is_first = number == 0  # the reply is one request
+            self._book_plain_pass(reading, took, reading.new / tokens_run, requests=int(is_first))
         if reply.decoding is not None:
-            share = reply.decoding.new / total
-            out = reply.state.cost.out
-            self._book_plain_pass(reply.decoding, took, share, out=out, endings=endings)
+            self._book_plain_pass(
+                reply.decoding,
+                took,
+                reply.decoding.new / tokens_run,
+                out=reply.state.cost.out,
+                endings=n_endings,
+            )
 
-    def _book_plain_pass(self, made: PlainPass, took: Took, share: float, **counts: int) -> None:
+    def _book_plain_pass(
+        self, plain_pass: PlainPass, took: Took, time_share: float, **counts: int
+    ) -> None:
         """Book one pass of a plain reply.
 
         Args:
-            made: The pass.
+            plain_pass: The pass.
             took: The time of all passes.
-            share: The pass's share of that time, 0 to 1.
+            time_share: The pass's share of that time, 0 to 1.
             counts: Further fields of its Event.
         """
         self._book(
-            made.kind,
-            made.new,
-            made.cached,
-            logits=made.logits,
-            pairs=made.pairs,
-            ranking_pairs=made.ranking_pairs,
-            seconds=took.seconds * share,
-            queued=took.queued * share,
+            plain_pass.kind,
+            plain_pass.new,
+            plain_pass.cached,
+            logits=plain_pass.logits,
+            pairs=plain_pass.pairs,
+            ranking_pairs=plain_pass.ranking_pairs,
+            seconds=took.seconds * time_share,
+            queued=took.queued * time_share,
             **counts,
         )
 
@@ -516,24 +549,25 @@ class HFSession(Context):
         """Free the context's keys and values; the pool keeps whole blocks of them for later
         contexts that begin alike, while there is room."""
         super().close()
-        if self._cache.layers:
-            self._model.pool.keep(slot_of(self._cache))
+        is_open = bool(self._cache.layers)
+        if is_open:
+            self._model.pool.keep_ended(slot_of(self._cache))
         self._cache = Cache(layers=[])
 
 
-def _scores_of(logits: Tensor, ids: Sequence[int]) -> list[float]:
+def _log_probabilities(logits: Tensor, ids: Sequence[int]) -> list[float]:
     """Log-probability of each of some tokens.
 
     Args:
         logits: The logits from which each token was to be picked [tokens, vocab].
-        ids: The tokens.
+        ids: The ids of the tokens.
     """
-    target = torch.tensor(ids, device=logits.device)
-    scores: list[float] = logits.log_softmax(-1).gather(1, target[:, None])[:, 0].tolist()
-    return scores
+    columns = torch.tensor(ids, device=logits.device)[:, None]
+    log_probabilities: list[float] = logits.log_softmax(-1).gather(1, columns)[:, 0].tolist()
+    return log_probabilities
 
 
-def _generate(generate: Callable[[PlainGeneration], None], reply: PlainReply) -> None:
+def _generate_counted(generate: Callable[[PlainGeneration], None], reply: PlainReply) -> None:
     """Call `generate`; every pass of the network is counted in `reply`."""
     with reply.counted():
         generate(reply)

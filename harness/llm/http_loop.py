@@ -36,8 +36,9 @@ from harness.llm.endpoint_info import is_loopback
 
 NO_REPLY = "nothing came back"
 _NOT_WHOLE = "the reply was not whole"
-_KEEPALIVE = 2.0  # seconds that an idle connection is kept for the next request; common servers close theirs after 5
-_CLOSING = 1.0  # seconds that the end of the process waits for connections to close
+# Seconds that an idle connection is kept for the next request; common servers close theirs after 5.
+_KEEPALIVE_SECONDS = 2.0
+_CLOSING_SECONDS = 1.0  # that the end of the process waits for connections to close
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class FormPart:
         name: The name of the field.
         content: Its value.
         filename: The name of the file; None for a field.
-        kind: The content type; None for none.
+        content_type: Its type, "application/jsonl"; None for none.
     """
 
     name: str
     content: bytes
     filename: str | None = None
-    kind: str | None = None
+    content_type: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,9 @@ class HttpRequest:
             return self.content
         form = aiohttp.FormData()
         for part in self.form:
-            form.add_field(part.name, part.content, filename=part.filename, content_type=part.kind)
+            form.add_field(
+                part.name, part.content, filename=part.filename, content_type=part.content_type
+            )
         return form
 
 
@@ -103,14 +106,14 @@ class HttpReply:
     Attributes:
         status: The status of HTTP: 200.
         body: Its bytes.
-        kind: Its content type.
+        content_type: Its type, without parameters.
         retry_after: The header of this name, "" for none.
         seconds: From the first byte of its request to its own last one.
     """
 
     status: int
     body: bytes
-    kind: str = "application/json"
+    content_type: str = "application/json"
     retry_after: str = ""
     seconds: float = 0.0
 
@@ -148,22 +151,22 @@ class _Exchange:
 
     Attributes:
         request: The request.
-        reply: Its reply, once it is here.
+        reply: Its reply, once there is one.
         error: What went wrong, once something did.
         task: What sends it; None before.
-        given_up: Whether its thread does not wait any more.
-        gate: A lock that is released once it has a reply or an error.
+        is_given_up: Whether its thread does not wait any more.
+        unfinished: A lock that is released once it has a reply or an error.
     """
 
     def __init__(self, request: HttpRequest) -> None:
-        """A request that is not sent yet, with its gate closed."""
+        """A request that is not sent yet; its lock is held."""
         self.request = request
         self.reply: HttpReply | None = None
         self.error: BaseException | None = None
         self.task: asyncio.Task[None] | None = None
-        self.given_up = False
-        self.gate = threading.Lock()  # a third of an Event's cost
-        self.gate.acquire()
+        self.is_given_up = False
+        self.unfinished = threading.Lock()  # a third of an Event's cost
+        self.unfinished.acquire()
 
 
 class HttpLoop:
@@ -173,23 +176,23 @@ class HttpLoop:
         """Start the thread of the event loop; connections are opened when there is a request."""
         self._loop = asyncio.new_event_loop()
         self._session: aiohttp.ClientSession | None = None
-        self._new: list[_Exchange] = []
-        self._lock = threading.Lock()
+        self._unsent: list[_Exchange] = []  # what threads have handed over
+        self._unsent_lock = threading.Lock()
         threading.Thread(target=self._loop.run_forever, name="http", daemon=True).start()
 
     def exchange(self, request: HttpRequest) -> HttpReply:
         """Send a request, and let the calling thread wait for its reply. Raises ExchangeFailed
         where no whole reply comes."""
         exchange = _Exchange(request)
-        with self._lock:
-            self._new.append(exchange)
-            is_first = len(self._new) == 1
+        with self._unsent_lock:
+            self._unsent.append(exchange)
+            is_first = len(self._unsent) == 1
         if is_first:  # those of other threads go with it
-            self._loop.call_soon_threadsafe(self._begin_new)
+            self._loop.call_soon_threadsafe(self._begin_unsent)
         try:
-            exchange.gate.acquire()
+            exchange.unfinished.acquire()
         except BaseException:  # an interrupt
-            exchange.given_up = True
+            exchange.is_given_up = True
             self._loop.call_soon_threadsafe(_cancel, exchange)
             raise
         if exchange.error is not None:
@@ -204,35 +207,36 @@ class HttpLoop:
             return
         with contextlib.suppress(TimeoutError, RuntimeError):
             closing = asyncio.run_coroutine_threadsafe(self._session.close(), self._loop)
-            closing.result(_CLOSING)
+            closing.result(_CLOSING_SECONDS)
 
-    def _begin_new(self) -> None:
+    def _begin_unsent(self) -> None:
         """Begin the requests that threads have handed over since the last call; runs in the event
         loop."""
-        with self._lock:
-            new, self._new = self._new, []
-        for exchange in new:
-            if not exchange.given_up:
-                exchange.task = self._loop.create_task(self._finish(exchange))
+        with self._unsent_lock:
+            unsent = self._unsent
+            self._unsent = []
+        for exchange in unsent:
+            if not exchange.is_given_up:
+                exchange.task = self._loop.create_task(self._send_and_finish(exchange))
 
-    async def _finish(self, exchange: _Exchange) -> None:
+    async def _send_and_finish(self, exchange: _Exchange) -> None:
         """Send a request, note its reply or error, and let its thread go on."""
         try:
-            exchange.reply = await self._reply_to(exchange.request)
+            exchange.reply = await self._send(exchange.request)
         except ExchangeFailed as error:
             error.seconds = _seconds_until_now()
             exchange.error = error
         except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
             exchange.error = error
         finally:
-            exchange.gate.release()
+            exchange.unfinished.release()
 
-    async def _reply_to(self, request: HttpRequest) -> HttpReply:
+    async def _send(self, request: HttpRequest) -> HttpReply:
         """Send a request and read its reply, of any status. Raises ExchangeFailed where no whole
         one comes."""
         problem = NO_REPLY
         try:
-            async with self._opened_session().request(
+            async with self._open_session().request(
                 request.method,
                 request.url,
                 data=request.data(),
@@ -242,8 +246,8 @@ class HttpLoop:
                 timeout=aiohttp.ClientTimeout(total=request.timeout),
             ) as reply:
                 problem = _NOT_WHOLE
-                whole = await _read(reply, request.max_bytes)
-                return replace(whole, seconds=_seconds_to_arrival())
+                whole_reply = await _read_whole(reply, request.max_bytes)
+                return replace(whole_reply, seconds=_seconds_to_arrival())
         except TimeoutError:
             raise ExchangeFailed(f"{problem} within {request.timeout:g} seconds") from None
         except aiohttp.ClientConnectorError as error:
@@ -251,11 +255,11 @@ class HttpLoop:
         except aiohttp.ClientError as error:
             raise ExchangeFailed(f"the reply was cut off ({type(error).__name__})") from None
 
-    def _opened_session(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         """The session; made at the first request, as it needs a loop that runs."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=ClockedConnector(_KEEPALIVE),
+                connector=ClockedConnector(_KEEPALIVE_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
@@ -293,8 +297,8 @@ def _seconds_until_now() -> float:
     return time.perf_counter() - connection.written
 
 
-async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
-    """A reply with its body: all of it where the status is a success, else its first piece.
+async def _read_whole(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
+    """Read the body of a reply: all of it where the status is a success, else its first piece.
 
     Args:
         reply: The reply, whose body is not read yet.
@@ -303,20 +307,24 @@ async def _read(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
     Raises:
         ExchangeFailed: The body is longer.
     """
-    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     retry_after = reply.headers.get("retry-after", "")
-    if not 200 <= reply.status < 300:
-        return HttpReply(reply.status, await _first_piece(reply), kind, retry_after)
+    is_success = 200 <= reply.status < 300
+    if not is_success:
+        return HttpReply(reply.status, await _read_first_piece(reply), content_type, retry_after)
     body = bytearray()
     async for piece in reply.content.iter_any():
         body += piece
         if len(body) > max_bytes:
-            most = f"{max_bytes:,} bytes, more than the tokens asked for can take"
-            raise ExchangeFailed(f"the reply was cut at {most}", gone=False)
-    return HttpReply(reply.status, bytes(body), kind or "text/plain", retry_after)
+            raise ExchangeFailed(
+                f"the reply was cut at {max_bytes:,} bytes, more than the tokens asked for can "
+                "take",
+                gone=False,
+            )
+    return HttpReply(reply.status, bytes(body), content_type or "text/plain", retry_after)
 
 
-async def _first_piece(reply: aiohttp.ClientResponse) -> bytes:
+async def _read_first_piece(reply: aiohttp.ClientResponse) -> bytes:
     """The first bytes of a body that come; none where the connection is cut off."""
     try:
         return await reply.content.readany()
@@ -326,9 +334,9 @@ async def _first_piece(reply: aiohttp.ClientResponse) -> bytes:
 
 def _connection_problem(error: aiohttp.ClientConnectorError) -> str:
     """Why there is no connection, in the words of the system."""
-    number = error.os_error.errno
-    if number is not None and number > 0:
-        return f"[Errno {number}] {os.strerror(number)}"
+    error_number = error.os_error.errno
+    if error_number is not None and error_number > 0:
+        return f"[Errno {error_number}] {os.strerror(error_number)}"
     return str(error.os_error)
 
 

@@ -6,14 +6,14 @@ the pool that holds their keys (harness/llm/kv.py):
 
     queries of the pass   | a | b b b b b | c |              one row a new token
     the pool             | a a a a . . | b b b b b b . | . . . | c c c . |
-    PackLayout            starts 0, 6, 16; lengths 4, 6, 3: no padding, no copy of keys
+    PackLayout            key_starts 0, 6, 16; key_counts 4, 6, 3: no padding, no copy of keys
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,9 +22,22 @@ from torch.nn.functional import linear
 _MIN_ROWS = 4  # with fewer rows the conversion of the weights takes longer than the product
 
 
+class Attended(NamedTuple):
+    """What an attention call gives.
+
+    Attributes:
+        output: The output of each head, in the shape that the function says.
+        log_sum_exps: Of the scores of each row, for each head; None where the kernel does not give
+            them.
+    """
+
+    output: Tensor
+    log_sum_exps: Tensor | None
+
+
 def cpu_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, causal: bool
-) -> tuple[Tensor, Tensor]:
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float, is_causal: bool
+) -> Attended:
     """Fused attention on the CPU, which also gives the log-sum-exp of the scores.
 
     Args:
@@ -32,23 +45,24 @@ def cpu_attention(
         key: [1, kv_heads, tokens, size]; torch's own path would copy it for each head.
         value: Like `key`.
         mask: Numbers that are added to the scores, or True for tokens that are seen; None for none.
-        scaling: The factor of the scores.
-        causal: Whether a token sees only those before it and itself.
+        scaling: What the scores are multiplied by before the softmax.
+        is_causal: Whether a token sees only those before it and itself.
 
     Returns:
-        The output [1, heads, new, size] and the log-sum-exp [1, heads, new].
+        The output [1, heads, new, size] and the log-sum-exps [1, heads, new].
     """
+    added_mask = mask
     if mask is not None and mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, causal, attn_mask=mask, scale=scaling
+        zeros = torch.zeros(mask.shape, dtype=query.dtype)
+        added_mask = zeros.masked_fill_(~mask, float("-inf"))
+    dropout = 0.0
+    output, log_sum_exps = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, dropout, is_causal, attn_mask=added_mask, scale=scaling
     )
-    return out, lse
+    return Attended(output, log_sum_exps)
 
 
-def one_row_attention(
-    query: Tensor, key: Tensor, value: Tensor, scaling: float
-) -> tuple[Tensor, Tensor]:
+def one_row_attention(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Attended:
     """Attention on the CPU for one query token in bfloat16 or float16, by products in float32.
 
     Over 400 keys (9 heads of 64) the fused kernel (`cpu_attention`) takes 280 us, this 70 us; in
@@ -58,33 +72,34 @@ def one_row_attention(
         query: [1, heads, 1, size].
         key: [1, kv_heads, tokens, size].
         value: Like `key`.
-        scaling: The factor of the scores.
+        scaling: What the scores are multiplied by before the softmax.
 
     Returns:
-        The output [1, heads, 1, size] and the log-sum-exp [1, heads, 1].
+        The output [1, heads, 1, size] and the log-sum-exps [1, heads, 1].
     """
     kv_heads, heads = key.shape[1], query.shape[1]
+    # Heads that share a key/value head are its rows.
     rows = query.reshape(kv_heads, heads // kv_heads, -1).float()
     scores = (rows @ key[0].float().transpose(1, 2)).mul_(scaling)
     highest = scores.amax(-1, keepdim=True)
     weights = scores.sub_(highest).exp_()
     total = weights.sum(-1, keepdim=True)
-    out = (weights @ value[0].float()).div_(total)
-    lse = highest + total.log()
-    return out.to(query.dtype).view(1, heads, 1, -1), lse.view(1, heads, 1)
+    output = (weights @ value[0].float()).div_(total)
+    log_sum_exps = highest + total.log()
+    return Attended(output.to(query.dtype).view(1, heads, 1, -1), log_sum_exps.view(1, heads, 1))
 
 
 def has_slow_products(dtype: torch.dtype) -> bool:
     """Whether this CPU multiplies bfloat16 or float16 by PyTorch's plain loops, for want of AVX-512
     or the like."""
-    names = {
+    support_checks = {
         torch.bfloat16: "_is_mkldnn_bf16_supported",
         torch.float16: "_is_mkldnn_fp16_supported",
     }
-    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not available or dtype not in names:
+    is_available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not is_available or dtype not in support_checks:
         return False
-    is_supported = getattr(torch.ops.mkldnn, names[dtype])
+    is_supported = getattr(torch.ops.mkldnn, support_checks[dtype])
     return not is_supported()
 
 
@@ -114,41 +129,41 @@ def _float32_product(layer: torch.nn.Linear, inputs: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PackLayout:
-    """Where the contexts of a pass stand in the pool, in the order of their places; int32 tensors
-    on one device.
+    """Where the contexts of a pass stand in the pool, in the order of their positions there; int32
+    tensors on one device.
 
     Attributes:
-        rows: Where each context's new tokens begin, and the end [contexts + 1].
-        places: Where its keys begin in the pool, and the end [contexts + 1].
-        keys: How many keys it has, the new ones included [contexts].
-        most_new: Most new tokens of a context.
-        most_keys: Most keys of a context.
+        row_starts: Where each context's new tokens begin in the pass, and the end [contexts + 1].
+        key_starts: Where its keys begin in the pool, and the end [contexts + 1].
+        key_counts: How many keys it has, the new ones included [contexts].
+        max_new: Most new tokens of a context.
+        max_keys: Most keys of a context.
     """
 
-    rows: Tensor
-    places: Tensor
-    keys: Tensor
-    most_new: int
-    most_keys: int
+    row_starts: Tensor
+    key_starts: Tensor
+    key_counts: Tensor
+    max_new: int
+    max_keys: int
 
 
 def pack_layout(
-    new: Sequence[int],
-    starts: Sequence[int],
-    keys: Sequence[int],
-    longest: int,
+    new_counts: Sequence[int],
+    key_starts: Sequence[int],
+    key_counts: Sequence[int],
+    key_bound: int,
     device: torch.device,
 ) -> PackLayout:
     """Where contexts stand in the pool, as `packed_attention` takes it.
 
-    Where each has one new token the kernel splits the keys by the bound `longest`, so that a
-    recorded step, whose bound is fixed, splits and rounds as this one does.
+    Where each has one new token the kernel splits the keys by `key_bound`, so that a recorded step,
+    whose bound is fixed, splits and rounds as this one does.
 
     Args:
-        new: How many new tokens each context has.
-        starts: The first position in the pool of each.
-        keys: How many keys each has, the new ones included.
-        longest: Most keys of a context.
+        new_counts: How many new tokens each context has.
+        key_starts: The first position in the pool of each.
+        key_counts: How many keys each has, the new ones included.
+        key_bound: The most keys that any context may have.
         device: The device of the result.
     """
 
@@ -156,56 +171,57 @@ def pack_layout(
         """The numbers as an int32 tensor on the device."""
         return torch.tensor(numbers, dtype=torch.int32, device=device)
 
-    # The last place only closes the list: how long the last context is stands in `keys`, as for the
-    # others.
-    places = [*starts, starts[-1] + keys[-1]]
-    most_keys = max(keys)
-    if max(new) <= 1:
-        most_keys = max(longest, most_keys)
+    # The last start only closes the list: how long the last context is stands in `key_counts`, as
+    # for the others.
+    closed_key_starts = [*key_starts, key_starts[-1] + key_counts[-1]]
+    max_keys = max(key_counts)
+    if max(new_counts) <= 1:
+        max_keys = max(key_bound, max_keys)
     return PackLayout(
-        rows=on_device(list(accumulate(new, initial=0))),
-        places=on_device(places),
-        keys=on_device(keys),
-        most_new=max(new),
-        most_keys=most_keys,
+        row_starts=on_device(list(accumulate(new_counts, initial=0))),
+        key_starts=on_device(closed_key_starts),
+        key_counts=on_device(key_counts),
+        max_new=max(new_counts),
+        max_keys=max_keys,
     )
 
 
 def packed_attention(
-    query: Tensor, key: Tensor, value: Tensor, at: PackLayout, scaling: float
+    query: Tensor, key: Tensor, value: Tensor, layout: PackLayout, scaling: float
 ) -> tuple[Tensor, Tensor]:
-    """Causal attention of the last new tokens of each context, in one call.
+    """Causal attention of the new tokens of each context, which are its last ones, in one call.
 
     Args:
         query: [new tokens, heads, size].
         key: [tokens of the pool, kv_heads, size].
         value: Like `key`.
-        at: Where the contexts stand in the pool.
-        scaling: The factor of the scores.
+        layout: Where the contexts stand in the pool.
+        scaling: What the scores are multiplied by before the softmax.
 
     Returns:
-        The output [new tokens, heads, size], and the log-sum-exp [heads, new tokens] in float32.
+        The output [new tokens, heads, size], and the log-sum-exps of the scores [heads, new tokens]
+        in float32.
     """
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
 
-    # One new token a context sees all keys: said with the causal mask, FlashAttention-2 does not
-    # split them.
-    keys_after = -1
-    if at.most_new > 1:
-        keys_after = 0
+    # The window of keys before and after a row's own position; -1 for no bound. One new token a
+    # context sees all keys: said with the causal mask, FlashAttention-2 does not split them.
+    later_keys = -1
+    if layout.max_new > 1:
+        later_keys = 0
     result = varlen_attn(
         query.contiguous(),
         key,
         value,
-        at.rows,
-        at.places,
-        at.most_new,
-        at.most_keys,
+        layout.row_starts,
+        layout.key_starts,
+        layout.max_new,
+        layout.max_keys,
         return_aux=AuxRequest(lse=True),
         scale=scaling,
-        window_size=(-1, keys_after),
+        window_size=(-1, later_keys),
         enable_gqa=query.shape[1] != key.shape[1],
-        seqused_k=at.keys,
+        seqused_k=layout.key_counts,
     )
     assert isinstance(result, tuple)  # it is one with return_aux
     return result

@@ -38,13 +38,13 @@ class FreeRange(NamedTuple):
     start: int
     end: float
 
-    def holds(self, tokens: int, limit: int | None) -> bool:
-        """Whether `tokens` tokens have room in the range; with a `limit`, all of them below that
-        position."""
+    def has_room_for(self, n_tokens: int, pool_end: int | None) -> bool:
+        """Whether `n_tokens` tokens have room in the range; where the pool has an end, all of them
+        below that position."""
         end = self.end
-        if limit is not None:
-            end = min(end, limit)
-        return end - self.start >= tokens
+        if pool_end is not None:
+            end = min(end, pool_end)
+        return end - self.start >= n_tokens
 
 
 class LayerStates(NamedTuple):
@@ -52,7 +52,7 @@ class LayerStates(NamedTuple):
 
     Attributes:
         layer: The number of the layer.
-        keys: [used, kv_heads, size].
+        keys: [tokens, kv_heads, size].
         values: Like `keys`.
     """
 
@@ -66,11 +66,11 @@ class CommonBlocks(NamedTuple):
 
     Attributes:
         slot: Where the other one's keys and values are; None where no context has any.
-        blocks: How many blocks these are.
+        n_blocks: How many blocks these are.
     """
 
     slot: Slot | None
-    blocks: int
+    n_blocks: int
 
 
 class KVPool:
@@ -87,77 +87,81 @@ class KVPool:
         growths: How often longer ones were made.
     """
 
-    def __init__(self, layers: int, limit: int | None = None, kept: int = 0) -> None:
-        """Make no buffers yet: all positions are free. `_to_release` has positions of contexts that
-        the garbage collector took, `_ended` the contexts that ended and stay, the oldest first.
+    def __init__(
+        self, n_layers: int, max_tokens: int | None = None, max_ended_tokens: int = 0
+    ) -> None:
+        """Make no buffers yet: all positions are free.
 
         Args:
-            layers: The number of layers of the network.
-            limit: Most tokens that it may hold; None for any number.
-            kept: Most tokens of contexts that ended and stay, for contexts that begin like them.
+            n_layers: The number of layers of the network.
+            max_tokens: Most tokens that it may hold; None for any number.
+            max_ended_tokens: Most tokens of contexts that ended and stay, for contexts that begin
+                like them.
         """
-        self.keys: list[Tensor | None] = [None] * layers
-        self.values: list[Tensor | None] = [None] * layers
-        self.limit = limit
+        self.keys: list[Tensor | None] = [None] * n_layers
+        self.values: list[Tensor | None] = [None] * n_layers
+        self.max_tokens = max_tokens
         self.lock = threading.RLock()  # a context may be rolled back while a pass over others runs
-        self.clock = 0  # passes so far
-        self.capacity = self.growths = 0
+        self.pass_number = 0
+        self.capacity = self.n_growths = 0
         # In order, never adjacent; the last one has no end.
-        self._free = [FreeRange(0, math.inf)]
-        # Of collected contexts, until the next `allocate`.
+        self._free_ranges = [FreeRange(0, math.inf)]
+        # Positions [start, end) of contexts that the garbage collector took, until the next
+        # `allocate`.
         self._to_release: deque[tuple[int, int]] = deque()
         self._slots: weakref.WeakSet[Slot] = weakref.WeakSet()
-        self._max_ended_tokens = kept
-        # By the second block: of two that begin alike the newer.
-        self._ended: OrderedDict[bytes, Slot] = OrderedDict()
+        self._max_ended_tokens = max_ended_tokens
+        # The contexts that ended and stay, the oldest first. By the name of the second block: of
+        # two that begin alike the newer stays.
+        self._ended_slots: OrderedDict[bytes, Slot] = OrderedDict()
 
-    def cache(self) -> Cache:
-        """The empty cache of a new context."""
+    def new_cache(self) -> Cache:
+        """Make the empty cache of a new context."""
         slot = Slot(self)
         with self.lock:
             self._slots.add(slot)
         return Cache(layers=[SlotLayer(slot, layer) for layer in range(len(self.keys))])
 
-    def expect(self, contexts: int, tokens: int) -> None:
-        """Make buffers that are long enough for some contexts at once, with the room that each
-        keeps to grow.
+    def make_buffers_for(self, n_contexts: int, n_tokens: int) -> None:
+        """Make the buffers long enough for some contexts at once, with the room that each keeps to
+        grow.
 
         Buffers that grow later have other addresses, so every recorded step is recorded anew
         (cuda_graphs.py).
 
         Args:
-            contexts: How many contexts.
-            tokens: How many tokens each has.
+            n_contexts: How many contexts.
+            n_tokens: How many tokens each has.
         """
-        wanted = _with_spare_room(contexts * tokens)
+        wanted = _with_spare_room(n_contexts * n_tokens)
         possible = wanted
-        if self.limit is not None:
-            possible = min(wanted, self.limit)
+        if self.max_tokens is not None:
+            possible = min(wanted, self.max_tokens)
         with self.lock:
             if self.capacity < possible:
                 self._grow(wanted)
 
-    def allocate(self, tokens: int) -> int:
-        """Reserve `tokens` positions in a row, and return the first. Contexts that are idle are
-        moved, or dropped, where that is needed for the room. Raises MemoryError when `limit` leaves
-        none."""
+    def allocate(self, n_tokens: int) -> int:
+        """Reserve `n_tokens` positions in a row, and return the first. Contexts that are idle are
+        moved, or dropped, where that is needed for the room. Raises MemoryError when `max_tokens`
+        leaves none."""
         with self.lock:
             while True:
                 while self._to_release:
                     self.release(*self._to_release.popleft())
-                for n, free in enumerate(self._free):
-                    if free.holds(tokens, self.limit):
-                        self._take_from(n, tokens)
+                for range_number, free in enumerate(self._free_ranges):
+                    if free.has_room_for(n_tokens, self.max_tokens):
+                        self._reserve_in(range_number, n_tokens)
                         return free.start
-                self._make_room(tokens)
+                self._make_room(n_tokens)
 
-    def extend(self, end: int, tokens: int) -> bool:
-        """Reserve the `tokens` positions that begin at `end`, where a context ends, if all are
+    def reserve_after(self, end: int, n_tokens: int) -> bool:
+        """Reserve the `n_tokens` positions that begin at `end`, where a context ends, if all are
         free; returns whether they were."""
         with self.lock:
-            for n, free in enumerate(self._free):
-                if free.start == end and free.holds(tokens, self.limit):
-                    self._take_from(n, tokens)
+            for range_number, free in enumerate(self._free_ranges):
+                if free.start == end and free.has_room_for(n_tokens, self.max_tokens):
+                    self._reserve_in(range_number, n_tokens)
                     return True
         return False
 
@@ -167,100 +171,108 @@ class KVPool:
             return
         with self.lock:
             merged: list[FreeRange] = []
-            for free in sorted([*self._free, FreeRange(start, end)]):
+            for free in sorted([*self._free_ranges, FreeRange(start, end)]):
                 if merged and merged[-1].end == free.start:
                     merged[-1] = FreeRange(merged[-1].start, free.end)
                 else:
                     merged.append(free)
-            self._free = merged
+            self._free_ranges = merged
 
     def is_free_before(self, start: int) -> bool:
         """Whether the position before `start` is free."""
-        return any(free.end == start for free in self._free)
+        return any(free.end == start for free in self._free_ranges)
 
     def release_later(self, start: int, end: int) -> None:
         """Release the positions [start, end) at the next `allocate`; takes no lock, for the garbage
         collector."""
         self._to_release.append((start, end))
 
-    def _take_from(self, n: int, tokens: int) -> None:
+    def _reserve_in(self, range_number: int, n_tokens: int) -> None:
         """Reserve the first positions of a free range; the buffers grow if they are too short.
 
         Args:
-            n: The number of the range among the free ones.
-            tokens: How many positions.
+            range_number: The number of the range among the free ones.
+            n_tokens: How many positions.
         """
-        free = self._free[n]
-        end = free.start + tokens
+        free = self._free_ranges[range_number]
+        end = free.start + n_tokens
         if end > self.capacity:
             self._grow(end)
         # Only now: where memory ends while the buffers grow, nothing is reserved.
-        del self._free[n]
+        del self._free_ranges[range_number]
         if end < free.end:
-            self._free.insert(n, FreeRange(end, free.end))
+            self._free_ranges.insert(range_number, FreeRange(end, free.end))
 
-    def _grow(self, tokens: int) -> None:
-        """Make the buffers at least `tokens` positions long; what they hold is copied. Where memory
-        ends half-way, `capacity` stays what all buffers hold."""
-        grown = max(tokens, self.capacity + self.capacity // 2)
-        if self.limit is not None:
-            grown = min(grown, self.limit)
-        self.growths += 1
+    def _grow(self, n_tokens: int) -> None:
+        """Make the buffers at least `n_tokens` positions long; what they hold is copied. Where
+        memory ends half-way, `capacity` stays what all buffers hold."""
+        new_capacity = max(n_tokens, self.capacity + self.capacity // 2)
+        if self.max_tokens is not None:
+            new_capacity = min(new_capacity, self.max_tokens)
+        self.n_growths += 1
         for buffers in (self.keys, self.values):
             # One buffer after the other, so that only one of them is there twice.
             for layer, buffer in enumerate(buffers):
-                if buffer is not None and buffer.shape[0] < grown:
-                    bigger = buffer.new_empty(grown, *buffer.shape[1:])
+                if buffer is not None and buffer.shape[0] < new_capacity:
+                    bigger = buffer.new_empty(new_capacity, *buffer.shape[1:])
                     bigger[: buffer.shape[0]] = buffer
                     buffers[layer] = bigger
-        self.capacity = grown
+        self.capacity = new_capacity
 
-    def keep(self, slot: Slot) -> None:
+    def keep_ended(self, slot: Slot) -> None:
         """Keep the named blocks of a context that ended, for others to copy. Of two contexts whose
         first two blocks are equal only the newer is kept, and the oldest kept contexts are dropped
         where there is no room for them. A context of fewer than two blocks is not kept."""
         with self.lock:
-            size = len(slot.names) * BLOCK
-            if len(slot.names) < 2 or size > self._max_ended_tokens or not slot.capacity:
+            n_tokens = len(slot.block_names) * BLOCK
+            is_too_short = len(slot.block_names) < 2
+            is_too_long = n_tokens > self._max_ended_tokens
+            if is_too_short or is_too_long or not slot.capacity:
                 return
-            slot.shrink(size)
-            slot.before_leaving = None
+            slot.keep_first(n_tokens)
+            slot.before_move = None
             # A block's name is a hash of all tokens up to its end, so this is one of both blocks.
-            two_blocks = slot.names[1]
-            self._ended.pop(two_blocks, None)
-            self._ended[two_blocks] = slot
-            while sum(kept.capacity for kept in self._ended.values()) > self._max_ended_tokens:
-                self._ended.popitem(last=False)
+            first_two_blocks = slot.block_names[1]
+            self._ended_slots.pop(first_two_blocks, None)
+            self._ended_slots[first_two_blocks] = slot
+            while self._n_ended_tokens() > self._max_ended_tokens:
+                self._ended_slots.popitem(last=False)
 
-    def forget(self) -> None:
+    def _n_ended_tokens(self) -> int:
+        """How many positions the contexts hold that ended and were kept."""
+        return sum(slot.capacity for slot in self._ended_slots.values())
+
+    def drop_ended(self) -> None:
         """Drop the contexts that ended and were kept."""
         with self.lock:
-            self._ended.clear()
+            self._ended_slots.clear()
 
-    def longest_match(self, names: Sequence[bytes], at: int) -> CommonBlocks:
+    def longest_match(self, wanted_names: Sequence[bytes], first_block: int) -> CommonBlocks:
         """Find the context that holds most of some blocks.
 
         Args:
-            names: The names of successive blocks of a context (prefix_sharing.py).
-            at: The number of the first of them in that context.
+            wanted_names: The names of successive blocks of a context (prefix_sharing.py).
+            first_block: The number of the first of them in that context.
 
         Returns:
             How many of the first blocks it holds, and where.
         """
         best: Slot | None = None
-        most = 0
+        most_common = 0
         with self.lock:
             for slot in list(self._slots):
                 held_names: list[bytes] = []
                 if slot.capacity:
-                    held_names = slot.names[at : at + len(names)]
-                n_common = _common_blocks(held_names, names)
-                if n_common > most:
-                    best, most = slot, n_common
-        return CommonBlocks(best, most)
+                    held_names = slot.block_names[first_block : first_block + len(wanted_names)]
+                n_common = _count_common_blocks(held_names, wanted_names)
+                if n_common > most_common:
+                    best = slot
+                    most_common = n_common
+        return CommonBlocks(best, most_common)
 
-    def _make_room(self, tokens: int) -> None:
-        """Make room in the pool by the cheapest of three ways.
+    def _make_room(self, n_tokens: int) -> None:
+        """Make room in the pool for `n_tokens` tokens by the cheapest of three ways; it may not be
+        enough yet.
 
         Close gaps between idle contexts; else drop the oldest ended context; else move the context
         that is idle the longest to main memory. Raises MemoryError where no context is idle.
@@ -268,31 +280,31 @@ class KVPool:
         idle = self._idle_slots()
         for slot in sorted(idle, key=lambda slot: slot.start):
             slot.close_gap()
-        if any(free.holds(tokens, self.limit) for free in self._free):
+        if any(free.has_room_for(n_tokens, self.max_tokens) for free in self._free_ranges):
             return
-        if self._ended:
-            self._ended.popitem(last=False)
+        if self._ended_slots:
+            self._ended_slots.popitem(last=False)
             return
         if not idle:
             raise MemoryError(
-                f"the memory holds keys and values of {self.limit} tokens, too few for {tokens} "
-                "more of this context; "
+                f"the memory holds keys and values of {self.max_tokens} tokens, too few for "
+                f"{n_tokens} more of this context; "
                 "set a smaller model.window, or fewer questions at once with --parallel"
             )
-        min(idle, key=lambda slot: slot.last).evict()
+        min(idle, key=lambda slot: slot.last_pass).move_to_host()
 
     def _idle_slots(self) -> list[Slot]:
         """The slots in the pool that the pass under way does not use."""
-        ended = set(self._ended.values())
+        ended = set(self._ended_slots.values())
         in_pool = [slot for slot in list(self._slots) if slot.capacity]
-        return [slot for slot in in_pool if slot.last < self.clock or slot in ended]
+        return [slot for slot in in_pool if slot.last_pass < self.pass_number or slot in ended]
 
-    def write(self, layer: int, rows: Tensor | slice, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values at positions of a layer's buffers.
+    def write(self, layer: int, positions: Tensor | slice, keys: Tensor, values: Tensor) -> None:
+        """Put keys and values at positions of a layer's buffers; they are made at the first write.
 
         Args:
             layer: Its number.
-            rows: Positions in the pool [new].
+            positions: Positions in the pool [new].
             keys: [new, kv_heads, size].
             values: Like `keys`.
         """
@@ -303,125 +315,135 @@ class KVPool:
                 buffer = buffers[layer]
                 if buffer is None:
                     buffer = buffers[layer] = states.new_empty(self.capacity, *states.shape[1:])
-                if isinstance(rows, slice):
-                    buffer[rows] = states
+                if isinstance(positions, slice):
+                    buffer[positions] = states
                 else:
-                    buffer.index_copy_(0, rows, states)
+                    buffer.index_copy_(0, positions, states)
 
 
-def _common_blocks(held: Sequence[bytes], names: Sequence[bytes]) -> int:
+def _count_common_blocks(held_names: Sequence[bytes], wanted_names: Sequence[bytes]) -> int:
     """How many of the first of some blocks a context holds.
 
     [b"a", b"b", b"c"], [b"a", b"b", b"d"] -> 2
 
     Args:
-        held: The names of the blocks that the context holds.
-        names: The names of the blocks that are wanted, at least as many.
+        held_names: The names of the blocks that the context holds.
+        wanted_names: The names of the blocks that are wanted, at least as many.
     """
     # A name stands for all tokens up to its end, so only the last common one is compared.
-    for n in range(len(held), 0, -1):
-        if held[n - 1] == names[n - 1]:
-            return n
+    for n_blocks in range(len(held_names), 0, -1):
+        if held_names[n_blocks - 1] == wanted_names[n_blocks - 1]:
+            return n_blocks
     return 0
 
 
-def _whole_blocks(tokens: int) -> int:
-    """The smallest multiple of BLOCK that holds `tokens` tokens, at least one block."""
-    return max(-(-tokens // BLOCK), 1) * BLOCK
+def _round_up_to_blocks(n_tokens: int) -> int:
+    """The smallest multiple of BLOCK that holds `n_tokens` tokens, at least one block."""
+    n_blocks = -(-n_tokens // BLOCK)  # rounded up
+    return max(n_blocks, 1) * BLOCK
 
 
-def _with_spare_room(tokens: int) -> int:
-    """Tokens of a context with the quarter more that is reserved for it to grow."""
-    return tokens + tokens // 4
+def _with_spare_room(n_tokens: int) -> int:
+    """The number of tokens of a context with the quarter more that is reserved for it to grow."""
+    return n_tokens + n_tokens // 4
 
 
 class Slot:
-    """The positions [start, start + capacity) of one context, of which every layer uses the first
-    `used[layer]`.
+    """The positions [start, start + capacity) of one context, of which layer n uses the first
+    `tokens_by_layer[n]`.
 
     Attributes:
         pool: The pool that holds them.
         start: The first position.
         capacity: Their number.
-        used: How many tokens each layer holds.
-        last: The number of the pass that used it last.
-        before_leaving: What still wants to read its keys, called before they move away; None for
+        tokens_by_layer: How many tokens each layer holds.
+        last_pass: The number of the pass that used it last.
+        before_move: What still wants to read its keys, called before they move away; None for
             nothing.
-        names: The names of its first blocks, as far as they are known.
-        away: Keys and values of each layer while these stand outside of the pool, until the next
-            `reserve`; else None.
+        block_names: The names of its first blocks, as far as they are known.
+        states_on_host: Keys and values of each layer while these stand outside of the pool, until
+            the next `reserve`; else None.
     """
 
     def __init__(self, pool: KVPool) -> None:
         """The slot of a new context, without any position."""
         self.pool = pool
         self.start = self.capacity = 0
-        self.used = [0] * len(pool.keys)
-        self.last = pool.clock
-        self.before_leaving: Callable[[], None] | None = None
-        self.names: list[bytes] = []
-        self.away: list[LayerStates] | None = None
+        self.tokens_by_layer = [0] * len(pool.keys)
+        self.last_pass = pool.pass_number
+        self.before_move: Callable[[], None] | None = None
+        self.block_names: list[bytes] = []
+        self.states_on_host: list[LayerStates] | None = None
 
     @property
     def n_tokens(self) -> int:
         """How many tokens the context holds, by its first layer; between passes all layers hold as
         many."""
-        return self.used[0]
+        return self.tokens_by_layer[0]
+
+    @property
+    def end(self) -> int:
+        """The position in the pool after its last one."""
+        return self.start + self.capacity
 
     def __del__(self) -> None:
         """Give the positions back to the pool when the context is not in use any more."""
-        self.pool.release_later(self.start, self.start + self.capacity)
+        self.pool.release_later(self.start, self.end)
 
-    def reserve(self, tokens: int) -> None:
-        """Make room for `tokens` tokens in all, and some to grow. The context moves if the
+    def reserve(self, n_tokens: int) -> None:
+        """Make room for `n_tokens` tokens in all, and some to grow. The context moves if the
         positions after it are taken, and comes back if it was in the host's memory. Raises
         MemoryError."""
         with self.pool.lock:
-            self.last = self.pool.clock
-            if tokens <= self.capacity and self.away is None:
+            self.last_pass = self.pool.pass_number
+            if n_tokens <= self.capacity and self.states_on_host is None:
                 return
-            size = _whole_blocks(max(tokens, _with_spare_room(self.capacity)))
-            if self.pool.limit is not None:
-                size = max(min(size, self.pool.limit), tokens)
-            if self.capacity and self.pool.extend(self.start + self.capacity, size - self.capacity):
-                self.capacity = size
+            capacity = _round_up_to_blocks(max(n_tokens, _with_spare_room(self.capacity)))
+            if self.pool.max_tokens is not None:
+                capacity = max(min(capacity, self.pool.max_tokens), n_tokens)
+            if self.capacity and self.pool.reserve_after(self.end, capacity - self.capacity):
+                self.capacity = capacity
             else:
-                self._move(size, tokens)
+                self._move(capacity, least_capacity=n_tokens)
 
-    def _move(self, size: int, tokens: int) -> None:
+    def _move(self, capacity: int, least_capacity: int) -> None:
         """Move the context to new positions, and free the old ones. Raises MemoryError.
 
         Args:
-            size: How many positions to take.
-            tokens: How many to take where `size` do not fit beside the old ones; keys and values
-                then go by way of the host's memory.
+            capacity: How many positions to take.
+            least_capacity: How many to take where `capacity` do not fit beside the old ones; keys
+                and values then go by way of the host's memory.
         """
         try:
-            start = self.pool.allocate(size)
+            start = self.pool.allocate(capacity)
         except MemoryError:
             if self.capacity:
-                self.evict()
-            size = tokens
-            start = self.pool.allocate(size)
-        states = self.away or self.states()
-        old = self.start, self.start + self.capacity
-        self.start, self.capacity = start, size
-        self.away = None
+                self.move_to_host()
+            capacity = least_capacity
+            start = self.pool.allocate(capacity)
+        states = self.states_on_host or self.layer_states()
+        old_start, old_end = self.start, self.end
+        self.start = start
+        self.capacity = capacity
+        self.states_on_host = None
         for layer, keys, values in states:
-            kept = self.used[layer]  # it may have been rolled back while it was away
-            self.pool.write(layer, self.rows(0, kept), keys[:kept], values[:kept])
-        self.pool.release(*old)
+            # It may have been rolled back while it was in the host's memory.
+            n_tokens = self.tokens_by_layer[layer]
+            positions = self.pool_positions(0, n_tokens)
+            self.pool.write(layer, positions, keys[:n_tokens], values[:n_tokens])
+        self.pool.release(old_start, old_end)
 
-    def evict(self) -> None:
+    def move_to_host(self) -> None:
         """Move keys and values to the host's memory and free the positions, until the next
         `reserve`."""
-        if self.before_leaving is not None:
-            self.before_leaving()
-        away: list[LayerStates] = []
-        for layer, keys, values in self.states():
-            away.append(LayerStates(layer, keys.to("cpu", copy=True), values.to("cpu", copy=True)))
-        self.away = away
-        self.pool.release(self.start, self.start + self.capacity)
+        if self.before_move is not None:
+            self.before_move()
+        on_host: list[LayerStates] = []
+        for layer, keys, values in self.layer_states():
+            states = LayerStates(layer, keys.to("cpu", copy=True), values.to("cpu", copy=True))
+            on_host.append(states)
+        self.states_on_host = on_host
+        self.pool.release(self.start, self.end)
         self.start = self.capacity = 0
 
     def close_gap(self) -> None:
@@ -431,60 +453,66 @@ class Slot:
         Buffer by buffer: old and new positions may overlap, and a GPU has no room for a second copy
         of all layers.
         """
-        tokens = min(_whole_blocks(max(self.used)), self.capacity)
-        if tokens < self.capacity or self.pool.is_free_before(self.start):
-            if self.before_leaving is not None:
-                self.before_leaving()
-            states = self.states()
-            self.pool.release(self.start, self.start + self.capacity)
-            self.start, self.capacity = self.pool.allocate(tokens), tokens
-            for layer, keys, values in states:
-                self.pool.write(layer, self.rows(0, self.used[layer]), keys.clone(), values.clone())
+        new_capacity = min(_round_up_to_blocks(max(self.tokens_by_layer)), self.capacity)
+        if new_capacity == self.capacity and not self.pool.is_free_before(self.start):
+            return
+        if self.before_move is not None:
+            self.before_move()
+        states = self.layer_states()
+        self.pool.release(self.start, self.end)
+        self.start = self.pool.allocate(new_capacity)
+        self.capacity = new_capacity
+        for layer, keys, values in states:
+            positions = self.pool_positions(0, self.tokens_by_layer[layer])
+            self.pool.write(layer, positions, keys.clone(), values.clone())
 
-    def shrink(self, tokens: int) -> None:
-        """Keep only the first `tokens` tokens; the other positions are released."""
-        self.used = [min(used, tokens) for used in self.used]
-        self.pool.release(self.start + tokens, self.start + self.capacity)
-        self.capacity = tokens
+    def keep_first(self, n_tokens: int) -> None:
+        """Keep only the first `n_tokens` tokens; the other positions are released."""
+        self.tokens_by_layer = [min(held, n_tokens) for held in self.tokens_by_layer]
+        self.pool.release(self.start + n_tokens, self.end)
+        self.capacity = n_tokens
 
-    def copy(self, source: Slot, tokens: int, room: int) -> bool:
+    def copy_from(self, source: Slot, end: int, n_tokens: int) -> bool:
         """Append keys and values of tokens that another context holds and this one does not have
         yet.
 
         Args:
             source: The slot of the other context.
-            tokens: Up to which of its tokens.
-            room: For how many tokens in all to reserve room here.
+            end: The token before which the copy ends.
+            n_tokens: For how many tokens in all to reserve room in this context.
 
         Returns:
             False, with nothing copied, where there is no memory for both.
         """
         with self.pool.lock:
             try:
-                self.reserve(room)
+                self.reserve(n_tokens)
             except MemoryError:  # its own pass says so, to this context alone
                 return False
             if not source.capacity:
                 return False
-            for layer, used in enumerate(self.used):
+            for layer, held in enumerate(self.tokens_by_layer):
                 keys, values = self.pool.keys[layer], self.pool.values[layer]
                 if keys is not None and values is not None:
-                    rows = source.rows(used, tokens)
-                    self.pool.write(layer, self.rows(used, tokens), keys[rows], values[rows])
-                    self.used[layer] = tokens
+                    from_positions = source.pool_positions(held, end)
+                    to_positions = self.pool_positions(held, end)
+                    self.pool.write(
+                        layer, to_positions, keys[from_positions], values[from_positions]
+                    )
+                    self.tokens_by_layer[layer] = end
         return True
 
-    def states(self) -> list[LayerStates]:
+    def layer_states(self) -> list[LayerStates]:
         """Keys and values of the layers that hold any, as views of the pool."""
         states: list[LayerStates] = []
-        for layer, used in enumerate(self.used):
+        for layer, n_tokens in enumerate(self.tokens_by_layer):
             keys, values = self.pool.keys[layer], self.pool.values[layer]
-            if used and keys is not None and values is not None:
-                rows = self.rows(0, used)
-                states.append(LayerStates(layer, keys[rows], values[rows]))
+            if n_tokens and keys is not None and values is not None:
+                positions = self.pool_positions(0, n_tokens)
+                states.append(LayerStates(layer, keys[positions], values[positions]))
         return states
 
-    def rows(self, start: int, end: int) -> slice:
+    def pool_positions(self, start: int, end: int) -> slice:
         """Positions in the pool of the context's tokens [start, end)."""
         return slice(self.start + start, self.start + end)
 
@@ -494,13 +522,14 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
     def __init__(self, slot: Slot, layer: int) -> None:
         """One layer of the context with this slot."""
-        self.slot, self._layer = slot, layer
+        self.slot = slot
+        self._layer = layer
         super().__init__()
         self.is_initialized = True
 
     @property
     def keys(self) -> Tensor:
-        """Keys [1, kv_heads, used, size], a view."""
+        """Keys [1, kv_heads, tokens, size], a view."""
         return self._view(self.slot.pool.keys)
 
     @keys.setter
@@ -509,7 +538,7 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
     @property
     def values(self) -> Tensor:
-        """Values [1, kv_heads, used, size], a view."""
+        """Values [1, kv_heads, tokens, size], a view."""
         return self._view(self.slot.pool.values)
 
     @values.setter
@@ -518,18 +547,21 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
 
     def _view(self, buffers: list[Tensor | None]) -> Tensor:
         """The context's part of `buffers` (keys or values, one buffer a layer) as a view [1,
-        kv_heads, used, size]."""
+        kv_heads, tokens, size]. Moves the context back into the pool where it is in the host's
+        memory."""
         with self.slot.pool.lock:
-            slot, used = self.slot, self.slot.used[self._layer]
-            if slot.away is not None:  # it comes back, perhaps into larger buffers
-                slot.reserve(used)
+            slot = self.slot
+            n_tokens = self.get_seq_length()
+            if slot.states_on_host is not None:  # it comes back, perhaps into larger buffers
+                slot.reserve(n_tokens)
             buffer = buffers[self._layer]
             assert buffer is not None
             _, heads, size = buffer.shape
             # One call, where a slice, a transpose and a new dimension are three: it is made for
             # every layer and token.
+            token_size = heads * size
             return buffer.as_strided(
-                (1, heads, used, size), (0, size, heads * size, 1), slot.start * heads * size
+                (1, heads, n_tokens, size), (0, size, token_size, 1), slot.start * token_size
             )
 
     def update(
@@ -537,29 +569,30 @@ class SlotLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not type
     ) -> tuple[Tensor, Tensor]:
         """Append the states of new tokens, [1, kv_heads, new, size] each, to the pool; returns
         views of all keys and values of the context."""
-        used = self.slot.used[self._layer]
-        end = used + key_states.shape[2]
+        start = self.get_seq_length()
+        end = start + key_states.shape[2]
         with self.slot.pool.lock:
             self.slot.reserve(end)
-            rows = self.slot.rows(used, end)
-            self.slot.pool.write(
-                self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
-            )
-            self.slot.used[self._layer] = end
+            positions = self.slot.pool_positions(start, end)
+            keys, values = key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+            self.slot.pool.write(self._layer, positions, keys, values)
+            self.slot.tokens_by_layer[self._layer] = end
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
         """How many tokens of the context the layer holds."""
-        return self.slot.used[self._layer]
+        return self.slot.tokens_by_layer[self._layer]
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forget the last -`tokens_to_remove` tokens (transformers 5 wants the count negative), and
         the names of blocks that are not whole any more."""
         if tokens_to_remove > 0:
             raise ValueError("crop wants a negative count")
-        self.slot.used[self._layer] += tokens_to_remove
-        if not self._layer:  # names of blocks that were taken away
-            del self.slot.names[self.slot.n_tokens // BLOCK :]
+        self.slot.tokens_by_layer[self._layer] += tokens_to_remove
+        is_first_layer = self._layer == 0  # by which the context's tokens are counted
+        if is_first_layer:
+            n_whole_blocks = self.slot.n_tokens // BLOCK
+            del self.slot.block_names[n_whole_blocks:]
 
 
 class PackedSlot(NamedTuple):
@@ -579,21 +612,22 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     belong to."""
 
     def __init__(
-        self, layer: int, pool: KVPool, rows: Tensor, slots: Sequence[PackedSlot] = ()
+        self, layer: int, pool: KVPool, positions: Tensor, contexts: Sequence[PackedSlot] = ()
     ) -> None:
         """Note where the tokens of a pass go.
 
         Args:
             layer: The number of the layer.
             pool: Holds the contexts.
-            rows: The pool's position of each new token [sum of new].
-            slots: The contexts; () where the caller counts their new tokens.
+            positions: The pool's position of each new token [sum of new].
+            contexts: The contexts, whose new tokens are counted with each update; () for none to
+                count.
         """
         super().__init__()
         self._layer = layer
         self._pool = pool
-        self._rows = rows
-        self._slots = slots
+        self._positions = positions
+        self._contexts = contexts
         self.is_initialized = True
 
     def update(
@@ -601,12 +635,11 @@ class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is not ty
     ) -> tuple[Tensor, Tensor]:
         """Append the states of all contexts' new tokens, [1, kv_heads, sum of new, size] each, to
         their slots. Returns the same states; attention reads the slots."""
-        rows = self._rows.to(key_states.device, non_blocking=True)
-        self._pool.write(
-            self._layer, rows, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
-        )
-        for context in self._slots:
-            context.slot.used[self._layer] += context.n_new
+        positions = self._positions.to(key_states.device, non_blocking=True)
+        keys, values = key_states[0].transpose(0, 1), value_states[0].transpose(0, 1)
+        self._pool.write(self._layer, positions, keys, values)
+        for context in self._contexts:
+            context.slot.tokens_by_layer[self._layer] += context.n_new
         return key_states, value_states
 
     def get_seq_length(self) -> int:
@@ -620,44 +653,45 @@ def slot_of(cache: Cache) -> Slot:
     return slot
 
 
-def packed_cache(parts: Sequence[tuple[Cache, int]], device: torch.device) -> Cache:
+def packed_cache(contexts: Sequence[PackedSlot], device: torch.device) -> Cache:
     """The cache for a pass over several contexts, which writes the tokens of each to its slot.
 
     Args:
-        parts: (cache, number of new tokens) of each context, their room reserved.
+        contexts: The contexts, their room reserved.
         device: The device of the network's inputs.
     """
-    slots = [PackedSlot(slot_of(cache), n_new) for cache, n_new in parts]
-    rows: list[int] = []
-    for slot, n_new in slots:
-        first = slot.start + slot.n_tokens
-        rows += range(first, first + n_new)
-    index = torch.tensor(rows, device=device)
-    pool = slots[0].slot.pool  # one pool holds all contexts
-    return Cache(layers=[PackedLayer(layer, pool, index, slots) for layer in range(len(pool.keys))])
+    positions: list[int] = []
+    for context in contexts:
+        first = context.slot.start + context.slot.n_tokens
+        positions += range(first, first + context.n_new)
+    on_device = torch.tensor(positions, device=device)
+    pool = contexts[0].slot.pool  # one pool holds all contexts
+    n_layers = len(pool.keys)
+    return Cache(
+        layers=[PackedLayer(layer, pool, on_device, contexts) for layer in range(n_layers)]
+    )
 
 
-def rewind(cache: Cache, length: int) -> None:
-    """Forget all but the first `length` tokens of a context in every layer; a layer that holds
+def rewind(cache: Cache, n_tokens: int) -> None:
+    """Forget all but the first `n_tokens` tokens of a context in every layer; a layer that holds
     fewer is left as it is."""
     for layer in cache.layers:
-        layer.crop(min(length - layer.get_seq_length(), 0))
+        layer.crop(min(n_tokens - layer.get_seq_length(), 0))
 
 
 @contextlib.contextmanager
-def kept_tail(cache: Cache) -> Iterator[None]:
+def last_token_restored(cache: Cache) -> Iterator[None]:
     """Context manager: the block may run the last cached token again, and tokens after it.
     Afterwards the cache ends with that token, and has its first keys and values, as a second pass
     may differ in its last bits."""
     end = cache.get_seq_length()
-    last = slice(end - 1, end)
-    saved: list[tuple[Tensor, Tensor]] = []
-    for layer in cache.layers:
-        saved.append((layer.keys[:, :, last].clone(), layer.values[:, :, last].clone()))  # noqa: PERF401
+    last_token = slice(end - 1, end)
+    saved_keys = [layer.keys[:, :, last_token].clone() for layer in cache.layers]
+    saved_values = [layer.values[:, :, last_token].clone() for layer in cache.layers]
     try:
         yield
     finally:
         rewind(cache, end - 1)
         with torch.inference_mode():
-            for layer, (keys, values) in zip(cache.layers, saved, strict=True):
+            for layer, keys, values in zip(cache.layers, saved_keys, saved_values, strict=True):
                 layer.update(keys, values)

@@ -10,14 +10,14 @@ from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
 from harness.llm.endpoint import EndpointModel
 from harness.llm.endpoint_info import endpoint_facts
-from harness.llm.model_info import local_folder, template_problem, transformers_facts
+from harness.llm.model_info import find_or_download, template_problem, transformers_facts
 from harness.models import LanguageModel
 from harness.parallel.phases import phase
 
 if TYPE_CHECKING:
     from harness.llm.hf_session import HFModel
 
-_MOST_LOADED = 2
+_MAX_LOADED = 2
 """The runs of a suite use one or two models; loading an 8B model again for every run takes
 minutes."""
 _loaded: OrderedDict[str, HFModel] = OrderedDict()
@@ -33,14 +33,14 @@ class Transformers(Backend):
         return transformers_facts(config)
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
-        """The loaded model, without anything of an earlier run; the last two models stay loaded,
-        and settings that differ in sampling alone share one. Raises CannotRun where it cannot be
-        loaded."""
+        """Load the model, or return the loaded one without anything of an earlier run; the last two
+        models stay loaded, and settings that differ in sampling alone share one. Raises CannotRun
+        where it cannot be loaded."""
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
         if key not in _loaded:
-            while len(_loaded) >= _MOST_LOADED:
-                _loaded.popitem(last=False)
-            folder, _ = local_folder(config)
+            while len(_loaded) >= _MAX_LOADED:
+                _loaded.popitem(last=False)  # that of the oldest run
+            folder = find_or_download(config).folder
             with import_error_as_cannot_run():
                 with phase("imports"):
                     # Late, as it loads torch.
@@ -48,8 +48,9 @@ class Transformers(Backend):
 
                 _loaded[key] = HFModel(config, facts, str(folder))
         _loaded.move_to_end(key)
-        _loaded[key].forget()
-        return _loaded[key]
+        model = _loaded[key]
+        model.forget_run()
+        return model
 
     def system_problem(self, config: ModelConfig) -> str | None:
         """A sentence where the model's chat template takes no system turn; None where it does, or

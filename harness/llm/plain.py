@@ -57,7 +57,7 @@ class PlainReply:
         ids: The tokens of the context.
         passes: The passes that read.
         decoding: The passes that wrote, as one; None before `write`.
-        state: The reply.
+        state: The reply as far as it is written.
     """
 
     def __init__(self, model: LoadedModel, ids: Sequence[int], decoding: Decoding) -> None:
@@ -73,15 +73,15 @@ class PlainReply:
         self.passes: list[PlainPass] = []
         self.decoding: PlainPass | None = None
         self._model = model
-        self._masked = 0
+        self._n_masked = 0  # tokens that a cache holds and that are not attended to
         self.state = Writing(
             ids=list(ids),
             cache=None,
-            cached=0,
+            n_cached=0,
             sampler=Sampler(decoding.temperature, decoding.top_p, decoding.seed or 0),
             decoding=decoding,
             stop_ids=model.stop_ids,
-            text=lambda written: model.text.decode(written).text,
+            decode=lambda written_ids: model.text.decode(written_ids).text,
             cost=PassCost(),
         )
 
@@ -100,24 +100,24 @@ class PlainReply:
             ModelOutputError: They are NaN or infinite.
         """
         device = self._model.device
-        places = torch.arange(position, position + len(ids), device=device)
+        positions = torch.arange(position, position + len(ids), device=device)
         with torch.inference_mode():
             output = self.net(
                 input_ids=torch.tensor([list(ids)], device=device),
                 past_key_values=cache,
-                position_ids=places[None],
-                cache_position=places,  # kvpress looks here for the first pass
+                position_ids=positions[None],
+                cache_position=positions,  # kvpress looks here for the first pass
                 use_cache=True,
                 logits_to_keep=1,
             )
-        row: Tensor = output.logits[0, -1].float()
-        if not bool(row.isfinite().all()):
-            raise self._bad_logits(position + len(ids))
-        return row
+        last_logits: Tensor = output.logits[0, -1].float()
+        if not bool(last_logits.isfinite().all()):
+            raise self._bad_logits_error(position + len(ids))
+        return last_logits
 
-    def _bad_logits(self, tokens: int) -> ModelOutputError:
-        """The error for logits that are NaN or infinite after `tokens` tokens."""
-        return self._model.bad_logits(tokens)
+    def _bad_logits_error(self, n_tokens: int) -> ModelOutputError:
+        """The error for logits that are NaN or infinite after `n_tokens` tokens."""
+        return self._model.bad_logits_error(n_tokens)
 
     def write(self, row: Tensor, cache: Any, position: int) -> None:
         """Write the reply into `state`, token by token. Its passes become one, `decoding`.
@@ -127,22 +127,22 @@ class PlainReply:
             cache: Keys and values of the context, of transformers; it grows.
             position: The position of the first token.
         """
-        first_pass = len(self.passes)
-        token = self.state.sampler.pick(row)
-        while self.state.takes(token):
-            row = self.read([token], cache, position)
+        n_passes_before = len(self.passes)
+        token_id = self.state.sampler.pick(row)
+        while self.state.add_token(token_id):
+            next_logits = self.read([token_id], cache, position)
             position += 1
-            token = self.state.sampler.pick(row)
-        steps = self.passes[first_pass:]
-        del self.passes[first_pass:]
-        cached = self._length(cache)
+            token_id = self.state.sampler.pick(next_logits)
+        steps = self.passes[n_passes_before:]
+        del self.passes[n_passes_before:]
+        n_cached = self._attended_length(cache)
         if steps:
-            cached = steps[0].cached
-        self.decoding = PlainPass(len(steps), cached, len(steps), kind="decode")
+            n_cached = steps[0].cached
+        self.decoding = PlainPass(new=len(steps), cached=n_cached, logits=len(steps), kind="decode")
 
     def tokens_run(self) -> int:
         """How many tokens all passes ran, those that read and those that wrote; at least 1."""
-        total = sum(made.new for made in self.passes)
+        total = sum(reading.new for reading in self.passes)
         if self.decoding is not None:
             total += self.decoding.new
         return max(total, 1)
@@ -150,41 +150,42 @@ class PlainReply:
     def drop(self, cache: Any, kept: int) -> None:
         """Note that of what a cache holds only `kept` tokens are attended to from now on: the
         others are masked, and not counted."""
-        self._masked = self._length(cache) + self._masked - kept
+        n_held = self._attended_length(cache) + self._n_masked
+        self._n_masked = n_held - kept
 
     def rank(self, pairs: int) -> None:
         """Count so many products of a query and a key, beside those of attention, in the pass that
         was made last."""
         self.passes[-1].ranking_pairs += pairs
 
-    def _length(self, cache: Any) -> int:
+    def _attended_length(self, cache: Any) -> int:
         """How many tokens of a cache are attended to, as the mean of its layers."""
         lengths = [int(layer.get_seq_length()) for layer in cache.layers]
         if not lengths:
             return 0
-        return round(sum(lengths) / len(lengths)) - self._masked
+        return round(sum(lengths) / len(lengths)) - self._n_masked
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
         """Context manager: each pass of the network inside the block is counted in `passes`."""
 
-        def before_pass(_module: Any, _args: Any, named: dict[str, object]) -> None:
-            """Note how many tokens a pass reads, and how many are in its KV cache."""
-            cache = named.get("past_key_values")
-            cached = 0
+        def add_pass(_module: Any, _args: Any, arguments: dict[str, object]) -> None:
+            """Append a pass, with the tokens that it reads, and those in its KV cache."""
+            cache = arguments.get("past_key_values")
+            n_cached = 0
             if cache is not None:
-                cached = self._length(cache)
-            ids = named["input_ids"]
+                n_cached = self._attended_length(cache)
+            ids = arguments["input_ids"]
             assert isinstance(ids, Tensor)
-            self.passes.append(PlainPass(ids.shape[1], cached))
+            self.passes.append(PlainPass(new=ids.shape[1], cached=n_cached))
 
-        def after_head(_module: Any, _args: Any, logits: Tensor) -> None:
-            """Count the rows of logits [1, rows, vocab] in the pass."""
+        def add_logits(_module: Any, _args: Any, logits: Tensor) -> None:
+            """Count the rows of logits [1, rows, vocab] in the pass that was appended last."""
             self.passes[-1].logits += logits.shape[1]
 
         hooks = [
-            self.net.get_decoder().register_forward_pre_hook(before_pass, with_kwargs=True),
-            self.net.get_output_embeddings().register_forward_hook(after_head),
+            self.net.get_decoder().register_forward_pre_hook(add_pass, with_kwargs=True),
+            self.net.get_output_embeddings().register_forward_hook(add_logits),
         ]
         try:
             yield

@@ -18,24 +18,25 @@ from harness.llm.batched_forward import ForwardRequest
 from harness.llm.kv import BLOCK, Slot, slot_of
 
 
-def block_names(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
+def names_of_new_blocks(slot: Slot, ids: Sequence[int], adapter: str | None) -> list[bytes]:
     """The names of the whole blocks of a context that have no name yet: of each a hash of all
     tokens up to its end.
 
     Args:
         slot: The context's place in the cache, with the names of its first blocks.
-        ids: The tokens of the context.
+        ids: The token ids of the context.
         adapter: The adapter that reads them; None for none.
     """
     names: list[bytes] = []
     # Each name is hashed with the one before it; the first with the adapter.
-    key = blake2b((adapter or "").encode()).digest()
-    if slot.names:
-        key = slot.names[-1]
-    for start in range(len(slot.names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
+    name_before = blake2b((adapter or "").encode()).digest()
+    if slot.block_names:
+        name_before = slot.block_names[-1]
+    for start in range(len(slot.block_names) * BLOCK, len(ids) - BLOCK + 1, BLOCK):
         block = array("q", ids[start : start + BLOCK]).tobytes()
-        key = blake2b(block, key=key, digest_size=16).digest()
-        names.append(key)
+        name = blake2b(block, key=name_before, digest_size=16).digest()
+        names.append(name)
+        name_before = name
     return names
 
 
@@ -45,15 +46,16 @@ class SharedPrefix:
 
     Attributes:
         source: The other context; None where no context holds any.
-        blocks: How many whole blocks it holds.
-        tokens: How many of the tokens to be read these are.
-        missing: The name of the first block that no other context holds; None where all are held.
+        n_blocks: How many whole blocks it holds.
+        n_tokens: How many of the tokens to be read these are.
+        first_missing: The name of the first block that no other context holds; None where all are
+            held.
     """
 
     source: Slot | None = None
-    blocks: int = 0
-    tokens: int = 0
-    missing: bytes | None = None
+    n_blocks: int = 0
+    n_tokens: int = 0
+    first_missing: bytes | None = None
 
 
 _NOTHING_SHARED = SharedPrefix()
@@ -62,43 +64,53 @@ _NOTHING_SHARED = SharedPrefix()
 def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     """Find the longest prefix of a request's tokens that another context holds; nothing is copied.
 
-    The last `request.logits` tokens are never shared, as their logits must be computed. A request
-    without `blocks` shares nothing.
+    The last `request.n_logits` tokens are never shared, as their logits must be computed. A request
+    without `block_names` shares nothing.
     """
-    if not request.blocks:
+    if not request.block_names:
         return _NOTHING_SHARED
     slot = slot_of(request.cache)
-    used, n_named = slot.n_tokens, len(slot.names)
-    sharable = max((used + len(request.ids) - request.logits) // BLOCK - n_named, 0)
-    common = slot.pool.longest_match(request.blocks[:sharable], n_named)
-    tokens = 0
-    if common.blocks:
-        tokens = max((n_named + common.blocks) * BLOCK - used, 0)
-    missing = None
-    if common.blocks < min(sharable, len(request.blocks)):
-        missing = request.blocks[common.blocks]
-    return SharedPrefix(common.slot, common.blocks, tokens, missing)
+    n_cached = slot.n_tokens
+    n_named = len(slot.block_names)
+    n_sharable_tokens = n_cached + len(request.ids) - request.n_logits
+    n_sharable_blocks = max(n_sharable_tokens // BLOCK - n_named, 0)
+    sharable_names = request.block_names[:n_sharable_blocks]
+    common = slot.pool.longest_match(sharable_names, first_block=n_named)
+    n_tokens = 0
+    if common.n_blocks:
+        n_tokens = max((n_named + common.n_blocks) * BLOCK - n_cached, 0)
+    first_missing = None
+    if common.n_blocks < len(sharable_names):
+        first_missing = sharable_names[common.n_blocks]
+    return SharedPrefix(common.slot, common.n_blocks, n_tokens, first_missing)
 
 
 def copy_shared(request: ForwardRequest) -> ForwardRequest:
-    """Copy what another context holds of the tokens into the request's cache, and name the blocks
-    that it has by that.
+    """Copy keys and values of the request's first tokens that another context holds into its cache,
+    and give their blocks their names.
 
     Returns:
         The request for the tokens that are left; `request` itself where nothing is copied.
     """
-    if not request.blocks:
+    if not request.block_names:
         return request
     slot = slot_of(request.cache)
     with slot.pool.lock:  # the source may be rolled back, or end
-        prefix, used = shared_prefix(request), slot.n_tokens
+        n_cached = slot.n_tokens
+        prefix = shared_prefix(request)
         if prefix.source is None:
             return request
-        if prefix.tokens and not slot.copy(
-            prefix.source, used + prefix.tokens, used + len(request.ids)
-        ):
-            return request
-        slot.names.extend(request.blocks[: prefix.blocks])
+        if prefix.n_tokens:
+            is_copied = slot.copy_from(
+                prefix.source,
+                end=n_cached + prefix.n_tokens,
+                n_tokens=n_cached + len(request.ids),
+            )
+            if not is_copied:
+                return request
+        slot.block_names.extend(request.block_names[: prefix.n_blocks])
     return replace(
-        request, ids=request.ids[prefix.tokens :], blocks=request.blocks[prefix.blocks :]
+        request,
+        ids=request.ids[prefix.n_tokens :],
+        block_names=request.block_names[prefix.n_blocks :],
     )

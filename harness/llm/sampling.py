@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-_LEAST = 1e-30  # logits divided by less overflow float32
-_MOST_LIKELY = 1024  # tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a CPU core
+_LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow float32
+# Likeliest tokens that are nearly always enough; sorting a whole vocabulary takes 4 to 12 ms on a
+# CPU core.
+_N_LIKELIEST = 1024
 
 
 class Sampler:
@@ -39,26 +41,27 @@ class Sampler:
         """
         if temperature < 0 or not 0 < top_p <= 1:
             raise ValueError(f"temperature {temperature} must be >= 0 and top_p {top_p} in (0, 1]")
-        self.greedy = temperature < _LEAST
+        self.greedy = temperature < _LEAST_TEMPERATURE
         self.temperature, self.top_p = temperature, top_p
         self.generator = random.Random(seed)
 
     def pick(self, logits: Tensor) -> int:
-        """The id of the next token, from its logits [vocab]."""
+        """Pick the next token by its logits [vocab], and return its id. Draws a number from the
+        generator unless it is greedy."""
         if self.greedy:
             return int(logits.argmax())
         return int(draw(logits[None], [self]))
 
 
-def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
+def draw(logits: Tensor, samplers: Sequence[Sampler]) -> Tensor:
     """Draw a token for each row of logits, by the temperature, top_p and generator of the row's
     sampler.
 
     A row of NaN or infinite logits gets a token id that means nothing.
 
     Args:
-        rows: Logits [rows, vocab].
-        samplers: One for each row; each draws one number.
+        logits: [rows, vocab].
+        samplers: One for each row; each draws one number from its generator.
 
     Returns:
         Token ids, int64 [rows].
@@ -66,34 +69,40 @@ def draw(rows: Tensor, samplers: Sequence[Sampler]) -> Tensor:
     settings = [
         (sampler.temperature, sampler.top_p, sampler.generator.random()) for sampler in samplers
     ]
-    columns = torch.tensor(settings, dtype=torch.float64, device=rows.device).T[:, :, None]
-    temperatures, limits, uniform = columns
-    p = (rows.float() / temperatures.float()).softmax(-1)
+    columns = torch.tensor(settings, dtype=torch.float64, device=logits.device).T[:, :, None]
+    temperatures, top_ps, uniform_numbers = columns  # [rows, 1] each
+    probabilities = (logits.float() / temperatures.float()).softmax(-1)
     if any(sampler.top_p < 1 for sampler in samplers):
-        p = nucleus(p, limits)
-    sums = p.cumsum(-1, dtype=torch.float64)
-    drawn = torch.searchsorted(sums, uniform * sums[:, -1:], right=True)
-    return drawn.clamp(max=p.shape[-1] - 1)[:, 0]
+        probabilities = cut_to_nucleus(probabilities, top_ps)
+    # The inverse of the cumulative distribution at the uniform number.
+    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
+    totals = cumulative[:, -1:]
+    token_ids = torch.searchsorted(cumulative, uniform_numbers * totals, right=True)
+    last_token_id = probabilities.shape[-1] - 1
+    return token_ids.clamp(max=last_token_id)[:, 0]
 
 
-def nucleus(p: Tensor, limits: Tensor, likely: int = _MOST_LIKELY) -> Tensor:
-    """Keep the probabilities of the likeliest tokens.
+def cut_to_nucleus(
+    probabilities: Tensor, top_ps: Tensor, n_likeliest: int = _N_LIKELIEST
+) -> Tensor:
+    """Probabilities with 0 outside of the smallest set of likeliest tokens that has at least the
+    probability top_p (nucleus sampling, Holtzman et al. 2020).
 
     Args:
-        p: Probabilities [rows, vocab].
-        limits: The top_p of each row [rows, 1].
-        likely: How many of the likeliest tokens are looked at first; rows that need more are sorted
-            whole.
-
-    Returns:
-        `p` with 0 outside the smallest set that reaches top_p.
+        probabilities: [rows, vocab].
+        top_ps: The top_p of each row [rows, 1].
+        n_likeliest: How many of the likeliest tokens are looked at first; rows that need more are
+            sorted whole.
     """
-    ranked, order = p.topk(min(likely, p.shape[-1]))
+    vocabulary_size = probabilities.shape[-1]
+    ranked, token_ids = probabilities.topk(min(n_likeliest, vocabulary_size))
     # A token is dropped when those before it already reach top_p.
-    before = ranked.cumsum(-1) - ranked
-    in_nucleus = ranked.where(before < limits, 0)
-    result = torch.zeros_like(p).scatter(-1, order, in_nucleus)
-    broad = ranked.sum(-1) < limits[:, 0]
-    if likely < p.shape[-1] and broad.any():
-        result[broad] = nucleus(p[broad], limits[broad], p.shape[-1])
-    return result
+    sum_before = ranked.cumsum(-1) - ranked
+    in_nucleus = ranked.where(sum_before < top_ps, 0)
+    cut = torch.zeros_like(probabilities).scatter(-1, token_ids, in_nucleus)
+    needs_more = ranked.sum(-1) < top_ps[:, 0]
+    if n_likeliest < vocabulary_size and needs_more.any():
+        cut[needs_more] = cut_to_nucleus(
+            probabilities[needs_more], top_ps[needs_more], vocabulary_size
+        )
+    return cut

@@ -21,6 +21,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -85,7 +86,7 @@ class ScriptedSession(Session):
     """A context whose model is a table."""
 
     def __init__(self, model: ScriptedModel, meter: Meter, role: str) -> None:
-        """Begin an empty context; `_n_read` counts the tokens that are booked as read.
+        """Begin an empty context.
 
         Args:
             model: The model with its table.
@@ -95,16 +96,16 @@ class ScriptedSession(Session):
         super().__init__(model.name, model.window, meter, role)
         self._model = model
         self._tokens: list[str] = []
-        self._n_read = 0
+        self._n_read = 0  # tokens that are booked as read
         self._before_turn = ""  # the context in front of the turn that is open
 
     def _open(self, turn: str) -> None:
         """Begin a turn: append "[user]" on a line of its own, and note the context before it."""
         self._before_turn = self._text()
-        head = f"\n[{turn}]"
-        if turn == "system":
-            head = f"[{turn}]"
-        self._append(head)
+        turn_head = f"\n[{turn}]"
+        if turn == "system":  # it begins the context
+            turn_head = f"[{turn}]"
+        self._append(turn_head)
 
     def _append(self, text: str) -> Span:
         """Append a text to the context, and return its span in tokens. Raises WindowExceeded."""
@@ -136,10 +137,10 @@ class ScriptedSession(Session):
         """Attention of a text to each token of `keys`, float32 [1, 1, tokens]: one layer and one
         head. A token gets the attention of `text` to the line that it stands in."""
         self._book("probe", self.length() - self._n_read, self._n_read, requests=1)
-        shown = self._tokens[keys.start : keys.end]
-        lines = "".join(shown).split("\n")
-        at = np.cumsum([token.count("\n") for token in shown])
-        weights = [self._model.attend(text, lines[line]) for line in at]
+        key_tokens = self._tokens[keys.start : keys.end]
+        lines = "".join(key_tokens).split("\n")
+        line_numbers = np.cumsum([token.count("\n") for token in key_tokens])
+        weights = [self._model.attend(text, lines[number]) for number in line_numbers]
         return np.array(weights, dtype=np.float32)[None, None]
 
     def _write_plain(
@@ -164,8 +165,9 @@ class ScriptedSession(Session):
 
     def _restore(self, state: int) -> None:
         """Cut the context to its first `state` tokens, all of which count as read."""
-        del self._tokens[state:]
-        self._n_read = state
+        n_tokens = state
+        del self._tokens[n_tokens:]
+        self._n_read = n_tokens
 
     def _first_token(self, label: str) -> str | None:
         """The first character of a label; None for an empty one."""
@@ -182,38 +184,39 @@ class ScriptedSession(Session):
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
         by_token = self._model.pick_rule("probes", self._text()).p or {"": 0.0}
-        of_labels = {label: by_token.get(label, 0.0) for label in labels}
-        likeliest = max(by_token, key=by_token.__getitem__)
-        top = None
-        if of_labels.get(likeliest):
-            top = likeliest
-        return Probe.of(of_labels, top)
+        by_label = {label: by_token.get(label, 0.0) for label in labels}
+        likeliest_token = max(by_token, key=by_token.__getitem__)
+        likeliest_label = None
+        if by_label.get(likeliest_token):
+            likeliest_label = likeliest_token
+        return Probe.of(by_label, likeliest_label)
 
     def _score(self, text: str) -> list[float]:
         """Log-probabilities -1, -2, -3, ... for the tokens of any text; books the request."""
         self.flush()
-        scores = [-float(i + 1) for i in range(len(_TOKEN.findall(text)))]
+        n_tokens = len(_TOKEN.findall(text))
+        scores = [-float(number) for number in range(1, n_tokens + 1)]
         self._book("score", len(scores), self.length(), requests=1)
         return scores
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Write the reply of the first rule that fits the context before it, cut and booked as a
-        model's would be."""
+        """Append the reply of the first rule that fits the context before it, cut and booked as a
+        model's would be; returns it."""
         self.flush(requests=1)
-        reply = self._model.pick_rule("replies", self._before_turn).reply or ""
-        thinking, reply, closed = split_thinking(reply, self._model.thinking)
-        thought = len(_TOKEN.findall(thinking))
-        if thought:
+        whole_reply = self._model.pick_rule("replies", self._before_turn).reply or ""
+        split = split_thinking(whole_reply, self._model.thinking)
+        n_thinking = len(_TOKEN.findall(split.thinking))
+        if n_thinking:
             self._book(
                 "decode",
-                thought,
+                n_thinking,
                 self.length(),
-                out=thought,
-                thinking=thought,
-                unclosed=int(not closed),
+                out=n_thinking,
+                thinking=n_thinking,
+                unclosed=int(not split.is_closed),
             )
-        cut = reply_end(reply, decoding.stop, endings=None)
-        tokens = _TOKEN.findall(reply[: cut.end])
+        end = reply_end(split.answer, decoding.stop, endings=None)
+        tokens = _TOKEN.findall(split.answer[: end.n_characters])
         text = "".join(tokens[: decoding.max_tokens])
         span = self._append(text)
         self._book("decode", len(span), span.start, out=len(span))
@@ -225,7 +228,7 @@ class ScriptedSession(Session):
         attention = None
         if watch:
             attention = self._attention_rows(text, offsets, watch)
-        return Written(text, span, finish, offsets, attention, thinking=thinking)
+        return Written(text, span, finish, offsets, attention, thinking=split.thinking)
 
     def _attention_rows(
         self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]
@@ -240,14 +243,14 @@ class ScriptedSession(Session):
         Returns:
             [tokens, spans]; a token has the attention of the line that it stands in.
         """
-        columns = [self._text_of(watched) for watched in watch]
-        rows = np.zeros((len(offsets), len(columns)))
-        for row, (_, end) in enumerate(offsets):
-            line_start = text.rfind("\n", 0, end - 1) + 1
-            line_end = (text + "\n").index("\n", end - 1)
+        watched_texts = [self._text_of(watched) for watched in watch]
+        weights = np.zeros((len(offsets), len(watched_texts)))
+        for token_number, (_, token_end) in enumerate(offsets):
+            line_start = text.rfind("\n", 0, token_end - 1) + 1
+            line_end = (text + "\n").index("\n", token_end - 1)
             line = text[line_start:line_end]
-            rows[row] = [self._model.attend(line, column) for column in columns]
-        return rows
+            weights[token_number] = [self._model.attend(line, watched) for watched in watched_texts]
+        return weights
 
     def length(self) -> int:
         """Tokens in the context."""
@@ -279,17 +282,17 @@ class ScriptedModel(LanguageModel):
         self.identity = {"script": hashlib.sha256(script.model_dump_json().encode()).hexdigest()}
         self.prompts: list[str] = []
         self._rules = {"replies": list(script.replies), "probes": list(script.probes)}
-        self._table = script.attention
+        self._attention_rules = script.attention
         self._attention = attention
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held while a rule is picked
         self.thinking: Thinking | None = None
 
-    def pick_rule(self, table: str, context: str) -> Rule:
+    def pick_rule(self, kind: Literal["replies", "probes"], context: str) -> Rule:
         """The first rule that fits a context; one that holds a single time is used up. Also appends
         the context to `prompts`.
 
         Args:
-            table: "replies" or "probes".
+            kind: What the rule is to give.
             context: The text of the context.
 
         Raises:
@@ -297,14 +300,14 @@ class ScriptedModel(LanguageModel):
         """
         with self._lock:
             self.prompts.append(context)
-            rules = self._rules[table]
-            for i, rule in enumerate(rules):
+            rules = self._rules[kind]
+            for number, rule in enumerate(rules):
                 if rule.when in context:
                     if rule.once:
-                        return rules.pop(i)
+                        return rules.pop(number)
                     return rule
         raise ModelOutputError(
-            f"the script of '{self.name}' has no rule in {table} for: ...{context[-80:]!r}"
+            f"the script of '{self.name}' has no rule in {kind} for: ...{context[-80:]!r}"
         )
 
     def attend(self, row: str, column: str) -> float:
@@ -317,8 +320,8 @@ class ScriptedModel(LanguageModel):
         """
         if self._attention is not None:
             return self._attention(row, column)
-        for in_row, in_column, weight in self._table:
-            if in_row in row and in_column in column:
+        for text_in_row, text_in_column, weight in self._attention_rules:
+            if text_in_row in row and text_in_column in column:
                 return weight
         return 0.0
 
@@ -353,9 +356,9 @@ class Scripted(Backend):
     def facts(self, config: ModelConfig) -> ModelFacts:
         """What is known of the model: all, as its table is read for that. Its identity is a hash of
         the table. Raises CannotRun where the table cannot be read."""
-        wrong = misplaced_settings(config)
-        if wrong:
-            return ModelFacts(config.name, problems=wrong)
+        problems = misplaced_settings(config)
+        if problems:
+            return ModelFacts(config.name, problems=problems)
         model = self.load(config)
         return ModelFacts(config.name, model.capabilities, model.window, model.identity)
 
@@ -379,10 +382,10 @@ class Scripted(Backend):
             raise CannotRun(
                 f"the script '{config.script}' cannot be used: {reason}; {way_out}"
             ) from e
-        room, problems = thinking_room(config, config.window or script.window)
-        if problems:
-            raise CannotRun(problems[0])
-        model = ScriptedModel(script.model_copy(update={"window": room}), config.name)
+        room = thinking_room(config, config.window or script.window)
+        if room.problems:
+            raise CannotRun(room.problems[0])
+        model = ScriptedModel(script.model_copy(update={"window": room.n_tokens}), config.name)
         if config.thinking:
             model.thinking = config.thinking
             model.identity["thinking"] = config.thinking.model_dump()

@@ -1,9 +1,9 @@
 """A chat template cut into the pieces that stand between contents, by rendering it with sentinels.
 
-    begin  content  mid  content  next  content  mid ...
-    |               |             |
-    BOS + user head end of user   end of reply
-                    + reply head  + user head
+    before_first_user  content  before_reply  content  before_next_user  content  before_reply ...
+    |                           |                      |
+    BOS + user head             end of user            end of reply
+                                + reply head           + user head
 
 Contents are encoded on their own, so what a document says can never become part of a piece. A
 template is a program from whoever made the model: it is rendered in Jinja's sandbox, as
@@ -62,26 +62,28 @@ class Pieces:
     """The texts that a chat template puts between contents; see the module's drawing.
 
     Attributes:
-        begin: Before the first user turn's content.
-        mid: Between a user turn's content and the reply.
-        next: Between a reply and the next user turn's content.
-        trims: Whether the template strips white space around a content (Llama-3.1's does).
+        before_first_user: Before the first user turn's content.
+        before_reply: Between a user turn's content and the reply.
+        before_next_user: Between a reply and the next user turn's content.
+        trims_contents: Whether the template strips white space around a content (Llama-3.1's
+            does).
         system: What stands around a system turn's content; None where the template has no system
             role.
-        thinks: After `mid`, what opens a reasoning model's thinking, or is an empty one.
-        closed: Whether `thinks` ends the thinking.
+        thinking_start: After `before_reply`, what opens a reasoning model's thinking, or is an
+            empty one.
+        closes_thinking: Whether `thinking_start` ends the thinking.
     """
 
-    begin: str
-    mid: str
-    next: str
-    trims: bool = False
+    before_first_user: str
+    before_reply: str
+    before_next_user: str
+    trims_contents: bool = False
     system: SystemTurnText | None = None
-    thinks: str = ""
-    closed: bool = False
+    thinking_start: str = ""
+    closes_thinking: bool = False
 
 
-PLAIN = Pieces(begin="", mid="\n", next="\n\n")
+PLAIN = Pieces(before_first_user="", before_reply="\n", before_next_user="\n\n")
 
 
 class Framed(Protocol):
@@ -89,57 +91,56 @@ class Framed(Protocol):
 
     Attributes:
         name: The model's name, for messages.
-        begin: What stands before the first user turn.
-        mid: What stands between a user turn and the reply.
-        next: What stands between a reply and the next user turn.
-        system: What stands around a system turn's content; None where the template has no such
-            turn.
+        before_first_user_ids: What stands before the first user turn.
+        before_reply_ids: What stands between a user turn and the reply.
+        before_next_user_ids: What stands between a reply and the next user turn.
+        system_turn_ids: What stands around a system turn's content; None where the template has no
+            such turn.
     """
 
     name: str
-    begin: list[int]
-    mid: list[int]
-    next: list[int]
-    system: SystemTurnTokens | None
+    before_first_user_ids: list[int]
+    before_reply_ids: list[int]
+    before_next_user_ids: list[int]
+    system_turn_ids: SystemTurnTokens | None
 
 
-def turn_frame(model: Framed, before: str, turn: str) -> list[int]:
+def turn_frame(model: Framed, open_turn: str, next_turn: str) -> list[int]:
     """The token ids that the template puts between two turns.
 
     Args:
         model: Has the template's pieces.
-        before: The turn that is open; "start" for none.
-        turn: The turn that begins: "system", "user" or "reply".
+        open_turn: The turn that is open: "system", "user" or "reply"; "start" for none.
+        next_turn: The turn that begins: "system", "user" or "reply".
 
     Raises:
         CannotRun: The template has no system turn.
     """
-    if turn == "system":
-        if model.system is None:
-            raise no_system(model.name)
-        return model.system.before
-    if turn == "reply":
-        return model.mid
-    if before == "system" and model.system is not None:
-        return model.system.after
-    if before == "start":
-        return model.begin
-    return model.next
+    if next_turn == "system":
+        if model.system_turn_ids is None:
+            raise no_system_error(model.name)
+        return model.system_turn_ids.before
+    if next_turn == "reply":
+        return model.before_reply_ids
+    if open_turn == "system" and model.system_turn_ids is not None:
+        return model.system_turn_ids.after
+    if open_turn == "start":
+        return model.before_first_user_ids
+    return model.before_next_user_ids
 
 
-def no_system(name: str) -> CannotRun:
-    """The error for a prompt with a system turn to a model whose template has no system role; name:
-    the model's."""
+def no_system_error(model_name: str) -> CannotRun:
+    """The error for a prompt with a system turn to a model whose template has no system role."""
     return CannotRun(
-        f"the chat template of '{name}' has no system role, but a prompt in use has a system turn; "
-        "replace that "
-        "prompt, or give a template that has the role with model.template=FILE"
+        f"the chat template of '{model_name}' has no system role, but a prompt in use has a system "
+        "turn; replace that prompt, or give a template that has the role with model.template=FILE"
     )
 
 
-def template_words(name: str) -> str:
-    """The words by which messages name the chat template of the model `name`."""
-    return f"the chat template of '{name}'"
+def template_words(model_name: str) -> str:
+    """The words by which messages name the chat template of a model: "the chat template of
+    'm'"."""
+    return f"the chat template of '{model_name}'"
 
 
 def cut_template(
@@ -165,23 +166,27 @@ def cut_template(
         CannotRun: It drops, repeats or rewrites a content, or fails.
     """
     applied = _AppliedTemplate(template, tokens, name, date, extra or {})
-    once = applied.to_turns(_USER)
+    one_turn = applied.to_turns(_USER)
     applied.check_extra()
-    thrice = applied.to_turns(_USER, _REPLY, _SECOND_USER)
-    begin, after_user = _split_at(once, [_USER], name)
-    parts = _split_at(thrice, [_USER, _REPLY, _SECOND_USER], name)
-    begin_again, before_reply, after_reply, after_second_user = parts
-    mid = after_user
-    thinks = ""
-    if after_user != before_reply and after_user.startswith(before_reply):
-        mid = before_reply
-        thinks = after_user.removeprefix(before_reply)
-    closed = (thinking or Thinking()).close in thinks
-    opens_unknown_thinking = bool(thinks) and not (thinking or closed)
-    is_stable = begin_again == begin and before_reply == mid and after_second_user == after_user
-    if not is_stable or opens_unknown_thinking:
+    three_turns = applied.to_turns(_USER, _REPLY, _SECOND_USER)
+    before_user, after_user = _split_at(one_turn, [_USER], name)
+    parts = _split_at(three_turns, [_USER, _REPLY, _SECOND_USER], name)
+    before_user_again, before_earlier_reply, after_reply, after_second_user = parts
+    before_reply = after_user
+    thinking_start = ""
+    if after_user != before_earlier_reply and after_user.startswith(before_earlier_reply):
+        before_reply = before_earlier_reply
+        thinking_start = after_user.removeprefix(before_earlier_reply)
+    closes_thinking = (thinking or Thinking()).close in thinking_start
+    opens_unknown_thinking = bool(thinking_start) and not (thinking or closes_thinking)
+    keeps_earlier_turns = (
+        before_user_again == before_user
+        and before_earlier_reply == before_reply
+        and after_second_user == after_user
+    )
+    if not keeps_earlier_turns or opens_unknown_thinking:
         hint = ""
-        if thinks:
+        if thinking_start:
             hint = "for a reasoning model set model.thinking.tokens=4096, else "
         raise CannotRun(
             f"{template_words(name)} changes earlier turns when the conversation grows, so tokens "
@@ -189,8 +194,15 @@ def cut_template(
         )
     if _ROUGH_TEXT not in applied.to_turns(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
-    trims = f" {_USER} " not in applied.to_turns(f" {_USER} ")
-    return Pieces(begin, mid, after_reply, trims, _system_pieces(applied.to), thinks, closed)
+    return Pieces(
+        before_first_user=before_user,
+        before_reply=before_reply,
+        before_next_user=after_reply,
+        trims_contents=f" {_USER} " not in applied.to_turns(f" {_USER} "),
+        system=_system_pieces(applied.to_messages),
+        thinking_start=thinking_start,
+        closes_thinking=closes_thinking,
+    )
 
 
 class _AppliedTemplate:
@@ -226,8 +238,9 @@ class _AppliedTemplate:
         }
         self._program: Template | None = None
 
-    def to(self, messages: list[dict[str, str]]) -> str:
-        """The text that the template makes of messages. Raises what the template raises."""
+    def to_messages(self, messages: list[dict[str, str]]) -> str:
+        """The text that the template makes of messages ({"role": "user", "content": "Hi"}). Raises
+        what the template raises."""
         if self._program is None:
             self._program = environment().from_string(self._template)
         values = {**self._variables, **self._extra, "messages": messages}
@@ -238,7 +251,7 @@ class _AppliedTemplate:
         as there are contents. Raises CannotRun where the template fails."""
         turns = zip(("user", "assistant", "user"), contents, strict=False)
         try:
-            return self.to([{"role": role, "content": content} for role, content in turns])
+            return self.to_messages([{"role": role, "content": content} for role, content in turns])
         except Exception as error:  # a template is a program of the model's maker
             reason = " ".join(str(error).split()) or type(error).__name__
             raise CannotRun(
@@ -249,16 +262,16 @@ class _AppliedTemplate:
         """Raise CannotRun for a variable of the user's that the template does not have."""
         if not self._extra:
             return
-        named = meta.find_undeclared_variables(environment().parse(self._template))
-        free = named - {*self._variables, "messages"}
-        unknown = sorted(self._extra.keys() - free)
+        variables = meta.find_undeclared_variables(environment().parse(self._template))
+        free_variables = variables - {*self._variables, "messages"}
+        unknown = sorted(self._extra.keys() - free_variables)
         if unknown:
-            has = "it has none"
-            if free:
-                has = f"it has {', '.join(sorted(free))}"
+            what_it_has = "it has none"
+            if free_variables:
+                what_it_has = f"it has {', '.join(sorted(free_variables))}"
             raise CannotRun(
                 f"model.extra.{unknown[0]}: {template_words(self._name)} has no such variable of "
-                f"yours; {has}"
+                f"yours; {what_it_has}"
             )
 
 
@@ -308,8 +321,8 @@ def _system_pieces(render: Callable[[list[dict[str, str]]], str]) -> SystemTurnT
     """The text around a system turn's content; None where the template has no system role.
 
     Args:
-        render: Messages -> text. For a template without the role the text lacks the content, or an
-            error is raised.
+        render: Applies the template: messages -> text. For a template without the role the text
+            lacks the content, or an error is raised.
     """
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
     try:
@@ -340,12 +353,13 @@ def _split_at(text: str, sentinels: list[str], name: str) -> list[str]:
         CannotRun: A content is not there once.
     """
     parts = []
-    for s in sentinels:
-        if text.count(s) != 1:
+    rest = text
+    for sentinel in sentinels:
+        if rest.count(sentinel) != 1:
             raise CannotRun(
-                f"{template_words(name)} shows a content {text.count(s)} times instead of once; "
-                f"{_HINT}"
+                f"{template_words(name)} shows a content {rest.count(sentinel)} times instead of "
+                f"once; {_HINT}"
             )
-        before, text = text.split(s, 1)
+        before, rest = rest.split(sentinel, 1)
         parts.append(before)
-    return [*parts, text]
+    return [*parts, rest]

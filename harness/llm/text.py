@@ -1,10 +1,10 @@
 """Encode and decode texts of one model so that no control token comes from data, with character
 offsets.
 
-`Text.plain` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>" in a
-document becomes the ordinary tokens of that string, as with `sanitize_control_tokens` of
-transformers, which needs a whole conversation. `Text.trusted` encodes the template's own pieces,
-where they are control tokens.
+`Text.encode_data` encodes with a copy of the tokenizer that knows no added tokens, so "<|eot_id|>"
+in a document becomes the ordinary tokens of that string, as with `sanitize_control_tokens` of
+transformers, which needs a whole conversation. `Text.encode_template` encodes the template's own
+pieces, where they are control tokens.
 """
 
 import json
@@ -54,12 +54,11 @@ class Text:
         tokenizer: A tokenizer of transformers, or a FastTokenizer.
         added: Ids of the tokens that were added to the vocabulary.
         control: Ids of the control tokens.
-        bos: The token that begins a context, None where the tokenizer puts none there.
+        bos: The id of the token that begins a context, None where the tokenizer puts none there.
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
-        """Make a copy of the tokenizer that knows no added tokens. `_framing` are the tokens that
-        no text from data may produce.
+        """Make a copy of the tokenizer that knows no added tokens.
 
         Args:
             tokenizer: A tokenizer of transformers, or a FastTokenizer.
@@ -75,11 +74,12 @@ class Text:
                 "first"
             )
         self.tokenizer = tokenizer
-        backend: Tokenizer = tokenizer.backend_tokenizer
-        spec = json.loads(backend.to_str())
-        added = spec["added_tokens"]
-        self.added = {token["id"] for token in added}
-        special = {token["id"] for token in added if token["special"]}
+        self._name = name
+        self._template_tokenizer: Tokenizer = tokenizer.backend_tokenizer
+        spec = json.loads(self._template_tokenizer.to_str())
+        added_tokens = spec["added_tokens"]
+        self.added = {token["id"] for token in added_tokens}
+        special = {token["id"] for token in added_tokens if token["special"]}
         self.control = special | set(tokenizer.all_special_ids)
         # Text with a character that the vocabulary lacks becomes the unknown token; it opens and
         # closes nothing.
@@ -88,34 +88,37 @@ class Text:
         spec["truncation"] = None
         spec["padding"] = None
         spec["post_processor"] = None
-        self._plain = Tokenizer.from_str(json.dumps(spec))
-        self._backend = backend
+        self._data_tokenizer = Tokenizer.from_str(json.dumps(spec))
         self._has_dummy_prefix = self._finds_dummy_prefix()
         bos = tokenizer.bos_token_id
         self.bos: int | None = None
         if bos is not None and bos in tokenizer("a")["input_ids"][:1]:
             self.bos = bos
-        used = {*self.trusted(pieces.begin), *self.trusted(pieces.mid), *self.trusted(pieces.next)}
-        visible = {token["id"] for token in added if token["content"].strip()}
-        self._name = name
-        self._framing = self.control | (visible & used)
+        in_template: set[int] = set()
+        for piece in (pieces.before_first_user, pieces.before_reply, pieces.before_next_user):
+            in_template.update(self.encode_template(piece))
+        visible = {token["id"] for token in added_tokens if token["content"].strip()}
+        # Ids of the tokens that no text from data may produce.
+        self._forbidden_in_data = self.control | (visible & in_template)
 
     def _finds_dummy_prefix(self) -> bool:
         """Whether encoding puts a space in front of every text, as SentencePiece's dummy prefix."""
-        word = self._plain.encode("a", add_special_tokens=False).ids
-        line = self._plain.encode("\n", add_special_tokens=False).ids
-        word_after_line = self._plain.encode("\na", add_special_tokens=False).ids
-        is_changed = self._plain.decode(word, skip_special_tokens=False) != "a"
-        return bool(is_changed or len(word) != len(word_after_line) - len(line))
+        tokenizer = self._data_tokenizer
+        letter = tokenizer.encode("a", add_special_tokens=False).ids
+        newline = tokenizer.encode("\n", add_special_tokens=False).ids
+        letter_after_newline = tokenizer.encode("\na", add_special_tokens=False).ids
+        is_changed = tokenizer.decode(letter, skip_special_tokens=False) != "a"
+        is_longer_alone = len(letter) != len(letter_after_newline) - len(newline)
+        return bool(is_changed or is_longer_alone)
 
-    def plain(self, text: str) -> list[int]:
+    def encode_data(self, text: str) -> list[int]:
         """Token ids of a text as data. Raises ForgedTurn where they include a token that opens or
         closes a turn."""
         ids = self._encode(text).ids
-        if not self._framing.isdisjoint(ids):
+        if not self._forbidden_in_data.isdisjoint(ids):
             # A vocabulary that spells it as a word, which some Unigram models do.
-            control = next(filter(self._framing.__contains__, ids))
-            token = self._backend.id_to_token(control)
+            first_forbidden = next(filter(self._forbidden_in_data.__contains__, ids))
+            token = self._template_tokenizer.id_to_token(first_forbidden)
             raise ForgedTurn(
                 f"a text holds {token!r}, which the tokenizer of '{self._name}' writes as the "
                 "control token of that name; take it out of the text, or use another tokenizer "
@@ -123,7 +126,7 @@ class Text:
             )
         return ids
 
-    def context(self, ids: Sequence[int]) -> str:
+    def decode_context(self, ids: Sequence[int]) -> str:
         """The text of a whole context, markers of the chat template included."""
         return str(self.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
@@ -140,21 +143,22 @@ class Text:
         is left out."""
         if not text:
             return _Encoded([], [])
+        tokenizer = self._data_tokenizer
         if not self._has_dummy_prefix:
-            encoded = self._plain.encode(text, add_special_tokens=False)
+            encoded = tokenizer.encode(text, add_special_tokens=False)
             return _Encoded(encoded.ids, encoded.offsets)
         # A newline in front takes the dummy prefix upon itself and is then dropped.
-        head = len(self._plain.encode("\n", add_special_tokens=False).ids)
-        encoded = self._plain.encode("\n" + text, add_special_tokens=False)
+        n_newline_tokens = len(tokenizer.encode("\n", add_special_tokens=False).ids)
+        encoded = tokenizer.encode("\n" + text, add_special_tokens=False)
         offsets: list[Range] = []
-        for start, end in encoded.offsets[head:]:
+        for start, end in encoded.offsets[n_newline_tokens:]:
             offsets.append((max(start - 1, 0), max(end - 1, 0)))
-        return _Encoded(encoded.ids[head:], offsets)
+        return _Encoded(encoded.ids[n_newline_tokens:], offsets)
 
-    def trusted(self, text: str) -> list[int]:
+    def encode_template(self, piece: str) -> list[int]:
         """Token ids of a piece of the chat template, whose control tokens are encoded as such."""
-        if text:
-            return list(self._backend.encode(text, add_special_tokens=False).ids)
+        if piece:
+            return list(self._template_tokenizer.encode(piece, add_special_tokens=False).ids)
         return []
 
     def decode(self, ids: Iterable[int]) -> Decoded:
@@ -167,18 +171,18 @@ class Text:
         stream = DecodeStream(skip_special_tokens=True)
         text = ""
         offsets: list[Range] = []
-        waiting = 0  # tokens that are no whole character yet
-        for token in ids:
-            piece = stream.step(self._backend, token) or ""
-            waiting += 1
+        n_waiting = 0  # tokens that are no whole character yet
+        for token_id in ids:
+            piece = stream.step(self._template_tokenizer, token_id) or ""
+            n_waiting += 1
             if piece:
                 # Tokens that only together make a character share its range.
-                offsets += [(len(text), len(text) + len(piece))] * waiting
+                offsets += [(len(text), len(text) + len(piece))] * n_waiting
                 text += piece
-                waiting = 0
-        tail = ""
-        if waiting:
-            tail = self._backend.decode(ids[-waiting:], skip_special_tokens=True)
-        whole = text + tail
-        offsets += [(len(text), len(whole))] * waiting
-        return Decoded(whole, offsets)
+                n_waiting = 0
+        rest = ""
+        if n_waiting:
+            rest = self._template_tokenizer.decode(ids[-n_waiting:], skip_special_tokens=True)
+        whole_text = text + rest
+        offsets += [(len(text), len(whole_text))] * n_waiting
+        return Decoded(whole_text, offsets)

@@ -14,8 +14,8 @@ from harness.config.schema import ModelConfig, Thinking
 from harness.errors import CannotRun
 from harness.llm import gguf
 from harness.llm.backend import ModelFacts
-from harness.llm.endings import endings_pattern, markers_of
-from harness.llm.template import PLAIN, Pieces, SystemTurnTokens, cut_template, no_system
+from harness.llm.endings import AddedToken, endings_pattern, markers_of
+from harness.llm.template import PLAIN, Pieces, SystemTurnTokens, cut_template, no_system_error
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness.models import LanguageModel
@@ -26,27 +26,27 @@ class NetworkEnds:
     """What a tokenizer needs to know of the network.
 
     Attributes:
-        vocabulary: The size of its vocabulary.
-        end_tokens: The tokens that end a reply, by its generation config.
+        vocabulary_size: How many tokens its vocabulary has.
+        end_ids: The ids of the tokens that end a reply, by its generation config.
     """
 
-    vocabulary: int
-    end_tokens: tuple[int, ...]
+    vocabulary_size: int
+    end_ids: tuple[int, ...]
 
     @classmethod
-    def of(cls, config: Any, generation: Any) -> NetworkEnds:
+    def from_configs(cls, config: Any, generation_config: Any) -> NetworkEnds:
         """Read both from a model's configuration.
 
         Args:
             config: The model's config of transformers.
-            generation: A generation config of transformers, None for none.
+            generation_config: A generation config of transformers, None for none.
         """
-        ends = getattr(generation, "eos_token_id", None)
-        if ends is None:
-            ends = ()
-        elif isinstance(ends, int):
-            ends = (ends,)
-        return cls(int(config.vocab_size), tuple(ends))
+        end_ids = getattr(generation_config, "eos_token_id", None)
+        if end_ids is None:
+            end_ids = ()
+        elif isinstance(end_ids, int):
+            end_ids = (end_ids,)
+        return cls(int(config.vocab_size), tuple(end_ids))
 
 
 class TokenizedModel(LanguageModel):
@@ -55,23 +55,23 @@ class TokenizedModel(LanguageModel):
     Attributes:
         text: Encodes and decodes.
         pieces: The pieces of the chat template, as text.
-        begin: What stands before the first user turn, as tokens.
-        mid: What stands between a user turn and the reply.
-        next: What stands between a reply and the next user turn.
-        system: What stands around a system turn's content; None where the template has no such
-            turn.
-        opens: What opens a thinking.
-        closes: What ends one at its limit.
-        reply_start: What stands before a reply without thinking: an empty thinking, or what opens
-            one in a template that ends it by itself.
-        stop_ids: Tokens that end a reply.
+        before_first_user_ids: Token ids of what stands before the first user turn.
+        before_reply_ids: Of what stands between a user turn and the reply.
+        before_next_user_ids: Of what stands between a reply and the next user turn.
+        system_turn_ids: Of what stands around a system turn's content; None where the template has
+            no such turn.
+        open_thinking_ids: Of what opens a thinking.
+        close_thinking_ids: Of what ends one at its limit.
+        answer_start_ids: Of what stands before a reply without thinking: an empty thinking, or what
+            opens one in a template that ends it by itself.
+        stop_ids: Ids of the tokens that end a reply.
         endings: A pattern of markers that are cut off a reply; None for none.
         thinking: The markers of a reasoning model; None for another.
     """
 
     thinking: Thinking | None = None
 
-    def _take_facts(self, facts: ModelFacts) -> None:
+    def _set_facts(self, facts: ModelFacts) -> None:
         """Set the attributes that are known before the weights are loaded: name, identity,
         capabilities, window."""
         self.name = facts.name
@@ -92,67 +92,89 @@ class TokenizedModel(LanguageModel):
         Raises:
             CannotRun: It cannot be loaded, or does not belong to the network.
         """
-        tokenizer = _tokenizer(config, folder, self.name)
-        if len(tokenizer) > network.vocabulary:
+        tokenizer = _open_tokenizer(config, folder, self.name)
+        if len(tokenizer) > network.vocabulary_size:
             raise CannotRun(
                 f"the tokenizer has {len(tokenizer)} tokens, the model '{self.name}' only "
-                f"{network.vocabulary}: they do not belong together"
+                f"{network.vocabulary_size}: they do not belong together"
             )
         self.pieces = _template_pieces(config, tokenizer, self.name)
         self.text = Text(tokenizer, self.name, self.pieces)
         self._encode_turns()
         self._encode_thinking(config.thinking)
-        # The token that ends a reply in the template (<|eot_id|>, say) ends one here, flagged as
-        # special or not.
-        known = self.text.control | self.text.added
-        last = known.intersection(self.next[:1])
-        ends = {*network.end_tokens, tokenizer.eos_token_id, *last}
-        self.stop_ids = frozenset(ends - {None})
+        self.stop_ids = self._find_stop_ids(network, tokenizer.eos_token_id)
         added_tokens = tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        added = [(token.content, token.special) for token in added_tokens]
-        template = self.pieces.begin + self.pieces.mid + self.pieces.next
-        self.endings = endings_pattern(markers_of(added, template, self.pieces.next))
+        pieces = self.pieces
+        template = pieces.before_first_user + pieces.before_reply + pieces.before_next_user
+        self.endings = endings_pattern(
+            markers_of(
+                [AddedToken(token.content, token.special) for token in added_tokens],
+                template,
+                after_reply=pieces.before_next_user,
+            )
+        )
+
+    def _find_stop_ids(self, network: NetworkEnds, eos_id: int | None) -> frozenset[int]:
+        """The ids of the tokens that end a reply: those of the network and of the tokenizer, and
+        the one that ends a reply in the template (<|eot_id|>, say), flagged as special or not.
+
+        Args:
+            network: Has the end tokens of the generation config.
+            eos_id: The tokenizer's token that ends a text; None for none.
+        """
+        first_after_reply = self.before_next_user_ids[:1]
+        markers_after_reply = (self.text.control | self.text.added).intersection(first_after_reply)
+        stop_ids = {*network.end_ids, *markers_after_reply}
+        if eos_id is not None:
+            stop_ids.add(eos_id)
+        return frozenset(stop_ids)
 
     def _encode_turns(self) -> None:
-        """Set what the chat template puts between turns (`begin`, `mid`, `next`, `system`) as token
-        ids. Raises CannotRun for a template that begins with several BOS."""
-        self.begin = self._with_bos(self.pieces.begin)
-        self.mid = self.text.trusted(self.pieces.mid)
-        self.next = self.text.trusted(self.pieces.next)
-        self.system: SystemTurnTokens | None = None
+        """Set what the chat template puts between turns, as token ids. Raises CannotRun for a
+        template that begins with several BOS."""
+        self.before_first_user_ids = self._with_bos(self.pieces.before_first_user)
+        self.before_reply_ids = self.text.encode_template(self.pieces.before_reply)
+        self.before_next_user_ids = self.text.encode_template(self.pieces.before_next_user)
+        self.system_turn_ids: SystemTurnTokens | None = None
         if self.pieces.system is not None:
             before = self._with_bos(self.pieces.system.before)
-            after = self.text.trusted(self.pieces.system.after)
-            self.system = SystemTurnTokens(before, after)
+            after = self.text.encode_template(self.pieces.system.after)
+            self.system_turn_ids = SystemTurnTokens(before, after)
 
     def _encode_thinking(self, thinking: Thinking | None) -> None:
-        """Set what opens a thinking, what ends one at its limit, and an empty one, as token ids.
+        """Set `thinking`, and as token ids what opens a thinking, what ends one at its limit, and
+        an empty one.
 
         Args:
             thinking: The markers in the settings; None for a model without. Not used where the
                 template ends the thinking by itself.
         """
-        if self.pieces.closed:
+        if self.pieces.closes_thinking:
             thinking = None
         self.thinking = thinking
-        self.opens = self.text.trusted(self.pieces.thinks)
-        self.closes: list[int] = []
-        self.reply_start = self.opens
+        self.open_thinking_ids = self.text.encode_template(self.pieces.thinking_start)
+        self.close_thinking_ids: list[int] = []
+        self.answer_start_ids = self.open_thinking_ids
         if thinking is not None:
-            self.closes = self.text.trusted(f"\n{thinking.close}\n\n")
-            self.reply_start = self.text.trusted(f"{thinking.open}\n\n{thinking.close}\n\n")
+            self.close_thinking_ids = self.text.encode_template(f"\n{thinking.close}\n\n")
+            self.answer_start_ids = self.text.encode_template(
+                f"{thinking.open}\n\n{thinking.close}\n\n"
+            )
 
     def _with_bos(self, text: str) -> list[int]:
         """Token ids of the template's first piece, with one BOS in front if the tokenizer puts one
         there. Raises CannotRun for a piece with several."""
-        begin, bos = self.text.trusted(text), self.text.bos
-        if bos is not None and begin[:1] != [bos]:
-            begin = [bos, *begin]
-        if bos is not None and begin.count(bos) != 1:
+        ids = self.text.encode_template(text)
+        bos = self.text.bos
+        if bos is None:
+            return ids
+        if ids[:1] != [bos]:
+            ids = [bos, *ids]
+        if ids.count(bos) != 1:
             raise CannotRun(
-                f"the chat template of '{self.name}' begins with {begin.count(bos)} BOS tokens"
+                f"the chat template of '{self.name}' begins with {ids.count(bos)} BOS tokens"
             )
-        return begin
+        return ids
 
     def require(self, capability: str) -> None:
         """Raise CannotRun, with the reason, where the model lacks a capability (one of
@@ -166,7 +188,7 @@ class TokenizedModel(LanguageModel):
         """Keep the first context that `role` ran, for the manifest: its text and its token ids.
         Later ones are not kept."""
         if role not in self.first_prompts:
-            self.first_prompts[role] = {"text": self.text.context(ids), "ids": list(ids)}
+            self.first_prompts[role] = {"text": self.text.decode_context(ids), "ids": list(ids)}
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Character range of every token of `text`."""
@@ -175,18 +197,23 @@ class TokenizedModel(LanguageModel):
     def turn_tokens(self) -> int:
         """Tokens that the template adds to one user turn and its reply: BOS and what stands before
         a reply without thinking included."""
-        return len(self.begin) + len(self.mid) + len(self.reply_start)
+        return (
+            len(self.before_first_user_ids)
+            + len(self.before_reply_ids)
+            + len(self.answer_start_ids)
+        )
 
     def system_turn_tokens(self, text: str) -> int:
         """Tokens that a system turn of `text` adds. Raises CannotRun where the chat template has no
         system role."""
-        if self.system is None:
-            raise no_system(self.name)
-        around = len(self.system.before) + len(self.system.after)
-        return around + self.count(text) - len(self.begin)
+        if self.system_turn_ids is None:
+            raise no_system_error(self.name)
+        n_around = len(self.system_turn_ids.before) + len(self.system_turn_ids.after)
+        # What stands around it takes the place of what stands before a first user turn.
+        return n_around + self.count(text) - len(self.before_first_user_ids)
 
 
-def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
+def _open_tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
     """Load the tokenizer of a model.
 
     Args:
@@ -214,10 +241,11 @@ def _tokenizer(config: ModelConfig, folder: str, name: str) -> Any:
 
 def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
     """The pieces of the chat template in use: the model's own, that of a file, or PLAIN for "none".
+    Also gives the tokenizer the template of a file.
 
     Args:
         config: The model's settings.
-        tokenizer: A tokenizer of transformers; gets the template of a file.
+        tokenizer: A tokenizer of transformers.
         name: The model's name, for messages.
 
     Raises:
@@ -235,5 +263,11 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
         raise CannotRun(
             f"'{name}' has several chat templates and none is its default; set model.template=FILE"
         ) from e
-    tokens = tokenizer.special_tokens_map
-    return cut_template(template, tokens, name, config.template_date, config.thinking, config.extra)
+    return cut_template(
+        template,
+        tokenizer.special_tokens_map,
+        name,
+        config.template_date,
+        config.thinking,
+        config.extra,
+    )

@@ -39,18 +39,18 @@ def tokenizer_folder(config: ModelConfig, folder: Path) -> Path:
     source = config.tokenizer
     if not source:
         return folder
-    tokenizer = Path(source)
-    if not tokenizer.is_dir():
-        tokenizer = _downloaded(source, config.trust_remote_code)
-    if not tokenizer.is_dir() or not _token_files(tokenizer):
+    own_folder = Path(source)
+    if not own_folder.is_dir():
+        own_folder = _download_tokenizer(source, config.trust_remote_code)
+    if not own_folder.is_dir() or not _token_file_names(own_folder):
         raise CannotRun(
             f"model.tokenizer: '{source}' has no tokenizer; name a folder or a model that has one"
         )
-    return tokenizer
+    return own_folder
 
 
-def _downloaded(source: str, trust_remote_code: bool) -> Path:
-    """The folder of a tokenizer on the hub, whose missing files are downloaded.
+def _download_tokenizer(source: str, trust_remote_code: bool) -> Path:
+    """Download the missing files of a tokenizer on the hub, and return their folder.
 
     Args:
         source: "owner/name".
@@ -62,23 +62,24 @@ def _downloaded(source: str, trust_remote_code: bool) -> Path:
     Raises:
         CannotRun: `source` is no hub id.
     """
-    path = Path(source)
-    if path.is_absolute() or source.startswith((".", "~")) or source.count("/") != 1:
+    folder = Path(source)
+    is_path = folder.is_absolute() or source.startswith((".", "~"))
+    if is_path or source.count("/") != 1:
         raise CannotRun(
             f"model.tokenizer: no folder '{source}' (and it is no hub id of the form owner/name)"
         )
     kind = weights_of("model.tokenizer", noun="tokenizer")
-    commit, files = pin_repo(kind, source, None)
+    commit, file_names = pin_repo(kind, source, None)
     patterns = [*_TOKEN_FILES, *_OTHER_FILES]
     if trust_remote_code:
         patterns.append("*.py")
-    for name in files:
+    for name in file_names:
         if "/" not in name and _matches_any(name, patterns):
-            path = download(kind, source, commit, name).parent
-    return path
+            folder = download(kind, source, commit, name).parent
+    return folder
 
 
-def _token_files(folder: Path) -> list[str]:
+def _token_file_names(folder: Path) -> list[str]:
     """Names of the files in a folder that say what its tokens are."""
     return [path.name for path in folder.iterdir() if _matches_any(path.name, _TOKEN_FILES)]
 
@@ -86,7 +87,7 @@ def _token_files(folder: Path) -> list[str]:
 def tokenizer_digest(folder: Path) -> str:
     """sha256 over tokenizer.json, vocabulary, merges and settings, whichever of them are in the
     folder."""
-    return hash_named(folder, _token_files(folder))
+    return hash_named(folder, _token_file_names(folder))
 
 
 def template_digest(config: ModelConfig, folder: Path) -> str:
@@ -142,16 +143,16 @@ def chat_template(folder: Path) -> ChatTemplate:
         for name in ("special_tokens_map.json", "tokenizer_config.json"):
             if (folder / name).exists():
                 settings.update(read_object(folder / name))
-        text = settings.get("chat_template")
+        template = settings.get("chat_template")
         if jinja.exists():
-            text = jinja.read_bytes().decode()
+            template = jinja.read_bytes().decode()
     except (OSError, ValueError):
         return ChatTemplate(None, {})
-    if isinstance(text, list):
-        text = _default_template(text)
-    if not isinstance(text, str):
-        text = None
-    return ChatTemplate(text, _named_tokens(settings))
+    if isinstance(template, list):  # of several templates
+        template = _default_template(template)
+    if not isinstance(template, str):
+        template = None
+    return ChatTemplate(template, _named_tokens(settings))
 
 
 def _default_template(templates: list[object]) -> object:

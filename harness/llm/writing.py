@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from harness.models import Decoding
 
 @dataclass
 class PassCost:
-    """Counts of forward passes (harness.cost.flops.Event has the same fields).
+    """Counts of forward passes (harness.cost.flops.Event has the same fields, by these names).
 
     Attributes:
         new: Tokens that the model ran.
@@ -59,92 +59,100 @@ class Writing:
     """The state of one reply.
 
     Attributes:
-        ids: The tokens of the context; written ones are appended.
+        ids: The token ids of the context; written ones are appended.
         cache: Keys and values of the context.
-        cached: How many tokens the model has run.
-        start: Where the reply begins.
+        n_cached: How many tokens the model has run.
+        start: Where the reply begins among `ids`.
         sampler: Picks the tokens.
         decoding: How long the reply may be, and where it stops.
-        stop_ids: Tokens that end it.
-        text: Token ids -> their text.
+        stop_ids: Ids of tokens that end it.
+        decode: Token ids -> their text.
         cost: Counts what is run.
         capture: Measures attention; None for nothing.
-        finish: Why the reply ended: "stop" or "length".
+        finish: Why the reply ended.
     """
 
     ids: list[int]
     cache: Any
-    cached: int
+    n_cached: int
     sampler: Sampler
     decoding: Decoding
     stop_ids: frozenset[int]
-    text: Callable[[Sequence[int]], str]
+    decode: Callable[[Sequence[int]], str]
     cost: PassCost
     capture: WriteCapture | None = None
-    finish: str = "length"
+    finish: Literal["stop", "length"] = "length"
 
     def __post_init__(self) -> None:
         """Let the reply begin at the end of the context."""
         self.start = len(self.ids)
 
-    def takes(self, token: int) -> bool:
+    def add_token(self, token_id: int) -> bool:
         """Append a token to the reply, unless it ends the reply; returns whether the model must run
         it for a further token, or for its attention."""
-        if token in self.stop_ids:
+        if token_id in self.stop_ids:
             self.finish = "stop"
             return False
-        self.ids.append(token)
+        self.ids.append(token_id)
         self.cost.out += 1
         if self._ends_with_stop_string():
             self.finish = "stop"
             return False
-        return self.cost.out < self.decoding.max_tokens or self.capture is not None
+        is_measured = self.capture is not None
+        return self.wants_more() or is_measured
+
+    def wants_more(self) -> bool:
+        """Whether the reply is shorter than it may be."""
+        return self.cost.out < self.decoding.max_tokens
 
     def _ends_with_stop_string(self) -> bool:
         """Whether the newest token completes a stop string."""
-        stop = self.decoding.stop
-        if not stop:
+        stop_strings = self.decoding.stop
+        if not stop_strings:
             return False
         # A token carries at least a part of a character (4 bytes at most).
-        longest = max(map(len, stop))
-        recent_start = max(self.start, len(self.ids) - 4 * longest - 4)
-        recent = self.text(self.ids[recent_start:])
-        return any(string in recent for string in stop)
+        max_tokens_of_stop = 4 * max(map(len, stop_strings)) + 4
+        recent_start = max(self.start, len(self.ids) - max_tokens_of_stop)
+        recent_text = self.decode(self.ids[recent_start:])
+        return any(string in recent_text for string in stop_strings)
 
-    def ran(self) -> bool:
+    def count_run(self) -> bool:
         """Count the newest token as run. Also reduces the measured attention once BLOCK rows wait.
 
         Returns:
             Whether another token is wanted.
         """
-        self.cached += 1
+        self.n_cached += 1
         self.cost.new += 1
         self.cost.logits += 1
         self.cost.pairs += slot_of(self.cache).n_tokens
-        if self.capture is not None and len(self.capture.steps) >= BLOCK:
-            self.capture.reduce()
-        return self.cost.out < self.decoding.max_tokens
+        if self.capture is not None and len(self.capture.waiting_steps) >= BLOCK:
+            self.capture.reduce_waiting()
+        return self.wants_more()
 
 
-def next_tokens(rows: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:
-    """The next token of each reply, all with one copy to the host; None where its logits are NaN or
-    infinite.
+_UNUSABLE = -1  # in the place of a token id, where the logits are NaN or infinite
+
+
+def next_tokens(logits: Sequence[Tensor], samplers: Sequence[Sampler]) -> list[int | None]:
+    """The id of the next token of each reply, all with one copy to the host; None where its logits
+    are NaN or infinite.
 
     Args:
-        rows: The logits of each reply [1, vocab].
+        logits: The logits of each reply [1, vocab].
         samplers: The sampler of each reply.
     """
-    together = torch.cat(list(rows))
-    highest, tokens = together.max(-1)  # the highest of a row with a NaN is NaN
+    rows = torch.cat(list(logits))
+    highest, token_ids = rows.max(-1)  # the highest of a row with a NaN is NaN
     drawn = [n for n, sampler in enumerate(samplers) if not sampler.greedy]
     if drawn:
-        tokens[drawn] = draw(together[drawn], [samplers[n] for n in drawn])
-    tokens.masked_fill_(highest.isfinite().logical_not(), -1)
-    return [_picked(token) for token in tokens.tolist()]
+        token_ids[drawn] = draw(rows[drawn], [samplers[n] for n in drawn])
+    token_ids.masked_fill_(highest.isfinite().logical_not(), _UNUSABLE)
+    return [_usable(token_id) for token_id in token_ids.tolist()]
 
 
-def _picked(token: int) -> int | None:
-    """A token id; None for -1, which stands for logits that cannot be used."""
-    if token >= 0:
-        return token
-    return None
+def _usable(token_id: int) -> int | None:
+    """A token id; None where it stands for logits that cannot be used."""
+    if token_id == _UNUSABLE:
+        return None
+    return token_id

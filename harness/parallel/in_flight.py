@@ -333,8 +333,8 @@ def questions_that_fit(
             tokens = min(longest_context_tokens(), tokens)
         context_tokens[model] = tokens
         n_contexts = None
-        if hasattr(model, "contexts"):
-            n_contexts = model.contexts(tokens)
+        if hasattr(model, "contexts_that_fit"):
+            n_contexts = model.contexts_that_fit(tokens)
         if n_contexts is not None and n_contexts < n_questions:
             n_questions = max(n_contexts, 1)
             note(
@@ -349,5 +349,5 @@ def questions_that_fit(
                 f"{one_at_a_time_reason}"
             )
     for model in sharing:
-        model.pool.expect(n_questions, context_tokens[model])
+        model.pool.make_buffers_for(n_questions, context_tokens[model])
     return n_questions

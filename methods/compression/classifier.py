@@ -24,7 +24,7 @@ from harness.cost.flops import Event
 from harness.cost.meter import Meter
 from harness.cost.shapes import shape_of
 from harness.errors import CannotRun, Missing, ModelOutputError
-from harness.llm.model_info import hash_files, local_folder
+from harness.llm.model_info import find_or_download, hash_files
 from harness.parallel.scheduler import in_forward_thread, timed
 from harness.storage.hub_download import weights_of
 
@@ -62,7 +62,7 @@ def locate_and_hash_weights(folder_or_hub_id: str) -> Weights:
     model = ModelConfig(name=folder_or_hub_id, source=folder_or_hub_id)
     named_by_setting = weights_of("method.classifier")  # messages name this setting
     try:
-        folder, _ = local_folder(model, named_by_setting)
+        folder = find_or_download(model, named_by_setting).folder
         return Weights(folder_or_hub_id, folder, hash_files(folder))
     except Missing as error:
         raise Missing(f"not run: weights: {error}", error.thing) from error

@@ -18,7 +18,7 @@ import pandas as pd
 from harness.config.schema import ModelConfig
 from harness.config.yaml_tree import part_of_run
 from harness.errors import CannotRun, UserError
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.llm.scripted import Scripted
 from harness.llm.text import Text
 from harness.llm.tokenizer_files import tokenizer_folder
@@ -195,7 +195,7 @@ def token_counter(run: StoredRun) -> Callable[[str], int]:
     from transformers import AutoTokenizer
 
     with offline():
-        folder = tokenizer_folder(config, local_folder(config)[0])
+        folder = tokenizer_folder(config, find_or_download(config).folder)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             str(folder), trust_remote_code=config.trust_remote_code

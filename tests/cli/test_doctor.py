@@ -14,7 +14,7 @@ from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
 from harness.cost import flops, free_memory
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +122,6 @@ def test_flops_by_formula_beside_those_of_fvcore(monkeypatch, counted):
         "layer_weights",
         property(lambda shape, own=flops.ModelShape.layer_weights.fget: counted * own(shape)),
     )
-    folder, _ = local_folder(resolve_model(Choices(model="pocket-llama")).value)
+    folder = find_or_download(resolve_model(Choices(model="pocket-llama")).value).folder
     formula, traced = prefill_by_both(folder)
     assert (formula == traced) == (counted == 1.0)

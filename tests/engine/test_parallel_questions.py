@@ -265,15 +265,15 @@ class Sized:
     def share_memory(self, networks):
         pass
 
-    def contexts(self, tokens):
-        return self.fit if self.fit is None else self.fit * self.window // tokens
+    def contexts_that_fit(self, n_tokens):
+        return self.fit if self.fit is None else self.fit * self.window // n_tokens
 
 
 def test_questions_in_flight_follow_what_contexts_hold_not_whole_windows():
     paper = Sized(3)  # 3 windows of 131,072 tokens stand for 68 GB beside Llama-3.1-8B
     paper.window = 131_072
     assert questions_that_fit([paper], 64, print, lambda: 5024) == 64
-    paper.pool.expect.assert_called_once_with(64, 5024)
+    paper.pool.make_buffers_for.assert_called_once_with(64, 5024)
     assert questions_that_fit([paper], 64, print, lambda: 100_000) == 3
     assert questions_that_fit([paper], 64, print, lambda: 500_000) == 3, (
         "no context is longer than the window"

@@ -11,7 +11,7 @@ from harness.llm.endpoint_http import RetryPolicy
 from tests.llm.loopback import Loopback, completion
 
 POCKET = Path(__file__).resolve().parents[2] / "packages" / "pocket" / "pocket" / "model"
-QUICK = RetryPolicy(timeout=0.4, retries=2, first=0.01, longest=0.02)
+QUICK = RetryPolicy(timeout=0.4, retries=2, first_wait=0.01, max_wait=0.02)
 KEY = "sk-Very.Secret-0123456789"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "caf\u00e9?"}]}
 

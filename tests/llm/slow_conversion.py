@@ -4,11 +4,11 @@ FILE."""
 import sys
 from pathlib import Path
 
-from harness.llm.gguf import converted
+from harness.llm.gguf import find_or_convert
 
 
 def main():
-    converted(Path(sys.argv[1]))
+    find_or_convert(Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

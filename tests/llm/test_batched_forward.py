@@ -140,7 +140,7 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
 
 
 def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
-    real, dragon = batched_forward.run_alone, tiny.text.plain("\U0001f409")[-1]
+    real, dragon = batched_forward.run_alone, tiny.text.encode_data("\U0001f409")[-1]
 
     def no_dragons(ids):
         if dragon in ids:
@@ -192,7 +192,7 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
         raise torch.OutOfMemoryError
 
     def asks():
-        return [batched_forward.ForwardRequest(range(90), tiny.pool.cache()) for _ in range(4)]
+        return [batched_forward.ForwardRequest(range(90), tiny.pool.new_cache()) for _ in range(4)]
 
     queue = network.ForwardQueue(tiny, None)
     with monkeypatch.context() as full:
@@ -203,7 +203,7 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
     assert len(queue.take(asks())) == 4
     for _ in range(4):
         queue.run(asks())
-    assert queue._limit == tiny.prefill_chunk
+    assert queue._max_pass_tokens == tiny.prefill_chunk
     (said,) = queue.slow_paths()
     assert said.startswith(
         f"1 batches of '{tiny.name}' failed and ran again one context at a time (OutOfMemoryError)"
@@ -214,7 +214,7 @@ def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(t
 
 
 def test_a_gpu_that_attends_to_each_context_by_itself_says_why(tiny, monkeypatch):
-    tiny.forget()  # passes that failed in other tests
+    tiny.forget_run()  # passes that failed in other tests
     assert tiny.slow_paths() == []
     monkeypatch.setattr(tiny, "device", torch.device("cuda"))
     monkeypatch.delitem(vars(tiny), "one_call_problem", raising=False)
@@ -251,7 +251,7 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, without, why):
             return tiny.net(**{name: value for name, value in given.items() if name not in without})
 
     assert why in (
-        trial_passes.trial_pack_problem(Net(), tiny.device, "float32", tiny.layers) or ""
+        trial_passes.trial_pack_problem(Net(), tiny.device, "float32", tiny.n_layers) or ""
     )
 
 
@@ -266,11 +266,11 @@ def test_a_trial_finds_out_what_cannot_be_packed(tiny, without, why):
 )
 def test_what_a_short_trial_cannot_see_is_refused_by_name(tiny, monkeypatch, name, value, why):
     monkeypatch.setattr(tiny.net.config, name, value, raising=False)
-    assert why in trial_passes.trial_pack_problem(tiny.net, tiny.device, "float32", tiny.layers)
+    assert why in trial_passes.trial_pack_problem(tiny.net, tiny.device, "float32", tiny.n_layers)
 
 
 def test_a_trial_finds_a_cache_that_cannot_be_rolled_back(tiny, monkeypatch):
-    asked = (tiny.net, tiny.device, "float32", tiny.layers)
+    asked = (tiny.net, tiny.device, "float32", tiny.n_layers)
     assert trial_passes.trial_cache_problem(*asked) is None
     monkeypatch.setattr(trial_passes, "rewind", lambda _cache, _length: None)
     assert "gave other logits than one pass" in trial_passes.trial_cache_problem(*asked)
@@ -311,8 +311,8 @@ def test_labels_of_a_plain_narrow_head_alone_are_computed_in_float32(
     net = Scaled(factor, in_place, getattr(torch, dtype))
     hidden = torch.randn(1, 4, 16).to(net.head.weight.dtype)
     with torch.inference_mode():
-        ordinary = batched_forward._logits(net, {"hidden": hidden}, 3, [[], [], []])
-        found = batched_forward._logits(net, {"hidden": hidden}, 3, [[], [7, 9], []])
+        ordinary = batched_forward._run_for_logits(net, {"hidden": hidden}, 3, [[], [], []])
+        found = batched_forward._run_for_logits(net, {"hidden": hidden}, 3, [[], [7, 9], []])
         expected = (
             hidden[0, 2].float() @ net.head.weight[[7, 9]].float().T + net.head.bias[[7, 9]].float()
         )
@@ -330,7 +330,7 @@ def test_a_probe_in_bfloat16_is_the_float32_product_of_its_hidden_state_alone_an
 ):
     model = load_model(ModelConfig(name="tiny", source=str(tiny_folder), dtype="bfloat16"))
     head, states = model.net.get_output_embeddings(), []
-    ids = [model.text.plain(label)[0] for label in ("Yes", "No")]
+    ids = [model.text.encode_data(label)[0] for label in ("Yes", "No")]
 
     def yes_of(state):
         return float(
@@ -370,8 +370,8 @@ def test_contexts_that_fit_by_hand(tiny, monkeypatch):
     monkeypatch.setattr("harness.llm.network.free_gpu_bytes", lambda _device: 10_000_000)
     ended = 1024 * (tiny.device.type == "cpu")  # on a CPU a window is for contexts that ended
     room = int(0.9 * 10_000_000 / 768) - ended
-    assert [tiny.contexts(tokens) for tokens in (1024, 100)] == [room // 1024, room // 100]
-    assert tiny.contexts(1024) == 11 - bool(ended)
+    assert [tiny.contexts_that_fit(tokens) for tokens in (1024, 100)] == [room // 1024, room // 100]
+    assert tiny.contexts_that_fit(1024) == 11 - bool(ended)
 
 
 @pytest.fixture
@@ -386,7 +386,7 @@ def test_a_trial_before_a_pass_leaves_the_adapter_in_use(with_adapter):
     model, texts = with_adapter, ([1, 2, 3], [4, 5])
 
     def asks():
-        return [batched_forward.ForwardRequest(text, model.pool.cache(), 1) for text in texts]
+        return [batched_forward.ForwardRequest(text, model.pool.new_cache(), 1) for text in texts]
 
     found = network.ForwardQueue(model, "one").run(asks())
     with model.adapter("one"):

@@ -62,8 +62,8 @@ def test_a_trial_finds_rows_that_depend_on_their_pass(tiny, by_place):
             out.logits = out.logits + noise * 1e-4
             return out
 
-    assert trial_passes.rows_are_independent(tiny.net, tiny.device, tiny.layers, 8)
-    assert not trial_passes.rows_are_independent(Net(), tiny.device, tiny.layers, 8)
+    assert trial_passes.rows_are_independent(tiny.net, tiny.device, tiny.n_layers, 8)
+    assert not trial_passes.rows_are_independent(Net(), tiny.device, tiny.n_layers, 8)
 
 
 def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
@@ -72,7 +72,8 @@ def test_a_pass_that_cannot_be_shared_runs_alone(tiny_folder, passes):
     )
     assert model.fixed_rows == 0
     assert (
-        model.forward(ForwardRequest([1, 2], KVPool(model.layers).cache(), 1), None).shape[0] == 1
+        model.forward(ForwardRequest([1, 2], KVPool(model.n_layers).new_cache(), 1), None).shape[0]
+        == 1
     )
     assert not passes
 

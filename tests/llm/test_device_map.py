@@ -102,7 +102,7 @@ def two_gpus(monkeypatch):
     free = {0: 6 * GIB, 1: 4 * GIB, None: 6 * GIB}
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (free[device.index], 0))
     monkeypatch.setattr(
-        hf_model.LoadedModel, "_load", mock.Mock(side_effect=CannotRun("loading has begun"))
+        hf_model.LoadedModel, "_load_network", mock.Mock(side_effect=CannotRun("loading has begun"))
     )
 
 
@@ -136,7 +136,7 @@ def test_weights_must_fit_into_all_gpus_together(
 
 def test_the_fullest_gpu_says_how_many_tokens_fit(two_gpus):
     network = Network.__new__(Network)
-    network.device, network.dtype, network._fraction = torch.device("cuda"), "float32", 0.5
+    network.device, network.dtype, network._memory_fraction = torch.device("cuda"), "float32", 0.5
     network.shape = mock.Mock(layers=4, kv_heads=1, head_size=32)
     network._other_networks = []
     network.net = torch.nn.Module()

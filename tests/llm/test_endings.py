@@ -10,7 +10,7 @@ from harness import scorers
 from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
-from harness.llm.endings import KNOWN, endings_pattern, markers_of, reply_end
+from harness.llm.endings import END_MARKERS, endings_pattern, markers_of, reply_end
 from tests.llm.conftest import let_replies_be
 from tests.llm.endpoints import asked
 from tests.llm.loopback import completion
@@ -30,7 +30,7 @@ from tests.llm.loopback import completion
     ],
 )
 def test_only_markers_at_the_end_go(text, kept):
-    assert reply_end(text, (), endings_pattern(KNOWN)) == (len(kept), kept != text)
+    assert reply_end(text, (), endings_pattern(END_MARKERS)) == (len(kept), kept != text)
     assert reply_end(text, (), endings_pattern([])) == (len(text), False)
 
 
@@ -71,14 +71,14 @@ def _says(monkeypatch, ids):
 
 def test_a_marker_in_ordinary_tokens_is_cut_from_text_tokens_and_context(tiny, monkeypatch):
     end = tiny.text.tokenizer.eos_token
-    said = [*tiny.text.plain("Ada built"), *tiny.text.plain(f"{end}\n")]
+    said = [*tiny.text.encode_data("Ada built"), *tiny.text.encode_data(f"{end}\n")]
     _says(monkeypatch, [*said, *tiny.stop_ids])
     meter = Meter()
     with tiny.session(meter) as s:
         s.user("Who?")
         written = s.write(len(said) + 1)
         assert (written.text, written.ending) == ("Ada built", True)
-        assert len(written.offsets) == len(written.span) == len(tiny.text.plain("Ada built"))
+        assert len(written.offsets) == len(written.span) == len(tiny.text.encode_data("Ada built"))
         assert s.length() == written.span.end
     assert meter.usage()["answer"]["endings_cut"] == 1
     assert meter.usage()["answer"]["tokens_out"] == len(said)
@@ -88,7 +88,7 @@ def test_an_end_that_the_tokenizer_does_not_flag_ends_a_reply(
     tiny, tiny_folder, tmp_path, monkeypatch
 ):
     folder = Path(shutil.copytree(tiny_folder, tmp_path / "unflagged"))
-    end = tiny.text.tokenizer.decode(tiny.next[:1])
+    end = tiny.text.tokenizer.decode(tiny.before_next_user_ids[:1])
     for name in ("tokenizer.json", "tokenizer_config.json"):
         values = json.loads((folder / name).read_text())
         tokens = values.get("added_tokens", []) or list(
@@ -101,10 +101,10 @@ def test_an_end_that_the_tokenizer_does_not_flag_ends_a_reply(
         values = {key: value for key, value in values.items() if value != end}
         (folder / name).write_text(json.dumps(values))
     model = load_model(ModelConfig(name="unflagged", source=str(folder), device="cpu"))
-    (id_,) = model.text.trusted(end)
+    (id_,) = model.text.encode_template(end)
     assert id_ not in model.text.control
     assert id_ in model.stop_ids
-    _says(monkeypatch, [*model.text.plain("Ada"), id_])
+    _says(monkeypatch, [*model.text.encode_data("Ada"), id_])
     with model.session(Meter()) as s:
         s.user("Who?")
         written = s.write(40)

@@ -98,12 +98,16 @@ def test_counts_are_those_of_the_model_loaded_here():
         model = loaded(loopback)
     words = "The river town of Abel lies north of the old bridge in 1902."
     assert model.offsets(words) == text.offsets(words)
-    assert model.turn_tokens() == len(text.trusted(pieces.begin)) + len(text.trusted(pieces.mid))
+    assert model.turn_tokens() == len(text.encode_template(pieces.before_first_user)) + len(
+        text.encode_template(pieces.before_reply)
+    )
     s = model.session(Meter())
     s.user("Read: ")
     span = s.feed(words)
-    assert len(span) == len(text.plain(words))
-    assert s.length() == span.end == model.turn_tokens() + len(text.plain("Read: ")) + len(span)
+    assert len(span) == len(text.encode_data(words))
+    assert (
+        s.length() == span.end == model.turn_tokens() + len(text.encode_data("Read: ")) + len(span)
+    )
     assert s.room() == model.window - span.end
 
 

@@ -86,7 +86,8 @@ class BatchServer(Loopback):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("harness.llm.endpoint_batch._POLL_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("harness.llm.endpoint_batch._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("harness.llm.endpoint_batch._LONGEST_WAIT", 0.02)
 
 
 def same(row):

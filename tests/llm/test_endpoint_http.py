@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import CannotRun, RequestFailed
 from harness.llm.endpoint import complete
-from harness.llm.endpoint_http import RetryPolicy, Server, Tries, _retry_after
+from harness.llm.endpoint_http import RetryPolicy, Server, Tries, _retry_after_seconds
 from harness.parallel.members import Stopped
 from harness.parallel.scheduler import Scheduler
 from tests.llm.endpoints import BODY, KEY, QUICK
@@ -296,10 +296,10 @@ def test_retry_after_holds_for_every_thread():
 
 def test_retry_after_is_seconds_or_a_date():
     waits = {"2": 2.0, "0.5": 0.5, "-3": 0.0, "": None, "soon": None, "nan": None}
-    assert {text: _retry_after(text) for text in waits} == waits
-    found = _retry_after(formatdate(time.time() + 100, usegmt=True))
+    assert {text: _retry_after_seconds(text) for text in waits} == waits
+    found = _retry_after_seconds(formatdate(time.time() + 100, usegmt=True))
     assert 97 < found <= 100
-    assert _retry_after(formatdate(time.time() - 100, usegmt=True)) == 0.0
+    assert _retry_after_seconds(formatdate(time.time() - 100, usegmt=True)) == 0.0
 
 
 @given(retry=st.integers(1, 10_000), draw=st.floats(0, 1, exclude_max=True))
@@ -312,7 +312,7 @@ def test_waits_double_up_to_a_cap_and_half_of_each_is_drawn(retry, draw):
 
 
 def test_a_run_that_ends_does_not_wait_for_the_next_try():
-    slow = RetryPolicy(timeout=1, retries=3, first=60, longest=60)
+    slow = RetryPolicy(timeout=1, retries=3, first_wait=60, max_wait=60)
     ended = []
     with Loopback(["500"]) as loopback:
 

@@ -53,7 +53,7 @@ def read(model, watch):
             with s.branch():
                 s.feed(NODES[2])
                 s.flush()
-            probes.append((s.ids + model.mid, s.probe(["Yes", "No"]).mass))
+            probes.append((s.ids + model.before_reply_ids, s.probe(["Yes", "No"]).mass))
         scores = (list(s.ids), s.score(AFTER))
         heads = s.attention_by_head(AFTER, spans[-1]) if watch else None
         written = s.write(5, watch=spans if watch else [])
@@ -68,8 +68,10 @@ def errors(model, net, watch):
     with torch.no_grad():
         for before, mass in probes:
             p = net(torch.tensor([before]), use_cache=False).logits[0, -1].float().softmax(-1)
-            off += [float(p[model.text.plain(label)[0]]) - value for label, value in mass.items()]
-        more = model.text.plain(AFTER)
+            off += [
+                float(p[model.text.encode_data(label)[0]]) - value for label, value in mass.items()
+            ]
+        more = model.text.encode_data(AFTER)
         logp = (
             net(torch.tensor([context + more]), use_cache=False).logits[0].float().log_softmax(-1)
         )
@@ -77,7 +79,7 @@ def errors(model, net, watch):
         if not watch:
             return np.abs(off).max(), 0.0
         maps = net(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions
-        asked = context + more + model.mid
+        asked = context + more + model.before_reply_ids
         by_head = net(torch.tensor([asked]), use_cache=False, output_attentions=True).attentions
     last = slice(spans[-1].start, spans[-1].end)
     by_head = torch.cat(by_head)[:, :, len(context) :, last].mean(2).numpy()
@@ -149,9 +151,9 @@ def narrow(family, size=16):
     key = "attention_chunk_size" if family == "llama4_text" else "sliding_window"
     kind = "chunked_attention" if family == "llama4_text" else "sliding_attention"
     settings = {key: size}
-    if family not in families._EVERY_LAYER and family != "qwen3_moe":
+    if family not in families._IN_EVERY_LAYER and family != "qwen3_moe":
         settings["layer_types"] = [kind, "full_attention"]
-    if family in families._SWITCHED:
+    if family in families._WHERE_SWITCHED_ON:
         settings |= {"use_sliding_window": True, "max_window_layers": 0}
     if family in families._SOFT_CAPS:
         settings["attn_logit_softcapping"] = None
@@ -251,7 +253,7 @@ def test_a_config_alone_is_enough_for_a_refusal(settings, reason, words, tmp_pat
 
 
 def test_what_a_config_leaves_out_is_what_transformers_takes():
-    for family in sorted({*families._PLAIN, *families._WINDOWS}):
+    for family in sorted({*families._WITHOUT_WINDOWS, *families._WINDOWS}):
         config = CONFIG_MAPPING[family]
         key = "attention_chunk_size" if family == "llama4_text" else "sliding_window"
         assert getattr(config, key, None) == families._WINDOWS.get(family), family
@@ -326,7 +328,7 @@ def test_the_kernel_that_reads_is_part_of_the_identity(words, tmp_path):
 
 def test_a_minimal_config_is_not_trusted_more_than_a_full_one(words, tmp_path):
     trusted = []
-    for family in sorted({*families._PLAIN, *families._WINDOWS}):
+    for family in sorted({*families._WITHOUT_WINDOWS, *families._WINDOWS}):
         full = json.loads(
             tiny.config_of(family, max_position_embeddings=50_000).to_json_string(use_diff=False)
         )

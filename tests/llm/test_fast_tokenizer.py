@@ -23,14 +23,18 @@ def both():
 @given(text=st.text() | st.sampled_from(["<|end|>", "<|begin|><|user|>x", "a\n\nb", " "]))
 def test_the_same_tokens(text, both):
     light, whole = both
-    assert light.text.plain(text) == whole.text.plain(text)
-    assert light.text.trusted(text) == whole.text.trusted(text)
+    assert light.text.encode_data(text) == whole.text.encode_data(text)
+    assert light.text.encode_template(text) == whole.text.encode_template(text)
     assert light.offsets(text) == whole.offsets(text)
 
 
 def test_the_same_frame_control_tokens_and_template(both):
     light, whole = both
-    assert (light.begin, light.mid, light.next) == (whole.begin, whole.mid, whole.next)
+    assert (light.before_first_user_ids, light.before_reply_ids, light.before_next_user_ids) == (
+        whole.before_first_user_ids,
+        whole.before_reply_ids,
+        whole.before_next_user_ids,
+    )
     assert (light.text.control, light.text.bos) == (whole.text.control, whole.text.bos)
     assert len(light.text.control) == 4
 

@@ -161,7 +161,7 @@ def test_addresses_that_cannot_be_a_fleet_are_refused(urls, more, message, here)
 
 
 def test_a_request_that_one_server_fails_goes_to_another_at_once():
-    patient = RetryPolicy(timeout=5, retries=1, first=60, longest=60)
+    patient = RetryPolicy(timeout=5, retries=1, first_wait=60, max_wait=60)
     with Loopback(["500"]) as ill, Loopback() as well:
         servers = fleet_of(ill, well, policy=patient)
         began = time.monotonic()

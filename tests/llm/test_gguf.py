@@ -16,9 +16,9 @@ from harness.cost.meter import Meter
 from harness.engine.plan import plan_choices
 from harness.errors import CannotRun, SaveError, UserError
 from harness.llm.backend import load_model, model_facts
-from harness.llm.gguf import converted
+from harness.llm.gguf import find_or_convert
 from harness.llm.load import unload
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.storage.files import user_home
 from tests.forked import start
 
@@ -150,7 +150,7 @@ def _home(tmp_path, monkeypatch):
 # 32.
 @pytest.mark.parametrize(("kind", "apart"), [("F32", 0.02), ("Q8_0", 0.03), ("Q4_1", 0.25)])
 def test_the_converted_model_computes_what_the_original_does(tmp_path, net, kind, apart):
-    folder, identity = converted(write(tmp_path / "tiny.gguf", net, kind=kind))
+    folder, identity = find_or_convert(write(tmp_path / "tiny.gguf", net, kind=kind))
     ours = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     ids = torch.arange(3, 60)[None]
     with torch.no_grad():
@@ -176,7 +176,7 @@ def test_sessions_run_on_it_and_each_digit_is_a_token(file):
 
 
 def test_another_pre_tokenizer_is_left_as_transformers_has_it(tmp_path, net):
-    folder, _ = converted(write(tmp_path / "tiny.gguf", net, pre="gpt-2"))
+    folder, _ = find_or_convert(write(tmp_path / "tiny.gguf", net, pre="gpt-2"))
     assert transformers.AutoTokenizer.from_pretrained(folder).tokenize("12") == ["12"]
 
 
@@ -186,7 +186,7 @@ def test_it_is_converted_once_also_by_two_processes(tmp_path, file):
     ends = [one.end() for one in both]
     assert [code for code, _, _ in ends] == [0, 0]
     assert sum("converting tiny.gguf" in printed for _, _, printed in ends) == 1
-    folder, _ = converted(file)
+    folder, _ = find_or_convert(file)
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
 
 
@@ -208,9 +208,9 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, file):
 
 def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path, net, file):
     with pytest.raises(CannotRun, match="is not the one that is expected"):
-        converted(file, "0" * 64)
+        find_or_convert(file, "0" * 64)
     with pytest.raises(CannotRun, match="cannot be read: No such file"):
-        local_folder(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
+        find_or_download(ModelConfig(name="x", source=str(tmp_path / "gone.gguf")))
     data, name = bytearray(file.read_bytes()), b"token_embd.weight"
     at = (
         data.index(name) + len(name) + 4 + 2 * 8
@@ -220,11 +220,11 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path, net, file):
     with pytest.raises(
         CannotRun, match="has a quantisation that cannot be unpacked .*; use a file with another"
     ):
-        converted(file)
+        find_or_convert(file)
     with pytest.raises(
         CannotRun, match=r"the architecture of 'tiny\.gguf' is not one that transformers reads"
     ):
-        converted(write(file, net, arch="rwkv6"))
+        find_or_convert(write(file, net, arch="rwkv6"))
 
 
 def test_mistakes_are_reported_before_a_file_is_converted(tmp_path, file):
@@ -245,14 +245,14 @@ def test_no_room_on_the_disk_leaves_nothing_behind(tmp_path, file, monkeypatch):
 
     monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)
     with pytest.raises(SaveError, match="No space left on device; make room"):
-        converted(file)
+        find_or_convert(file)
     assert not [path for path in (tmp_path / "home" / "gguf").iterdir() if path.is_dir()]
 
 
 def test_a_missing_chat_template_is_said_before_a_file_is_converted(tmp_path, net, monkeypatch):
     file = write(tmp_path / "plain.gguf", net, template=None)
     monkeypatch.setattr(
-        "harness.llm.gguf_conversion.write", lambda *_: pytest.fail("it was converted")
+        "harness.llm.gguf_conversion.convert", lambda *_: pytest.fail("it was converted")
     )
     (problem,) = model_facts(ModelConfig(name=str(file))).problems
     assert problem.startswith("'plain.gguf' has no chat template; set --set model.template=none")
@@ -318,7 +318,7 @@ def write_gemma(path, net, **more):
 
 
 def test_a_model_with_sliding_windows_computes_what_the_original_does(tmp_path, gemma):
-    folder, _ = converted(write_gemma(tmp_path / "gemma.gguf", gemma))
+    folder, _ = find_or_convert(write_gemma(tmp_path / "gemma.gguf", gemma))
     ours = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     ids = torch.arange(3, 103)[None]  # six windows
     with torch.no_grad():
@@ -344,7 +344,7 @@ def test_stretched_positions_that_transformers_leaves_out_are_refused(tmp_path, 
     scaling = {"rope_scaling_type": gguf.RopeScalingType.LINEAR, "rope_scaling_factor": 8.0}
     file = write_gemma(tmp_path / "gemma.gguf", gemma, **scaling)
     with pytest.raises(CannotRun, match=r"leaves out of 'gemma.gguf' how its positions are"):
-        converted(file)
+        find_or_convert(file)
 
 
 @pytest.mark.parametrize(

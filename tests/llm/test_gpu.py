@@ -36,7 +36,7 @@ def test_attention_captured_in_one_call_is_that_of_the_eager_kernel(model):
 
 def test_recorded_steps_give_the_logits_of_eager_ones_before_and_after_the_arena_grows(model):
     queue, pool = ForwardQueue(model, None), model.pool
-    recorded, eager = ([pool.cache() for _ in range(3)] for _ in range(2))
+    recorded, eager = ([pool.new_cache() for _ in range(3)] for _ in range(2))
     run_packed(
         model.net,
         model.device,
@@ -46,7 +46,7 @@ def test_recorded_steps_give_the_logits_of_eager_ones_before_and_after_the_arena
     others, capacities = [], set()
     for step in range(6):
         if step == 3:
-            others = [pool.cache() for _ in range(9)]
+            others = [pool.new_cache() for _ in range(9)]
             queue.run([ForwardRequest([4] * 300, other) for other in others])
         capacities.add(pool.capacity)
         found = queue.run(

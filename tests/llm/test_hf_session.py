@@ -43,7 +43,11 @@ def kernel_gives_lse(request, monkeypatch):
     """Whether the fused kernel gives the log-sum-exp of its scores; some do not."""
     if not request.param:
         fused = capture._fused_attention
-        monkeypatch.setattr(capture, "_fused_attention", lambda *call: (fused(*call)[0], None))
+        monkeypatch.setattr(
+            capture,
+            "_fused_attention",
+            lambda *call: fused(*call)._replace(log_sum_exps=None),
+        )
 
 
 @pytest.mark.parametrize("which", ["tiny", "tiny_pieces"])
@@ -97,7 +101,7 @@ def test_every_token_goes_through_the_model_once(tiny):
         hook.remove()
     probes = sum(e.new for e in meter.events if e.kind == "probe")
     through = sum(seen)
-    waiting = s.length() - s._cached  # a last written token that nothing has needed yet
+    waiting = s.length() - s._n_cached  # a last written token that nothing has needed yet
     assert through == s.length() - waiting + probes
     assert through == sum(e.new for e in meter.events)
     assert waiting in (0, 1)
@@ -171,10 +175,10 @@ def test_probe_and_score_equal_a_direct_computation(tiny):
     s, _ = opened(tiny)
     s.feed(NODES[0])
     probe = s.probe(["Yes", "No"], after="Well")
-    ids = s.ids + tiny.mid + tiny.text.plain("Well")
+    ids = s.ids + tiny.before_reply_ids + tiny.text.encode_data("Well")
     with torch.no_grad():
         p = tiny.net(torch.tensor([ids], device=tiny.device)).logits[0, -1].softmax(-1)
-    first = {label: tiny.text.plain(label)[0] for label in ("Yes", "No")}
+    first = {label: tiny.text.encode_data(label)[0] for label in ("Yes", "No")}
     assert probe.mass == pytest.approx({k: float(p[i]) for k, i in first.items()}, rel=1e-4)
     assert sum(probe.p.values()) == pytest.approx(1)
     best = tiny.text.decode([int(p.argmax())])[0]
@@ -182,7 +186,7 @@ def test_probe_and_score_equal_a_direct_computation(tiny):
         "what greedy decoding would write"
     )
     text = " lies north of the bridge"
-    more = tiny.text.plain(text)
+    more = tiny.text.encode_data(text)
     with torch.no_grad():
         logp = tiny.net(torch.tensor([s.ids + more], device=tiny.device)).logits[0].log_softmax(-1)
     expected = [float(logp[len(s.ids) - 1 + i, t]) for i, t in enumerate(more)]
@@ -191,7 +195,7 @@ def test_probe_and_score_equal_a_direct_computation(tiny):
 
 def test_greedy_writing_equals_generate_and_sampling_is_seeded(tiny):
     s, _ = opened(tiny)
-    prompt = s.ids + tiny.mid
+    prompt = s.ids + tiny.before_reply_ids
     written = s.write(12)
     with torch.no_grad():
         ids = tiny.net.generate(
@@ -223,7 +227,7 @@ def test_stop_string_cuts_text_and_context(tiny):
 
 
 def test_offsets_of_written_tokens_tile_the_text(tiny):
-    ids = tiny.text.plain(WORDS)
+    ids = tiny.text.encode_data(WORDS)
     text, offsets = tiny.text.decode(ids)
     assert text == WORDS
     assert offsets[0][0] == 0
@@ -311,7 +315,7 @@ def test_kept_requests_are_what_ran_and_keeping_them_changes_nothing(request, wh
     assert kinds == ["probe", "score", "write", "write"]
     assert len(kinds) == sum(event.requests for event in keeping.events)
     probe, score, write, failed = keeping.requests
-    fed = model.text.context(s.ids).partition(NODES[0])[0] + NODES[0]
+    fed = model.text.decode_context(s.ids).partition(NODES[0])[0] + NODES[0]
     assert score.prompt == fed + " bridge"
     assert (probe.prompt.startswith(fed), probe.prompt.endswith("Answer: ")) == (True, True)
     assert write.prompt.removesuffix("So ") == probe.prompt.removesuffix("Answer: ")

@@ -90,12 +90,12 @@ def calls(monkeypatch):
 
 
 def test_a_model_agrees_with_itself_and_a_kernel_that_fails_is_not_used(tiny, request):
-    asked = (tiny.net, tiny.device, tiny.dtype, tiny.layers, True)
+    asked = (tiny.net, tiny.device, tiny.dtype, tiny.n_layers, True)
     assert "trial pass" in trial_pack_problem(*asked), "torch's own refuses the CPU"
     assert not tiny.in_one_call
     calls = request.getfixturevalue("calls")
     assert trial_pack_problem(*asked) is None
-    assert len(calls) == 2 * tiny.layers
+    assert len(calls) == 2 * tiny.n_layers
 
 
 def test_contexts_of_any_length_and_order(tiny, calls):
@@ -106,7 +106,7 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     wanted = 1, 0, 2
 
     def asks(pool, order):
-        caches = {n: pool.cache() for n in order}
+        caches = {n: pool.new_cache() for n in order}
         for n in order:
             run_alone(tiny.net, tiny.device, ForwardRequest(words[n], caches[n]))
         first = [len(w) for w in words]
@@ -119,9 +119,9 @@ def test_contexts_of_any_length_and_order(tiny, calls):
             ForwardRequest(rest[n], caches[n], wanted[n], captures[n]) for n in range(3)
         ], captures
 
-    expected, theirs = asks(KVPool(tiny.layers), [0, 1, 2])
+    expected, theirs = asks(KVPool(tiny.n_layers), [0, 1, 2])
     own = [run_alone(tiny.net, tiny.device, ask) for ask in expected]
-    packed, ours = asks(KVPool(tiny.layers), [2, 0, 1])
+    packed, ours = asks(KVPool(tiny.n_layers), [2, 0, 1])
     found = run_packed(tiny.net, tiny.device, packed, True)
     assert calls[0]["queries"] == [0, 2, 6, 7], (
         "the longest outgrew its place and moved behind the others"
@@ -129,19 +129,19 @@ def test_contexts_of_any_length_and_order(tiny, calls):
     assert found[1] is None
     for a, b in ((own[0], found[0]), (own[2], found[2])):
         assert (a - b).abs().max() < 1e-4
-    theirs[0].reduce()
-    ours[0].reduce()
-    assert np.abs(theirs[0].result() - ours[0].result()).max() < 1e-6
-    assert ours[1].results(tiny.layers)[0] == pytest.approx(
-        theirs[1].results(tiny.layers)[0], abs=1e-6
+    theirs[0].reduce_waiting()
+    ours[0].reduce_waiting()
+    assert np.abs(theirs[0].attention_of_tokens() - ours[0].attention_of_tokens()).max() < 1e-6
+    assert ours[1].mean_attention(tiny.n_layers)[0] == pytest.approx(
+        theirs[1].mean_attention(tiny.n_layers)[0], abs=1e-6
     )
 
 
 def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
     """The pool has a layer more than attended in the one call, as where a network mixes kinds of
     layers."""
-    pool, layers = KVPool(tiny.layers + 1), tiny.layers + 1
-    caches = [pool.cache() for _ in range(2)]
+    pool, layers = KVPool(tiny.n_layers + 1), tiny.n_layers + 1
+    caches = [pool.new_cache() for _ in range(2)]
     run_packed(tiny.net, tiny.device, [ForwardRequest([1, 2, 3], cache) for cache in caches], True)
     feed, write = (
         FeedCapture(3, [FeedRequest(3, 5, [(0, 2)])]),
@@ -153,8 +153,8 @@ def test_a_layer_that_attends_elsewhere_is_missed(tiny, calls):
         [ForwardRequest([4, 5], caches[0], 0, feed), ForwardRequest([6], caches[1], 1, write)],
         True,
     )
-    for find in (lambda: feed.results(layers), write.reduce):
-        with pytest.raises(RuntimeError, match=f"captured in {tiny.layers} of {layers} layers"):
+    for find in (lambda: feed.mean_attention(layers), write.reduce_waiting):
+        with pytest.raises(RuntimeError, match=f"captured in {tiny.n_layers} of {layers} layers"):
             find()
 
 
@@ -163,10 +163,10 @@ def test_the_rows_that_wait_stay_within_their_room(rows):
     """A whole chunk of watched rows is reduced before the queries of many layers fill the
     memory."""
     watched = WatchedRows([WatchRequest(np.zeros(1, np.float32), range(rows), [(0, 20)])], 32)
-    watched._plan(torch.device("cpu"), heads=32, size=128, key_size=8 * 128)
-    held = watched._most * rows * 32 * 128
+    watched._group_requests(torch.device("cpu"), heads=32, query_size=128, key_size=8 * 128)
+    held = watched._layers_at_once * rows * 32 * 128
     assert held <= 2**28
-    assert (watched._most == 32) == (rows == 40)
+    assert (watched._layers_at_once == 32) == (rows == 40)
 
 
 @pytest.mark.parametrize("block", [64, 1])
@@ -178,8 +178,8 @@ def test_weights_from_the_log_sum_exp_are_those_of_whole_rows(monkeypatch, spans
     scores = scores.masked_fill(torch.ones(40, 80, dtype=torch.bool).triu(41), -math.inf)
     by_columns = np.zeros((40, len(spans)), np.float32)
     watched = WatchedRows([WatchRequest(by_columns, range(40), spans)], 1)
-    watched.take(query, key.transpose(0, 1), scores.logsumexp(-1), 0.3)
-    watched.finish()
+    watched.add_layer(query, key.transpose(0, 1), scores.logsumexp(-1), 0.3)
+    watched.add_to_totals()
     whole = block_weights(query, key, 40, spans, 0.3)
     plain = torch.stack([scores.softmax(-1).mean(0)[:, a:b].mean(-1) for a, b in spans], 1)
     assert np.abs(by_columns - plain.numpy()).max() < 1e-6
@@ -294,11 +294,11 @@ class Both:
     """Contexts in a queue of the fast model, and each of them alone in the plain one."""
 
     def __init__(self, tiny, fast, texts):
-        self.tiny, self.queue, pool = tiny, ForwardQueue(fast, None), KVPool(tiny.layers)
+        self.tiny, self.queue, pool = tiny, ForwardQueue(fast, None), KVPool(tiny.n_layers)
         self.caches = sorted(
-            (fast.pool.cache() for _ in texts), key=id
+            (fast.pool.new_cache() for _ in texts), key=id
         )  # their places in the pool are in no order
-        self.alone = [pool.cache() for _ in texts]
+        self.alone = [pool.new_cache() for _ in texts]
         for text, cache, own in zip(texts, self.caches, self.alone, strict=True):
             self.queue.run([ForwardRequest(text, cache)])
             run_alone(tiny.net, tiny.device, ForwardRequest(text, own))
@@ -337,7 +337,7 @@ def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
     for step in range(4):
         before = fast.pool.capacity
         if step == 2:
-            others = [fast.pool.cache() for _ in range(9)]
+            others = [fast.pool.new_cache() for _ in range(9)]
             for other in others:
                 both.queue.run([ForwardRequest([4] * 60, other)])
             assert fast.pool.capacity > before
@@ -346,7 +346,7 @@ def test_recordings_are_made_anew_when_the_arena_grows(tiny, fast, tapes):
 
 
 def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
-    fast._pool = KVPool(tiny.layers, limit=3 * BLOCK)
+    fast._pool = KVPool(tiny.n_layers, max_tokens=3 * BLOCK)
     both = Both(tiny, fast, [[n, 2, 3] for n in range(3)])
     for count, recordings in (
         (3, 0),
@@ -361,7 +361,7 @@ def test_where_the_filling_has_no_room_a_step_runs_as_it_did(tiny, fast, tapes):
 
 
 def test_the_logits_of_a_step_stay_what_they_are_when_the_next_one_runs(fast, tapes):
-    queue, caches = ForwardQueue(fast, None), [fast.pool.cache() for _ in range(2)]
+    queue, caches = ForwardQueue(fast, None), [fast.pool.new_cache() for _ in range(2)]
     for cache in caches:
         queue.run([ForwardRequest([1, 2, 3], cache)])
     steps = [
@@ -375,7 +375,7 @@ def test_the_logits_of_a_step_stay_what_they_are_when_the_next_one_runs(fast, ta
 
 
 def test_only_steps_of_one_token_without_capture_are_recorded(fast, tapes):
-    queue, caches = ForwardQueue(fast, None), [fast.pool.cache() for _ in range(3)]
+    queue, caches = ForwardQueue(fast, None), [fast.pool.new_cache() for _ in range(3)]
     queue.run(
         [
             ForwardRequest([1, 2, 3], caches[0]),
@@ -386,7 +386,9 @@ def test_only_steps_of_one_token_without_capture_are_recorded(fast, tapes):
     assert not tapes
     queue.run([ForwardRequest([1], cache, 1) for cache in caches])
     assert len(tapes) == 1
-    assert [slot_of(cache).used for cache in caches] == [[n] * fast.layers for n in (4, 2, 3)]
+    assert [slot_of(cache).tokens_by_layer for cache in caches] == [
+        [n] * fast.n_layers for n in (4, 2, 3)
+    ]
 
 
 def _waits(step, *_):
@@ -396,7 +398,9 @@ def _waits(step, *_):
 def _differs(step, both, pool):
     def play():
         slot = slot_of(both[0].caches[0])
-        pool.keys[1][slot.start + slot.used[0] - 1] = 9  # what the recording writes is wrong, too
+        pool.keys[1][slot.start + slot.tokens_by_layer[0] - 1] = (
+            9  # what the recording writes is wrong, too
+        )
         return out._replace(logits=out.logits + 100)
 
     out = step()
@@ -476,10 +480,10 @@ def test_a_recorded_step_splits_the_keys_as_the_step_that_it_is_checked_against(
         return attention(query, key, value, rows, places, most_new, most_keys, **how)
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
-    queue, cache = ForwardQueue(fast, None), fast.pool.cache()
+    queue, cache = ForwardQueue(fast, None), fast.pool.new_cache()
     queue.run([ForwardRequest([1, 2, 3], cache)])
     queue.run([ForwardRequest([4], cache, 1)])
-    assert bounds == [(3, 3)] * fast.layers + [(1, fast._positions)] * 2 * fast.layers
+    assert bounds == [(3, 3)] * fast.n_layers + [(1, fast._max_context_tokens)] * 2 * fast.n_layers
 
 
 def test_written_tokens_that_are_watched_are_recorded_steps_with_the_attention_of_eager_ones(
@@ -517,9 +521,9 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
         net = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
     layers, device = config.num_hidden_layers, torch.device("meta")
     pool = KVPool(layers)
-    caches = [pool.cache() for _ in range(3)]
+    caches = [pool.new_cache() for _ in range(3)]
     monkeypatch.setattr(
-        WatchedRows, "finish", WatchedRows._reduce
+        WatchedRows, "add_to_totals", WatchedRows._reduce_waiting_layers
     )  # only the sums of all layers go to the host
     feed = FeedCapture(0, [FeedRequest(5, 9, [(0, 3)])])
     first = [
@@ -538,7 +542,7 @@ def test_passes_and_steps_as_torch_takes_them_on_another_device(tiny_folder, mon
         [ForwardRequest([1], caches[0], 1, write), ForwardRequest([2], caches[1], 1)],
         True,
     )
-    assert len(write.steps) == 1
+    assert len(write.waiting_steps) == 1
 
     outs = []
     monkeypatch.setattr(

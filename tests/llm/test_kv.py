@@ -20,9 +20,18 @@ from harness.config.schema import ModelConfig
 from harness.cost.meter import Meter
 from harness.llm.backend import load_model
 from harness.llm.batched_forward import ForwardRequest
-from harness.llm.kv import BLOCK, KVPool, Slot, kept_tail, packed_cache, rewind, slot_of
+from harness.llm.kv import (
+    BLOCK,
+    KVPool,
+    PackedSlot,
+    Slot,
+    last_token_restored,
+    packed_cache,
+    rewind,
+    slot_of,
+)
 from harness.llm.network import ForwardQueue, Network
-from harness.llm.prefix_sharing import block_names
+from harness.llm.prefix_sharing import names_of_new_blocks
 from harness.parallel.in_flight import questions_that_fit
 from tests.llm.conftest import WORDS
 from tests.llm.test_batched_forward import same, scripts_of, side_by_side
@@ -66,7 +75,7 @@ def agree(caches, expected):
 @given(steps=STEPS, limit=st.sampled_from([None, 1300]))
 def test_each_context_finds_its_own(steps, limit):
     pool = KVPool(LAYERS, limit)
-    caches = [pool.cache() for _ in range(4)]
+    caches = [pool.new_cache() for _ in range(4)]
     expected = [[(states(0), states(0)) for _ in range(LAYERS)] for _ in caches]
 
     def grow(who, layer, keys, values):
@@ -74,11 +83,11 @@ def test_each_context_finds_its_own(steps, limit):
         expected[who][layer] = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
 
     for step, who, new in steps:
-        pool.clock += 1
+        pool.pass_number += 1
         held = caches[who].get_seq_length()
         if step == "end" or held + new > 1000:
             caches[who], expected[who] = (
-                pool.cache(),
+                pool.new_cache(),
                 [(states(0), states(0)) for _ in range(LAYERS)],
             )
         elif step == "cut":
@@ -86,7 +95,7 @@ def test_each_context_finds_its_own(steps, limit):
             rewind(caches[who], to)
             expected[who] = [(k[:, :, :to], v[:, :, :to]) for k, v in expected[who]]
         elif step == "tail" and held:
-            with kept_tail(caches[who]):
+            with last_token_restored(caches[who]):
                 rewind(caches[who], held - 1)
                 for layer in caches[who].layers:
                     layer.update(states(2), states(2))
@@ -98,7 +107,9 @@ def test_each_context_finds_its_own(steps, limit):
             except MemoryError:  # no room for both at once; such a pass runs context by context
                 assert limit is not None
                 continue
-            packed = packed_cache(pair, torch.device("cpu"))
+            packed = packed_cache(
+                [PackedSlot(slot_of(cache), more) for cache, more in pair], torch.device("cpu")
+            )
             for n, layer in enumerate(packed.layers):
                 keys, values = (
                     states(sum(more for _, more in pair)),
@@ -122,7 +133,7 @@ def test_each_context_finds_its_own(steps, limit):
         if limit is None:  # looking at a context brings it back
             agree(caches, expected)
     for cache, layers in zip(caches, expected, strict=True):
-        pool.clock += 1
+        pool.pass_number += 1
         agree([cache], [layers])
     if limit is not None and pool.keys[0] is not None:
         assert pool.keys[0].shape[0] <= limit
@@ -131,7 +142,7 @@ def test_each_context_finds_its_own(steps, limit):
 def test_places_of_contexts_that_ended_are_used_again():
     pool = KVPool(LAYERS)
     for _ in range(5):
-        cache = pool.cache()
+        cache = pool.new_cache()
         for layer in cache.layers:
             layer.update(states(700), states(700))
         del cache, layer
@@ -140,7 +151,7 @@ def test_places_of_contexts_that_ended_are_used_again():
 
 def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
     pool = KVPool(LAYERS)
-    first = pool.cache()
+    first = pool.new_cache()
     kept = [(states(200), states(200)) for _ in range(LAYERS)]
     for layer, pair in zip(first.layers, kept, strict=True):
         layer.update(*pair)
@@ -156,14 +167,14 @@ def test_where_memory_ends_while_buffers_grow_the_others_go_on(monkeypatch):
         little.setattr(torch.Tensor, "new_empty", one)
         pool.allocate(1000)
     assert pool.capacity <= min(len(buffer) for buffer in [*pool.keys, *pool.values])
-    again = pool.cache()
+    again = pool.new_cache()
     for layer in again.layers:
         layer.update(*kept[0])
     agree([first, again], [kept, [kept[0]] * LAYERS])
 
 
 def test_a_context_larger_than_the_memory_is_refused_with_what_to_do():
-    cache = KVPool(LAYERS, limit=300).cache()
+    cache = KVPool(LAYERS, max_tokens=300).new_cache()
     with pytest.raises(
         MemoryError, match=r"holds keys and values of 300 tokens.*model\.window.*--parallel"
     ):
@@ -177,27 +188,27 @@ def test_contexts_that_grow_side_by_side_fit_into_the_room_of_their_places(place
     draws = random.Random(0)
     longest = 3200 + 30 * 40
     pool = KVPool(
-        1, limit=places * longest * 5 // 4
-    )  # Network.contexts counts a quarter more than a context uses
-    pool.expect(places, longest)
+        1, max_tokens=places * longest * 5 // 4
+    )  # Network.contexts_that_fit counts a quarter more than a context uses
+    pool.make_buffers_for(places, longest)
     used = reserved = 0
     waiting = 3 * places
     growing: list[tuple[Any, list[int]]] = []
     while growing or waiting:
         while waiting and len(growing) < places:
             growing.append(
-                (pool.cache(), [draws.randint(shortest, 3200)] + [40] * draws.randint(15, 30))
+                (pool.new_cache(), [draws.randint(shortest, 3200)] + [40] * draws.randint(15, 30))
             )
             waiting -= 1
-        pool.clock += 1
+        pool.pass_number += 1
         for cache, more in growing:
             new = torch.zeros(1, 1, more.pop(0), 1)
             cache.layers[0].update(new, new)
-        used += sum(slot_of(cache).used[0] for cache, _ in growing)
+        used += sum(slot_of(cache).tokens_by_layer[0] for cache, _ in growing)
         reserved += sum(slot_of(cache).capacity for cache, _ in growing)
         growing = [one for one in growing if one[1]]
     assert used / reserved > 0.85
-    assert pool.growths == 1, "longer buffers: what was recorded is thrown away"
+    assert pool.n_growths == 1, "longer buffers: what was recorded is thrown away"
 
 
 def test_two_networks_share_the_memory_that_is_free(monkeypatch):
@@ -208,11 +219,13 @@ def test_two_networks_share_the_memory_that_is_free(monkeypatch):
 
     def free(_device=None):
         made = [(one, one._pool.keys[0]) for one in (small, large) if one._pool is not None]
-        return total - sum(len(keys) * one._token_size() for one, keys in made if keys is not None)
+        return total - sum(
+            len(keys) * one._bytes_of_token() for one, keys in made if keys is not None
+        )
 
     monkeypatch.setattr("harness.llm.network.free_gpu_bytes", free)
     fill(small, 1000)  # of an earlier run, in which it had all
-    assert small.pool.limit * small._token_size() == pytest.approx(0.9 * total, rel=0.01)
+    assert small.pool.max_tokens * small._bytes_of_token() == pytest.approx(0.9 * total, rel=0.01)
     # (4,000,000 - 1,024 x 32) x 0.9 / (32 + 96) bytes x 4/5 / 1,000 tokens; the next run has the
     # buffers of this one, without those of the larger network, which read nothing: (4,000,000 -
     # 27,500 x 32) x ...
@@ -221,28 +234,33 @@ def test_two_networks_share_the_memory_that_is_free(monkeypatch):
     )
     assert (first, second) == (22, 17)
     for one in (large, small):
-        fill(one, one.pool.limit)
+        fill(one, one.pool.max_tokens)
     assert 0 <= free() < 0.12 * total
     with pytest.raises(MemoryError):
-        fill(small, small.pool.limit + 1)
+        fill(small, small.pool.max_tokens + 1)
 
 
 def narrow_network(layers):
     """A network on a "GPU" whose pool stands in the host's memory; it has no weights."""
     network = Network.__new__(Network)
-    network.layers, network.name, network.dtype, network.window = layers, "narrow", "float32", 8192
+    network.n_layers, network.name, network.dtype, network.window = (
+        layers,
+        "narrow",
+        "float32",
+        8192,
+    )
     network.shape = mock.Mock(layers=layers, kv_heads=1, head_size=4)
     network.device, network.net = torch.device("cuda"), torch.nn.Module()
     network._pool, network._pool_lock, network._other_networks = None, threading.Lock(), []
-    network._fraction, network._positions = 0.9, 8192
+    network._memory_fraction, network._max_context_tokens = 0.9, 8192
     vars(network)["pack_problem"] = None
     return network
 
 
 def fill(network, tokens):
     """A context of `tokens` tokens of `network`."""
-    network.pool.clock += 1
-    cache = network.pool.cache()
+    network.pool.pass_number += 1
+    cache = network.pool.new_cache()
     for layer in cache.layers:
         layer.update(torch.zeros(1, 1, tokens, 4), torch.zeros(1, 1, tokens, 4))
     return cache
@@ -263,9 +281,11 @@ def test_contexts_that_do_not_fit_together_wait_in_the_host_memory(tiny, monkeyp
     writing included."""
     jobs = scripts_of(tiny)
     alone = [job() for job in jobs]
-    moved, evict = [], Slot.evict
-    monkeypatch.setattr(Slot, "evict", lambda slot: (moved.append(slot.used[0]), evict(slot))[1])
-    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, limit=400))
+    moved, evict = [], Slot.move_to_host
+    monkeypatch.setattr(
+        Slot, "move_to_host", lambda slot: (moved.append(slot.tokens_by_layer[0]), evict(slot))[1]
+    )
+    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.n_layers, max_tokens=400))
     for one, other in zip(alone, side_by_side(jobs), strict=True):
         same(one, other)
     assert any(moved), "nothing moved"
@@ -285,7 +305,7 @@ def test_a_context_that_moves_within_the_pool_is_copied_buffer_by_buffer():
             return out
 
     pool = KVPool(8)
-    cache, start = pool.cache(), pool.allocate(BLOCK)
+    cache, start = pool.new_cache(), pool.allocate(BLOCK)
     for layer in cache.layers:
         layer.update(states(300), states(300))
     pool.release(start, BLOCK)
@@ -305,11 +325,11 @@ def counted(tiny, monkeypatch):
     hook = tiny.net.get_decoder().register_forward_pre_hook(
         lambda _, args, given: sizes.append(given["input_ids"].shape[1]), with_kwargs=True
     )
-    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.layers, kept=tiny.window))
+    monkeypatch.setattr(tiny, "_pool", KVPool(tiny.n_layers, max_ended_tokens=tiny.window))
     monkeypatch.setitem(
         vars(tiny), "_queues", {}
     )  # a failed pass of another test made theirs smaller
-    assert tiny.shares  # its trial passes
+    assert tiny.shares_prefixes  # its trial passes
     sizes.clear()
     yield tiny, sizes
     hook.remove()
@@ -318,7 +338,10 @@ def counted(tiny, monkeypatch):
 def shared(model, ids):
     """A pass over these tokens, of which whole blocks may be copied."""
     return ForwardRequest(
-        ids, model.pool.cache(), 1, blocks=block_names(slot_of(model.pool.cache()), ids, None)
+        ids,
+        model.pool.new_cache(),
+        1,
+        block_names=names_of_new_blocks(slot_of(model.pool.new_cache()), ids, None),
     )
 
 
@@ -340,11 +363,11 @@ def test_questions_on_one_document_read_it_once(counted, monkeypatch):
     questions = [f"Where is bridge {n}?" for n in range(5)]
     own = []
     for question in questions:
-        monkeypatch.setattr(model, "_pool", KVPool(model.layers))
+        monkeypatch.setattr(model, "_pool", KVPool(model.n_layers))
         own.append(ask(model, DOCUMENTS[0], question))
     alone, length = sum(sizes), max(sizes)
     for places in (5, 1):
-        monkeypatch.setattr(model, "_pool", KVPool(model.layers, kept=model.window))
+        monkeypatch.setattr(model, "_pool", KVPool(model.n_layers, max_ended_tokens=model.window))
         sizes.clear()
         jobs = [
             lambda question=question: ask(model, DOCUMENTS[0], question) for question in questions
@@ -369,8 +392,10 @@ def test_contexts_that_ended_stay_within_their_limit_and_leave_for_others(
     """With memory for three documents one that ended stays; with memory for less than two it is
     given up first."""
     model, sizes = counted
-    size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setattr(model, "_pool", KVPool(model.layers, limit=room * size, kept=size))
+    size = len(model.text.encode_data(DOCUMENTS[0])) // BLOCK * BLOCK
+    monkeypatch.setattr(
+        model, "_pool", KVPool(model.n_layers, max_tokens=room * size, max_ended_tokens=size)
+    )
     for document, read_again in zip((0, 0, 1, 0, 0), reads, strict=True):
         sizes.clear()
         ask(model, DOCUMENTS[document], "Where?")
@@ -424,7 +449,7 @@ def test_a_copy_is_what_the_context_would_have_read(counted, steps):
             fed[who].append(text)
     found = [says(s) for s in contexts]
     shared = model.pool
-    model._pool = KVPool(model.layers)
+    model._pool = KVPool(model.n_layers)
     try:
         assert found == [pytest.approx(says(opened(parts)), abs=1e-5) for parts in fed]
     finally:
@@ -433,14 +458,16 @@ def test_a_copy_is_what_the_context_would_have_read(counted, steps):
 
 def test_too_little_memory_for_a_copy_is_the_error_of_its_context_alone(counted, monkeypatch):
     model, _ = counted
-    size = len(model.text.plain(DOCUMENTS[0])) // BLOCK * BLOCK
-    monkeypatch.setattr(model, "_pool", KVPool(model.layers, limit=size + BLOCK, kept=size))
+    size = len(model.text.encode_data(DOCUMENTS[0])) // BLOCK * BLOCK
+    monkeypatch.setattr(
+        model, "_pool", KVPool(model.n_layers, max_tokens=size + BLOCK, max_ended_tokens=size)
+    )
     ask(model, DOCUMENTS[0], "Where?")
     with model.session(Meter()) as s:
         s.user(DOCUMENTS[0])
         ids = [*s.ids, *range(size)]
     first, second = ForwardQueue(model, None).run(
-        [ForwardRequest([1, 2], model.pool.cache(), 1), shared(model, ids)]
+        [ForwardRequest([1, 2], model.pool.new_cache(), 1), shared(model, ids)]
     )
     assert first.shape[0] == 1
     assert isinstance(second, MemoryError)
@@ -455,7 +482,7 @@ def test_a_pass_that_fails_after_a_copy_leaves_the_context_as_it_was(counted):
         full = mock.patch("harness.llm.batched_forward.make_room", side_effect=MemoryError("full"))
         with full, pytest.raises(MemoryError):
             s.flush()
-        assert (s._cache.get_seq_length(), slot_of(s._cache).names) == (0, [])
+        assert (s._cache.get_seq_length(), slot_of(s._cache).block_names) == (0, [])
         assert list(s.probe(["Yes", "No"]).mass.values()) == pytest.approx(own[1], abs=1e-5)
 
 
@@ -463,7 +490,7 @@ def test_a_run_begins_without_what_another_has_read(counted):
     model, sizes = counted
     ask(model, DOCUMENTS[0], "Where?")
     whole = max(sizes)
-    model.forget()
+    model.forget_run()
     sizes.clear()
     ask(model, DOCUMENTS[0], "Where?")
     assert max(sizes) == whole
@@ -498,12 +525,12 @@ def test_what_is_watched_is_read_and_not_copied(counted):
 
 def test_adapters_and_deterministic_mode_share_nothing(tiny_folder):
     ids = list(range(2 * BLOCK))
-    slot = slot_of(KVPool(LAYERS).cache())
-    own = block_names(slot, ids, None)
-    assert not set(own) & set(block_names(slot, ids, "reader"))
-    slot.names = own[:1]
-    assert block_names(slot, ids, None) == own[1:]
+    slot = slot_of(KVPool(LAYERS).new_cache())
+    own = names_of_new_blocks(slot, ids, None)
+    assert not set(own) & set(names_of_new_blocks(slot, ids, "reader"))
+    slot.block_names = own[:1]
+    assert names_of_new_blocks(slot, ids, None) == own[1:]
     deterministic = load_model(
         ModelConfig(name="tiny", source=str(tiny_folder), deterministic=True)
     )
-    assert not deterministic.shares
+    assert not deterministic.shares_prefixes

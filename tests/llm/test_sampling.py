@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.llm.sampling import Sampler, draw, nucleus
+from harness.llm.sampling import Sampler, cut_to_nucleus, draw
 from harness.llm.writing import next_tokens
 
 DRAWS = 20_000
@@ -37,7 +37,7 @@ def test_tokens_are_drawn_as_often_as_they_are_likely(temperature, top_p, inside
 @pytest.mark.parametrize("top_p", [0.05, 0.5, 0.95, 0.9999])
 def test_a_nucleus_is_the_smallest_set_that_reaches_top_p(sharp, top_p):
     p = (sharp * torch.randn(5000, generator=torch.Generator().manual_seed(1))).softmax(-1)
-    kept = nucleus(p[None], torch.tensor([[top_p]]))[0]
+    kept = cut_to_nucleus(p[None], torch.tensor([[top_p]]))[0]
     inside = kept > 0
     assert torch.equal(kept[inside], p[inside])
     assert inside.sum() == 5000 or p[inside].min() >= p[~inside].max()

@@ -37,7 +37,12 @@ CLOCK = "<B>Today: {{ strftime_now('%Y-%m-%d') }}. " + LINES
 )
 def test_cut(template, begin, mid, then, trims):
     pieces = cut(template)
-    assert (pieces.begin, pieces.mid, pieces.next, pieces.trims) == (begin, mid, then, trims)
+    assert (
+        pieces.before_first_user,
+        pieces.before_reply,
+        pieces.before_next_user,
+        pieces.trims_contents,
+    ) == (begin, mid, then, trims)
 
 
 @pytest.mark.parametrize(

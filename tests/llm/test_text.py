@@ -47,8 +47,8 @@ def metaspace(scheme):
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_space_is_added(scheme, text):
     encoder = Text(metaspace(scheme), "sp")
-    ids = encoder.plain(text)
+    ids = encoder.encode_data(text)
     assert encoder.decode(ids)[0] == text
     assert all(0 <= a <= b <= len(text) for a, b in encoder.offsets(text))
     # Two feeds are the two texts, nothing between them.
-    assert encoder.decode(encoder.plain("is") + ids)[0] == "is" + text
+    assert encoder.decode(encoder.encode_data("is") + ids)[0] == "is" + text

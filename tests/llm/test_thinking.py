@@ -166,7 +166,7 @@ def _ask(model, replies, monkeypatch, meter, **how):
 
 
 def test_the_thinking_of_a_loaded_model_leaves_the_context(thinker, monkeypatch):
-    plain, meter = thinker.text.plain, Meter()
+    plain, meter = thinker.text.encode_data, Meter()
     thinking, answer = plain("<think>the town of Abel</think>\n\n"), plain("north of")
     # The first token of the answer is looked at once to see that the thinking is over.
     s, written = _ask(thinker, [*thinking, answer[0], *answer], monkeypatch, meter, stop=["\n"])
@@ -185,8 +185,8 @@ def test_the_thinking_of_a_loaded_model_leaves_the_context(thinker, monkeypatch)
 
 
 def test_a_thinking_at_its_limit_is_closed_for_the_model(thinker, monkeypatch):
-    plain, meter = thinker.text.plain, Meter()
-    budget = thinker.thinking.tokens - len(thinker.closes)
+    plain, meter = thinker.text.encode_data, Meter()
+    budget = thinker.thinking.tokens - len(thinker.close_thinking_ids)
     endless = (plain("<think>") + plain("a") * 100)[:budget]
     s, written = _ask(thinker, [*endless, *plain("north")], monkeypatch, meter)
     with s:
@@ -197,11 +197,11 @@ def test_a_thinking_at_its_limit_is_closed_for_the_model(thinker, monkeypatch):
 
 def test_an_answer_without_thinking_is_an_answer(thinker, tiny, monkeypatch):
     meter = Meter()
-    ids = thinker.text.plain("<the north>")
+    ids = thinker.text.encode_data("<the north>")
     looked = next(
         n
         for n in range(1, len(ids) + 1)
-        if begins_thinking(thinker.text.context(ids[:n]), HOW) is False
+        if begins_thinking(thinker.text.decode_context(ids[:n]), HOW) is False
     )
     s, written = _ask(thinker, [*ids[:looked], *ids], monkeypatch, meter)
     with s:
@@ -222,7 +222,7 @@ def test_a_probe_and_a_begun_reply_skip_the_thinking(thinker, monkeypatch):
     with thinker.session(meter) as s:
         s.user("Is it north?")
         s.probe(["Yes", "No"])
-        assert thinker.text.context(read).endswith("<think>\n\n</think>\n\n")
+        assert thinker.text.decode_context(read).endswith("<think>\n\n</think>\n\n")
         let_replies_be(monkeypatch, lambda sampler, logits: min(thinker.stop_ids))
         s.write(4, begin="It is")
     probe, write = meter.requests
@@ -240,9 +240,9 @@ def test_a_template_that_opens_the_thinking(tiny_folder, tmp_path, monkeypatch):
     with pytest.raises(CannotRun, match=r"model\.thinking\.tokens=4096"):
         load_model(ModelConfig(**base))
     model = load_model(ModelConfig(**base, thinking={"tokens": 60}))
-    answer, meter = model.text.plain("north"), Meter()
+    answer, meter = model.text.encode_data("north"), Meter()
     s, written = _ask(
-        model, [*model.text.plain("so</think> "), answer[0], *answer], monkeypatch, meter
+        model, [*model.text.encode_data("so</think> "), answer[0], *answer], monkeypatch, meter
     )
     with s:
         assert (written.text, written.thinking) == ("north", "<think>\nso</think> ")

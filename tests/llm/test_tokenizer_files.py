@@ -62,7 +62,7 @@ def test_the_template_that_is_hashed_is_the_one_that_is_used(tiny_folder, own):
     (own / "chat_template.jinja").write_text(text.replace("{{ bos_token }}", "{{ bos_token }}Yes"))
     config = ModelConfig(name="m", source=str(tiny_folder), tokenizer=str(own))
     model = load_model(config)
-    assert "Yes" in model.text.decode(model.begin)[0]
+    assert "Yes" in model.text.decode(model.before_first_user_ids)[0]
     assert identity(tiny_folder, own)["template"] != identity(tiny_folder)["template"]
     # Where the settings hold it, as older folders do, it is that one.
     (own / "chat_template.jinja").unlink()

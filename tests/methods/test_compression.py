@@ -96,7 +96,7 @@ def test_a_character_of_several_tokens_is_one_unit(llama):
 def test_surprise_is_minus_the_log_probability_the_network_gives(llama):
     """By hand: log softmax of the network's logits at the position before each token."""
     text = first_tokens(TEXT, 40, llama)
-    ids = torch.tensor([llama.text.plain(text)], device=llama.device)
+    ids = torch.tensor([llama.text.encode_data(text)], device=llama.device)
     with torch.inference_mode():
         logs = llama.net(ids).logits[0].log_softmax(-1)
     wanted = [-float(logs[i, ids[0, i + 1]]) for i in range(39)]
@@ -235,7 +235,7 @@ def test_selective_context_scores_a_sentences_first_token_behind_the_end_of_a_te
         found
     ).all()  # NaN for every sentence's first token before, which always stayed
     eos = gpt.text.tokenizer.eos_token_id
-    first = gpt.text.plain(units.text)[0]
+    first = gpt.text.encode_data(units.text)[0]
     with torch.inference_mode():
         logits = gpt.net(input_ids=torch.tensor([[eos]], device=gpt.device)).logits[0, -1]
     assert found[0] == pytest.approx(-float(logits.log_softmax(-1)[first]), abs=1e-4)

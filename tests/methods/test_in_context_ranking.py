@@ -113,16 +113,22 @@ def test_chunk_scores_equal_those_of_eager_attention(family, words, tmp_path):
     tools.model = lambda role="reader": MeteredModel(model, Meter(), role)
     method, asks = InContext(config(instruction="find")), {}
     for text in (QUESTION.text, "N/A"):
-        ids, spans = [*model.begin, *model.text.plain("Passages of a text follow.\n\n")], []
+        ids, spans = (
+            [
+                *model.before_first_user_ids,
+                *model.text.encode_data("Passages of a text follow.\n\n"),
+            ],
+            [],
+        )
         for n, chunk in enumerate(texts, 1):
-            ids += model.text.plain("\n\n") if n > 1 else []
-            spans.append((len(ids), len(ids := ids + model.text.plain(f"[{n}] {chunk}"))))
+            ids += model.text.encode_data("\n\n") if n > 1 else []
+            spans.append((len(ids), len(ids := ids + model.text.encode_data(f"[{n}] {chunk}"))))
         start = len(ids)
         ids += (
-            model.text.plain(
+            model.text.encode_data(
                 f"\n\nFind the passages that matter for the question.\n\nQuestion: {text}"
             )
-            + model.mid
+            + model.before_reply_ids
         )
         with torch.no_grad():
             maps = net(torch.tensor([ids]), use_cache=False, output_attentions=True).attentions

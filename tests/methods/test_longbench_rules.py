@@ -31,7 +31,7 @@ def test_the_prompt_of_a_few_shot_set_is_its_text_without_a_chat_template(name, 
     model = load_model(resolve_model(Choices(model="pocket-llama")).value)
     tools = FakeTools()
     tools.task, tools.reader = task_of(name), model
-    model.forget()
+    model.forget_run()
     method(method.Config()).answer(QUESTION, [Document("d", "One. Two.")], [{}], tools)
     alone = "".join(reading.Reading(tools.task).pieces(QUESTION, ["One. Two."]))
     whole = model.first_prompts["reader"]["text"]

@@ -74,7 +74,7 @@ def test_a_construction_prompt_has_the_tokens_of_the_whole_string(model, level):
     lines = NODES if level == 2 else ["* " + text for text in NODES]
     with metered.session() as s:
         spans = feed_nodes(s, NODES, level, CONFIG, metered)
-        assert s.ids[len(model.begin) :] == model.text.plain(
+        assert s.ids[len(model.before_first_user_ids) :] == model.text.encode_data(
             POINTS.text.format(nodes="\n".join(lines))
         )
         # A span has the tokens of its text alone, save a line break that shares one with a full
@@ -92,7 +92,9 @@ def test_a_search_prompt_has_the_tokens_of_the_whole_string(model):
         nodes = "".join("\n* " + text for text in NODES)
         whole = PROBES["printed"].text.format(question=QUESTION.text, nodes=nodes)
         # What was read is not read again, so a line break is a token of its own.
-        assert words(model, s.ids[len(model.begin) :]) == words(model, model.text.plain(whole))
+        assert words(model, s.ids[len(model.before_first_user_ids) :]) == words(
+            model, model.text.encode_data(whole)
+        )
         assert [model.text.decode(s.ids[span.start : span.end])[0] for span in spans] == [
             " " + text for text in NODES
         ]

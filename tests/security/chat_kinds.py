@@ -149,7 +149,7 @@ class Kind:
         self.wrapped.save_pretrained(folder)
         self.control = set(self.wrapped.get_added_vocab().values())
         self.model = object.__new__(HFModel)
-        self.model.name, self.model.layers, self.model.window = "-".join(kind), 1, 100_000
+        self.model.name, self.model.n_layers, self.model.window = "-".join(kind), 1, 100_000
         self.model._pool, self.model._pool_lock, self.model.shape = KVPool(1), Lock(), None
         self.model._load_tokenizer(
             ModelConfig(name=self.model.name, source=str(folder)),

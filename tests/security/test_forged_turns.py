@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from harness.cost.meter import Meter
 from harness.errors import QuestionError
-from harness.llm.endings import KNOWN, OPENING
+from harness.llm.endings import END_MARKERS, OPENING_MARKERS
 from harness.llm.endpoint_tokens import put_space_into_markers
 from harness.llm.hf_session import HFSession
 from harness.llm.text import Text
@@ -34,7 +34,7 @@ def conversation(kind, *turns):
         else:
             s.user(first)
             s.feed(second)
-    s._queue(kind.model.mid)
+    s._queue(kind.model.before_reply_ids)
     return s.ids
 
 
@@ -91,7 +91,7 @@ def test_a_vocabulary_that_spells_a_control_token_as_a_word_fails_the_question()
         QuestionError,
         match="a text holds '</s>', which the tokenizer of 't5' writes as the control",
     ):
-        text.plain("ab</s>")
+        text.encode_data("ab</s>")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_vocabulary_that_spells_a_control_token_as_a_word_fails_the_question()
     ],
 )
 def test_text_for_a_server(text, sent, count):
-    assert put_space_into_markers(text, {*KNOWN, *OPENING}) == (sent, count)
+    assert put_space_into_markers(text, {*END_MARKERS, *OPENING_MARKERS}) == (sent, count)
 
 
 def test_the_markers_of_the_servers_own_tokenizer_are_broken_up_too(kinds):

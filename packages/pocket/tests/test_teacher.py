@@ -152,13 +152,13 @@ class Forced(HFSession):
 
     def score(self, text):
         found = super().score(text)
-        self.scored = self._model.text.plain(text)
+        self.scored = self._model.text.encode_data(text)
         return found
 
     def _decode(self, *arguments):
         text = next(self.to_write)
         start = len(self.ids)
-        self.ids += self._model.text.plain(text)
+        self.ids += self._model.text.encode_data(text)
         return Written(text, Span(start, len(self.ids)), "stop")
 
 

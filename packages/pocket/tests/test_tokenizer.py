@@ -47,7 +47,7 @@ pieces = st.one_of(st.text(max_size=12), st.sampled_from(ODD))
 @given(st.lists(pieces, max_size=8).map("".join))
 def test_lossless(own, data, text):
     """Control strings are text like any other, and no token of plain text is a control token."""
-    ids = data.plain(text)
+    ids = data.encode_data(text)
     assert own.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) == text
     assert not data.control.intersection(ids)
     assert data.decode(ids)[0] == text
@@ -80,7 +80,7 @@ BEFORE_CAPITALS = ["{} Toren", "In {} 12 of", "The {} Prize"]
 def test_a_name_or_short_number_is_one_token_wherever_it_stands(own, data, place):
     torn = set()
     for thing in [*NAMES, *(str(n) for n in range(1000))]:
-        tokens = own.convert_ids_to_tokens(data.plain(place.format(thing)))
+        tokens = own.convert_ids_to_tokens(data.encode_data(place.format(thing)))
         if thing not in (token.strip() for token in tokens):
             torn.add(thing)
     assert torn == set()
@@ -88,11 +88,14 @@ def test_a_name_or_short_number_is_one_token_wherever_it_stands(own, data, place
 
 def test_the_template_can_be_cut(own, data):
     found = cut_template(own.chat_template, own.special_tokens_map, "own", "26 Jul 2024")
-    assert (found.begin, found.mid, found.next) == (
+    assert (found.before_first_user, found.before_reply, found.before_next_user) == (
         f"{BEGIN}<|user|>",
         f"{END}<|assistant|>",
         f"{END}<|user|>",
     )
-    assert not found.trims
-    ids = {piece: data.trusted(piece) for piece in (found.begin, found.mid, found.next)}
+    assert not found.trims_contents
+    ids = {
+        piece: data.encode_template(piece)
+        for piece in (found.before_first_user, found.before_reply, found.before_next_user)
+    }
     assert {piece: len(i) for piece, i in ids.items()} == dict.fromkeys(ids, 2)

@@ -25,7 +25,7 @@ from harness.config.schema import ModelConfig
 from harness.errors import CannotRun
 from harness.llm.adapters import WEIGHTS
 from harness.llm.kernels import has_slow_products, multiply_in_float32
-from harness.llm.model_info import local_folder
+from harness.llm.model_info import find_or_download
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness_training.loop import resolve_device
 from harness_training.row_loss import RowLoss
@@ -43,7 +43,7 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
     Raises:
         CannotRun: The model has no chat template, or another one is set.
     """
-    folder, _ = local_folder(config)
+    folder = find_or_download(config).folder
     source = tokenizer_folder(config, folder)
     tokenizer = AutoTokenizer.from_pretrained(
         str(source), trust_remote_code=config.trust_remote_code
@@ -57,9 +57,9 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
             "model.template_date out"
         )
     teacher = Teacher(tokenizer, config.name, window)
-    if teacher.text.bos is not None and teacher.begin[:1] != [teacher.text.bos]:
+    if teacher.text.bos is not None and teacher.before_first_user_ids[:1] != [teacher.text.bos]:
         # As the back end does for a template without BOS.
-        teacher.begin = [teacher.text.bos, *teacher.begin]
+        teacher.before_first_user_ids = [teacher.text.bos, *teacher.before_first_user_ids]
     return teacher
 
 
@@ -83,7 +83,7 @@ class Base:
         self.config = config
         self.settings = settings
         self.device = resolve_device(device)
-        self.folder, self.where = local_folder(config)
+        self.folder, self.where = find_or_download(config)
         self.net = self._load_network(self.folder)
         self.loss = RowLoss(self.net)
         positions = getattr(self.net.config, "max_position_embeddings", 0) or 0

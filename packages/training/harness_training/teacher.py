@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from harness.cost.meter import Meter
 from harness.errors import UserError
-from harness.llm.template import SystemTurnTokens, cut_template, no_system, turn_frame
+from harness.llm.template import SystemTurnTokens, cut_template, no_system_error, turn_frame
 from harness.llm.text import Text
 from harness.method import Task
 from harness.models import Decoding, LanguageModel, MeteredModel, Probe, Session, Span, Written
@@ -86,16 +86,16 @@ class Teacher(LanguageModel):
         )
         self.text = Text(tokenizer, name, pieces)
         self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(
-            lambda t: tuple(self.text.plain(t))
+            lambda t: tuple(self.text.encode_data(t))
         )
-        self.begin = self.text.trusted(pieces.begin)
-        self.mid = self.text.trusted(pieces.mid)
-        self.next = self.text.trusted(pieces.next)
-        self.system: SystemTurnTokens | None = None
+        self.before_first_user_ids = self.text.encode_template(pieces.before_first_user)
+        self.before_reply_ids = self.text.encode_template(pieces.before_reply)
+        self.before_next_user_ids = self.text.encode_template(pieces.before_next_user)
+        self.system_turn_ids: SystemTurnTokens | None = None
         if pieces.system is not None:
-            before = self.text.trusted(pieces.system.before)
-            after = self.text.trusted(pieces.system.after)
-            self.system = SystemTurnTokens(before, after)
+            before = self.text.encode_template(pieces.system.before)
+            after = self.text.encode_template(pieces.system.after)
+            self.system_turn_ids = SystemTurnTokens(before, after)
         self._transcript = Transcript()
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
@@ -131,16 +131,18 @@ class Teacher(LanguageModel):
 
     def turn_tokens(self) -> int:
         """How many tokens the chat template adds to one user turn."""
-        return len(self.begin) + len(self.mid)
+        return len(self.before_first_user_ids) + len(self.before_reply_ids)
 
     def system_turn_tokens(self, text: str) -> int:
         """How many tokens a system turn with `text` adds. Raises CannotRun where the chat template
         has no system role."""
-        if self.system is None:
-            raise no_system(self.name)
+        if self.system_turn_ids is None:
+            raise no_system_error(self.name)
         # turn_tokens counts `begin` before the user turn; behind a system turn the second piece
         # stands there instead.
-        return sum(map(len, self.system)) + self.count(text) - len(self.begin)
+        return (
+            sum(map(len, self.system_turn_ids)) + self.count(text) - len(self.before_first_user_ids)
+        )
 
 
 def _next_item(items: Iterator[T], skill: Skill, what: str) -> T:
@@ -215,7 +217,7 @@ class TeacherSession(Session):
         right = 1
         if self._model.next_verdict():
             right = 0
-        ids = (*self._model.mid, *self._model.plain(after), firsts[right])
+        ids = (*self._model.before_reply_ids, *self._model.plain(after), firsts[right])
         self._transcript.probes.append(ProbeTarget(len(self._transcript.ids), ids))
         p = {label: float(label == labels[right]) for label in labels}
         return Probe(p, p)
@@ -225,7 +227,7 @@ class TeacherSession(Session):
         text = self._model.next_reply()
         span = self._append(text)
         # The end of the turn is the first token of what the template puts between turns.
-        end_of_turn = self._append_ids(self._model.next[:1])
+        end_of_turn = self._append_ids(self._model.before_next_user_ids[:1])
         self._transcript.targets += range(span.start, end_of_turn.end)
         self._ended = True
         return Written(text, span, "stop")

@@ -13,7 +13,7 @@ from harness.config.schema import SAMPLING, ModelConfig, canonical_json
 from harness.config.yaml_tree import mapping_at
 from harness.errors import import_error_as_cannot_run
 from harness.llm.backend import Backend, ModelFacts
-from harness.llm.model_info import local_folder, template_problem, transformers_facts
+from harness.llm.model_info import find_or_download, template_problem, transformers_facts
 from harness.llm.tokenizer_files import tokenizer_folder
 from harness_vllm.engine import Engine
 
@@ -24,9 +24,16 @@ ENGINE = "engine"
 """The setting under model.extra that holds arguments of vLLM's engine."""
 _CAPABILITIES = frozenset({"probe", "score", "sampling"})
 _NOT_GIVEN = "vLLM does not give it; use model.backend=hf"
-_OF_TRANSFORMERS = ("adapter", "adapters", "deterministic", "device", "device_map", "prefill_chunk")
+_SETTINGS_OF_TRANSFORMERS = (
+    "adapter",
+    "adapters",
+    "deterministic",
+    "device",
+    "device_map",
+    "prefill_chunk",
+)
 # Arguments of the engine that say where and how fast it runs, not what it writes.
-_PLACEMENT = frozenset(
+_PLACEMENT_ARGUMENTS = frozenset(
     {
         "cpu_offload_gb",
         "data_parallel_size",
@@ -40,9 +47,10 @@ _PLACEMENT = frozenset(
         "tensor_parallel_size",
     }
 )
-# The model of the last run stays; those that a run uses stay as long as it does.
+# By settings and identity. The model of the last run stays; those that a run uses stay as long as
+# it does.
 _models: WeakValueDictionary[str, VLLMModel] = WeakValueDictionary()
-_last: list[VLLMModel] = []
+_model_of_last_run: list[VLLMModel] = []  # one at most
 
 
 class VLLM(Backend):
@@ -65,12 +73,13 @@ class VLLM(Backend):
             return facts
         identity = {name: value for name, value in facts.identity.items() if name != "attention"}
         arguments = _engine_arguments(config)
-        changing = {name: arguments[name] for name in sorted(arguments.keys() - _PLACEMENT)}
+        names_that_change_replies = sorted(arguments.keys() - _PLACEMENT_ARGUMENTS)
+        identity["vllm"] = {name: arguments[name] for name in names_that_change_replies}
         return replace(
             facts,
             capabilities=_CAPABILITIES,
             refusals={"attention": _NOT_GIVEN, "plain_model": _NOT_GIVEN},
-            identity={**identity, "vllm": changing},
+            identity=identity,
         )
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> VLLMModel:
@@ -89,12 +98,12 @@ class VLLM(Backend):
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
         model = _models.get(key)
         if model is None:
-            _last.clear()
+            _model_of_last_run.clear()
             gc.collect()  # the engine of an earlier run ends, and its memory is free
-            model = _models[key] = _loaded(config, facts)
-        _last[:] = [model]
+            model = _models[key] = _load_model(config, facts)
+        _model_of_last_run[:] = [model]
         model.first_prompts = {}
-        model.engine.forget()
+        model.engine.empty_prefix_cache()
         return model
 
     def system_problem(self, config: ModelConfig) -> str | None:
@@ -115,14 +124,14 @@ def _problems(config: ModelConfig) -> list[str]:
             "pip install 'vllm>=0.33'"
         )
     fields = ModelConfig.model_fields
-    for name in _OF_TRANSFORMERS:
+    for name in _SETTINGS_OF_TRANSFORMERS:
         default = fields[name].get_default(call_default_factory=True)
         if getattr(config, name) != default:
             problems.append(f"model.{name} is for model.backend=hf; leave it out")
-    taken = _engine_arguments(config).keys() & _own_arguments(config, {}).keys()
+    set_by_both = _engine_arguments(config).keys() & _own_arguments(config, {}).keys()
     problems += [
         f"model.extra.engine.{name} is set by the harness; leave it out (docs/scaling.md#vllm)"
-        for name in sorted(taken)
+        for name in sorted(set_by_both)
     ]
     return problems
 
@@ -147,11 +156,10 @@ def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[
         config: The model's settings.
         identity: The identity of the model's facts, which has its window and dtype.
     """
-    window = identity.get("window")  # with room for a thinking
     return {
         "dtype": identity.get("dtype"),
         "gpu_memory_utilization": config.memory_fraction,
-        "max_model_len": window,
+        "max_model_len": identity.get("window"),  # with room for a thinking
         "model": None,
         "seed": 0,
         "tokenizer": None,
@@ -159,7 +167,7 @@ def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[
     }
 
 
-def _loaded(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
+def _load_model(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
     """Start an engine with the model, which takes a minute or more.
 
     Args:
@@ -169,12 +177,12 @@ def _loaded(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
     Raises:
         CannotRun: It does not start.
     """
-    folder, _ = local_folder(config)
-    own = _own_arguments(config, facts.identity)
-    own["model"] = str(folder)
-    own["tokenizer"] = str(tokenizer_folder(config, folder))
+    folder = find_or_download(config).folder
+    own_arguments = _own_arguments(config, facts.identity)
+    own_arguments["model"] = str(folder)
+    own_arguments["tokenizer"] = str(tokenizer_folder(config, folder))
     with import_error_as_cannot_run():
         from harness_vllm.session import VLLMModel  # imports transformers
 
-        engine = Engine(config.name, {**own, **_engine_arguments(config)})
+        engine = Engine(config.name, {**own_arguments, **_engine_arguments(config)})
         return VLLMModel(_without_engine(config), facts, folder, engine)

@@ -1,8 +1,8 @@
 """vLLM's engine and the thread of its event loop: what all threads ask, it computes together.
 
-    question's thread   complete(Ask) ──┐
-    question's thread   complete(Ask) ──┼──► event loop ──► AsyncLLMEngine: one batch, which a request
-    question's thread   complete(Ask) ──┘                   joins and leaves at any step
+    question's thread   complete(request) ──┐
+    question's thread   complete(request) ──┼──► event loop ──► AsyncLLMEngine: one batch, which a request
+    question's thread   complete(request) ──┘                   joins and leaves at any step
 
 AsyncLLMEngine and not LLM: `LLM.generate` returns once the last request of a batch has ended, and a
 question that is ready earlier waits for it; and LLM refuses `data_parallel_size` in one process.
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Ask:
+class EngineRequest:
     """One request.
 
     Attributes:
-        ids: Tokens of the context.
+        ids: Token ids of the context.
         sampling: Fields of vLLM's SamplingParams.
     """
 
@@ -41,26 +41,26 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """What the engine made of an Ask.
+class EngineReply:
+    """What the engine made of a request.
 
     Attributes:
-        ids: Tokens that were written; a token that ended the reply is the last of them.
+        ids: Ids of the tokens that were written; a token that ended the reply is the last of them.
         finish: "stop" or "length".
-        cached: Tokens of the context that were in the engine's prefix cache.
-        logprobs: For the first token that was written: token -> log-probability; empty where none
+        n_cached: Tokens of the context that were in the engine's prefix cache.
+        logprobs: For the first token that was written: token id -> vLLM's Logprob; empty where none
             were asked for.
         prompt_logprobs: The same at each position of the context; empty where none were asked for.
     """
 
     ids: tuple[int, ...]
     finish: str
-    cached: int
+    n_cached: int
     logprobs: Mapping[int, Any]
     prompt_logprobs: Sequence[Any]
 
     @classmethod
-    def of(cls, output: Any) -> Reply:
+    def of_output(cls, output: Any) -> EngineReply:
         """Read a finished RequestOutput of vLLM, which has one reply.
 
         Raises RequestFailed for a request that vLLM gave up.
@@ -77,7 +77,7 @@ class Reply:
         return cls(
             ids=tuple(written.token_ids),
             finish=written.finish_reason,
-            cached=output.num_cached_tokens or 0,
+            n_cached=output.num_cached_tokens or 0,
             logprobs=logprobs,
             prompt_logprobs=output.prompt_logprobs or (),
         )
@@ -99,11 +99,11 @@ class Engine:
             CannotRun: It does not start; its own log says more.
         """
         self._name = name
-        self._numbers = itertools.count()
+        self._request_numbers = itertools.count()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True).start()
         try:
-            self._engine = self._await(_started(arguments))
+            self._engine = self._run_in_loop(_start_engine(arguments))
         except Exception as error:  # vLLM raises whatever its libraries do
             self._loop.call_soon_threadsafe(self._loop.stop)
             reason = next(iter(str(error).splitlines()), "") or type(error).__name__
@@ -111,14 +111,14 @@ class Engine:
                 f"vLLM cannot load '{name}' ({reason.rstrip('. ')}); see its log, and the settings "
                 "model.window, model.memory_fraction and model.extra.engine"
             ) from error
-        weakref.finalize(self, _end, self._engine, self._loop)
+        weakref.finalize(self, _end_engine, self._engine, self._loop)
 
-    def complete(self, ask: Ask) -> Reply:
+    def complete(self, request: EngineRequest) -> EngineReply:
         """Send a request and wait for its reply; batches of other models do not wait for this
         thread.
 
         Args:
-            ask: The request.
+            request: The request.
 
         Raises:
             CannotRun: The engine has ended.
@@ -128,16 +128,17 @@ class Engine:
         waiting: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if scheduler is not None:
             waiting = scheduler.waiting_for_server()
-        number = f"harness-{next(self._numbers)}"
+        request_id = f"harness-{next(self._request_numbers)}"
         with waiting:
-            return Reply.of(self._await(self._completed(ask, number)))
+            output = self._run_in_loop(self._last_output(request, request_id))
+        return EngineReply.of_output(output)
 
-    def forget(self) -> None:
+    def empty_prefix_cache(self) -> None:
         """Empty the prefix cache, so that a run does not depend on an earlier one."""
-        self._await(self._engine.reset_prefix_cache())
+        self._run_in_loop(self._engine.reset_prefix_cache())
 
-    def _await(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread of the event loop, and return its result.
+    def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the thread of the event loop, wait for it, and return its result.
 
         An error or an interrupt while waiting cancels it, so that the engine drops the request.
         """
@@ -148,12 +149,12 @@ class Engine:
             future.cancel()
             raise
 
-    async def _completed(self, ask: Ask, number: str) -> Any:
+    async def _last_output(self, request: EngineRequest, request_id: str) -> Any:
         """Send a request to the engine and return its last output, the whole reply.
 
         Args:
-            ask: The request.
-            number: Its id in the engine, "harness-7".
+            request: The request.
+            request_id: Its id in the engine, "harness-7".
 
         Raises:
             CannotRun: The engine has ended.
@@ -161,21 +162,21 @@ class Engine:
         import vllm
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        parameters = vllm.SamplingParams(**ask.sampling)
-        prompt = {"prompt_token_ids": list(ask.ids)}
-        last = None
+        parameters = vllm.SamplingParams(**request.sampling)
+        prompt = {"prompt_token_ids": list(request.ids)}
+        last_output = None
         try:
-            async for output in self._engine.generate(prompt, parameters, number):
-                last = output
+            async for output in self._engine.generate(prompt, parameters, request_id):
+                last_output = output
         except EngineDeadError as error:
             raise CannotRun(
                 f"vLLM's engine for '{self._name}' has ended; see its log, and run the same "
                 "command again"
             ) from error
-        return last
+        return last_output
 
 
-async def _started(arguments: Mapping[str, object]) -> Any:
+async def _start_engine(arguments: Mapping[str, object]) -> Any:
     """Start vLLM's engine, in the event loop that will handle its outputs.
 
     Args:
@@ -197,7 +198,7 @@ async def _started(arguments: Mapping[str, object]) -> Any:
     return engine
 
 
-def _end(engine: Any, loop: asyncio.AbstractEventLoop) -> None:
+def _end_engine(engine: Any, loop: asyncio.AbstractEventLoop) -> None:
     """End the engine's processes, and stop its event loop, which ends the loop's thread."""
     engine.shutdown()
     loop.call_soon_threadsafe(loop.stop)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers import AutoConfig, GenerationConfig
 
@@ -26,12 +26,13 @@ from harness.llm.endings import begins_thinking
 from harness.llm.tokenized_model import NetworkEnds, TokenizedModel
 from harness.models import Decoding, Probe, Span, Written
 from harness.parallel.scheduler import Took, timed
-from harness_vllm.engine import Ask, Engine, Reply
+from harness_vllm.engine import Engine, EngineReply, EngineRequest
 
 
-def pairs_of(new: int, before: int) -> int:
-    """The number of (query, key) pairs of `new` tokens after `before` others: (2, 3) -> 9."""
-    return new * before + new * (new + 1) // 2
+def count_pairs(n_new: int, n_before: int) -> int:
+    """The number of (query, key) pairs of `n_new` tokens after `n_before` others: each attends to
+    all before it and to itself. (2, 3) -> 9."""
+    return n_new * n_before + n_new * (n_new + 1) // 2
 
 
 class VLLMSession(TokenContext):
@@ -43,11 +44,11 @@ class VLLMSession(TokenContext):
         """Record the cost of reading the tokens that are queued; the next request really reads
         them.
         """
-        self._book_read(len(self.ids) - self._cached)
+        self._book_read(len(self.ids) - self._n_cached)
 
     def _save(self) -> int:
         """The length of the context that was read, for `_restore` to come back to."""
-        return self._cached
+        return self._n_cached
 
     def _restore(self, state: int) -> None:
         """Cut the context back to the length that `_save` returned."""
@@ -60,41 +61,43 @@ class VLLMSession(TokenContext):
             added: What the reply added to the context.
         """
         super()._restore_reply(added)
-        self._cached = self._booked_end
+        self._n_cached = self._booked_end
 
     @with_reply_cache
-    def _probe(self, labels: Sequence[str], first_tokens: Sequence[int], after: str) -> Probe:
+    def _probe(self, labels: Sequence[str], first_ids: Sequence[int], after: str) -> Probe:
         """The probability of each label's first token after the context; records the cost.
 
         Args:
             labels: The labels.
-            first_tokens: The first token of each.
+            first_ids: The id of the first token of each.
             after: What the reply begins with, before the label.
         """
-        closing = self._closing(after)
-        self._check_window(len(closing) + 1)
+        closing_ids = self._closing_ids(after)
+        self._check_window(len(closing_ids) + 1)
         self._model.remember_first_prompt(self._role, self.ids)
-        sampling = {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": list(first_tokens)}
-        reply, took = self._complete([*self.ids, *closing], sampling)
-        queued = len(self.ids) - self._cached
-        reused = max(reply.cached - self._cached, 0)
-        self._book_read(queued, reused=reused)
+        sampling = {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": list(first_ids)}
+        completed = self._complete([*self.ids, *closing_ids], sampling)
+        n_queued = len(self.ids) - self._n_cached
+        n_reused = max(completed.reply.n_cached - self._n_cached, 0)
+        self._book_read(n_queued, n_reused=n_reused)
         self._book(
             "probe",
-            len(closing),
+            len(closing_ids),
             len(self.ids),
             logits=1,
-            pairs=pairs_of(len(closing), len(self.ids)),
+            pairs=count_pairs(len(closing_ids), len(self.ids)),
             requests=1,
-            reused=max(reused - queued, 0),
-            seconds=took.seconds,
-            queued=took.queued,
+            reused=max(n_reused - n_queued, 0),
+            seconds=completed.took.seconds,
+            queued=completed.took.queued,
         )
-        probabilities = [math.exp(reply.logprobs[token].logprob) for token in first_tokens]
-        likeliest = None
-        if reply.ids[0] in first_tokens:
-            likeliest = labels[first_tokens.index(reply.ids[0])]
-        return Probe.of(dict(zip(labels, probabilities, strict=True)), likeliest)
+        logprobs = completed.reply.logprobs
+        probabilities = [math.exp(logprobs[first_id].logprob) for first_id in first_ids]
+        likeliest_id = completed.reply.ids[0]
+        likeliest_label = None
+        if likeliest_id in first_ids:
+            likeliest_label = labels[first_ids.index(likeliest_id)]
+        return Probe.of(dict(zip(labels, probabilities, strict=True)), likeliest_label)
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
@@ -102,26 +105,30 @@ class VLLMSession(TokenContext):
 
         The engine reads the whole context for it. Raises ValueError for an empty text or context.
         """
-        ids = self._model.text.plain(text)
+        ids = self._model.text.encode_data(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
         self._check_window(len(ids) + 1)
         self.flush()
-        before = len(self.ids)
+        n_before = len(self.ids)
         sampling = {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
-        reply, took = self._complete([*self.ids, *ids], sampling)
+        completed = self._complete([*self.ids, *ids], sampling)
         self._book(
             "score",
             len(ids),
-            before,
+            n_before,
             logits=len(ids),
-            pairs=pairs_of(len(ids), before - 1),  # the last token before is run for its logits
+            # The last token before is run for its logits.
+            pairs=count_pairs(len(ids), n_before - 1),
             requests=1,
-            seconds=took.seconds,
-            queued=took.queued,
+            seconds=completed.took.seconds,
+            queued=completed.took.queued,
         )
-        rows = reply.prompt_logprobs[before:]
-        return [row[token].logprob for row, token in zip(rows, ids, strict=True)]
+        logprobs_of_text = completed.reply.prompt_logprobs[n_before:]
+        return [
+            logprobs[token_id].logprob
+            for logprobs, token_id in zip(logprobs_of_text, ids, strict=True)
+        ]
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
@@ -135,56 +142,58 @@ class VLLMSession(TokenContext):
         """
         self._model.remember_first_prompt(self._role, self.ids)
         start = len(self.ids)
-        thinks = not self._answering
-        if thinks:
-            self.ids += self._model.opens
-        thinking = ""
-        requests = 1
-        if thinks and self._model.thinking:
-            thinking = self._think(decoding, self._model.thinking)
-            requests = 0  # it was counted with the thinking
+        may_think = not self._is_past_thinking
+        if may_think:
+            self.ids += self._model.open_thinking_ids
+        thinking_text = ""
+        n_requests = 1
+        if may_think and self._model.thinking:
+            thinking_text = self._think(decoding, self._model.thinking)
+            n_requests = 0  # it was counted with the thinking
         answer_start = len(self.ids)
-        written = self._answer(decoding, requests)
+        written = self._write_answer(decoding, n_requests)
         if answer_start == start:
             return written
         # The thinking leaves the context; the answer, which attended to it, is read anew with what
         # follows.
-        answer = self.ids[answer_start:]
+        answer_ids = self.ids[answer_start:]
         self._truncate(start)
-        self.ids += answer
-        return replace(written, span=Span(start, len(self.ids)), thinking=thinking)
+        self.ids += answer_ids
+        return replace(written, span=Span(start, len(self.ids)), thinking=thinking_text)
 
-    def _answer(self, decoding: Decoding, requests: int) -> Written:
+    def _write_answer(self, decoding: Decoding, n_requests: int) -> Written:
         """Write an answer after the context and append it to it; records the cost.
 
         Args:
             decoding: How tokens are drawn, how many, and what ends the answer.
-            requests: How many requests its reading counts as: 0 where the thinking was counted
+            n_requests: How many requests its reading counts as: 0 where the thinking was counted
                 as one.
         """
         limits = {"max_tokens": decoding.max_tokens, "stop": list(decoding.stop)}
-        asked = self._ask(decoding, limits, requests)
+        new_tokens = self._generate(decoding, limits, n_requests)
         start = len(self.ids)
-        self.ids += asked.tokens
-        new = len(asked.tokens)
-        if not asked.ended:  # the last token is read with what follows
-            new = max(new - 1, 0)
-        self._cached = start + new
-        written = self._written(start, decoding.stop, asked.reply.finish)
+        self.ids += new_tokens.ids
+        n_run = len(new_tokens.ids)
+        if not new_tokens.is_ended:  # the last token is read with what follows
+            n_run = max(n_run - 1, 0)
+        self._n_cached = start + n_run
+        written = self._end_reply(start, decoding.stop, new_tokens.finish)
         self._book(
             "decode",
-            new,
+            n_run,
             start,
-            logits=new,
-            pairs=pairs_of(new, start),
-            out=len(asked.tokens),
+            logits=n_run,
+            pairs=count_pairs(n_run, start),
+            out=len(new_tokens.ids),
             endings=int(written.ending),
-            seconds=asked.took.seconds,
-            queued=asked.took.queued,
+            seconds=new_tokens.took.seconds,
+            queued=new_tokens.took.queued,
         )
         return written
 
-    def _ask(self, decoding: Decoding, limits: Mapping[str, object], requests: int) -> Asked:
+    def _generate(
+        self, decoding: Decoding, limits: Mapping[str, object], n_requests: int
+    ) -> NewTokens:
         """Have the engine write tokens after the context, and record the cost of reading what is
         queued.
 
@@ -193,19 +202,19 @@ class VLLMSession(TokenContext):
         Args:
             decoding: How tokens are drawn.
             limits: Further fields of SamplingParams: most tokens, stop strings.
-            requests: How many requests the reading counts as.
+            n_requests: How many requests the reading counts as.
         """
-        drawn = {
+        drawing = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
             "seed": decoding.seed or 0,
             "stop_token_ids": sorted(self._model.stop_ids),
         }
-        reply, took = self._complete(self.ids, {**drawn, **limits})
-        reused = max(reply.cached - self._cached, 0)
-        queued = len(self.ids) - self._cached
-        self._book_read(queued, requests, reused, logits=int(queued > 0))
-        return Asked.of(reply, took, self._model.stop_ids)
+        completed = self._complete(self.ids, {**drawing, **limits})
+        n_reused = max(completed.reply.n_cached - self._n_cached, 0)
+        n_queued = len(self.ids) - self._n_cached
+        self._book_read(n_queued, n_requests, n_reused, n_logits=int(n_queued > 0))
+        return NewTokens.of_completed(completed, self._model.stop_ids)
 
     def _think(self, decoding: Decoding, thinking: Thinking) -> str:
         """Write the thinking of a reply after the context; records the cost.
@@ -222,172 +231,198 @@ class VLLMSession(TokenContext):
         """
         model = self._model
         start = len(self.ids)
-        thought = Thought(thinking.tokens - len(model.opens) - len(model.closes), bool(model.opens))
-        self._write_thinking(decoding, thinking, thought)
-        count = len(self.ids) - start
+        marker_tokens = len(model.open_thinking_ids) + len(model.close_thinking_ids)
+        state = ThinkingState(
+            tokens_left=thinking.tokens - marker_tokens, is_opened=bool(model.open_thinking_ids)
+        )
+        self._write_thinking(decoding, thinking, state)
+        n_written = len(self.ids) - start
+        n_thinking = 0
+        if state.is_opened:
+            n_thinking = n_written
         self._book(
             "decode",
-            count,
+            n_written,
             start,
-            logits=count,
-            pairs=pairs_of(count, start),
-            out=count * thought.is_opened,
-            thinking=count * thought.is_opened,
-            unclosed=int(thought.is_opened and not thought.is_closed),
-            seconds=thought.seconds,
-            queued=thought.queued,
+            logits=n_written,
+            pairs=count_pairs(n_written, start),
+            out=n_thinking,
+            thinking=n_thinking,
+            unclosed=int(state.is_opened and not state.is_closed),
+            seconds=state.seconds,
+            queued=state.queued_seconds,
         )
-        if not thought.is_opened:
+        if not state.is_opened:
             self._truncate(start)
             return ""
-        if not thought.is_closed:
-            self.ids += model.closes
-        return model.text.context(self.ids[start - len(model.opens) :])
+        if not state.is_closed:
+            self.ids += model.close_thinking_ids
+        opening_start = start - len(model.open_thinking_ids)
+        return model.text.decode_context(self.ids[opening_start:])
 
-    def _write_thinking(self, decoding: Decoding, thinking: Thinking, thought: Thought) -> None:
+    def _write_thinking(self, decoding: Decoding, thinking: Thinking, state: ThinkingState) -> None:
         """Write a thinking up to its end or limit, and append it to the context.
 
         Token by token while it may be no thinking, and while white space follows it.
 
         Args:
             decoding: How tokens are drawn.
-            thinking: The marks of the model's thinking.
-            thought: What was written so far; changed.
+            thinking: The markers of the model's thinking.
+            state: How far it is written; changed.
         """
         text = self._model.text
         start = len(self.ids)
-        while thought.room and not thought.is_opened:
-            if not self._think_on(decoding, thought, tokens=1, stop=()):
+        while state.tokens_left and not state.is_opened:
+            goes_on = self._continue_thinking(decoding, state, max_tokens=1, stop=())
+            if not goes_on:
                 return
-            opened = begins_thinking(text.context(self.ids[start:]), thinking)
+            opened = begins_thinking(text.decode_context(self.ids[start:]), thinking)
             if opened is False:
                 self._truncate(len(self.ids) - 1)  # nothing follows this token
                 return
-            thought.is_opened = bool(opened)
-        thought.is_closed = thinking.close in text.context(self.ids[start:])
-        if thought.room and not thought.is_closed:
-            self._think_on(decoding, thought, tokens=thought.room, stop=[thinking.close])
-            thought.is_closed = thinking.close in text.context(self.ids[start:])
-        while thought.room and thought.is_closed:
+            state.is_opened = bool(opened)
+        state.is_closed = thinking.close in text.decode_context(self.ids[start:])
+        if state.tokens_left and not state.is_closed:
+            self._continue_thinking(decoding, state, state.tokens_left, stop=[thinking.close])
+            state.is_closed = thinking.close in text.decode_context(self.ids[start:])
+        while state.tokens_left and state.is_closed:
             end = len(self.ids)
-            self._think_on(decoding, thought, tokens=1, stop=())
-            if text.context(self.ids[end:]).strip() or len(self.ids) == end:
+            self._continue_thinking(decoding, state, max_tokens=1, stop=())
+            answer_begins = bool(text.decode_context(self.ids[end:]).strip())
+            is_ended = len(self.ids) == end
+            if answer_begins or is_ended:
                 self._truncate(end)
                 return
 
-    def _think_on(
-        self, decoding: Decoding, thought: Thought, tokens: int, stop: Sequence[str]
+    def _continue_thinking(
+        self, decoding: Decoding, state: ThinkingState, max_tokens: int, stop: Sequence[str]
     ) -> bool:
-        """Write the next tokens of a thinking, append them to the context, and add them to
-        `thought`.
+        """Write the next tokens of a thinking, append them to the context, and count them in
+        `state`.
 
         Args:
             decoding: How tokens are drawn.
-            thought: What was written so far; changed.
-            tokens: The largest number of tokens.
+            state: How far it is written; changed.
+            max_tokens: The largest number of tokens.
             stop: Strings that end them, markers included.
 
         Returns:
             False where the reply ends.
         """
-        limits = {"max_tokens": tokens, "stop": list(stop), "skip_special_tokens": False}
-        asked = self._ask(decoding, limits, requests=int(not thought.requests))
-        self.ids += asked.tokens
-        self._cached = len(self.ids)
-        thought.add(asked)
-        return not asked.ended
+        limits = {"max_tokens": max_tokens, "stop": list(stop), "skip_special_tokens": False}
+        is_first_request = state.n_requests == 0
+        new_tokens = self._generate(decoding, limits, n_requests=int(is_first_request))
+        self.ids += new_tokens.ids
+        self._n_cached = len(self.ids)
+        state.add(new_tokens)
+        return not new_tokens.is_ended
 
-    def _complete(self, ids: Sequence[int], sampling: Mapping[str, object]) -> tuple[Reply, Took]:
-        """Send tokens to the engine; its reply, and the time that it took.
+    def _complete(self, ids: Sequence[int], sampling: Mapping[str, object]) -> Completed:
+        """Send tokens to the engine, and wait for its reply.
 
         Args:
-            ids: The tokens of the whole context.
+            ids: The token ids of the whole context.
             sampling: Fields of SamplingParams.
         """
         with timed() as took:
-            reply = self._model.engine.complete(Ask(ids, sampling))
-        return reply, took
+            reply = self._model.engine.complete(EngineRequest(ids, sampling))
+        return Completed(reply, took)
 
-    def _book_read(self, new: int, requests: int = 0, reused: int = 0, logits: int = 0) -> None:
-        """Record the cost of reading the next `new` tokens of the context, and count them as read.
+    def _book_read(
+        self, n_new: int, n_requests: int = 0, n_reused: int = 0, n_logits: int = 0
+    ) -> None:
+        """Record the cost of reading the next `n_new` tokens of the context, and count them as
+        read.
 
         Args:
-            new: The number of tokens.
-            requests: How many requests to the model this is.
-            reused: How many of the tokens the engine's prefix cache held.
-            logits: 1 where a token is written after them.
+            n_new: The number of tokens.
+            n_requests: How many requests to the model this is.
+            n_reused: How many of the tokens the engine's prefix cache held.
+            n_logits: 1 where a token is written after them.
         """
-        if new or requests:
+        if n_new or n_requests:
             self._book(
                 "prefill",
-                new,
-                self._cached,
-                logits=logits,
-                pairs=pairs_of(new, self._cached),
-                requests=requests,
-                reused=min(reused, new),
+                n_new,
+                self._n_cached,
+                logits=n_logits,
+                pairs=count_pairs(n_new, self._n_cached),
+                requests=n_requests,
+                reused=min(n_reused, n_new),
             )
-        self._cached += new
+        self._n_cached += n_new
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Tokens that the engine wrote.
+class Completed(NamedTuple):
+    """A request that the engine has answered.
 
     Attributes:
         reply: The engine's reply.
-        tokens: Its tokens, without one that ends a reply.
-        ended: Whether there was such a token.
         took: The time of the request.
     """
 
-    reply: Reply
-    tokens: tuple[int, ...]
-    ended: bool
+    reply: EngineReply
+    took: Took
+
+
+@dataclass(frozen=True)
+class NewTokens:
+    """Tokens that the engine wrote.
+
+    Attributes:
+        ids: Their ids, without one that ends a reply.
+        is_ended: Whether there was such a token.
+        finish: Why the engine stopped: "stop" or "length".
+        took: The time of the request.
+    """
+
+    ids: tuple[int, ...]
+    is_ended: bool
+    finish: str
     took: Took
 
     @classmethod
-    def of(cls, reply: Reply, took: Took, stop_ids: frozenset[int]) -> Asked:
+    def of_completed(cls, completed: Completed, stop_ids: frozenset[int]) -> NewTokens:
         """Split a reply into its tokens and the token that ended it, if there is one.
 
         Args:
-            reply: The engine's.
-            took: The time of the request.
-            stop_ids: Tokens that end a reply.
+            completed: The request with the engine's reply.
+            stop_ids: Ids of tokens that end a reply.
         """
-        ended = bool(reply.ids) and reply.ids[-1] in stop_ids
-        tokens = reply.ids
-        if ended:
-            tokens = reply.ids[:-1]
-        return cls(reply, tokens, ended, took)
+        ids = completed.reply.ids
+        is_ended = bool(ids) and ids[-1] in stop_ids
+        if is_ended:
+            ids = ids[:-1]
+        return cls(ids, is_ended, completed.reply.finish, completed.took)
 
 
 @dataclass
-class Thought:
+class ThinkingState:
     """A thinking while it is written.
 
     Attributes:
-        room: How many tokens it may still have.
+        tokens_left: How many tokens it may still have.
         is_opened: Whether its opening marker was written.
         is_closed: Whether its closing marker was written.
-        requests: The number of requests to the engine.
+        n_requests: The number of requests to the engine.
         seconds: The time that they took.
-        queued: The time that they waited.
+        queued_seconds: The time that they waited.
     """
 
-    room: int
+    tokens_left: int
     is_opened: bool
     is_closed: bool = False
-    requests: int = 0
+    n_requests: int = 0
     seconds: float = 0.0
-    queued: float = 0.0
+    queued_seconds: float = 0.0
 
-    def add(self, asked: Asked) -> None:
-        """Count a request: its time, and the tokens that it wrote, which are taken off `room`."""
-        self.room -= len(asked.tokens)
-        self.requests += 1
-        self.seconds += asked.took.seconds
-        self.queued += asked.took.queued
+    def add(self, new_tokens: NewTokens) -> None:
+        """Count a request: its time, and the tokens that it wrote, which are taken off
+        `tokens_left`."""
+        self.tokens_left -= len(new_tokens.ids)
+        self.n_requests += 1
+        self.seconds += new_tokens.took.seconds
+        self.queued_seconds += new_tokens.took.queued
 
 
 class VLLMModel(TokenizedModel):
@@ -409,11 +444,14 @@ class VLLMModel(TokenizedModel):
         Raises:
             CannotRun: Its tokenizer or chat template cannot be used.
         """
-        self._take_facts(facts)
+        self._set_facts(facts)
         self.engine = engine
-        sizes = AutoConfig.from_pretrained(folder, trust_remote_code=config.trust_remote_code)
-        self.shape = shape_of(sizes, head=True)
-        self._load_tokenizer(config, str(folder), NetworkEnds.of(sizes, _generation(folder)))
+        network_config = AutoConfig.from_pretrained(
+            folder, trust_remote_code=config.trust_remote_code
+        )
+        self.shape = shape_of(network_config, head=True)
+        ends = NetworkEnds.from_configs(network_config, _read_generation_config(folder))
+        self._load_tokenizer(config, str(folder), ends)
 
     def session(
         self, meter: Meter, role: str = "reader", adapter: str | None = None
@@ -428,7 +466,7 @@ class VLLMModel(TokenizedModel):
         return VLLMSession(self, meter, role, adapter)
 
 
-def _generation(folder: Path) -> Any:
+def _read_generation_config(folder: Path) -> Any:
     """The generation config in a model's folder; None where it has none."""
     if not (folder / "generation_config.json").exists():
         return None

@@ -32,7 +32,7 @@ def vllm(monkeypatch):
     import vllm
 
     yield vllm
-    backend._last.clear()
+    backend._model_of_last_run.clear()
     backend._models.clear()
     gc.collect()
     for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
@@ -105,10 +105,10 @@ def test_what_another_context_put_into_the_prefix_cache_is_said_and_costs_the_sa
     first, second = ([event.reused for event in meter.events] for meter in meters)
     assert sum(first) == 0
     assert sum(second) % vllm.BLOCK == 0
-    assert len(model.text.plain(TEXT)) - vllm.BLOCK < sum(second) < meters[1].events[0].new
+    assert len(model.text.encode_data(TEXT)) - vllm.BLOCK < sum(second) < meters[1].events[0].new
     assert meters[0].events[0].new - meters[1].events[0].new == len(
-        model.text.plain("Who founded the school?")
-    ) - len(model.text.plain("Where is the bridge?"))
+        model.text.encode_data("Who founded the school?")
+    ) - len(model.text.encode_data("Where is the bridge?"))
 
 
 def only_run(folder):
@@ -260,10 +260,10 @@ def test_the_thinking_of_a_reasoning_model_is_that_of_transformers(
         name="thinker", source=str(tiny_folder), template=template, thinking={"tokens": 60}
     )
     theirs, ours = load_model(config), load_model(of_vllm(config))
-    plain, answered = theirs.text.plain, theirs.text.plain(answer)
+    plain, answered = theirs.text.encode_data, theirs.text.encode_data(answer)
     thought = plain(thinking)
     if case == "at its limit":
-        thought = thought[: 60 - len(theirs.closes)]
+        thought = thought[: 60 - len(theirs.close_thinking_ids)]
     elif case == "no thinking":
         thought = answered[: looked_at(theirs, answered)]
     else:
@@ -287,6 +287,6 @@ def test_the_thinking_of_a_reasoning_model_is_that_of_transformers(
 def looked_at(model, ids):
     """How many tokens of a reply are looked at to see that it begins with the answer."""
     count = 1
-    while begins_thinking(model.text.context(ids[:count]), model.thinking) is None:
+    while begins_thinking(model.text.decode_context(ids[:count]), model.thinking) is None:
         count += 1
     return count
