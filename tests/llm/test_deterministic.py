@@ -18,7 +18,7 @@ def test_contexts_in_flight_equal_themselves_alone_to_the_bit(tiny_folder, passe
     model = load_model(
         ModelConfig(name="tiny", source=str(tiny_folder), dtype=dtype, deterministic=True)
     )
-    rows = network._ROWS[model.device.type]
+    rows = network._FIXED_ROWS[model.device.type]
     assert model.fixed_rows == rows
     jobs = scripts_of(model)
     alone = [job() for job in jobs]

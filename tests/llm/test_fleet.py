@@ -105,7 +105,7 @@ def test_questions_of_a_document_go_to_one_server(here):
         homes.setdefault(document, set()).update(home)
     assert len(homes) > 1
     for document, home in homes.items():
-        first = min(servers, key=lambda each: fleet._rank(each.url, document))
+        first = min(servers, key=lambda each: fleet._pair_hash(each.url, document))
         assert home == {first.url}, homes
 
 
@@ -174,7 +174,8 @@ def test_a_request_that_one_server_fails_goes_to_another_at_once():
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_server_that_answers_again_gets_requests_again(monkeypatch, place):
-    monkeypatch.setattr(fleet, "_AWAY", (0.05, 0.05))
+    monkeypatch.setattr(fleet, "_FIRST_AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(fleet, "_LONGEST_AWAY_SECONDS", 0.05)
     notes = []
     with Loopback() as one, Loopback() as other:
         ill = sorted([one, other], key=lambda server: server.url)[place]
@@ -196,7 +197,7 @@ def test_a_pause_that_one_server_asks_for_is_no_pause_of_the_others():
         document = next(
             name
             for name in "abcdefghijkl"
-            if min([closed.url, open_one.url], key=lambda url: fleet._rank(url, name)) == closed.url
+            if min([closed.url, open_one.url], key=lambda url: fleet._pair_hash(url, name)) == closed.url
         )
         began = time.monotonic()
         for _ in range(6):
