@@ -39,8 +39,8 @@ def test_cost_counts_real_lengths_and_texts_that_were_cut(vectors):
     assert found.shape == (3, 384)
     assert encoder.encode([], "passage").shape == (0, 384)
     (event,) = meter.events
-    lengths = [len(ids) for ids in encoder._net.net.tokenizer(TEXTS)["input_ids"]]
-    kept = [min(n, encoder._net.net.max_seq_length) for n in lengths]
+    lengths = [len(ids) for ids in encoder._networks.passage.net.tokenizer(TEXTS)["input_ids"]]
+    kept = [min(n, encoder._networks.passage.net.max_seq_length) for n in lengths]
     assert (event.new, event.pairs, event.cut, event.texts) == (
         sum(kept),
         sum(n * n for n in kept),
@@ -67,7 +67,7 @@ def test_short_calls_that_wait_together_are_one(minilm, alone, calls):
     def ask(n):
         found[n] = encoders[n].encode(asks[n], "query")
 
-    net, scheduler = encoders[0]._net.net, Scheduler(3)
+    net, scheduler = encoders[0]._networks.passage.net, Scheduler(3)
     plain = net.encode
     with patch.object(
         net, "encode", lambda texts, **more: seen.append(len(texts)) or plain(texts, **more)
@@ -90,7 +90,7 @@ def test_the_files_of_a_loaded_encoder_are_not_read_again(minilm, monkeypatch):
 
 
 def test_a_call_that_fails_in_company_fails_alone(minilm):
-    together = load_encoder(minilm, Meter(), "encoder")._net
+    together = load_encoder(minilm, Meter(), "encoder")._networks.passage
     (vectors, lengths), error = together.run([["Mira"], [None]])
     assert (vectors.shape, len(lengths)) == ((1, 384), 1)
     assert isinstance(error, Exception)
@@ -115,7 +115,7 @@ def test_unusable_encoders_are_named_before_loading(minilm, change, message):
 
 
 def test_how_much_an_encoder_reads_is_known_without_loading_it(minilm, vectors, tmp_path):
-    assert max_tokens(minilm) == vectors[0]._net.net.max_seq_length == 256
+    assert max_tokens(minilm) == vectors[0]._networks.passage.net.max_seq_length == 256
     assert max_tokens(minilm.model_copy(update={"max_length": 100})) == 100
     bare = EncoderConfig(name="bare", source=str(tmp_path))
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 514}')
