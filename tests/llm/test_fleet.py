@@ -197,7 +197,8 @@ def test_a_pause_that_one_server_asks_for_is_no_pause_of_the_others():
         document = next(
             name
             for name in "abcdefghijkl"
-            if min([closed.url, open_one.url], key=lambda url: fleet._pair_hash(url, name)) == closed.url
+            if min([closed.url, open_one.url], key=lambda url: fleet._pair_hash(url, name))
+            == closed.url
         )
         began = time.monotonic()
         for _ in range(6):
