@@ -102,7 +102,7 @@ class PairedRow:
     notes: Sequence[str]
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> facts.RunKey:
         """The data set and the folder name of the run, which identify it."""
         return facts.run_key(self.pair.run)
 

@@ -26,7 +26,7 @@ from harness.engine.made_documents import joined_id
 from harness.errors import UnknownName
 from harness.storage.record_columns import Floats, RecordColumns
 from harness.storage.record_notes import is_joined
-from harness.storage.records import StoredRecord, StoredStep
+from harness.storage.records import IndexOwner, StoredRecord, StoredStep
 from harness.storage.run_folder import StoredRun
 from reports import facts
 
@@ -448,8 +448,6 @@ def run_money(run: StoredRun) -> float | None:
     return float(sum(known_amounts))
 
 
-_IndexKey = tuple[str, str | None]
-"""Document and question of an index; None for one that all questions share."""
 _CostOfUsage = Callable[[PhaseUsage], float | None]
 """What a phase's usage cost; None where it is not known."""
 
@@ -480,11 +478,11 @@ def _cost_column(
     if index_shares is None:
         return None
     for group in _groups_with_same_indexes(run.columns, index_shares):
-        column[group.records] += sum(index_shares.get(key, 0.0) for key in group.keys)
+        column[group.records] += sum(index_shares.get(owner, 0.0) for owner in group.owners)
     return column
 
 
-def _index_shares(run: StoredRun, cost_of_index: _CostOfUsage) -> dict[_IndexKey, float] | None:
+def _index_shares(run: StoredRun, cost_of_index: _CostOfUsage) -> dict[IndexOwner, float] | None:
     """What each index costs each question that needs it: its cost over the number of these
     questions.
 
@@ -499,24 +497,25 @@ def _index_shares(run: StoredRun, cost_of_index: _CostOfUsage) -> dict[_IndexKey
         some.
     """
     usage_by_index = {line.owner: line.usage for line in run.index_lines if not line.failed}
-    cost_by_index: dict[_IndexKey, float] = {}
-    for index_key, usage in usage_by_index.items():
+    cost_by_index: dict[IndexOwner, float] = {}
+    for owner, usage in usage_by_index.items():
         index_cost = cost_of_index(usage.get("index", {}))
         if index_cost is None:
             return None
-        cost_by_index[index_key] = index_cost
+        cost_by_index[owner] = index_cost
     n_documents = run.summary.index.documents
-    indexed_documents = {document_id for document_id, _ in cost_by_index}
+    indexed_documents = {owner.document_id for owner in cost_by_index}
     if len(indexed_documents) < n_documents:
         return None
-    questions_by_index: Counter[_IndexKey] = Counter()
+    questions_by_index: Counter[IndexOwner] = Counter()
     whole_run = run.whole_run or run
     for group in _groups_with_same_indexes(whole_run.columns, cost_by_index):
-        for key in group.keys:
-            if key in cost_by_index:
-                questions_by_index[key] += len(group.records)
+        for owner in group.owners:
+            if owner in cost_by_index:
+                questions_by_index[owner] += len(group.records)
     return {
-        key: cost_by_index[key] / n_questions for key, n_questions in questions_by_index.items()
+        owner: cost_by_index[owner] / n_questions
+        for owner, n_questions in questions_by_index.items()
     }
 
 
@@ -526,15 +525,15 @@ class _RecordGroup:
 
     Args:
         records: The rows of the records in the run's columns.
-        keys: These indexes.
+        owners: What these indexes belong to.
     """
 
     records: NDArray[np.int64]
-    keys: Sequence[_IndexKey]
+    owners: Sequence[IndexOwner]
 
 
 def _groups_with_same_indexes(
-    columns: RecordColumns, cost_by_index: Mapping[_IndexKey, float]
+    columns: RecordColumns, cost_by_index: Mapping[IndexOwner, float]
 ) -> Iterator[_RecordGroup]:
     """Yield the records in groups that may have needed the same indexes.
 
@@ -550,7 +549,7 @@ def _groups_with_same_indexes(
     is_joined_record = columns.notes.where(is_joined)
     documents_of_record = columns.documents.positions.astype(np.int64)
     own_number = np.zeros(len(columns), dtype=np.int64)
-    some_belong_to_a_question = any(question is not None for _, question in cost_by_index)
+    some_belong_to_a_question = any(owner.question_id is not None for owner in cost_by_index)
     if some_belong_to_a_question:
         own_number = np.arange(len(columns), dtype=np.int64)
     # Records whose three numbers are equal are one group.
@@ -560,8 +559,10 @@ def _groups_with_same_indexes(
         first_record = int(records[0])
         question_id = columns.ids[first_record]
         documents = columns.documents.of_record(first_record)
-        keys = _index_keys(question_id, documents, is_joined=bool(is_joined_record[first_record]))
-        yield _RecordGroup(records, keys)
+        owners = _possible_owners(
+            question_id, documents, is_joined=bool(is_joined_record[first_record])
+        )
+        yield _RecordGroup(records, owners)
 
 
 def _rows_by_group(group_of_row: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -571,8 +572,10 @@ def _rows_by_group(group_of_row: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return np.split(sorted_rows, group_starts)
 
 
-def _index_keys(question_id: str, documents: Sequence[str], *, is_joined: bool) -> list[_IndexKey]:
-    """The keys of the indexes that a question may have needed: of each document, the one that all
+def _possible_owners(
+    question_id: str, documents: Sequence[str], *, is_joined: bool
+) -> list[IndexOwner]:
+    """What the indexes belong to that a question may have needed: of each document, the one that all
     questions share and the question's own.
 
         ("q1", ["d1"], is_joined=False)     -> [("d1", None), ("d1", "q1")]
@@ -584,10 +587,10 @@ def _index_keys(question_id: str, documents: Sequence[str], *, is_joined: bool) 
     """
     if is_joined:
         documents = [joined_id(documents)]
-    keys: list[_IndexKey] = []
+    owners: list[IndexOwner] = []
     for document in documents:
-        keys += [(document, None), (document, question_id)]
-    return keys
+        owners += [IndexOwner(document, None), IndexOwner(document, question_id)]
+    return owners
 
 
 def _tflops_of_usage(usage: PhaseUsage, convention: str) -> float:

@@ -1,7 +1,7 @@
 """What a stored run says of itself: the only place that knows the keys of run.yaml, manifest.json
 and the records.
 
-    run_key(run)                        -> ("musique", "bm25--llama-8b--0a1b2c3d")
+    run_key(run)                        -> RunKey("musique", "bm25--llama-8b--0a1b2c3d")
     score_values(run, "f1").by_question()     -> {"q1": 1.0, "q2": 0.4}
 """
 
@@ -90,9 +90,16 @@ def check_reference(runs: Sequence[StoredRun], reference: str) -> None:
         raise UnknownName("reference", reference, list(dict.fromkeys(known_labels)))
 
 
-def run_key(run: StoredRun) -> tuple[str, str]:
+class RunKey(NamedTuple):
+    """What identifies a run below one results folder."""
+
+    dataset: str
+    run_name: str
+
+
+def run_key(run: StoredRun) -> RunKey:
     """The data set and the folder name of a run, which identify it below one results folder."""
-    return run.config.dataset.name, run.name
+    return RunKey(run.config.dataset.name, run.name)
 
 
 def dataset_names_with_rows(runs: Sequence[StoredRun]) -> list[str]:
@@ -593,9 +600,16 @@ def interval_columns(name: str, estimate: Interval) -> dict[str, float | None]:
     return {name: estimate.mean, f"{name}.low": estimate.low, f"{name}.high": estimate.high}
 
 
+class MeanOfSamples(NamedTuple):
+    """The mean of several samples' means, and (low, high) of it; None where that is not known."""
+
+    mean: float
+    bounds: tuple[float, float] | None
+
+
 def mean_of_samples(
     values: Sequence[float], intervals: Sequence[tuple[float | None, float | None] | None]
-) -> tuple[float, tuple[float, float] | None]:
+) -> MeanOfSamples:
     """The mean of k independent samples' means m_i, each counting the same, with its interval.
 
     The errors add in quadrature: with m_i in [low_i, high_i], low = m - sqrt((m_1 - low_1)^2 + ...)
@@ -606,7 +620,7 @@ def mean_of_samples(
         intervals: (low_i, high_i) of each; None for a sample without one.
 
     Returns:
-        The mean, and (low, high); None in place of these where a sample has no interval.
+        The mean with its bounds; None in place of these where a sample has no interval.
     """
     n_samples = len(values)
     mean = sum(values) / n_samples
@@ -615,12 +629,12 @@ def mean_of_samples(
     for value, bounds in zip(values, intervals, strict=True):
         low, high = bounds or (None, None)
         if low is None or high is None:
-            return mean, None
+            return MeanOfSamples(mean, None)
         distances_below.append(value - low)
         distances_above.append(high - value)
     low_of_mean = mean - math.hypot(*distances_below) / n_samples
     high_of_mean = mean + math.hypot(*distances_above) / n_samples
-    return mean, (low_of_mean, high_of_mean)
+    return MeanOfSamples(mean, (low_of_mean, high_of_mean))
 
 
 def answered_clusters(

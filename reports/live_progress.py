@@ -202,6 +202,21 @@ class _FileStamp(NamedTuple):
     size: int
 
 
+class _Arrival(NamedTuple):
+    """When an answer arrived, to sort by.
+
+    Attributes:
+        written: When its file was written, in seconds since the epoch.
+        number: Grows with each record that is read.
+    """
+
+    written: float
+    number: int
+
+
+_NOT_ARRIVED = _Arrival(0.0, 0)
+
+
 @dataclass
 class _RecordedAnswer:
     """What scores, costs and lists need of a record.
@@ -209,13 +224,12 @@ class _RecordedAnswer:
     Args:
         record: The record with scores, costs and error, and without texts and steps.
         texts: Its "id", "question", "gold" answers and "answer", cut.
-        arrived: When it arrived, to sort by: the time when the file was written, and a number that
-            grows with each record.
+        arrived: When it arrived.
     """
 
     record: StoredRecord
     texts: dict[str, str]
-    arrived: tuple[float, int] = (0.0, 0)
+    arrived: _Arrival = _NOT_ARRIVED
 
     @property
     def failed(self) -> bool:
@@ -319,7 +333,7 @@ class _FollowedRun:
             if earlier is not None and earlier.is_same(answer):
                 answer.arrived = earlier.arrived
             else:
-                answer.arrived = self.changed, next(self._arrival_numbers)
+                answer.arrived = _Arrival(self.changed, next(self._arrival_numbers))
         self.answers = answers
 
     def _read_documents(self, folders: Sequence[Path]) -> None:
@@ -495,7 +509,7 @@ class _RunAnswer(NamedTuple):
     answer: _RecordedAnswer
 
 
-def _arrival(question: _RunAnswer) -> tuple[float, int]:
+def _arrival(question: _RunAnswer) -> _Arrival:
     """A sort key: when the answer arrived."""
     return question.answer.arrived
 

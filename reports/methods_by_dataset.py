@@ -77,9 +77,9 @@ class MethodRow:
                 return NOTHING
             means.append(estimate.mean)
             bounds.append((estimate.low, estimate.high))
-        mean, interval = facts.mean_of_samples(means, bounds)
-        low, high = interval or (None, None)
-        return Interval(mean, low, high, n=len(means), clusters=len(means))
+        overall = facts.mean_of_samples(means, bounds)
+        low, high = overall.bounds or (None, None)
+        return Interval(overall.mean, low, high, n=len(means), clusters=len(means))
 
     @property
     def is_upper_bound(self) -> bool:

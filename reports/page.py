@@ -234,7 +234,8 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
         options: Those of the page, with the data set's share of the limits.
     """
     comparison = options.comparison
-    tables, problem = _tables_of_runs(runs, comparison)
+    compared = _tables_of_runs(runs, comparison)
+    tables = compared.tables
     rows = tables.rows
     ordered_runs = [row.run for row in rows]  # every list on the page has the table's order
     rows_by_run = read_rows_of_runs(ordered_runs)
@@ -261,7 +262,7 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
         figure=figure,
         not_in_figure=_not_in_figure(rows, cost),
         kinds=_tables_by_kind(name, ordered_runs),
-        problem=problem,
+        problem=compared.problem,
         differences=_titled_tables(tables.paired()),
         added=added_html,
         printed=published.tables,
@@ -272,13 +273,20 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
     return _DatasetPart(name, rows, section, questions, blocks)
 
 
-def _tables_of_runs(
-    runs: Sequence[StoredRun], comparison: Comparison
-) -> tuple[SideBySide, str | None]:
-    """The tables of the runs of one data set, and why they cannot be compared or None.
+class _ComparedTables(NamedTuple):
+    """The tables of the runs of one data set.
 
-    Where they cannot, the tables have means only.
+    Attributes:
+        tables: Means and paired differences; means only where there is a problem.
+        problem: Why the runs cannot be compared; None where they can.
     """
+
+    tables: SideBySide
+    problem: str | None
+
+
+def _tables_of_runs(runs: Sequence[StoredRun], comparison: Comparison) -> _ComparedTables:
+    """The tables of the runs of one data set, compared if they may be."""
     reference = None
     if len(runs) > 1:
         reference = comparison.reference
@@ -295,8 +303,8 @@ def _tables_of_runs(
             convention=comparison.table_convention,
             reference=comparison.reference or REFERENCE,
         )
-        return SideBySide(best_first(rows)), str(error)
-    return tables, None
+        return _ComparedTables(SideBySide(best_first(rows)), problem=str(error))
+    return _ComparedTables(tables, problem=None)
 
 
 def _reference_position(tables: SideBySide) -> int:

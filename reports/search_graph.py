@@ -35,8 +35,11 @@ class Edge(NamedTuple):
     weight: float
 
 
-Span = tuple[int, int]
-"""Start and end in the indexed text."""
+class Span(NamedTuple):
+    """The characters of the indexed text from `start` to `end`, the last not included."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def parse_graph(index: object) -> Graph | None:
         if span is None:
             spans.append(None)
         else:
-            spans.append((span[0], span[1]))
+            spans.append(Span(span[0], span[1]))
     return Graph(tuple(index["text"]), tuple(index["level"]), edges, tuple(spans))
 
 

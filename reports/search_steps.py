@@ -12,6 +12,7 @@ record what a later stop would have seen.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.storage.records import StoredPiece, StoredStep
 from reports.costs import TERA, step_flops
@@ -167,7 +168,14 @@ def _arrival_at_node(
     return best
 
 
-def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:
+class TreeLine(NamedTuple):
+    """A step, and the lines that draw its branch of the tree: "│  └─ "."""
+
+    branch: str
+    step: SearchStep
+
+
+def as_tree(steps: Sequence[SearchStep]) -> list[TreeLine]:
     """The steps depth first, each behind the lines that draw its branch of the tree.
 
         [step 0, step 1 (parent 0), step 2 (parent 1), step 3 (parent 0)]
@@ -184,12 +192,12 @@ def as_tree(steps: Sequence[SearchStep]) -> list[tuple[str, SearchStep]]:
         else:
             roots.append(step)
     # No recursion: a chain may have 1,000 nodes.
-    ordered: list[tuple[str, SearchStep]] = []
+    ordered: list[TreeLine] = []
     # (branch of the step, indent of its children's branches, step); the next step stands last.
     stack = [("", "", step) for step in reversed(roots)]
     while stack:
         branch, indent, step = stack.pop()
-        ordered.append((branch, step))
+        ordered.append(TreeLine(branch, step))
         own_children = children.get(step.number, [])
         for child in reversed(own_children):
             is_last_child = child is own_children[-1]

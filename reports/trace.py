@@ -26,7 +26,7 @@ from reports.evidence import UNKNOWN_EVIDENCE, Evidence, evidence_of_piece
 from reports.facts import headline_score
 from reports.gold_rows import QuestionRows, read_rows
 from reports.search_graph import Graph, GraphsByIndexKey, read_graph
-from reports.search_steps import LATER_STEPS_HEADING, SearchStep, as_tree, search_steps
+from reports.search_steps import LATER_STEPS_HEADING, SearchStep, TreeLine, as_tree, search_steps
 
 _MAX_STEP_CHARACTERS = 60
 """Characters of a step's text; JSON has all of it."""
@@ -321,14 +321,6 @@ class _TextColumn:
         return [cell.rjust(width) for cell in cells]
 
 
-@dataclass(frozen=True)
-class _StepLine:
-    """A step in the table, with the part of the tree that is drawn before its number: "│  └─ "."""
-
-    branch: str
-    step: SearchStep
-
-
 def step_lines(search: Search) -> list[str]:
     """The lines of the table of steps, with a column for each part of a score that any step has.
 
@@ -365,11 +357,11 @@ def _step_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColu
     ]
 
 
-def _lines_in_order(search: Search) -> list[_StepLine]:
+def _lines_in_order(search: Search) -> list[TreeLine]:
     """The steps in the order of the table: over a graph as a tree, those after the stop as another
     tree behind it; else as the record has them."""
     if search.graph is None:
-        return [_StepLine("", step) for step in search.steps]
+        return [TreeLine("", step) for step in search.steps]
     until_stop = []
     later = []
     for step in search.steps:
@@ -377,8 +369,7 @@ def _lines_in_order(search: Search) -> list[_StepLine]:
             later.append(step)
         else:
             until_stop.append(step)
-    ordered = [*as_tree(until_stop), *as_tree(later)]
-    return [_StepLine(branch, step) for branch, step in ordered]
+    return [*as_tree(until_stop), *as_tree(later)]
 
 
 def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextColumn]:
