@@ -513,10 +513,10 @@ def _index_shares(run: StoredRun, cost_of_index: _CostOfUsage) -> dict[IndexOwne
         for owner in group.owners:
             if owner in cost_by_index:
                 questions_by_index[owner] += len(group.records)
-    return {
-        owner: cost_by_index[owner] / n_questions
-        for owner, n_questions in questions_by_index.items()
-    }
+    shares = {}
+    for owner, n_questions in questions_by_index.items():
+        shares[owner] = cost_by_index[owner] / n_questions
+    return shares
 
 
 @dataclass(frozen=True)
@@ -575,10 +575,10 @@ def _rows_by_group(group_of_row: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def _possible_owners(
     question_id: str, documents: Sequence[str], *, is_joined: bool
 ) -> list[IndexOwner]:
-    """What the indexes belong to that a question may have needed: of each document, the one that all
-    questions share and the question's own.
+    """The owners of the indexes that a question may have needed: of each document, the index that
+    all questions share and the question's own.
 
-        ("q1", ["d1"], is_joined=False)     -> [("d1", None), ("d1", "q1")]
+        ("q1", ["d1"], is_joined=False)     -> [IndexOwner("d1", None), IndexOwner("d1", "q1")]
 
     Args:
         question_id: The question.

@@ -55,8 +55,8 @@ class Comparison:
             where it was run, else the first run.
         force: Whether runs are compared that differ in more than the method. Without it they get no
             paired differences, and the page says why.
-        convention: How FLOPs are counted; None for DEFAULT_CONVENTION, and beside published numbers for the
-            papers' own.
+        convention: How FLOPs are counted; None for the default, and beside published numbers for
+            the papers' own.
         margin: Points of a score, or percent of a cost, within which a measured number is called
             equivalent to the published one; None for a page without published numbers.
     """
