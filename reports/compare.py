@@ -361,16 +361,18 @@ def _note_without_failures(pair: RunPair, scores: _ScoresInCommon) -> list[str]:
 
     [] where both answered all questions, or none.
     """
-    failed = failed_ids(pair.run) | failed_ids(pair.base)
-    answered_by_both = []
+    failed_in_either = failed_ids(pair.run) | failed_ids(pair.base)
+    differences_of_answered = []
     for question, difference in zip(scores.questions, scores.differences(), strict=True):
-        if question not in failed:
-            answered_by_both.append(difference)
+        if question not in failed_in_either:
+            differences_of_answered.append(difference)
     n_questions = len(scores.questions)
-    if not 0 < len(answered_by_both) < n_questions:
+    if not 0 < len(differences_of_answered) < n_questions:
         return []
-    points = f"{100 * sum(answered_by_both) / len(answered_by_both):+.1f}"
-    questions = f"over the {len(answered_by_both)} of {n_questions} questions that both answered"
+    points = f"{100 * sum(differences_of_answered) / len(differences_of_answered):+.1f}"
+    questions = (
+        f"over the {len(differences_of_answered)} of {n_questions} questions that both answered"
+    )
     return [f"{pair.label} minus {pair.base_label}: {points} {questions}"]
 
 

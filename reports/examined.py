@@ -354,8 +354,10 @@ def index_problems(run: StoredRun) -> Mapping[str, int]:
     expected = _expectations(run)
     problems = Counter[str]()
     for line in run.index_lines:
-        if not line.failed:
-            problems.update(dict.fromkeys(_usage_problems(line.usage.values(), expected), 1))
+        if line.failed:
+            continue
+        problems_once = dict.fromkeys(_usage_problems(line.usage.values(), expected), 1)
+        problems.update(problems_once)
     return problems
 
 
