@@ -61,7 +61,7 @@ from harness.engine.repeats import distinct_repeats
 from harness.engine.spending_limits import Budget
 from harness.errors import UserError
 from harness.storage.paths import local_folder
-from harness.tracking import MOST_TRACES
+from harness.tracking import MAX_TRACES_PER_RUN
 from harness.tracking.background import BackgroundTracking
 from harness.tracking.wandb_address import address
 
@@ -318,7 +318,7 @@ class Handling:
         str | None,
         output("--track wandb[:PROJECT]", "Log to Weights & Biases too; WANDB_MODE=offline works."),
     ] = None
-    traces: Traces = MOST_TRACES
+    traces: Traces = MAX_TRACES_PER_RUN
     price_per_gpu_hour: Annotated[
         float | None,
         execution("--price-per-gpu-hour P", "With --max-money: count hours as money too.", min=0),

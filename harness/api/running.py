@@ -219,7 +219,7 @@ def _close_trackers(trackers: Sequence[BackgroundTracking], note: Note) -> list[
     """Let the trackers end; print and return a sentence for each thing that they could not log."""
     not_logged: list[str] = []
     for tracker in trackers:
-        not_logged += tracker.missed()
+        not_logged += tracker.finish()
     for problem in not_logged:
         note(f"warning: {problem}")
     return not_logged

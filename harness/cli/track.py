@@ -6,12 +6,12 @@ from harness.cli.options import MlflowUri, Runs, Traces
 from harness.cli.output import say
 from harness.errors import CannotRun
 from harness.storage.named_runs import run_folders
-from harness.tracking import MOST_TRACES
+from harness.tracking import MAX_TRACES_PER_RUN
 from harness.tracking import track as tracking
 from harness.tracking.store import expand_home
 
 
-def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MOST_TRACES) -> int:
+def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MAX_TRACES_PER_RUN) -> int:
     """Log stored runs to MLflow; what is already logged is skipped.
 
     A run that cannot be logged is named and the others go on. After two failures of the MLflow

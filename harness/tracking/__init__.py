@@ -1,4 +1,4 @@
 """MLflow, filled from run folders."""
 
-MOST_TRACES = 1000
+MAX_TRACES_PER_RUN = 1000
 """Traces of a run at most, by default: each takes 10 to 15 ms and 15 to 30 kB."""

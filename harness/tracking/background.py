@@ -2,7 +2,7 @@
 
 trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/runs_in_turn.py
 trackers.started(plan); runner.run(...); trackers.ended(plan, result)
-trackers.missed()                      waits for the last pass; a sentence for what was not logged
+trackers.finish()                      makes the last pass; a sentence for what was not logged
 
 The thread logs what has changed every INTERVAL seconds, and all when the command ends: not when a
 run ends, as MLflow's work would slow down the calls of the next run, whose seconds are measured.
@@ -19,14 +19,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.engine.runs_in_turn import Hook
 from harness.errors import ConfigError, HarnessError
 from harness.storage.paths import with_secrets_masked
 from harness.storage.run_files import DOCUMENTS, MANIFEST, RECORDS, RUN, SUMMARY
-from harness.tracking import MOST_TRACES
-from harness.tracking.store import expand_home, unreachable
+from harness.tracking import MAX_TRACES_PER_RUN
+from harness.tracking.store import connection_problem, expand_home
 from harness.tracking.tracing_time import TracingTime
 from harness.tracking.track import (
     StoreError,
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
 
-INTERVAL = 30.0
+SECONDS_BETWEEN_PASSES = 30.0
 """Seconds between two passes while a run goes on."""
-_TRACING = 1.0  # seconds for traces in a pass while runs go on
-_LAST_TRACING = 40.0  # seconds for them in the last pass: the command waits for it
-_LONGEST_END = 120.0  # seconds that the command waits for the last pass
+_TRACING_SECONDS = 1.0  # seconds for traces in a pass while runs go on
+_LAST_TRACING_SECONDS = 40.0  # seconds for them in the last pass: the command waits for it
+_MAX_SECONDS_OF_LAST_PASS = 120.0  # seconds that the command waits for the last pass
 
 
 class BackgroundTracking(Hook):
@@ -62,7 +62,7 @@ class BackgroundTracking(Hook):
         out: Path,
         mlflow: str | None,
         suite: str | None = None,
-        traces: int = MOST_TRACES,
+        traces: int = MAX_TRACES_PER_RUN,
         *,
         note: Callable[[str], None] = lambda _: None,
         shared: bool = False,
@@ -80,27 +80,27 @@ class BackgroundTracking(Hook):
         Raises:
             ConfigError: An MLflow that was asked for cannot be used at all.
         """
-        self._out = out
+        self._results_folder = out
         self._suite = suite
-        self._traces = traces
-        self._note = note
-        self._shared = shared
+        self._max_traces = traces
+        self._print_problem = note
+        self._has_several_processes = shared
         self._folders: list[Path] = []
-        self._ended: set[Path] = set()
+        self._ended_folders: set[Path] = set()
         # The state of a folder when all of it was logged.
-        self._logged: dict[Path, _FolderState] = {}
-        self._missing: dict[Path, int] = {}  # traces that are still to be logged
-        self._errors: dict[Path, HarnessError] = {}  # of the last pass
-        self._problem = ""
-        self._over = threading.Event()
+        self._state_when_logged: dict[Path, _FolderState] = {}
+        self._n_missing_traces: dict[Path, int] = {}  # traces that are still to be logged
+        self._errors_of_last_pass: dict[Path, HarnessError] = {}
+        self._thread_problem = ""
+        self._command_has_ended = threading.Event()
         self.thread: threading.Thread | None = None
         self.required = mlflow is not None or bool(os.environ.get("MLFLOW_TRACKING_URI"))
         self.unusable: list[str] = []
         self._uri = ""  # nothing is logged
         if mlflow != "off":
-            self._settle_uri(mlflow)
+            self._set_uri_or_unusable(mlflow)
 
-    def _settle_uri(self, mlflow: str | None) -> None:
+    def _set_uri_or_unusable(self, mlflow: str | None) -> None:
         """Choose the store: set `_uri`, or `unusable` where the default store cannot be used.
 
         Args:
@@ -109,7 +109,7 @@ class BackgroundTracking(Hook):
         Raises:
             ConfigError: A store that was asked for cannot be used.
         """
-        uri = default_uri(self._out)
+        uri = default_uri(self._results_folder)
         if mlflow:
             uri = expand_home(mlflow)
         self.unusable = uri_problems(uri)
@@ -120,28 +120,28 @@ class BackgroundTracking(Hook):
 
     def started(self, plan: PlannedRun) -> None:
         """Log the run from now on; not where several processes answer it."""
-        if not self._shared:
-            self.add(self._out / plan.folder)
+        if not self._has_several_processes:
+            self.add(self._results_folder / plan.folder)
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
         """Note that a run ended, so that the next pass logs all of it;
         add one that this process merged.
         """
-        if self._shared and result.folder == self._out / plan.folder:
+        if self._has_several_processes and result.folder == self._results_folder / plan.folder:
             self.add(result.folder)
-        self._ended.add(self._out / plan.folder)
+        self._ended_folders.add(self._results_folder / plan.folder)
 
     def closed(self) -> int:
         """Make the last pass, and report what was not logged.
 
         Returns the exit code: 3 where a store failed, or traces that were asked for are missing.
         """
-        missed = self.missed()
-        failed = self.required or bool(self._problem or self._errors)
-        kind = "error" if failed else "warning"
-        for sentence in missed:
-            self._note(f"{kind}: {sentence}")
-        if failed and missed:
+        not_logged = self.finish()
+        failed = self.required or bool(self._thread_problem or self._errors_of_last_pass)
+        word = "error" if failed else "warning"
+        for sentence in not_logged:
+            self._print_problem(f"{word}: {sentence}")
+        if failed and not_logged:
             return 3
         return 0
 
@@ -158,7 +158,7 @@ class BackgroundTracking(Hook):
             self.thread = threading.Thread(target=self._follow, name="tracking", daemon=True)
             self.thread.start()
 
-    def missed(self, timeout: float = _LONGEST_END) -> list[str]:
+    def finish(self, timeout: float = _MAX_SECONDS_OF_LAST_PASS) -> list[str]:
         """Let the thread make its last pass and end; waits at most `timeout` seconds for that.
 
         Returns sentences about what was not logged, one for all runs with the same reason; [] where
@@ -166,36 +166,36 @@ class BackgroundTracking(Hook):
         """
         if self.thread is None:
             return []
-        self._over.set()
+        self._command_has_ended.set()
         self.thread.join(timeout)
         if self.thread.is_alive():
-            self._problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
-        if self._problem:
+            self._thread_problem = f"TimeoutError: not done {timeout:.0f} s after the run ended"
+        if self._thread_problem:
             runs = [folder for folder in self._folders if (folder / RUN).exists()]
             if not runs:
                 return []
-            return [str(StoreError(runs, self._uri, self._problem))]
+            return [str(StoreError(runs, self._uri, self._thread_problem))]
         sentences = []
-        for folder, missing in self._missing.items():
-            if missing and folder not in self._errors:
+        for folder, n_missing in self._n_missing_traces.items():
+            if n_missing and folder not in self._errors_of_last_pass:
                 command = f"harness track {shlex.quote(str(folder))} --uri {with_secrets_masked(self._uri)}"
                 sentences.append(
-                    f"{missing} questions of {folder} have no trace in MLflow yet; log them with: "
+                    f"{n_missing} questions of {folder} have no trace in MLflow yet; log them with: "
                     f"{command}"
                 )
-        return [*sentences, *error_sentences(self._errors)]
+        return [*sentences, *error_sentences(self._errors_of_last_pass)]
 
     def _follow(self) -> None:
         """Make a pass every INTERVAL seconds, and the last one when the command has ended.
 
-        The thread runs this. Keeps the errors of the last pass, or in `_problem` what stopped it.
+        The thread runs this. Sets `_errors_of_last_pass`, or `_thread_problem` to what stopped it.
         """
         try:
-            while not self._over.wait(INTERVAL):
+            while not self._command_has_ended.wait(SECONDS_BETWEEN_PASSES):
                 self.log_changes()  # a folder that cannot be logged just now: the last pass reports it
-            self._errors = self.log_changes(last=True)
+            self._errors_of_last_pass = self.log_changes(last=True)
         except Exception as error:  # noqa: BLE001 - whatever MLflow does, the run goes on
-            self._problem = f"{type(error).__name__}: {error}"
+            self._thread_problem = f"{type(error).__name__}: {error}"
 
     def log_changes(self, last: bool = False) -> dict[Path, HarnessError]:
         """Make one pass: log the folders that changed since all of them was logged.
@@ -206,34 +206,45 @@ class BackgroundTracking(Hook):
         Returns:
             Folder -> error, of those that failed.
         """
-        tracing = TracingTime(_LAST_TRACING if last else _TRACING)
+        tracing_time = TracingTime(_LAST_TRACING_SECONDS if last else _TRACING_SECONDS)
         folders = [*self._folders]
 
         def log(folder: Path) -> None:
             """Log one folder, unless it holds no run yet or has not
             changed since all of it was logged.
             """
-            running = not last and folder == folders[-1] and folder not in self._ended
-            if not (folder / RUN).exists() or (running and not (folder / MANIFEST).exists()):
-                return  # no run yet
-            state = _folder_state(folder, running)
-            if state == self._logged.get(folder) and not self._missing.get(folder):
+            run_goes_on = not last and folder == folders[-1] and folder not in self._ended_folders
+            has_run = (folder / RUN).exists()
+            has_manifest = (folder / MANIFEST).exists()
+            if not has_run or (run_goes_on and not has_manifest):
+                return
+            folder_state = _read_folder_state(folder, run_goes_on)
+            is_unchanged = folder_state == self._state_when_logged.get(folder)
+            if is_unchanged and not self._n_missing_traces.get(folder):
                 return
             # Where nobody answers, MLflow is not even imported, nor does it try a database 15 times.
-            reason = unreachable(self._uri)
-            if reason:
-                raise StoreError([folder], self._uri, reason)
-            self._missing[folder] = track(
+            problem = connection_problem(self._uri)
+            if problem:
+                raise StoreError([folder], self._uri, problem)
+            self._n_missing_traces[folder] = track(
                 folder,
                 self._uri,
                 suite=self._suite,
-                running=running,
-                traces=self._traces,
-                tracing=tracing,
+                running=run_goes_on,
+                traces=self._max_traces,
+                tracing=tracing_time,
             )
-            self._logged[folder] = state
+            self._state_when_logged[folder] = folder_state
 
         return log_each(dict.fromkeys(folders), log)
+
+
+class _FileState(NamedTuple):
+    """By what a change of a file is seen."""
+
+    inode: int
+    n_bytes: int
+    changed_ns: int
 
 
 @dataclass(frozen=True)
@@ -241,20 +252,20 @@ class _FolderState:
     """By what a change of a run folder is seen.
 
     Attributes:
-        running: Whether the run goes on.
-        files: (inode, size, time of change in ns) of its files.
+        run_goes_on: Whether the run goes on.
+        files: The states of its files.
     """
 
-    running: bool
-    files: tuple[tuple[int, int, int], ...]
+    run_goes_on: bool
+    files: tuple[_FileState, ...]
 
 
-def _folder_state(folder: Path, running: bool) -> _FolderState:
+def _read_folder_state(folder: Path, run_goes_on: bool) -> _FolderState:
     """Look up the state of a run folder by which a change is seen."""
-    files = []
+    file_states = []
     for name in (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY):
         file = folder / name
         if file.exists():
             stat = file.stat()
-            files.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
-    return _FolderState(running, tuple(files))
+            file_states.append(_FileState(stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return _FolderState(run_goes_on, tuple(file_states))

@@ -53,16 +53,16 @@ class Params(NamedTuple):
     """The settings of a run as MLflow shows them.
 
     Attributes:
-        short: Name for --set -> value as text.
-        long: Names of settings whose values are too long to be shown.
+        texts: Name for --set -> value as text, where that is short enough.
+        names_of_long_values: Names of settings whose values are too long to be shown.
     """
 
-    short: dict[str, str]
-    long: list[str]
+    texts: dict[str, str]
+    names_of_long_values: list[str]
 
 
 _PHASES = ("index", "search", "answer")
-_ENDS = (".low", ".high")
+_INTERVAL_ENDS = (".low", ".high")
 _MONEY_AND_TIMES = (
     "money",
     "money.run",
@@ -72,17 +72,25 @@ _MONEY_AND_TIMES = (
     "seconds.queue",
     "seconds.index",
 )
-_LONGEST_NAME, _LONGEST_PARAM, _LONGEST_TAG = 250, 100, 5000  # characters
+_MAX_NAME_CHARACTERS, _MAX_PARAM_CHARACTERS, _MAX_TAG_CHARACTERS = 250, 100, 5000  # characters
 # May differ between two starts of one run folder: they are tags, because a param can never change.
-_NOT_PARAMS = ("limit", "sample", "sample_seed", "failed", "keep_prompts", "cache", "currency")
+_CHANGEABLE_SETTINGS = (
+    "limit",
+    "sample",
+    "sample_seed",
+    "failed",
+    "keep_prompts",
+    "cache",
+    "currency",
+)
 # Prose, what other values and the tags say already, and where a model lies and how it is run, which
 # changes no answer and may differ between two starts; config.yaml has all of it.
-_LEFT_OUT = re.compile(
+_HIDDEN_SETTINGS = re.compile(
     r"(dataset\.(instruction|licence|citation|summary|scorers|format)|method\.implementation"
     r"|(model|roles\.\w+|encoder|reranker)\.(device|device_map|batch_size|prefill_chunk|memory_fraction|package"
     r"|package_path|offers\..*))$"
 )
-_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
+_STATUS_OF_STATE = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
 """State of a run -> its status in MLflow; "stopped" ended by an error."""
 
 
@@ -94,7 +102,7 @@ def metric_name(name: str) -> str:
     """
     parts = re.sub(r"[^\w\-. :/]", "_", name).split("/")
     cleaned = "/".join(part for part in parts if part not in ("", ".", ".."))
-    return cleaned[:_LONGEST_NAME] or "_"
+    return cleaned[:_MAX_NAME_CHARACTERS] or "_"
 
 
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
@@ -105,10 +113,10 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
         table: `reports.main_table.frame([run])`; a number that it lacks is left out.
     """
     row = table.iloc[0]
-    metrics = _Metrics()
+    metrics = _FiniteMetrics()
     headline, *others = _all_score_names(run)
     metrics.add(headline, percent(row.get(headline)))
-    metrics.add("TFLOPs", round_digits(row.get("tflops.total")))
+    metrics.add("TFLOPs", round_to_digits(row.get("tflops.total")))
     for name in ("failed", "n", "documents", "truncated"):
         metrics.add(name, row.get(name))
     if row["left_out"]:
@@ -116,20 +124,20 @@ def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     for scorer in others:
         metrics.add(scorer, percent(row.get(scorer)))
     for scorer in (headline, *others):
-        for end in _ENDS:
+        for end in _INTERVAL_ENDS:
             metrics.add(f"uncertainty/{scorer}{end}", percent(row.get(scorer + end)))
-    for end in _ENDS:
-        metrics.add(f"uncertainty/TFLOPs{end}", round_digits(row.get(f"tflops.total{end}")))
+    for end in _INTERVAL_ENDS:
+        metrics.add(f"uncertainty/TFLOPs{end}", round_to_digits(row.get(f"tflops.total{end}")))
     for phase in _PHASES:
-        metrics.add(f"usage/tokens.{phase}", round_digits(row.get(f"tokens.{phase}"), 6))
+        metrics.add(f"usage/tokens.{phase}", round_to_digits(row.get(f"tokens.{phase}"), 6))
     for phase in _PHASES:
-        metrics.add(f"usage/TFLOPs.{phase}", round_digits(row.get(f"tflops.{phase}")))
+        metrics.add(f"usage/TFLOPs.{phase}", round_to_digits(row.get(f"tflops.{phase}")))
     for name in _MONEY_AND_TIMES:
-        metrics.add(f"usage/{name}", round_digits(row.get(name)))
+        metrics.add(f"usage/{name}", round_to_digits(row.get(name)))
     return metrics.values
 
 
-class _Metrics:
+class _FiniteMetrics:
     """Numbers by the names that MLflow takes, in the order in which they are added."""
 
     def __init__(self) -> None:
@@ -138,7 +146,7 @@ class _Metrics:
 
     def add(self, name: str, value: object) -> None:
         """Add a value under the name that MLflow takes; what is no finite number is left out."""
-        number = _number(value)
+        number = _finite_number(value)
         if number is not None:
             self.values[metric_name(name)] = number
 
@@ -158,7 +166,7 @@ def _all_score_names(run: StoredRun) -> list[str]:
     return [*score_names(run), *corpus_score_sources(run)]
 
 
-def _number(value: object) -> float | None:
+def _finite_number(value: object) -> float | None:
     """The value as a finite float; None where it is no such number."""
     if not isinstance(value, SupportsFloat):
         return None
@@ -173,18 +181,18 @@ def percent(value: object) -> float | None:
 
     MLflow's lists cut a longer number off.
     """
-    number = _number(value)
+    number = _finite_number(value)
     if number is None:
         return None
     return round(100 * number, 2)
 
 
-def round_digits(value: object, count: int = 4) -> float | None:
-    """Round a cost to its first `count` digits: 123456.7 -> 123500.0; None for no finite number."""
-    number = _number(value)
+def round_to_digits(value: object, n_digits: int = 4) -> float | None:
+    """Round a cost to its first digits: (123456.7, 4) -> 123500.0; None for no finite number."""
+    number = _finite_number(value)
     if number is None:
         return None
-    return float(f"{number:.{count}g}")
+    return float(f"{number:.{n_digits}g}")
 
 
 def params(config: StoredConfig, models: Mapping[str, object]) -> Params:
@@ -198,19 +206,21 @@ def params(config: StoredConfig, models: Mapping[str, object]) -> Params:
         models: Role -> identity, as the manifest has them. The settings of a part that no role used
             are left out, unless this is empty, as in old manifests.
     """
-    short: dict[str, str] = {}
-    long: list[str] = []
-    shown = {key: value for key, value in config.to_json().items() if key not in _NOT_PARAMS}
-    for key, value in flatten(shown).items():
+    texts: dict[str, str] = {}
+    names_of_long_values: list[str] = []
+    shown_settings = {
+        key: value for key, value in config.to_json().items() if key not in _CHANGEABLE_SETTINGS
+    }
+    for key, value in flatten(shown_settings).items():
         text = _param_text(value)
-        if text in ("", "{}", "[]") or _says_nothing(key, value, models):
+        if text in ("", "{}", "[]") or _is_hidden(key, value, models):
             continue
         name = _param_name(key)
-        if len(text) > _LONGEST_PARAM:
-            long.append(name)
+        if len(text) > _MAX_PARAM_CHARACTERS:
+            names_of_long_values.append(name)
         else:
-            short[metric_name(name)] = text
-    return Params(short, long)
+            texts[metric_name(name)] = text
+    return Params(texts, names_of_long_values)
 
 
 def _param_text(value: object) -> str:
@@ -222,7 +232,7 @@ def _param_text(value: object) -> str:
     return canonical_json(value)
 
 
-def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool:
+def _is_hidden(key: str, value: object, models: Mapping[str, object]) -> bool:
     """Whether MLflow need not show a setting: prose, a part that no
     role used, a default of a model.
 
@@ -231,10 +241,11 @@ def _says_nothing(key: str, value: object, models: Mapping[str, object]) -> bool
         value: The run's value.
         models: Role -> identity of the run's models; empty where they are not recorded.
     """
-    if _LEFT_OUT.match(key):
+    if _HIDDEN_SETTINGS.match(key):
         return True
     part, _, field_name = key.removeprefix("roles.").partition(".")
-    if key.startswith(("roles.", "encoder.", "reranker.")) and models and part not in models:
+    is_of_role = key.startswith(("roles.", "encoder.", "reranker."))
+    if is_of_role and models and part not in models:
         return True
     if not key.startswith(("model.", "roles.")):
         return False
@@ -250,20 +261,22 @@ def _param_name(key: str) -> str:
     return re.sub(r"^method\.params\.", "method.", key).removesuffix(".name")
 
 
-def without_folders(value: str) -> str:
+def last_path_part(value: str) -> str:
     """The last part of a path: "/home/ann/rows.jsonl" -> "rows.jsonl"; another value as it is."""
     return value.rstrip("/").rpartition("/")[2]
 
 
-def set_by_user(run: StoredRun) -> dict[str, str]:
+def settings_of_user(run: StoredRun) -> dict[str, str]:
     """The settings that the user gave, name for --set -> value as text.
 
     Method, data set and model are left out, as they are in every run's name.
     """
-    values = params(run.config, run.manifest.models).short
-    names = set(map(_param_name, user_settings(run)))
-    shown = sorted(names.intersection(values).difference(("method", "dataset", "model")))
-    return {name: values[name] for name in shown}
+    values = params(run.config, run.manifest.models).texts
+    changed_names = set(map(_param_name, user_settings(run)))
+    shown_names = sorted(
+        changed_names.intersection(values).difference(("method", "dataset", "model"))
+    )
+    return {name: values[name] for name in shown_names}
 
 
 def run_state(run: StoredRun) -> str:
@@ -277,7 +290,7 @@ def run_status(run: StoredRun) -> str:
     """The status of an ended run in MLflow, "FINISHED", "FAILED" or "KILLED"; a run whose state is
     still "running" was killed.
     """
-    return _STATUS.get(run_state(run), "KILLED")
+    return _STATUS_OF_STATE.get(run_state(run), "KILLED")
 
 
 def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
@@ -310,7 +323,7 @@ def run_tags(run: StoredRun, suite: str | None) -> dict[str, str]:
         "mlflow.source.name": "harness run",
         "mlflow.source.type": "LOCAL",
     }
-    return {name: str(value)[:_LONGEST_TAG] for name, value in values.items() if value}
+    return {name: str(value)[:_MAX_TAG_CHARACTERS] for name, value in values.items() if value}
 
 
 def _made_with(run: StoredRun) -> str:
@@ -342,22 +355,22 @@ def running_points(run: StoredRun) -> list[Point]:
     """
     headline: str = run.config.dataset.scorers[0]
     points: list[Point] = []
-    costs = question_tflops(run, with_index=True)
-    score = 0.0
-    spent = 0.0
-    answered = 0
+    tflops_by_question = question_tflops(run, with_index=True)
+    sum_of_scores = 0.0
+    sum_of_tflops = 0.0
+    n_answered = 0
     for n, record in enumerate(run.records, start=1):
         if record.error is None:
-            answered += 1
-            score += float(record.scores.get(headline) or 0.0)
-            spent += costs.get(record.question_id, 0.0)
-        scored = n
+            n_answered += 1
+            sum_of_scores += float(record.scores.get(headline) or 0.0)
+            sum_of_tflops += tflops_by_question.get(record.question_id, 0.0)
+        n_scored = n  # failed questions count 0 unless the run skips them
         if run.config.skips_failed:
-            scored = answered
+            n_scored = n_answered
         # MLflow compares runs by the metric that was logged first.
-        if scored:
-            points.append(Point(n, metric_name(headline), round(100 * score / scored, 2)))
-        if answered and costs:
-            points.append(Point(n, "TFLOPs", float(f"{spent / answered:.4g}")))
-        points.append(Point(n, "failed", float(n - answered)))
+        if n_scored:
+            points.append(Point(n, metric_name(headline), round(100 * sum_of_scores / n_scored, 2)))
+        if n_answered and tflops_by_question:
+            points.append(Point(n, "TFLOPs", float(f"{sum_of_tflops / n_answered:.4g}")))
+        points.append(Point(n, "failed", float(n - n_answered)))
     return points

@@ -33,13 +33,13 @@ from harness.storage.run_folder import StoredRun
 from harness.tracking.metrics import (
     final_metrics,
     first_columns,
+    last_path_part,
     params,
     run_state,
     run_status,
     run_tags,
     running_points,
-    set_by_user,
-    without_folders,
+    settings_of_user,
 )
 from harness.tracking.mlflow_dataset import mlflow_dataset
 from harness.tracking.mlflow_traces import MlflowTraces
@@ -53,19 +53,19 @@ from reports import page as page_of_runs
 from reports.facts import suite_name as suite_of
 from reports.table_formats import render
 
-_RUN = "harness.run"
-_STARTED = "harness.started"
-_SUITE = "harness.suite"
-_PARENT = "mlflow.parentRunId"
-_ID = "harness.id"  # runs of earlier versions have none
-_NUMBERS = "harness.numbers"  # a tag: which final metrics are there
-_NOTE = "mlflow.note.content"
-_MOST_METRICS = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
-_MOST_PARAMS = 100
-_LONGEST_NOTE = 5000
-_MOST_CHILDREN = 1000
+_RUN_TAG = "harness.run"
+_STARTED_TAG = "harness.started"
+_SUITE_TAG = "harness.suite"
+_PARENT_TAG = "mlflow.parentRunId"
+_ID_TAG = "harness.id"  # runs of earlier versions have none
+_METRICS_HASH_TAG = "harness.numbers"  # a tag: which final metrics are there
+_NOTE_TAG = "mlflow.note.content"
+_MAX_METRICS_PER_CALL = 1000  # of one log_batch call, and 100 params or tags: MLflow's limits
+_MAX_PARAMS_PER_CALL = 100
+_MAX_NOTE_CHARACTERS = 5000
+_MAX_CHILD_RUNS = 1000
 # run.yaml has another name there, so that no folder of artifacts is taken for a run folder.
-_FILES = {
+_ARTIFACT_OF_FILE = {
     "run.yaml": "config.yaml",
     "manifest.json": "manifest.json",
     "records.jsonl": "records.jsonl",
@@ -75,7 +75,7 @@ _FILES = {
 }
 # What the experiment is for where an MLflow asks it; newer ones ask the browser (GenAI or Model
 # training).
-_KIND = {"mlflow.experimentKind": "custom_model_development"}
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
 
 class MlflowRun:
@@ -83,9 +83,9 @@ class MlflowRun:
 
     Attributes:
         id: MLflow's id of the run.
-        experiment: That of the data set's experiment.
-        parent: That of the suite's run; None without a suite.
-        fresh: Whether the run was made now, so that nothing of it is there yet.
+        experiment_id: That of the data set's experiment.
+        suite_run_id: That of the suite's run; None without a suite.
+        is_new: Whether the run was made now, so that nothing of it is there yet.
         traces: The traces of its questions.
     """
 
@@ -103,35 +103,37 @@ class MlflowRun:
         self.suite = suite or suite_of(run)
         with sqlite_lock(uri):
             self.client: MlflowClient = open_store(uri)
-            self.experiment = self._find_experiment()
-        self.parent: str | None = None
+            self.experiment_id = self._find_or_make_experiment()
+        self.suite_run_id: str | None = None
         if self.suite:
-            self.parent = self._find_parent(self.suite)
+            self.suite_run_id = self._find_or_make_suite_run(self.suite)
         found = self._find_run()
-        self.fresh = found is None
-        self.id = found or self._make_run(self._identity(), self._new_name())
-        self._log_description()
-        self.traces = MlflowTraces(uri, self.experiment, self.id)
+        self.is_new = found is None
+        self.id = found or self._make_run(self._identity_tags(), self._unused_run_name())
+        self._log_tags_and_params()
+        self.traces = MlflowTraces(uri, self.experiment_id, self.id)
 
-    def bring_up_to_date(self, running: bool, traces: int, tracing: TracingTime | None) -> int:
+    def bring_up_to_date(
+        self, *, run_goes_on: bool, max_traces: int, tracing_time: TracingTime | None
+    ) -> int:
         """Log all that is not there yet.
 
         Args:
-            running: The run goes on, so log its running means and traces only.
-            traces: Log the first so many questions as traces.
-            tracing: The time that traces may take; None for as much as they need.
+            run_goes_on: The run goes on, so log its running means and traces only.
+            max_traces: Log the first so many questions as traces.
+            tracing_time: The time that traces may take; None for as much as they need.
 
         Returns:
             How many traces are still missing.
         """
         self.log_running()
-        if running:
+        if run_goes_on:
             self.resume()
-            return self.traces.log(self.run, traces, tracing)
+            return self.traces.log(self.run, max_traces, tracing_time)
         self.log_results()
-        missing = self.traces.log(self.run, traces, tracing)
+        n_missing_traces = self.traces.log(self.run, max_traces, tracing_time)
         self.end()  # last: what is finished has all of its numbers
-        return missing
+        return n_missing_traces
 
     def log_running(self) -> None:
         """Log the means over the first 1, 2, ... questions, as far as they are not there or differ.
@@ -141,23 +143,27 @@ class MlflowRun:
         """
         n_questions = len(self.run.records)
         points = [point for point in running_points(self.run) if point.step < n_questions]
-        now = _now()
-        stored: dict[tuple[int, str], float] = {}
-        if not self.fresh:
-            stored = self._stored_points({point.name for point in points})
-        new = [point for point in points if stored.get((point.step, point.name)) != point.value]
-        self._log([Metric(point.name, point.value, now, point.step) for point in new])
+        now = _now_in_milliseconds()
+        stored_values: dict[tuple[int, str], float] = {}
+        if not self.is_new:
+            stored_values = self._stored_points({point.name for point in points})
+        changed_points = [
+            point for point in points if stored_values.get((point.step, point.name)) != point.value
+        ]
+        self._log_in_batches(
+            [Metric(point.name, point.value, now, point.step) for point in changed_points]
+        )
 
     def _stored_points(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
         """Look up the value that was logged last for each step of these metrics, by (step,
         name).
         """
-        stored: dict[tuple[int, str], float] = {}
+        values: dict[tuple[int, str], float] = {}
         for name in names:
             history = self.client.get_metric_history(self.id, name)
             for metric in sorted(history, key=lambda m: int(m.timestamp)):
-                stored[metric.step, name] = metric.value
-        return stored
+                values[metric.step, name] = metric.value
+        return values
 
     def log_results(self) -> None:
         """Log the run folder's files, the final metrics, the table (the run's
@@ -165,14 +171,14 @@ class MlflowRun:
         """
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for source, target in _FILES.items():
+            for source, target in _ARTIFACT_OF_FILE.items():
                 if (self.run.path / source).exists():
                     (folder / target).symlink_to((self.run.path / source).resolve())
             if self.run.records:
-                self._log_summary(folder)
+                self._log_metrics_and_write_pages(folder)
             log_files(self.client, self.uri, self.id, folder)
 
-    def _log_summary(self, folder: Path) -> None:
+    def _log_metrics_and_write_pages(self, folder: Path) -> None:
         """Log the final metrics, and write the table and the report into `folder`.
 
         The table also becomes the run's description, unless it is too long.
@@ -180,8 +186,8 @@ class MlflowRun:
         table = main_table.frame([self.run])
         self._log_final_metrics(final_metrics(self.run, table))
         text = render(views.with_legend(table), "markdown")
-        if len(text) <= _LONGEST_NOTE:
-            self.client.set_tag(self.id, _NOTE, text)
+        if len(text) <= _MAX_NOTE_CHARACTERS:
+            self.client.set_tag(self.id, _NOTE_TAG, text)
         (folder / "table.md").write_text(text, encoding="utf-8")
         title = self.run.config.dataset.name
         html = page_of_runs.page([self.run], page_of_runs.PageOptions(title=title))
@@ -192,17 +198,21 @@ class MlflowRun:
         unless the same ones are there.
         """
         step = len(self.run.records)
-        text = json.dumps([step, metrics], sort_keys=True)
-        content = hashlib.sha256(text.encode()).hexdigest()[:16]
-        if not self.fresh and self.client.get_run(self.id).data.tags.get(_NUMBERS) == content:
-            return
-        data = mlflow_dataset(self.run)
-        source: dict[str, str] = {}
-        if data is not None:
-            source = {"dataset_name": data.name, "dataset_digest": data.digest}
-        now = _now()
-        self._log([Metric(name, value, now, step, **source) for name, value in metrics.items()])
-        self.client.set_tag(self.id, _NUMBERS, content)
+        metrics_json = json.dumps([step, metrics], sort_keys=True)
+        metrics_hash = hashlib.sha256(metrics_json.encode()).hexdigest()[:16]
+        if not self.is_new:
+            logged_tags = self.client.get_run(self.id).data.tags
+            if logged_tags.get(_METRICS_HASH_TAG) == metrics_hash:
+                return
+        rows = mlflow_dataset(self.run)
+        dataset_of_metric: dict[str, str] = {}
+        if rows is not None:
+            dataset_of_metric = {"dataset_name": rows.name, "dataset_digest": rows.digest}
+        now = _now_in_milliseconds()
+        self._log_in_batches(
+            [Metric(name, value, now, step, **dataset_of_metric) for name, value in metrics.items()]
+        )
+        self.client.set_tag(self.id, _METRICS_HASH_TAG, metrics_hash)
 
     def end(self) -> None:
         """Close the run as FINISHED, FAILED or KILLED, at the time the manifest
@@ -212,26 +222,26 @@ class MlflowRun:
         """
         status = run_status(self.run)
         finished = self.run.manifest.last_start.finished
-        self.client.set_terminated(self.id, status, _milliseconds(finished))
+        self.client.set_terminated(self.id, status, _as_milliseconds(finished))
         self.client.set_tag(self.id, "state", run_state(self.run))
-        if self.parent is None:
+        if self.suite_run_id is None:
             return
-        children = self._search_runs({_PARENT: self.parent}, _MOST_CHILDREN)
-        ends = {child.info.status for child in children}
-        worst = _worst_status(ends)
-        if worst == "RUNNING":
-            self.client.update_run(self.parent, status=worst)
+        children = self._search_runs({_PARENT_TAG: self.suite_run_id}, _MAX_CHILD_RUNS)
+        child_statuses = {child.info.status for child in children}
+        worst_status = _worst_status(child_statuses)
+        if worst_status == "RUNNING":
+            self.client.update_run(self.suite_run_id, status=worst_status)
         else:
-            last = max(child.info.end_time or 0 for child in children)
-            self.client.set_terminated(self.parent, worst, last or None)
+            last_end_ms = max(child.info.end_time or 0 for child in children)
+            self.client.set_terminated(self.suite_run_id, worst_status, last_end_ms or None)
 
     def resume(self) -> None:
         """Show the run and its suite's run as running."""
-        for run_id in (self.id, self.parent):
+        for run_id in (self.id, self.suite_run_id):
             if run_id is not None:
                 self.client.update_run(run_id, status="RUNNING")
 
-    def _find_experiment(self) -> str:
+    def _find_or_make_experiment(self) -> str:
         """Find the experiment of the run's data set, or make it; returns its id.
 
         Also adds the settings that the user gave to the columns of its saved view. Raises SaveError
@@ -254,125 +264,133 @@ class MlflowRun:
             )
         view = experiment.tags.get(VIEW_TAG)
         if view:
-            wider = with_settings(view, set_by_user(self.run))
-            if wider != view:
-                self.client.set_experiment_tag(experiment.experiment_id, VIEW_TAG, wider)
+            view_with_settings = with_settings(view, settings_of_user(self.run))
+            if view_with_settings != view:
+                self.client.set_experiment_tag(
+                    experiment.experiment_id, VIEW_TAG, view_with_settings
+                )
         return str(experiment.experiment_id)
 
     def _make_experiment(self, name: str) -> str:
         """Make an experiment with its saved view and guide; returns its id."""
-        view = saved_view(first_columns(self.run), set_by_user(self.run), _now())
-        tags = _KIND | {VIEW_TAG: view}
+        view = saved_view(
+            first_columns(self.run), settings_of_user(self.run), _now_in_milliseconds()
+        )
+        tags = _EXPERIMENT_TAGS | {VIEW_TAG: view}
         made = str(self.client.create_experiment(name, artifacts_uri(self.uri, name), tags))
-        self.client.set_experiment_tag(made, _NOTE, experiment_guide(name, made))
+        self.client.set_experiment_tag(made, _NOTE_TAG, experiment_guide(name, made))
         return made
 
-    def _find_parent(self, suite: str) -> str:
+    def _find_or_make_suite_run(self, suite: str) -> str:
         """Find the run of the suite in the experiment, or make it; returns its id."""
-        runs = self._search_runs({_SUITE: suite})
+        runs = self._search_runs({_SUITE_TAG: suite})
         if runs:
             return str(runs[0].info.run_id)
-        return self._make_run({_SUITE: suite}, suite)
+        return self._make_run({_SUITE_TAG: suite}, suite)
 
-    def _search_runs(self, tags_: Mapping[str, str], most: int = 1) -> list[Run]:
-        """Search the experiment for runs with these tags, oldest first, at most `most`."""
+    def _search_runs(self, tags: Mapping[str, str], max_runs: int = 1) -> list[Run]:
+        """Search the experiment for runs with these tags, oldest first, at most `max_runs`."""
         query = " and ".join(
-            f"tags.`{key}` = '{_without_quotes(value)}'" for key, value in tags_.items()
+            f"tags.`{key}` = '{_without_quotes(value)}'" for key, value in tags.items()
         )
-        order = ["attributes.start_time ASC"]
+        oldest_first = ["attributes.start_time ASC"]
         return list(
-            self.client.search_runs([self.experiment], query, max_results=most, order_by=order)
+            self.client.search_runs(
+                [self.experiment_id], query, max_results=max_runs, order_by=oldest_first
+            )
         )
 
-    def _identity(self) -> dict[str, str]:
+    def _identity_tags(self) -> dict[str, str]:
         """The tags by which the run is found again: folder, start and id.
 
         A folder that was deleted and made anew is another run.
         """
-        tags = {_RUN: self.run.path.name, _STARTED: str(self.run.manifest.started)}
+        tags = {_RUN_TAG: self.run.path.name, _STARTED_TAG: str(self.run.manifest.started)}
         if self.run.manifest.id is not None:
-            tags[_ID] = self.run.manifest.id
+            tags[_ID_TAG] = self.run.manifest.id
         return tags
 
     def _find_run(self) -> str | None:
         """Find the run that was logged earlier; its id, or None."""
-        runs = self._search_runs(self._identity())
+        runs = self._search_runs(self._identity_tags())
         if not runs:
             return None
         return str(runs[0].info.run_id)
 
-    def _new_name(self) -> str:
+    def _unused_run_name(self) -> str:
         """Make a name for the run: "pecan k=3 · llama".
 
         Method, settings that the user gave, and model; where the experiment has a run of that name,
         also its hash, its start or its id, as far as needed.
         """
-        values = ""
-        for key, value in set_by_user(self.run).items():
-            values += f" {key.removeprefix('method.')}={without_folders(value)}"
+        settings_text = ""
+        for key, value in settings_of_user(self.run).items():
+            settings_text += f" {key.removeprefix('method.')}={last_path_part(value)}"
         config = self.run.config
-        name = f"{config.method.name}{values} · {config.model.name}"
-        _, *started_and_id = self._identity().values()
-        for more in (self.run.path.name.rpartition("--")[2], *started_and_id):
+        name = f"{config.method.name}{settings_text} · {config.model.name}"
+        _, *started_and_id = self._identity_tags().values()
+        for suffix in (self.run.path.name.rpartition("--")[2], *started_and_id):
             if self._search_runs({"mlflow.runName": name}):
-                name += f" · {more}"
+                name += f" · {suffix}"
         return name
 
-    def _make_run(self, tags_: Mapping[str, str], name: str) -> str:
+    def _make_run(self, identity_tags: Mapping[str, str], name: str) -> str:
         """Make an MLflow run with these tags and the name of who logs; returns its id."""
-        start = _milliseconds(self.run.manifest.started)
+        start = _as_milliseconds(self.run.manifest.started)
         try:
-            user = getpass.getuser()  # as MLflow's own clients name who logs
+            user_name = getpass.getuser()  # as MLflow's own clients name who logs
         except (KeyError, OSError):  # a container without a name for its user
-            user = str(os.getuid())
-        tags = {key: _without_quotes(value) for key, value in tags_.items()}
-        tags["mlflow.user"] = user
-        made = self.client.create_run(self.experiment, start, tags=tags, run_name=name)
+            user_name = str(os.getuid())
+        tags = {key: _without_quotes(value) for key, value in identity_tags.items()}
+        tags["mlflow.user"] = user_name
+        made = self.client.create_run(self.experiment_id, start, tags=tags, run_name=name)
         return str(made.info.run_id)
 
-    def _log_description(self) -> None:
+    def _log_tags_and_params(self) -> None:
         """Write the tags and params of the run, and the rows that are its input.
 
         MLflow keeps the first value of a param for good: of a run that goes on, changed values
         stand in the tag harness.changed_params.
         """
-        values, too_long = params(self.run.config, self.run.manifest.models)
-        logged: dict[str, str] = {}
+        text_by_name, names_of_long_values = params(self.run.config, self.run.manifest.models)
+        logged_params: dict[str, str] = {}
         has_dataset = False
-        if not self.fresh:
-            before = self.client.get_run(self.id)
-            logged = before.data.params
-            has_dataset = bool(before.inputs and before.inputs.dataset_inputs)
-        new: list[Param] = []
-        changed: list[str] = []
-        for name, value in values.items():
-            if name not in logged:
-                new.append(Param(name, value))
-            elif logged[name] != value:
-                changed.append(f"{name}: {value}")
-        tags = self._description_tags(too_long, changed)
-        self.client.log_batch(self.id, tags=tags, params=new[:_MOST_PARAMS])
-        for start in range(_MOST_PARAMS, len(new), _MOST_PARAMS):
-            self.client.log_batch(self.id, params=new[start : start + _MOST_PARAMS])
+        if not self.is_new:
+            logged_run = self.client.get_run(self.id)
+            logged_params = logged_run.data.params
+            has_dataset = bool(logged_run.inputs and logged_run.inputs.dataset_inputs)
+        new_params: list[Param] = []
+        changed_settings: list[str] = []
+        for name, value in text_by_name.items():
+            if name not in logged_params:
+                new_params.append(Param(name, value))
+            elif logged_params[name] != value:
+                changed_settings.append(f"{name}: {value}")
+        tags = self._description_tags(names_of_long_values, changed_settings)
+        self.client.log_batch(self.id, tags=tags, params=new_params[:_MAX_PARAMS_PER_CALL])
+        for start in range(_MAX_PARAMS_PER_CALL, len(new_params), _MAX_PARAMS_PER_CALL):
+            self.client.log_batch(self.id, params=new_params[start : start + _MAX_PARAMS_PER_CALL])
         if not has_dataset:
             self._log_dataset()
 
-    def _description_tags(self, too_long: Sequence[str], changed: Sequence[str]) -> list[RunTag]:
+    def _description_tags(
+        self, names_of_long_values: Sequence[str], changed_settings: Sequence[str]
+    ) -> list[RunTag]:
         """Make the tags that describe the run while it is running.
 
         Args:
-            too_long: Names of settings whose values are longer than MLflow takes.
-            changed: "name: value" of settings that an earlier start logged otherwise.
+            names_of_long_values: Names of settings whose values are longer than MLflow takes.
+            changed_settings: "name: value" of settings that an earlier start logged otherwise.
         """
         tags = run_tags(self.run, self.suite)
         tags["state"] = "running"  # `end` writes the state, after all numbers
-        if too_long:
-            names = ", ".join(too_long)
-            tags["harness.long_params"] = f"see config.yaml: {names}"[:_LONGEST_NOTE]
-        if self.parent is not None:
-            tags[_PARENT] = self.parent
-        if changed:
-            tags["harness.changed_params"] = "; ".join(changed)[:_LONGEST_NOTE]
+        if names_of_long_values:
+            names = ", ".join(names_of_long_values)
+            tags["harness.long_params"] = f"see config.yaml: {names}"[:_MAX_NOTE_CHARACTERS]
+        if self.suite_run_id is not None:
+            tags[_PARENT_TAG] = self.suite_run_id
+        if changed_settings:
+            tags["harness.changed_params"] = "; ".join(changed_settings)[:_MAX_NOTE_CHARACTERS]
         return [RunTag(key, value) for key, value in tags.items()]
 
     def _log_dataset(self) -> None:
@@ -382,10 +400,10 @@ class MlflowRun:
             tags = [InputTag("mlflow.data.context", "evaluation")]
             self.client.log_inputs(self.id, [DatasetInput(data, tags)])
 
-    def _log(self, metrics: Sequence[Metric]) -> None:
+    def _log_in_batches(self, metrics: Sequence[Metric]) -> None:
         """Log metrics in batches of the size that MLflow takes."""
-        for start in range(0, len(metrics), _MOST_METRICS):
-            self.client.log_batch(self.id, metrics=metrics[start : start + _MOST_METRICS])
+        for start in range(0, len(metrics), _MAX_METRICS_PER_CALL):
+            self.client.log_batch(self.id, metrics=metrics[start : start + _MAX_METRICS_PER_CALL])
 
 
 def _worst_status(statuses: Container[str]) -> str:
@@ -401,12 +419,12 @@ def _without_quotes(value: str) -> str:
     return value.replace("'", "_")
 
 
-def _now() -> int:
+def _now_in_milliseconds() -> int:
     """Milliseconds since 1970, now."""
     return int(time.time() * 1000)
 
 
-def _milliseconds(moment: str | None) -> int | None:
+def _as_milliseconds(moment: str | None) -> int | None:
     """A moment in ISO form as milliseconds since 1970; None for None."""
     if moment is None:
         return None

@@ -30,33 +30,40 @@ from harness.cost.usage import PhaseUsage
 from harness.tracking.traced_question import TracedQuestion, cut_middle
 from reports.search_steps import SearchStep, search_steps
 
-MOST_SPANS = 40
-_MOST_PASSAGES = 20
-_LONGEST_PASSAGE = 1000
-_COSTS = ("tokens_in", "tokens_out", "tokens_cached", "requests", "encoder_requests", "seconds")
+MAX_CHILD_SPANS = 40
+_MAX_PASSAGES = 20
+_MAX_PASSAGE_CHARACTERS = 1000
+_COST_NAMES = (
+    "tokens_in",
+    "tokens_out",
+    "tokens_cached",
+    "requests",
+    "encoder_requests",
+    "seconds",
+)
 
 
 @dataclass(frozen=True)
-class _Times:
+class _Interval:
     """When a span begins and ends, in seconds from the start of its question."""
 
     start: float
     end: float
 
-    def share(self, number: int, count: int) -> _Times:
-        """The times of part `number`, from 0, when this span is cut into `count` equal parts."""
-        length = (self.end - self.start) / count
-        return _Times(self.start + number * length, self.start + (number + 1) * length)
+    def equal_part(self, index: int, n_parts: int) -> _Interval:
+        """The part with this index, from 0, when the interval is cut into `n_parts` equal parts."""
+        seconds = (self.end - self.start) / n_parts
+        return _Interval(self.start + index * seconds, self.start + (index + 1) * seconds)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SpanContent:
     """What a span shows.
 
     Attributes:
         name: Its name.
         kind: MLflow's type of span.
-        times: Its start and end.
+        interval: Its start and end.
         inputs: What went in, as JSON values.
         outputs: What came out, as JSON values.
         attributes: Name -> further value.
@@ -64,7 +71,7 @@ class _Part:
 
     name: str
     kind: str
-    times: _Times
+    interval: _Interval
     inputs: object = None
     outputs: object = None
     attributes: Mapping[str, object] = field(default_factory=dict)
@@ -84,155 +91,167 @@ class QuestionSpans:
         self._record = question.record
         self._trace_id = trace_id
         self._tracer = _tracer(trace_id)
-        self._made: list[LiveSpan] = []
+        self._spans: list[LiveSpan] = []
 
     def make(self) -> list[LiveSpan]:
         """Make all spans of the question, the one of the whole question first."""
         record = self._record
-        search = _seconds(record.usage.get("search"))
-        answer = _seconds(record.usage.get("answer"))
-        whole = max(record.seconds or 0.0, search + answer)
-        built = sum(_seconds(line.usage.get("index")) for line in self._question.indexes)
-        index = min(built, whole - search - answer)  # another question may have built it
-        root = self._add(
-            _Part(
+        search_seconds = _known_seconds(record.usage.get("search"))
+        answer_seconds = _known_seconds(record.usage.get("answer"))
+        all_seconds = max(record.seconds or 0.0, search_seconds + answer_seconds)
+        indexes = self._question.indexes
+        building_seconds = sum(_known_seconds(line.usage.get("index")) for line in indexes)
+        # Another question may have built them.
+        index_seconds = min(building_seconds, all_seconds - search_seconds - answer_seconds)
+        root = self._add_span(
+            _SpanContent(
                 self._question.run.config.method.name,
                 "AGENT",
-                _Times(0.0, whole),
-                inputs=_filled({"question": record.question, "options": record.options}),
+                _Interval(0.0, all_seconds),
+                inputs=_without_empty_values(
+                    {"question": record.question, "options": record.options}
+                ),
                 outputs=record.prediction,
-                attributes=self._notes(),
+                attributes=self._question_attributes(),
             )
         )
         if self._question.indexes:
             statuses = {line.document_id: line.status for line in self._question.indexes}
-            self._add(_Part("index", "TASK", _Times(0.0, index), outputs=statuses), root)
+            self._add_span(
+                _SpanContent("index", "TASK", _Interval(0.0, index_seconds), outputs=statuses), root
+            )
         if record.usage.get("search") or record.steps or record.shown:
-            self._add_search(root, _Times(index, whole - answer))
+            self._add_search(root, _Interval(index_seconds, all_seconds - answer_seconds))
         if record.usage.get("answer"):
-            self._add_answer(root, _Times(whole - answer, whole))
-        return self._made
+            self._add_answer(root, _Interval(all_seconds - answer_seconds, all_seconds))
+        return self._spans
 
-    def _add(self, part: _Part, parent: LiveSpan | None = None) -> LiveSpan:
+    def _add_span(self, content: _SpanContent, parent: LiveSpan | None = None) -> LiveSpan:
         """Make the span of a part, and add it to those that `make` returns.
 
         Args:
-            part: What it shows.
+            content: What it shows.
             parent: The span above it; None for the whole question, which also shows its error.
         """
         context = None
         if parent is not None:
             context = set_span_in_context(parent._span)
-        start = self._moment(part.times.start)
-        started = self._tracer.start_span(part.name, context, start_time=start)
-        span = LiveSpan(started, self._trace_id, part.kind)
-        span.set_inputs(part.inputs)
+        start = self._nanoseconds(content.interval.start)
+        started = self._tracer.start_span(content.name, context, start_time=start)
+        span = LiveSpan(started, self._trace_id, content.kind)
+        span.set_inputs(content.inputs)
         if parent is None and self._record.error is not None:
             _set_error(span, self._record.error)
-        end = self._moment(part.times.end)
-        span.end(part.outputs, dict(part.attributes), end_time_ns=end)
-        self._made.append(span)
+        end = self._nanoseconds(content.interval.end)
+        span.end(content.outputs, dict(content.attributes), end_time_ns=end)
+        self._spans.append(span)
         return span
 
-    def _moment(self, seconds: float) -> int:
+    def _nanoseconds(self, seconds: float) -> int:
         """A moment of the question, in seconds from its start, as nanoseconds since 1970."""
         return round((self._question.start + seconds) * 1e9)
 
-    def _notes(self) -> dict[str, object]:
+    def _question_attributes(self) -> dict[str, object]:
         """The attributes of the whole question's span: its id, what
         was cut, the costs of each phase.
         """
         record = self._record
-        notes: dict[str, object] = {
+        attributes: dict[str, object] = {
             "question_id": record.question_id,
             "truncated": record.truncated,
         }
         for phase, usage in record.usage.items():
-            notes[f"costs.{phase}"] = _costs(usage)
-        return _filled(notes)
+            attributes[f"costs.{phase}"] = _known_costs(usage)
+        return _without_empty_values(attributes)
 
-    def _add_search(self, root: LiveSpan, times: _Times) -> None:
+    def _add_search(self, root: LiveSpan, interval: _Interval) -> None:
         """Add the span of the search or ranking, and those of its steps and requests below it.
 
         Args:
             root: The span of the whole question.
-            times: Start and end of the search.
+            interval: Start and end of the search.
         """
         record = self._record
         name = "search" if record.usage.get("search") or record.steps else "retrieve"
-        notes = _filled({"stop_reason": record.stop_reason, "steps": len(record.steps)})
-        passages = self._passages(record.shown)
-        part = _Part(name, "RETRIEVER", times, outputs=passages, attributes=notes)
-        search = self._add(part, root)
-        self._add_steps(search, times)
-        self._add_requests(search, times, ("search", "study"))
+        attributes = _without_empty_values(
+            {"stop_reason": record.stop_reason, "steps": len(record.steps)}
+        )
+        passages = self._retrieved_documents(record.shown)
+        content = _SpanContent(name, "RETRIEVER", interval, outputs=passages, attributes=attributes)
+        search = self._add_span(content, root)
+        self._add_steps(search, interval)
+        self._add_requests(search, interval, ("search", "study"))
 
-    def _add_steps(self, search: LiveSpan, times: _Times) -> None:
-        """Add a span for each of the first steps below the search; they
-        share its time by their FLOPs.
+    def _add_steps(self, search: LiveSpan, interval: _Interval) -> None:
+        """Add a span for each of the first steps below the search.
+
+        A step has the TFLOPs that the search had spent at its end. So its span ends at that share
+        of the search's time, and begins where the one before it ended.
 
         Args:
             search: The span of the search.
-            times: Its start and end.
+            interval: Its start and end.
         """
         steps = search_steps(self._record.steps)
-        spent = [step.tflops(DEFAULT_CONVENTION) or 0.0 for step in steps]
-        most = max(spent, default=0.0) or 1.0
-        start = times.start
-        for step, tflops in zip(steps[:MOST_SPANS], spent, strict=False):
-            share = (times.end - times.start) * tflops / most
-            end = max(start, times.start + share)
+        tflops_so_far = [step.tflops(DEFAULT_CONVENTION) or 0.0 for step in steps]
+        all_tflops = max(tflops_so_far, default=0.0) or 1.0
+        start = interval.start
+        for step, tflops_at_end in zip(steps[:MAX_CHILD_SPANS], tflops_so_far, strict=False):
+            seconds_so_far = (interval.end - interval.start) * tflops_at_end / all_tflops
+            end = max(start, interval.start + seconds_so_far)
             shown = [step.shown] if step.shown else []
-            part = _Part(
+            content = _SpanContent(
                 _step_name(step),
                 "RETRIEVER",
-                _Times(start, end),
-                outputs=self._passages(shown),
-                attributes=_step_notes(step),
+                _Interval(start, end),
+                outputs=self._retrieved_documents(shown),
+                attributes=_step_attributes(step),
             )
-            self._add(part, search)
+            self._add_span(content, search)
             start = end
 
-    def _add_answer(self, root: LiveSpan, times: _Times) -> None:
+    def _add_answer(self, root: LiveSpan, interval: _Interval) -> None:
         """Add the span of the answer, and those of its requests below it.
 
         Args:
             root: The span of the whole question.
-            times: Start and end of the answer.
+            interval: Start and end of the answer.
         """
-        notes = _costs(self._record.usage["answer"])
-        notes["mlflow.chat.tokenUsage"] = token_usage(self._record.usage["answer"])
-        part = _Part(
+        attributes = _known_costs(self._record.usage["answer"])
+        attributes["mlflow.chat.tokenUsage"] = token_usage(self._record.usage["answer"])
+        content = _SpanContent(
             "answer",
             "LLM",
-            times,
+            interval,
             inputs={"question": self._record.question, "passages": len(self._record.shown)},
             outputs=self._record.prediction,
-            attributes=notes,
+            attributes=attributes,
         )
-        answer = self._add(part, root)
-        self._add_requests(answer, times, ("answer",))
+        answer = self._add_span(content, root)
+        self._add_requests(answer, interval, ("answer",))
 
-    def _add_requests(self, parent: LiveSpan, times: _Times, phases: Sequence[str]) -> None:
+    def _add_requests(self, parent: LiveSpan, interval: _Interval, phases: Sequence[str]) -> None:
         """Add a span for each of the first requests of some phases.
 
         Args:
             parent: The span above them.
-            times: Start and end of the phases.
+            interval: Start and end of the phases.
             phases: "search", "answer" and the like.
         """
-        sent = [request for request in self._question.requests if request.phase in phases]
-        for number, request in enumerate(sent[:MOST_SPANS]):
-            part = _Part(
+        sent_requests = [request for request in self._question.requests if request.phase in phases]
+        for index, request in enumerate(sent_requests[:MAX_CHILD_SPANS]):
+            content = _SpanContent(
                 f"{request.kind} ({request.role})",
                 "LLM",
-                times.share(number, len(sent)),
+                interval.equal_part(index, len(sent_requests)),
                 inputs={"prompt": request.prompt},
                 outputs=request.reply,
             )
-            self._add(part, parent)
+            self._add_span(content, parent)
 
-    def _passages(self, shown: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    def _retrieved_documents(
+        self, shown: Sequence[Mapping[str, object]]
+    ) -> list[dict[str, object]]:
         """The first 20 shown passages in MLflow's form of retrieved documents.
 
         [{"page_content": "Ann ...", "metadata": {"kind": "span", "doc_uri": "d0[3:6]"}}]
@@ -240,18 +259,18 @@ class QuestionSpans:
         Args:
             shown: Passages as a record holds them (StoredPiece).
         """
-        passages: list[dict[str, object]] = []
-        for piece in shown[:_MOST_PASSAGES]:
+        documents: list[dict[str, object]] = []
+        for piece in shown[:_MAX_PASSAGES]:
             checksum = str(piece.get("text_sha256", ""))
             text = piece.get("text") or self._question.texts.get(checksum)
-            place = _place(piece)
-            content = cut_middle(str(text or f"characters of {place}"), _LONGEST_PASSAGE)
-            notes = {"kind": piece["kind"], "doc_uri": place}
-            passages.append({"page_content": content, "metadata": notes})
-        return passages
+            location = _passage_location(piece)
+            content = cut_middle(str(text or f"characters of {location}"), _MAX_PASSAGE_CHARACTERS)
+            metadata = {"kind": piece["kind"], "doc_uri": location}
+            documents.append({"page_content": content, "metadata": metadata})
+        return documents
 
 
-class _OneTrace(RandomIdGenerator):
+class _FixedTraceId(RandomIdGenerator):
     """Gives every span the same trace id."""
 
     def __init__(self, trace_id: str) -> None:
@@ -269,7 +288,7 @@ class _OneTrace(RandomIdGenerator):
 
 def _tracer(trace_id: str) -> Tracer:
     """Make a tracer whose spans all belong to one trace and are sent nowhere by themselves."""
-    ids = _OneTrace(trace_id)
+    ids = _FixedTraceId(trace_id)
     provider = TracerProvider(ALWAYS_ON, id_generator=ids, shutdown_on_exit=False)
     return provider.get_tracer(__name__)
 
@@ -279,8 +298,11 @@ def _set_error(span: LiveSpan, error: Mapping[str, str]) -> None:
     the traceback if there is one.
     """
     span.set_status(SpanStatus("ERROR", error.get("message", "")))
-    about = {"exception.type": error.get("type"), "exception.stacktrace": error.get("traceback")}
-    span.add_event(SpanEvent("exception", attributes=_filled(about)))
+    attributes = {
+        "exception.type": error.get("type"),
+        "exception.stacktrace": error.get("traceback"),
+    }
+    span.add_event(SpanEvent("exception", attributes=_without_empty_values(attributes)))
 
 
 def _step_name(step: SearchStep) -> str:
@@ -290,9 +312,9 @@ def _step_name(step: SearchStep) -> str:
     return f"{step.action} {step.node}"
 
 
-def _step_notes(step: SearchStep) -> dict[str, object]:
+def _step_attributes(step: SearchStep) -> dict[str, object]:
     """The attributes of a step's span: its numbers and note, those left out that are empty."""
-    return _filled(
+    return _without_empty_values(
         {
             "level": step.level,
             "scores": dict(step.scores),
@@ -300,12 +322,12 @@ def _step_notes(step: SearchStep) -> dict[str, object]:
             "answer if stopped here": step.answer,
             "tokens": step.tokens,
             "TFLOPs so far": step.tflops(DEFAULT_CONVENTION),
-            "note": cut_middle(step.note, _LONGEST_PASSAGE),
+            "note": cut_middle(step.note, _MAX_PASSAGE_CHARACTERS),
         }
     )
 
 
-def _place(piece: Mapping[str, object]) -> str:
+def _passage_location(piece: Mapping[str, object]) -> str:
     """Where a passage stands: "d0[3:6]" for characters of a document, else its document alone."""
     document = str(piece.get("document_id", ""))
     if piece["kind"] != "span":
@@ -313,17 +335,17 @@ def _place(piece: Mapping[str, object]) -> str:
     return f"{document}[{piece['start']}:{piece['end']}]"
 
 
-def _seconds(usage: PhaseUsage | None) -> float:
+def _known_seconds(usage: PhaseUsage | None) -> float:
     """The seconds of a phase; 0 for None or where they are unknown."""
     if usage is None:
         return 0.0
     return usage.get("seconds", 0.0)
 
 
-def _costs(usage: PhaseUsage) -> dict[str, object]:
+def _known_costs(usage: PhaseUsage) -> dict[str, object]:
     """The costs of a phase by name, and its TFLOPs; those that are 0 or unknown are left out."""
     costs: dict[str, object] = {"TFLOPs": tflops(usage)}
-    for name in _COSTS:
+    for name in _COST_NAMES:
         costs[name] = usage.get(name)
     return {name: value for name, value in costs.items() if value}
 
@@ -345,6 +367,6 @@ def token_usage(usage: PhaseUsage) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 
-def _filled(values: Mapping[str, object]) -> dict[str, object]:
+def _without_empty_values(values: Mapping[str, object]) -> dict[str, object]:
     """Leave out the values that are None or empty."""
     return {name: value for name, value in values.items() if value not in (None, "", [], {})}

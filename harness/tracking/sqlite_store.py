@@ -33,16 +33,16 @@ def sqlite_lock(uri: str) -> Iterator[None]:
         yield
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+    folder_handle = os.open(path.parent, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        fcntl.flock(folder_handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(folder)
-    quoted = Path(uri.partition(":///")[2]).parent
-    if quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
+        os.close(folder_handle)
+    folder_as_quoted = Path(uri.partition(":///")[2]).parent
+    if folder_as_quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
         with contextlib.suppress(OSError):
-            os.removedirs(quoted)
+            os.removedirs(folder_as_quoted)
 
 
 def open_store(uri: str) -> MlflowClient:
@@ -56,16 +56,16 @@ def open_store(uri: str) -> MlflowClient:
         return _open_client(uri)
     delete_drafts(path.parent, path.name)
     if not path.exists():
-        with _new_store(path) as made:
-            os.replace(made, path)
+        with _new_store(path) as new_file:
+            os.replace(new_file, path)
         return _open_client(uri)
     try:
         return _open_client(uri)
     except Exception:
         if not _holds_nothing(path):
             raise
-    with _new_store(path) as made:
-        _copy_content(made, path)
+    with _new_store(path) as new_file:
+        _copy_content(new_file, path)
     return _open_client(uri)
 
 
@@ -103,15 +103,15 @@ def _holds_nothing(path: Path) -> bool:
     False for a file that sqlite cannot read.
     """
     try:
-        with contextlib.closing(sqlite3.connect(path)) as store:
-            tables = {row[0] for row in store.execute("SELECT name FROM sqlite_master")}
-            queries = [query for table, query in _ITEMS if table in tables]
-            return all(store.execute(query).fetchone() is None for query in queries)
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+            queries = [query for table, query in _CONTENT_QUERIES if table in tables]
+            return all(database.execute(query).fetchone() is None for query in queries)
     except sqlite3.Error:
         return False
 
 
-_ITEMS = (
+_CONTENT_QUERIES = (
     ("runs", "SELECT run_uuid FROM runs LIMIT 1"),
     ("experiments", "SELECT name FROM experiments WHERE name != 'Default' LIMIT 1"),
 )
@@ -122,7 +122,7 @@ def _copy_content(source: Path, target: Path) -> None:
     transaction; who has it open sees the new.
     """
     with (
-        contextlib.closing(sqlite3.connect(source)) as new,
-        contextlib.closing(sqlite3.connect(target)) as old,
+        contextlib.closing(sqlite3.connect(source)) as source_database,
+        contextlib.closing(sqlite3.connect(target)) as target_database,
     ):
-        new.backup(old)
+        source_database.backup(target_database)

@@ -1,8 +1,8 @@
 """An MLflow store: its address, whether anybody listens there, and where the files of its runs are.
 
->>> unreachable("http://127.0.0.1:9")
+>>> connection_problem("http://127.0.0.1:9")
 'ConnectionRefusedError: nobody answers at 127.0.0.1:9'
->>> unreachable("sqlite:///runs.db") is None
+>>> connection_problem("sqlite:///runs.db") is None
 True
 >>> artifacts_uri("sqlite:////r/mlflow.db", "pocket/musique"), artifacts_folder("sqlite:////r/mlflow.db")
 ('mlflow-artifacts:/pocket_musique', PosixPath('/r/mlartifacts'))
@@ -28,9 +28,9 @@ from harness.storage.paths import path_inside, with_home_expanded
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-_SQLITE = "sqlite:///"
-_SCHEME = "mlflow-artifacts:/"
-_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_SQLITE_PREFIX = "sqlite:///"
+_ARTIFACTS_PREFIX = "mlflow-artifacts:/"
+_DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 def sqlite_uri(path: Path) -> str:
@@ -38,7 +38,7 @@ def sqlite_uri(path: Path) -> str:
 
     A "%" or "?" in it is quoted, as it would be read as an escape or a query; nothing else is.
     """
-    return _SQLITE + str(path).replace("%", "%25").replace("?", "%3F")
+    return _SQLITE_PREFIX + str(path).replace("%", "%25").replace("?", "%3F")
 
 
 def expand_home(uri: str) -> str:
@@ -46,9 +46,9 @@ def expand_home(uri: str) -> str:
 
     "sqlite:///~/a.db" -> "sqlite:////home/ann/a.db"
     """
-    if not uri.startswith(f"{_SQLITE}~"):
+    if not uri.startswith(f"{_SQLITE_PREFIX}~"):
         return uri
-    return _SQLITE + with_home_expanded(uri.removeprefix(_SQLITE))
+    return _SQLITE_PREFIX + with_home_expanded(uri.removeprefix(_SQLITE_PREFIX))
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -63,7 +63,7 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(name)
 
 
-def unreachable(uri: str, seconds: float = 5.0) -> str | None:
+def connection_problem(uri: str, seconds: float = 5.0) -> str | None:
     """Try whether a connection to the host of an address can be made; if not, say why.
 
     None where one can, and where this cannot tell: a file, a local socket, a proxy.
@@ -77,7 +77,7 @@ def unreachable(uri: str, seconds: float = 5.0) -> str | None:
     try:
         parts = urlsplit(uri)
         scheme = parts.scheme.split("+")[0]
-        port = parts.port or _PORTS.get(scheme)
+        port = parts.port or _DEFAULT_PORTS.get(scheme)
     except ValueError:
         return None
     host = parts.hostname
@@ -112,7 +112,7 @@ def artifacts_uri(uri: str, name: str) -> str | None:
     if artifacts_folder(uri) is None:
         return None
     folder = re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
-    return _SCHEME + (folder or "_")
+    return _ARTIFACTS_PREFIX + (folder or "_")
 
 
 def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
@@ -130,8 +130,8 @@ def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None
     """
     address = str(client.get_run(run_id).info.artifact_uri)
     own_folder = artifacts_folder(uri)
-    if own_folder is not None and address.startswith(_SCHEME):
-        target = path_inside(own_folder, address.removeprefix(_SCHEME).lstrip("/"))
+    if own_folder is not None and address.startswith(_ARTIFACTS_PREFIX):
+        target = path_inside(own_folder, address.removeprefix(_ARTIFACTS_PREFIX).lstrip("/"))
         shutil.copytree(folder, target, dirs_exist_ok=True)
     else:  # MLflow writes them itself, as for runs of older stores
         client.log_artifacts(run_id, str(folder))

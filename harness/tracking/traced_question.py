@@ -15,7 +15,7 @@ from harness.storage.kept_requests import StoredRequest, read_requests
 from harness.storage.records import IndexLine, IndexOwner, StoredRecord
 from harness.storage.run_folder import StoredRun
 
-_LONGEST_TEXT = 4000
+_MAX_TEXT_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,27 @@ class TracedQuestion:
     start: float
 
 
-def traced_questions(run: StoredRun, wanted: set[str]) -> Iterator[TracedQuestion]:
+def traced_questions(run: StoredRun, question_ids: set[str]) -> Iterator[TracedQuestion]:
     """Yield the questions with these ids, in the order of the records,
     with all that their traces show.
 
     Their starts are estimates: questions follow each other from the start of the run, as many at a
     time as the run had in flight.
     """
-    texts = run.texts([record for record in run.records if record.question_id in wanted])
-    requests = read_requests(run.path, wanted, cut_middle)
-    indexes = {line.owner: line for line in run.index_lines}
-    start = _start(run)
-    at_a_time = _parallel(run)
+    texts = run.texts([record for record in run.records if record.question_id in question_ids])
+    requests_by_question = read_requests(run.path, question_ids, cut_middle)
+    unused_indexes = {line.owner: line for line in run.index_lines}
+    start_seconds = _start_in_seconds(run)
+    max_in_flight = run.manifest.max_in_flight
     for record in run.records:
-        used_first = _indexes_used_first(record, indexes)
-        sent = requests.get(record.question_id, [])
-        if record.question_id in wanted:
-            yield TracedQuestion(run, record, used_first, texts, sent, start)
-        start += (record.seconds or 0.0) / at_a_time
+        indexes = _take_unused_indexes(record, unused_indexes)
+        requests = requests_by_question.get(record.question_id, [])
+        if record.question_id in question_ids:
+            yield TracedQuestion(run, record, indexes, texts, requests, start_seconds)
+        start_seconds += (record.seconds or 0.0) / max_in_flight
 
 
-def _start(run: StoredRun) -> float:
+def _start_in_seconds(run: StoredRun) -> float:
     """When the run started, in seconds since 1970; 0 where its manifest does not say."""
     started = run.manifest.started
     if not started:
@@ -67,12 +67,7 @@ def _start(run: StoredRun) -> float:
     return datetime.fromisoformat(started).timestamp()
 
 
-def _parallel(run: StoredRun) -> int:
-    """The most questions of the run that were in flight at once."""
-    return run.manifest.max_in_flight
-
-
-def _indexes_used_first(
+def _take_unused_indexes(
     record: StoredRecord, unused: dict[IndexOwner, IndexLine]
 ) -> list[IndexLine]:
     """Take the indexes of a question's documents out of `unused`,
@@ -82,22 +77,23 @@ def _indexes_used_first(
         record: The question's record.
         unused: The indexes that no earlier question used.
     """
-    used = []
+    taken = []
     for document_id in record.document_ids:
         for question_id in (None, record.question_id):
             line = unused.pop(IndexOwner(document_id, question_id), None)
             if line is not None:
-                used.append(line)
-    return used
+                taken.append(line)
+    return taken
 
 
-def cut_middle(text: str, longest: int = _LONGEST_TEXT) -> str:
-    r"""Cut the middle out of a text longer than `longest`, as a prompt has its question at the end.
+def cut_middle(text: str, max_characters: int = _MAX_TEXT_CHARACTERS) -> str:
+    r"""Cut the middle out of a longer text, not its end, where a prompt has its question.
 
     "<first two thirds>\n[... 812 characters ...]\n<last third>"
     """
-    if len(text) <= longest:
+    if len(text) <= max_characters:
         return text
-    head = longest * 2 // 3
-    tail = longest // 3
-    return f"{text[:head]}\n[... {len(text) - head - tail} characters ...]\n{text[-tail:]}"
+    n_first = max_characters * 2 // 3
+    n_last = max_characters // 3
+    n_cut = len(text) - n_first - n_last
+    return f"{text[:n_first]}\n[... {n_cut} characters ...]\n{text[-n_last:]}"

@@ -6,20 +6,21 @@ import time
 
 
 class TracingTime:
-    """A number of seconds, which begins with the first question to `is_over`.
+    """A number of seconds, which is started after MLflow's import and a new database.
 
-    MLflow's import and a new database come before that, and take tens of seconds on a busy
-    machine.
+    These two take tens of seconds on a busy machine.
     """
 
     def __init__(self, seconds: float) -> None:
-        """Keep how many seconds traces may take; none of them has begun."""
+        """Keep how many seconds traces may take; they are not started yet."""
         self._seconds = seconds
         self._end: float | None = None
 
-    def is_over(self) -> bool:
-        """Whether the seconds have passed. The first call also begins them."""
-        now = time.monotonic()
+    def start_once(self) -> None:
+        """Start the seconds, unless they have been started."""
         if self._end is None:
-            self._end = now + self._seconds
-        return now >= self._end
+            self._end = time.monotonic() + self._seconds
+
+    def is_over(self) -> bool:
+        """Whether the seconds were started and have passed."""
+        return self._end is not None and time.monotonic() >= self._end

@@ -32,23 +32,23 @@ from pathlib import Path
 from harness.errors import CannotRun, HarnessError, SaveError
 from harness.storage.paths import with_secrets_masked
 from harness.storage.run_folder import StoredRun, read_run
-from harness.tracking import MOST_TRACES, wandb_address
-from harness.tracking.store import sqlite_path, sqlite_uri, unreachable
+from harness.tracking import MAX_TRACES_PER_RUN, wandb_address
+from harness.tracking.store import connection_problem, sqlite_path, sqlite_uri
 from harness.tracking.tracing_time import TracingTime
 
 _INSTALL = "MLflow is not installed; install it with: pip install 'longdoc-harness[mlflow]', or use --mlflow off"
-MOST_FAILURES = (
+MAX_STORE_FAILURES_IN_A_ROW = (
     2  # a store that let so many runs down one after the other is not asked for the others
 )
 # What sqlite says of a file that no further try can fill.
-_DAMAGED = re.compile(
+_DAMAGE_MESSAGE = re.compile(
     "already exists|duplicate column|no such (table|column)|malformed|not a database"
 )
-_LONGEST_REASON = 200
+_MAX_REASON_CHARACTERS = 200
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 # MLflow's own defaults (7 retries of 120 s) would hold the end of a run for a quarter of an hour.
-BOUNDS = {
+MLFLOW_LIMITS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -76,19 +76,19 @@ class StoreError(SaveError):
         """
         self.uri = uri
         self.reason = _short_reason(reason, uri)
-        where = os.path.commonpath([str(folder) for folder in folders])
+        common_folder = os.path.commonpath([str(folder) for folder in folders])
         runs = f"The {len(folders)} runs themselves are"
         if len(folders) == 1:
             runs = "The run itself is"
-        store = "MLflow"
+        store_name = "MLflow"
         if uri.startswith(wandb_address.SCHEME):
-            store = "W&B"
-        first = ""
+            store_name = "W&B"
+        move_advice = ""
         path = sqlite_path(uri)
-        if path is not None and _DAMAGED.search(reason):
-            first = f"move the damaged {path} away, then "
-        command = f"harness track {shlex.quote(where)} --uri {with_secrets_masked(uri)}"
-        advice = f"{runs} on disk; {first}fill {store} from there with: {command}"
+        if path is not None and _DAMAGE_MESSAGE.search(reason):
+            move_advice = f"move the damaged {path} away, then "
+        command = f"harness track {shlex.quote(common_folder)} --uri {with_secrets_masked(uri)}"
+        advice = f"{runs} on disk; {move_advice}fill {store_name} from there with: {command}"
         super().__init__(f"tracking failed at {with_secrets_masked(uri)} ({self.reason}). {advice}")
 
 
@@ -98,31 +98,31 @@ def _short_reason(reason: str, uri: str) -> str:
     """
     without_secrets = with_secrets_masked(reason.replace(uri, with_secrets_masked(uri)))
     line = " ".join(without_secrets.split())
-    if len(line) <= _LONGEST_REASON:
+    if len(line) <= _MAX_REASON_CHARACTERS:
         return line
-    return f"{line[:_LONGEST_REASON]} ..."
+    return f"{line[:_MAX_REASON_CHARACTERS]} ..."
 
 
 def log_each(folders: Iterable[Path], log: Callable[[Path], None]) -> dict[Path, HarnessError]:
     """Call log(folder) for every folder, also after one failed.
 
-    After MOST_FAILURES of the store in a row the others are not tried, and have its last error.
+    After MAX_STORE_FAILURES_IN_A_ROW the others are not tried, and have the store's last error.
 
     Returns:
         Folder -> error, of those that failed.
     """
     errors: dict[Path, HarnessError] = {}
-    failures: list[StoreError] = []
+    store_failures: list[StoreError] = []
     for folder in folders:
         try:
-            if len(failures) >= MOST_FAILURES:
-                raise failures[-1]
+            if len(store_failures) >= MAX_STORE_FAILURES_IN_A_ROW:
+                raise store_failures[-1]
             log(folder)
-            failures.clear()
+            store_failures.clear()
         except HarnessError as error:
             errors[folder] = error
             if isinstance(error, StoreError):
-                failures.append(error)
+                store_failures.append(error)
     return errors
 
 
@@ -134,14 +134,14 @@ def error_sentences(errors: Mapping[Path, HarnessError]) -> list[str]:
     Args:
         errors: Folder -> why it is not logged.
     """
-    alike: dict[tuple[str, str], list[Path]] = {}
+    folders_by_failure: dict[tuple[str, str], list[Path]] = {}
     sentences: list[str] = []
     for folder, error in errors.items():
         if isinstance(error, StoreError):
-            alike.setdefault((error.uri, error.reason), []).append(folder)
+            folders_by_failure.setdefault((error.uri, error.reason), []).append(folder)
         else:
             sentences.append(str(error))
-    for (uri, reason), folders in alike.items():
+    for (uri, reason), folders in folders_by_failure.items():
         sentences.append(str(StoreError(folders, uri, reason)))
     return list(dict.fromkeys(sentences))
 
@@ -207,7 +207,7 @@ def track(
     *,
     suite: str | None = None,
     running: bool = False,
-    traces: int = MOST_TRACES,
+    traces: int = MAX_TRACES_PER_RUN,
     tracing: TracingTime | None = None,
 ) -> int:
     """Bring the MLflow run of a run folder up to date; made if there is none.
@@ -244,7 +244,7 @@ def track(
         from harness.tracking.mlflow_run import MlflowRun
 
         logged = MlflowRun(run, uri, suite)
-        return logged.bring_up_to_date(running, traces, tracing)
+        return logged.bring_up_to_date(run_goes_on=running, max_traces=traces, tracing_time=tracing)
 
 
 def _log_to_wandb(run: StoredRun, uri: str, suite: str | None) -> None:
@@ -286,17 +286,17 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
         CannotRun: MLflow, or the driver of the database, is not installed.
     """
     if uri.startswith("http"):
-        reason = unreachable(uri)
+        reason = connection_problem(uri)
         if reason:
             raise StoreError(folders, uri, reason)
-    for name, value in BOUNDS.items():
-        os.environ.setdefault(name, value)
-    failures: tuple[type[Exception], ...] = (OSError,)
+    for variable, value in MLFLOW_LIMITS.items():
+        os.environ.setdefault(variable, value)
+    store_errors: tuple[type[Exception], ...] = (OSError,)
     try:
         from mlflow.exceptions import MlflowException  # which configures MLflow's loggers
         from sqlalchemy.exc import SQLAlchemyError
 
-        failures = (MlflowException, SQLAlchemyError, sqlite3.Error, OSError)
+        store_errors = (MlflowException, SQLAlchemyError, sqlite3.Error, OSError)
         logging.getLogger("mlflow").setLevel(logging.ERROR)  # no messages about creating tables
         # What it logs, with a long traceback, is raised as well.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
@@ -306,5 +306,5 @@ def mlflow_errors(folders: Sequence[Path], uri: str) -> Iterator[None]:
         if name == "mlflow":
             raise CannotRun(_INSTALL) from error
         raise CannotRun(f"MLflow needs the package '{name}': pip install {name}") from error
-    except failures as error:
+    except store_errors as error:
         raise StoreError(folders, uri, f"{type(error).__name__}: {error}") from error

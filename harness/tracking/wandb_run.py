@@ -56,7 +56,7 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     resume: Literal["allow"] | None = "allow"
     if os.environ.get("WANDB_MODE") == "offline":
         resume = None
-    settings: dict[str, object] = {**params(config, run.manifest.models).short}
+    settings: dict[str, object] = {**params(config, run.manifest.models).texts}
     settings["seed"] = config.seed
     settings["state"] = run_state(run)
     logged = wandb.init(

@@ -246,7 +246,7 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(
             )
 
     monkeypatch.setattr(BackgroundTracking, "add", add)
-    monkeypatch.setattr(BackgroundTracking, "missed", lambda self: missed if self._uri else [])
+    monkeypatch.setattr(BackgroundTracking, "finish", lambda self: missed if self._uri else [])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", *mlflow)
     assert done.returncode == code, done.stderr

@@ -36,15 +36,15 @@ def until(condition, seconds=120.0):
 
 
 def logged(uri, folders, suite=None, timeout=240):
-    """What `missed` says of a command that ran and ended at once."""
+    """What `finish` says of a command that ran and ended at once."""
     trackers = BackgroundTracking(Path("results"), uri, suite)
     for folder in folders:
         trackers.add(folder)
-    return trackers.missed(timeout)
+    return trackers.finish(timeout)
 
 
 def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr(background, "INTERVAL", 0.2)
+    monkeypatch.setattr(background, "SECONDS_BETWEEN_PASSES", 0.2)
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
     trackers = BackgroundTracking(tmp_path, uri)
     trackers.add(folder)
@@ -67,7 +67,7 @@ def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkey
     rows = "".join(json.dumps(row(i, s)) + "\n" for i, s in enumerate(SCORES))
     (folder / "records.jsonl").write_text(rows)
     (folder / "summary.json").write_text('{"state": "finished"}')
-    assert trackers.missed(240) == []
+    assert trackers.finish(240) == []
     assert [step for step, _ in history(uri, SCORE)] == list(range(1, 9))
     assert only_run(uri).info.status == "FINISHED"
 
@@ -101,7 +101,7 @@ def test_nothing_is_logged_between_the_runs_of_a_short_command(tmp_path, monkeyp
     trackers.started(plan)
     trackers.ended(plan, SimpleNamespace(folder=folder))
     assert not until(lambda: logged_runs, seconds=1)
-    assert trackers.missed() == []
+    assert trackers.finish() == []
     assert logged_runs == [folder.name]
 
 
@@ -114,7 +114,7 @@ def test_a_slow_start_of_mlflow_takes_no_time_from_the_traces(uri, tmp_path, mon
         return log_results(self)
 
     monkeypatch.setattr(MlflowRun, "log_results", slow)
-    monkeypatch.setattr(background, "_LAST_TRACING", 1.0)
+    monkeypatch.setattr(background, "_LAST_TRACING_SECONDS", 1.0)
     folder = run_folder(tmp_path, 3)
     assert logged(uri, [folder]) == []
     assert sorted(stored_traces(uri)) == ["q0", "q1", "q2"]
@@ -127,7 +127,7 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     for folder in folders:
         trackers.add(folder)
     called = time.monotonic() - begun
-    (sentence,) = trackers.missed(40)
+    (sentence,) = trackers.finish(40)
     assert called < 1
     assert time.monotonic() - begun < 40
     assert "(ConnectionRefusedError: nobody answers at 127.0.0.1:9)" in sentence
@@ -142,7 +142,7 @@ def test_a_server_that_never_answers_cannot_hold_the_end(bad_server, tmp_path):
     trackers = BackgroundTracking(tmp_path, bad_server)
     trackers.add(run_folder(tmp_path))
     begun = time.monotonic()
-    (sentence,) = trackers.missed(1)
+    (sentence,) = trackers.finish(1)
     assert time.monotonic() - begun < 8
     assert "not done 1 s after the run ended" in sentence
 
@@ -175,7 +175,7 @@ def test_a_store_that_nobody_asked_for_and_that_fails_is_an_error(tmp_path, monk
 def test_off_starts_no_thread(tmp_path):
     trackers = BackgroundTracking(tmp_path, "off")
     trackers.add(run_folder(tmp_path))
-    assert (trackers.thread, trackers.missed()) == (None, [])
+    assert (trackers.thread, trackers.finish()) == (None, [])
 
 
 class TestPasses:
@@ -230,7 +230,7 @@ class TestPasses:
         trackers.add(folder)
         for last in (False, False, False, True):  # nothing has changed, but traces are missing
             trackers.log_changes(last)
-        (sentence,) = trackers.missed()
+        (sentence,) = trackers.finish()
         assert (
             f"2 questions of {folder} have no trace in MLflow yet; log them with: harness track"
             in sentence

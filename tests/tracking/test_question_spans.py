@@ -90,7 +90,7 @@ def test_what_was_asked_shown_and_answered(tmp_path):
     )
     assert answer.attributes["TFLOPs"] == 0.5
     assert answer.attributes["mlflow.chat.tokenUsage"]["total_tokens"] == 105
-    assert mlflow_traces._tags(question) == {
+    assert mlflow_traces._trace_tags(question) == {
         "mlflow.traceName": "pecan",
         "method": "pecan",
         "model": "tiny",
@@ -176,7 +176,7 @@ def test_a_failed_question_has_its_error_and_no_phases(tmp_path):
     (root,) = spans_of(question)
     assert (root.status.status_code.value, root.status.description) == ("ERROR", "too long")
     assert root.events[0].attributes["exception.type"] == "WindowExceeded"
-    assert mlflow_traces._tags(question)["error"] == "WindowExceeded"
+    assert mlflow_traces._trace_tags(question)["error"] == "WindowExceeded"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from harness.errors import CannotRun, UserError
 from harness.storage.paths import with_secrets_masked
 from harness.tracking.background import BackgroundTracking
 from harness.tracking.sqlite_store import sqlite_lock
-from harness.tracking.store import expand_home, sqlite_uri, unreachable
+from harness.tracking.store import connection_problem, expand_home, sqlite_uri
 from harness.tracking.track import StoreError, default_uri, track, uri_problems
 from tests.tracking.store import run_folder
 
@@ -175,14 +175,14 @@ def test_sentences_about_a_store_hold_no_secret():
     ],
 )
 def test_unreachable(uri, expected):
-    assert unreachable(uri) == expected
+    assert connection_problem(uri) == expected
 
 
 def test_a_host_behind_a_proxy_is_left_to_the_library(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert unreachable("http://store.invalid:1") is None
+    assert connection_problem("http://store.invalid:1") is None
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert unreachable("http://127.0.0.1:9") is not None
+    assert connection_problem("http://127.0.0.1:9") is not None
 
 
 def test_the_file_of_a_store_in_the_home_folder(monkeypatch):
