@@ -5,7 +5,7 @@ from typing import Annotated
 
 from harness.cli.command import choice, execution
 from harness.cli.options import Json
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.errors import UnknownName
 from harness.storage import reply_cache
 
@@ -48,7 +48,7 @@ def cache(
     for cached in models:
         size = f"{cached.size / 1000:.1f} kB"
         rows.append((cached.model, cached.folder.name[:8], str(cached.replies), size))
-    print(columns(rows))
+    print(aligned_columns(rows))
     if clear:
         print("deleted")
     return 0

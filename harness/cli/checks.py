@@ -10,7 +10,7 @@ from typing import Literal
 
 from huggingface_hub import CacheNotFound, scan_cache_dir
 
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.config import presets, registry
 from harness.storage.paths import package_folder
 
@@ -39,7 +39,7 @@ def print_checks(checks: Sequence[Check]) -> None:
     """Print the checks of each part below the part's name, as a table."""
     for part in dict.fromkeys(check.part for check in checks):
         rows = [(check.state, check.name, check.text) for check in checks if check.part == part]
-        print(f"{part}\n{columns(rows)}\n")
+        print(f"{part}\n{aligned_columns(rows)}\n")
 
 
 def is_installed(package: str) -> bool:

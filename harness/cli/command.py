@@ -25,37 +25,44 @@ from harness.api.option import choice as choice
 from harness.api.option import execution as execution
 from harness.api.option import output as output
 from harness.api.option import setting as setting
-from harness.cli.help_page import Entry, write_commands, write_options
+from harness.cli.help_page import CommandEntry, write_commands, write_options
 from harness.errors import close_matches
 
-CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 LARGEST_NUMBER = 10**12
 """The largest value of a numeric option that names none: what every library below can hold."""
 PIPE_CLOSED = 141  # 128 + SIGPIPE, what a shell reports for any program whose reader went away
-_SEVERAL = ("--set", "--sweep", "--app-map", "--retriever-map", "--fail-under", "--max-drop")
+_OPTIONS_OF_ASSIGNMENTS = (
+    "--set",
+    "--sweep",
+    "--app-map",
+    "--retriever-map",
+    "--fail-under",
+    "--max-drop",
+)
 """Options that take several assignments."""
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][\w-]*(\.[\w/-]+)*=")
 
 
-def spread_sets(arguments: list[str]) -> list[str]:
+def repeat_option_flags(arguments: list[str]) -> list[str]:
     """Repeat an option's flag before each of the assignments that follow it.
 
     ["--set", "a=1", "b=2", "x"] -> ["--set", "a=1", "--set", "b=2", "x"]
 
     Only for options that take assignments (KEY=VALUE); all else stays as it is.
     """
-    spread: list[str] = []
+    repeated: list[str] = []
     open_flag = ""
     for argument in arguments:
-        if open_flag and spread[-1] != open_flag:
+        if open_flag and repeated[-1] != open_flag:
             if _ASSIGNMENT.match(argument):
-                spread.append(open_flag)
+                repeated.append(open_flag)
             else:
                 open_flag = ""
-        if argument.partition("=")[0] in _SEVERAL:
+        if argument.partition("=")[0] in _OPTIONS_OF_ASSIGNMENTS:
             open_flag = argument.partition("=")[0]
-        spread.append(argument)
-    return spread
+        repeated.append(argument)
+    return repeated
 
 
 def typer_option(option: Option) -> Any:
@@ -65,15 +72,15 @@ def typer_option(option: Option) -> Any:
         limits = {"min": option.min, "max": LARGEST_NUMBER}
         if option.max is not None:
             limits["max"] = option.max
-    completion = None
+    complete_word = None
     if option.complete is not None:
-        completion = _completion(option.complete)
+        complete_word = _completion(option.complete)
     return typer.Option(
         *option.flags,
         metavar=option.placeholder,
         help=option.help,
         show_default=option.default or True,
-        autocompletion=completion,
+        autocompletion=complete_word,
         rich_help_panel=option.section,
         **limits,
     )
@@ -95,16 +102,17 @@ class Command(TyperCommand):
     """One command of the command line.
 
     Attributes:
-        below: Commands that its help also lists: name -> summary. "report" lists "report curves".
+        commands_below: Commands that its help also lists, name -> summary: that of "report" lists
+            "report curves".
     """
 
-    below: Mapping[str, str] = {}
+    commands_below: Mapping[str, str] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command; one --set, or a similar
         option, may have several assignments.
         """
-        return super().parse_args(ctx, spread_sets(args))
+        return super().parse_args(ctx, repeat_option_flags(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the usage line, with required arguments as RUN where Typer writes {RUN}."""
@@ -128,23 +136,23 @@ class Commands(NamedTuple):
     package: str
 
 
-def entries_of(tables: Iterable[Commands]) -> dict[str, Entry]:
+def join_command_tables(tables: Iterable[Commands]) -> dict[str, CommandEntry]:
     """Join tables of commands: name -> command, in the order of the sections.
 
     Where two tables have a name, the first counts.
     """
-    entries: dict[str, Entry] = {}
+    entries: dict[str, CommandEntry] = {}
     for table, package in tables:
-        for section, part in table.items():
-            for name, summary in part.items():
-                entries.setdefault(name, Entry(name, section, summary, package))
-    by_section: dict[str, dict[str, Entry]] = {}
+        for section, summary_by_name in table.items():
+            for name, summary in summary_by_name.items():
+                entries.setdefault(name, CommandEntry(name, section, summary, package))
+    by_section: dict[str, dict[str, CommandEntry]] = {}
     for name, entry in entries.items():
         by_section.setdefault(entry.section, {})[name] = entry
-    ordered: dict[str, Entry] = {}
-    for of_section in by_section.values():
-        ordered |= of_section
-    return ordered
+    entries_in_order: dict[str, CommandEntry] = {}
+    for section_entries in by_section.values():
+        entries_in_order |= section_entries
+    return entries_in_order
 
 
 class Group(TyperGroup):
@@ -155,7 +163,7 @@ class Group(TyperGroup):
         default: The command that runs where no name follows; None: the help is printed.
     """
 
-    entries: Mapping[str, Entry] = {}
+    entries: Mapping[str, CommandEntry] = {}
     default: Command | None = None
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -171,33 +179,35 @@ class Group(TyperGroup):
         """
         command = None
         if cmd_name in self.entries:
-            command = _imported(self.entries[cmd_name], cmd_name)
-        below = self._below(cmd_name)
-        if below:
-            subgroup = group(cmd_name, below)
+            command = _import_command(self.entries[cmd_name], cmd_name)
+        entries_below = self._commands_below(cmd_name)
+        if entries_below:
+            subgroup = group(cmd_name, entries_below)
             subgroup.default = command
             if command is not None:
-                command.below = {entry.name: entry.summary for entry in below.values()}
+                command.commands_below = {
+                    entry.name: entry.summary for entry in entries_below.values()
+                }
             return subgroup
         if command is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
             hint = "Packages add commands: pip install ./packages/NAME"
-            matches = close_matches(cmd_name, self.list_commands(ctx), limit=1)
-            if matches:
-                hint = f"Did you mean '{matches[0]}'?"
+            similar_words = close_matches(cmd_name, self.list_commands(ctx), limit=1)
+            if similar_words:
+                hint = f"Did you mean '{similar_words[0]}'?"
             ctx.fail(f"No such command '{cmd_name}'. {hint}")
         return command
 
-    def _below(self, word: str) -> dict[str, Entry]:
+    def _commands_below(self, word: str) -> dict[str, CommandEntry]:
         """The commands whose names begin with a word, by the rest of their names.
 
         "report" -> {"curves": ..., "front": ...}
         """
-        first = f"{word} "
-        below: dict[str, Entry] = {}
+        prefix = f"{word} "
+        entries_below: dict[str, CommandEntry] = {}
         for name, entry in self.entries.items():
-            if name.startswith(first):
-                below[name.removeprefix(first)] = entry
-        return below
+            if name.startswith(prefix):
+                entries_below[name.removeprefix(prefix)] = entry
+        return entries_below
 
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
@@ -222,21 +232,21 @@ class Group(TyperGroup):
         write_commands(self.entries, formatter)
 
 
-def _imported(entry: Entry, name: str) -> Command:
+def _import_command(entry: CommandEntry, name: str) -> Command:
     """Import a command: "report curves" is `report_curves`, or `report_curves_`, in report.py.
 
     Args:
         entry: The command with its full name and package.
         name: The last word of its name, by which click knows it.
     """
-    file = entry.name.partition(" ")[0].replace("-", "_")
-    module = importlib.import_module(f"{entry.package}.{file}")
+    module_name = entry.name.partition(" ")[0].replace("-", "_")
+    module = importlib.import_module(f"{entry.package}.{module_name}")
     function_name = re.sub("[ -]", "_", entry.name)
     function = getattr(module, f"{function_name}_", None) or getattr(module, function_name)
     return as_command(function, name)
 
 
-def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -> Group:
+def group(name: str, entries: Mapping[str, CommandEntry], summary: str | None = None) -> Group:
     """Make a click group of commands.
 
     Args:
@@ -249,7 +259,7 @@ def group(name: str, entries: Mapping[str, Entry], summary: str | None = None) -
         help=summary,
         no_args_is_help=True,
         rich_markup_mode=None,
-        context_settings=CONTEXT,
+        context_settings=CONTEXT_SETTINGS,
     )
     click_group.entries = entries
     return click_group
@@ -264,15 +274,15 @@ def as_command(function: Callable[..., int], name: str) -> Command:
     """
     declared = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: hints[name] for name in declared if is_dataclass(hints[name])}
+    option_classes = {key: hints[key] for key in declared if is_dataclass(hints[key])}
 
-    def wrapper(**options: Any) -> int:
+    def call_with_options(**options: Any) -> int:
         """Call the function with the typed options, those of a dataclass put into it again.
 
         Returns its exit code; PIPE_CLOSED where the reader of stdout is gone.
         """
-        for name, group in groups.items():
-            options[name] = _group_of(group, options)
+        for key, option_class in option_classes.items():
+            options[key] = _take_option_values(option_class, options)
         try:
             code = function(**options)
             sys.stdout.flush()
@@ -284,21 +294,21 @@ def as_command(function: Callable[..., int], name: str) -> Command:
 
     parameters: list[inspect.Parameter] = []
     for key, parameter in declared.items():
-        if key in groups:
-            parameters += _parameters_of(groups[key])
+        if key in option_classes:
+            parameters += _parameters_of_fields(option_classes[key])
         else:
             parameters.append(_as_parameter(key, hints[key], parameter.default))
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__name__ = function.__name__
-    wrapper.__doc__ = function.__doc__
+    call_with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call_with_options.__name__ = function.__name__
+    call_with_options.__doc__ = function.__doc__
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name, cls=Command, context_settings=CONTEXT)(wrapper)
+    app.command(name, cls=Command, context_settings=CONTEXT_SETTINGS)(call_with_options)
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
 
 
-def _option_of(hint: Any) -> Option | None:
+def _declared_option(hint: Any) -> Option | None:
     """The Option that an Annotated type holds; None where it holds none."""
     for metadata in getattr(hint, "__metadata__", ()):
         if isinstance(metadata, Option):
@@ -314,7 +324,7 @@ def _as_parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
         hint: Its declared type, maybe Annotated with an Option.
         default: Its default.
     """
-    option = _option_of(hint)
+    option = _declared_option(hint)
     if option is not None:
         typed = option.typed or hint.__origin__
         hint = Annotated[typed, typer_option(option)]
@@ -322,38 +332,38 @@ def _as_parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, kind, default=default, annotation=hint)
 
 
-def _parameters_of(group: Any) -> list[inspect.Parameter]:
+def _parameters_of_fields(option_class: Any) -> list[inspect.Parameter]:
     """Make a parameter of each field of a dataclass of options."""
-    hints = get_type_hints(group, include_extras=True)
+    hints = get_type_hints(option_class, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    for each in fields(group):
-        option = _option_of(hints[each.name])
-        default = each.default
-        if each.default_factory is not MISSING:
-            default = each.default_factory()
+    for field in fields(option_class):
+        option = _declared_option(hints[field.name])
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
         if option is not None and option.typed == list[str]:
             default = []
         if default is MISSING:
             default = inspect.Parameter.empty
-        parameters.append(_as_parameter(each.name, hints[each.name], default))
+        parameters.append(_as_parameter(field.name, hints[field.name], default))
     return parameters
 
 
-def _group_of(group: Any, options: dict[str, object]) -> Any:
+def _take_option_values(option_class: Any, options: dict[str, object]) -> Any:
     """Make a dataclass of options from the values that were typed.
 
     Also takes these values out of `options`. Raises UserError for a text that cannot be read.
 
     Args:
-        group: The dataclass.
+        option_class: The dataclass.
         options: Field -> typed value, of all options of the command.
     """
-    hints = get_type_hints(group, include_extras=True)
+    hints = get_type_hints(option_class, include_extras=True)
     values: dict[str, object] = {}
-    for each in fields(group):
-        value = options.pop(each.name)
-        option = _option_of(hints[each.name])
+    for field in fields(option_class):
+        value = options.pop(field.name)
+        option = _declared_option(hints[field.name])
         if option is not None and option.read is not None:
             value = option.read(value)
-        values[each.name] = value
-    return group(**values)
+        values[field.name] = value
+    return option_class(**values)

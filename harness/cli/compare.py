@@ -5,8 +5,8 @@ from typing import Annotated
 
 from harness.cli.command import setting
 from harness.cli.options import Common, Runs, Score, split_names
-from harness.cli.stored_runs import average_seeds, newest, with_records
-from harness.cli.table_output import TableOutput, format_of, terminal_width, write
+from harness.cli.stored_runs import average_seeds, leave_out_unanswered, with_newest_code
+from harness.cli.table_output import TableOutput, format_of, print_or_write, terminal_width
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
@@ -38,7 +38,7 @@ def compare(
     if table.average_seeds:
         hold = "all"  # a vote needs answers
     stored_runs = read_runs(folders, hold=hold)
-    stored_runs = newest(with_records(stored_runs), table.all_code)
+    stored_runs = with_newest_code(leave_out_unanswered(stored_runs), table.all_code)
     if table.average_seeds:
         stored_runs = average_seeds(stored_runs)
     if common:
@@ -52,7 +52,7 @@ def compare(
         force=force,
         convention=table.convention or DEFAULT_CONVENTION,
     )
-    write(compared.render(form, columns, terminal_width(form, table.out)), table.out)
+    print_or_write(compared.render(form, columns, terminal_width(form, table.out)), table.out)
     return 0
 
 

@@ -17,7 +17,7 @@ from harness.config.yaml_tree import parse_assignments
 from harness.errors import UserError
 
 _DISTRIBUTION = "longdoc-harness"
-_PURPOSES = {
+_PURPOSE_OF_EXTRA = {
     "mlflow": "runs in MLflow",
     "gguf": "models in GGUF files, smollm2-135m among them",
     "minilm": "the sentence encoder all-MiniLM-L6-v2 without a download",
@@ -34,7 +34,7 @@ _PURPOSES = {
     "serving": "a model behind transformers' own server",
 }
 # What must be importable for any model, which being installed does not prove.
-_IMPORTED = {"torch": "Tensor", "transformers": "AutoModelForCausalLM"}
+_NAME_TO_IMPORT = {"torch": "Tensor", "transformers": "AutoModelForCausalLM"}
 
 Url = Annotated[
     str | None,
@@ -93,25 +93,25 @@ def _check_imports() -> Iterator[Check]:
     """Yield a problem for each of torch and transformers that is installed and cannot be
     imported.
     """
-    for package, name in _IMPORTED.items():
+    for package, name in _NAME_TO_IMPORT.items():
         try:
             if is_installed(package):  # if not, the checks of extras and models say so
                 getattr(importlib.import_module(package), name)
         except Exception as error:  # noqa: BLE001 - a library that is not whole raises anything
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            wish = f"pip install --force-reinstall {package}"
-            text = f"cannot be imported ({lines[-1]}): {wish}"
+            lines_of_error = str(error).strip().splitlines() or [type(error).__name__]
+            install_command = f"pip install --force-reinstall {package}"
+            text = f"cannot be imported ({lines_of_error[-1]}): {install_command}"
             yield Check("Packages", "problem", package, text)
 
 
 def _check_packages() -> Iterator[Check]:
     """Yield a check for each extra of this project: whether its packages are installed."""
-    for extra, purpose in _PURPOSES.items():
+    for extra, purpose in _PURPOSE_OF_EXTRA.items():
         if all(map(is_installed, _packages_of_extra(extra))):
             yield Check("Packages", "ok", extra, purpose)
         else:
-            wish = f"{purpose}: pip install '{_DISTRIBUTION}[{extra}]'"
-            yield Check("Packages", "missing", extra, wish)
+            install_advice = f"{purpose}: pip install '{_DISTRIBUTION}[{extra}]'"
+            yield Check("Packages", "missing", extra, install_advice)
 
 
 def _packages_of_extra(extra: str) -> list[str]:
@@ -120,15 +120,19 @@ def _packages_of_extra(extra: str) -> list[str]:
     for requirement in _requirements(_DISTRIBUTION, extra):
         names.append(requirement.name)
         if is_installed(requirement.name):
-            for inner in requirement.extras:
-                names += [nested.name for nested in _requirements(requirement.name, inner)]
+            for nested_extra in requirement.extras:
+                names += [nested.name for nested in _requirements(requirement.name, nested_extra)]
     return names
 
 
 def _requirements(package: str, extra: str) -> list[Requirement]:
     """The requirements of an installed package that this extra of it adds."""
-    needs = map(Requirement, importlib.metadata.requires(package) or ())
-    return [need for need in needs if need.marker and need.marker.evaluate({"extra": extra})]
+    requirements = map(Requirement, importlib.metadata.requires(package) or ())
+    return [
+        requirement
+        for requirement in requirements
+        if requirement.marker and requirement.marker.evaluate({"extra": extra})
+    ]
 
 
 def _check_models() -> Iterator[Check]:

@@ -44,7 +44,7 @@ def _ending_of(error: Exception) -> _Ending | None:
         return _Ending(str(error), 2)
     if isinstance(error, SaveError):
         return _Ending(str(error), 3)
-    return _ending_by_machine(error)
+    return _ending_of_machine_error(error)
 
 
 def _message_of(error: Any) -> str:
@@ -69,7 +69,7 @@ def _usage_sentence(error: Exception) -> str:
     return message
 
 
-def _ending_by_machine(error: Exception) -> _Ending | None:
+def _ending_of_machine_error(error: Exception) -> _Ending | None:
     """The sentence and exit code for an error of this machine (disk,
     permissions, limits); None for a bug.
     """
@@ -81,15 +81,15 @@ def _ending_by_machine(error: Exception) -> _Ending | None:
         )
     if not isinstance(error, OSError):
         return None
-    name = "a file"
+    file_name = "a file"
     if error.filename:
-        name = f"'{str(error.filename)[:60]}'"
-    endings = {
+        file_name = f"'{str(error.filename)[:60]}'"
+    ending_by_errno = {
         errno.ENAMETOOLONG: _Ending(
-            f"{name}... is longer than a file's name may be; give a shorter one", 2
+            f"{file_name}... is longer than a file's name may be; give a shorter one", 2
         ),
         errno.EACCES: _Ending(
-            f"{name} may not be used (permission denied); allow it, or name another place", 2
+            f"{file_name} may not be used (permission denied); allow it, or name another place", 2
         ),
         errno.EMFILE: _Ending("too many files are open; allow more with: ulimit -n 1024", 2),
         errno.ENFILE: _Ending("too many files are open on this machine; end other programs", 2),
@@ -99,4 +99,4 @@ def _ending_by_machine(error: Exception) -> _Ending | None:
             3,
         ),
     }
-    return endings.get(error.errno or 0)
+    return ending_by_errno.get(error.errno or 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.engine.runs_in_turn import IncompleteRun
 
 
-def failure_text(result: RunResult, label: str, debug: bool) -> str:
+def failure_text(result: RunResult, run_label: str, with_traceback: bool) -> str:
     """Write the error line of a run with failed questions.
 
     It says how many failed, the most frequent reason with one question, and how to ask or score
@@ -25,40 +25,45 @@ def failure_text(result: RunResult, label: str, debug: bool) -> str:
 
     Args:
         result: The run, with at least one question that failed.
-        label: Goes in front: the run's name.
-        debug: Whether the traceback of that question is added.
+        run_label: Goes in front: the run's name.
+        with_traceback: Whether the traceback of that question is added.
     """
-    errors: dict[str, Mapping[str, str] | None] = {}
+    error_by_question: dict[str, Mapping[str, str] | None] = {}
     for record in read_lines(result.folder / RECORDS, "question_id"):
-        errors[record["question_id"]] = record["error"]
-    failed = {question: error for question, error in errors.items() if error is not None}
-    most_frequent = _largest_group(failed)
-    first = most_frequent[0]
-    error = failed[first]
-    which = "the first,"
-    if len(most_frequent) > 1:
-        which = f"{len(most_frequent)} of them like"
-    shown = ""
-    ways = _ways_to_repeat(result, sum(map(lacks_only_scores, errors.values())))
-    if "traceback" in error and debug:
-        shown = f"{error['traceback'].rstrip()}\n"
+        error_by_question[record["question_id"]] = record["error"]
+    error_by_failed_question = {
+        question: error for question, error in error_by_question.items() if error is not None
+    }
+    similar_failures = _largest_group(error_by_failed_question)
+    example_question = similar_failures[0]
+    error = error_by_failed_question[example_question]
+    example_words = "the first,"
+    if len(similar_failures) > 1:
+        example_words = f"{len(similar_failures)} of them like"
+    traceback_text = ""
+    n_not_scored = sum(map(lacks_only_scores, error_by_question.values()))
+    ways_to_repeat = _ways_to_repeat(result, n_not_scored)
+    if "traceback" in error and with_traceback:
+        traceback_text = f"{error['traceback'].rstrip()}\n"
     elif "traceback" in error:
-        ways.append("--debug prints the traceback")
+        ways_to_repeat.append("--debug prints the traceback")
     count = f"{result.failed} of {result.summary.n_total} questions failed"
-    return f"{shown}error: {label}{count}; {which} '{first}': {error_in_one_line(error)}  ({'; '.join(ways)})"
+    example = f"{example_words} '{example_question}': {error_in_one_line(error)}"
+    ways_text = "; ".join(ways_to_repeat)
+    return f"{traceback_text}error: {run_label}{count}; {example}  ({ways_text})"
 
 
-def _largest_group(failed: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _largest_group(error_by_failed_question: Mapping[str, Mapping[str, str]]) -> list[str]:
     """The questions that failed for the most frequent reason; numbers in a reason do not count.
 
     Args:
-        failed: Question id -> its error in records.jsonl.
+        error_by_failed_question: Question id -> its error in records.jsonl.
     """
-    by_reason: dict[str, list[str]] = {}
-    for question, error in failed.items():
+    questions_by_reason: dict[str, list[str]] = {}
+    for question, error in error_by_failed_question.items():
         reason = re.sub(r"\d+", "", error_in_one_line(error))
-        by_reason.setdefault(reason, []).append(question)
-    return max(by_reason.values(), key=len)
+        questions_by_reason.setdefault(reason, []).append(question)
+    return max(questions_by_reason.values(), key=len)
 
 
 def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
@@ -72,17 +77,19 @@ def _ways_to_repeat(result: RunResult, n_not_scored: int) -> list[str]:
     if n_not_scored < result.failed:
         ways.append("the same command with --retry-failed runs them again")
     if n_not_scored:
-        again = f"harness score {shlex.quote(str(result.folder))}"
-        ways.append(f"{n_not_scored} answered and not scored; once the scorer is fixed: {again}")
+        score_command = f"harness score {shlex.quote(str(result.folder))}"
+        ways.append(
+            f"{n_not_scored} answered and not scored; once the scorer is fixed: {score_command}"
+        )
     return ways
 
 
-def incomplete_runs_sentence(total: int, incomplete: Sequence[IncompleteRun]) -> str:
-    """Say which of `total` runs are incomplete, and why; the last words
+def incomplete_runs_sentence(n_runs: int, incomplete_runs: Sequence[IncompleteRun]) -> str:
+    """Say which of `n_runs` runs are incomplete, and why; the last words
     of a command with several runs.
     """
-    if not incomplete:
-        return f"all {total} runs are complete"
-    lines = [f"{len(incomplete)} of {total} runs are incomplete:"]
-    lines += [f"  {each.run}: {each.why}" for each in incomplete]
+    if not incomplete_runs:
+        return f"all {n_runs} runs are complete"
+    lines = [f"{len(incomplete_runs)} of {n_runs} runs are incomplete:"]
+    lines += [f"  {each.run}: {each.why}" for each in incomplete_runs]
     return "\n".join(lines)

@@ -8,14 +8,15 @@ from typing import Any, TypeVar
 
 from harness.cli.options import RESULTS, split_names
 from harness.cli.output import say
-from harness.cli.stored_runs import newest, stored_runs
-from harness.cli.table_output import ENDINGS, FigureOutput, format_of, write
+from harness.cli.stored_runs import read_stored_runs, with_newest_code
+from harness.cli.table_output import FORMAT_OF_ENDING, FigureOutput, format_of, print_or_write
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import Hold
 
 T = TypeVar("T", int, float)
-_READ_TABLES = ("front", "memory", "queries", "sweep")  # figures that read what tables read
-_FORM_OF_SUFFIX = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
+# Figures for which the numbers of records are enough, as for tables.
+_FIGURES_OF_NUMBERS = ("front", "memory", "queries", "sweep")
+_FORMAT_OF_SUFFIX = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".html": "html", ".htm": "html"}
 
 
 def write_figure(
@@ -42,33 +43,33 @@ def write_figure(
         UserError: No folder is named and one has the figure's name: `harness report nodes` may mean
             either.
     """
-    form = figure_format(output.form, output.out, drawn=name != "tokens")
+    form = figure_format(output.form, output.out, has_drawing=name != "tokens")
     if not folders and Path(name).is_dir():
         raise UserError(
             f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name "
             f"the folder of runs: harness report {name} RUNS_DIR"
         )
     hold: Hold = "all"
-    if name in _READ_TABLES:
+    if name in _FIGURES_OF_NUMBERS:
         hold = "numbers"
-    runs, n_damaged = stored_runs(folders or [RESULTS], hold=hold)
-    runs = newest(runs, output.all_code)
+    runs, n_damaged = read_stored_runs(folders or [RESULTS], hold=hold)
+    runs = with_newest_code(runs, output.all_code)
     make_figure = importlib.import_module(f"{package}.{name}").figure
     if "warn" in inspect.signature(make_figure).parameters:
         options["warn"] = say
-    write(make_figure(runs, **options).written(form), output.out)
+    print_or_write(make_figure(runs, **options).written(form), output.out)
     if n_damaged:
         return 3
     return 0
 
 
-def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> str:
+def figure_format(form: str | None, out: str | None, *, has_drawing: bool = True) -> str:
     """Choose the format of a figure: --format, else by the ending of --out, else "text".
 
     Args:
         form: What --format names; None without it.
         out: The file of --out; None without it.
-        drawn: False for a figure that is a mere table.
+        has_drawing: False for a figure that is a mere table.
 
     Returns:
         "svg", "pdf", "png", "html", or a format of tables.
@@ -82,9 +83,9 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
         suffix = Path(out).suffix.lower()
     chosen = form
     if form is None:
-        chosen = _FORM_OF_SUFFIX.get(suffix)
+        chosen = _FORMAT_OF_SUFFIX.get(suffix)
     if chosen in ("svg", "pdf", "png", "html"):
-        if chosen != "html" and not drawn:
+        if chosen != "html" and not has_drawing:
             raise UserError(
                 "this is a table and has no drawing; use --format text, md, csv, latex, json or "
                 "html"
@@ -96,28 +97,33 @@ def figure_format(form: str | None, out: str | None, *, drawn: bool = True) -> s
         raise UnknownName(
             "format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html")
         )
-    if form is None and out is not None and suffix not in ENDINGS:
-        known = [*ENDINGS]
-        if drawn:
-            known += [".svg", ".pdf", ".png"]
-        known.append(".html")
+    if form is None and out is not None and suffix not in FORMAT_OF_ENDING:
+        known_endings = [*FORMAT_OF_ENDING]
+        if has_drawing:
+            known_endings += [".svg", ".pdf", ".png"]
+        known_endings.append(".html")
         raise UserError(
-            f"no format ends in '{Path(out).suffix}' ('{out}'); use {', '.join(known)}, or name it "
+            f"no format ends in '{Path(out).suffix}' ('{out}'); use {', '.join(known_endings)}, or name it "
             "with --format"
         )
     return format_of(form, out)
 
 
 def parse_numbers(
-    text: str | None, flag: str, kind: Callable[[str], T], valid: Callable[[T], bool], expected: str
+    text: str | None,
+    flag: str,
+    *,
+    parse_number: Callable[[str], T],
+    is_allowed: Callable[[T], bool],
+    expected: str,
 ) -> list[T] | None:
     """Parse the numbers of an option, each once: "1,2,4" -> [1, 2, 4]; None where it was not typed.
 
     Args:
         text: What was typed; None where the option was not.
         flag: The option's name, for messages.
-        kind: int or float.
-        valid: Whether a number is allowed.
+        parse_number: int or float.
+        is_allowed: Whether a number is allowed.
         expected: Which numbers are allowed, in words.
 
     Raises:
@@ -126,9 +132,9 @@ def parse_numbers(
     if text is None:
         return None
     try:
-        values = [kind(part) for part in split_names([text])]
+        values = [parse_number(part) for part in split_names([text])]
     except ValueError:
         values = []
-    if not values or not all(valid(number) for number in values):
+    if not values or not all(is_allowed(number) for number in values):
         raise UserError(f"{flag} {text}: should be {expected}, separated by commas")
     return list(dict.fromkeys(values))

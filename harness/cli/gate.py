@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from harness.cli.output import counted, say
 from harness.cli.run_options import CheckOptions
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from reports.baseline import BaselineComparison
 
 FAILED_CHECK = 4
-JUDGE = "judge."
+JUDGE_PREFIX = "judge."
 """How the names of scores begin that `harness judge` gives, after the run."""
 Outcome = Literal["passed", "undecided", "FAILED"]
-_IN_MARKDOWN: dict[Outcome, str] = {
+_MARKDOWN_OF_OUTCOME: dict[Outcome, str] = {
     "passed": "passed",
     "undecided": "undecided",
     "FAILED": "**FAILED**",
@@ -82,27 +82,30 @@ class Gate(Hook):
         """
         self._options = options
         self._allow_left_out = allow_left_out
-        self._limits = _points_of_scores("--fail-under", options.fail_under)
-        self._drops = _points_of_scores("--max-drop", options.max_drop)
+        self._limit_by_score = _points_of_scores("--fail-under", options.fail_under)
+        self._tolerated_drop_by_score = _points_of_scores("--max-drop", options.max_drop)
         _check_options(options)
         self._checks: list[Check] = []
-        self._waiting: list[str] = []  # runs that were planned and have not ended
+        self._runs_not_ended: list[str] = []  # runs that were planned and have not ended
 
     def ready(self, plan: PlannedRun) -> PlannedRun:
         """Note that this run must end, and return its plan unchanged.
 
         Raises UserError for a limit on a score that the run does not have.
         """
-        for option, scores in (("--fail-under", self._limits), ("--max-drop", self._drops)):
-            own = plan.config.dataset.scorers
-            others = [name for name in scores if name not in own]
-            unknown = [name for name in others if not name.startswith(JUDGE)]
-            if unknown:
-                known = ", ".join(own)
+        for option, scores in (
+            ("--fail-under", self._limit_by_score),
+            ("--max-drop", self._tolerated_drop_by_score),
+        ):
+            run_scores = plan.config.dataset.scorers
+            missing_scores = [name for name in scores if name not in run_scores]
+            unknown_scores = [name for name in missing_scores if not name.startswith(JUDGE_PREFIX)]
+            if unknown_scores:
+                known = ", ".join(run_scores)
                 raise UserError(
-                    f"{option}: {plan.run_name} has no score '{min(unknown)}' (it has {known})"
+                    f"{option}: {plan.run_name} has no score '{min(unknown_scores)}' (it has {known})"
                 )
-        self._waiting.append(plan.run_name)
+        self._runs_not_ended.append(plan.run_name)
         return plan
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
@@ -111,16 +114,20 @@ class Gate(Hook):
         Its scores are compared with each --fail-under. If a baseline is given, the run is compared
         with it by each score of --max-drop, else by the headline score without a tolerated drop.
         """
-        self._waiting.remove(plan.run_name)
-        for score, least in self._limits.items():
-            self._checks.append(self._compare_with_limit(plan.run_name, result, score, least))
+        self._runs_not_ended.remove(plan.run_name)
+        for score, limit_points in self._limit_by_score.items():
+            self._checks.append(
+                self._compare_with_limit(plan.run_name, result, score, limit_points)
+            )
         if self._options.fail_below_baseline is None:
             return
-        if not self._drops:
-            check = self._compare_with_baseline(plan.run_name, result.folder, score=None, drop=0.0)
+        if not self._tolerated_drop_by_score:
+            check = self._compare_with_baseline(
+                plan.run_name, result.folder, score=None, tolerated_drop=0.0
+            )
             self._checks.append(check)
-        for score, drop in self._drops.items():
-            check = self._compare_with_baseline(plan.run_name, result.folder, score, drop)
+        for score, tolerated_drop in self._tolerated_drop_by_score.items():
+            check = self._compare_with_baseline(plan.run_name, result.folder, score, tolerated_drop)
             self._checks.append(check)
 
     def closed(self) -> int:
@@ -128,7 +135,7 @@ class Gate(Hook):
 
         A run that did not end fails. Returns the exit code: 4 if a check failed, else 0.
         """
-        for name in self._waiting:
+        for name in self._runs_not_ended:
             self._checks.append(Check(name, "the run ends", "FAILED", "it did not end"))
         for check in self._checks:
             say(f"check {check.outcome}: {check.run}: {check.name}: {check.figures}")
@@ -140,47 +147,49 @@ class Gate(Hook):
             return FAILED_CHECK
         return 0
 
-    def _compare_with_limit(self, run: str, result: RunResult, score: str, least: float) -> Check:
+    def _compare_with_limit(
+        self, run_name: str, result: RunResult, score: str, limit_points: float
+    ) -> Check:
         """Compare a run's mean with a limit of --fail-under.
 
         Questions that were left out count 0, unless they are allowed.
 
         Args:
-            run: The run's name.
+            run_name: The run's name.
             result: The run that ended.
             score: The name of the score.
-            least: The limit, in points.
+            limit_points: The limit, in points.
         """
-        name = f"{score} at least {least:g}"
-        if score.startswith(JUDGE):
-            why = _not_judged(result, score)
-            if why:
-                return Check(run, name, "FAILED", why)
+        name = f"{score} at least {limit_points:g}"
+        if score.startswith(JUDGE_PREFIX):
+            not_judged = _not_judged(result, score)
+            if not_judged:
+                return Check(run_name, name, "FAILED", not_judged)
         summary = result.summary
-        entry = summary.scores[score]
+        score_mean = summary.scores[score]
         left_out = summary.n_left_out or 0
         if summary.failed_count_as == "skip":
             left_out += summary.n_failed or 0
-        share = 1.0  # of the asked questions, the share that the mean is over
+        share_of_asked = 1.0  # of the asked questions, the share that the mean is over
         if left_out and not self._allow_left_out:
-            share = entry.n / (entry.n + left_out)
-        assert entry.mean is not None  # the gate names scores that a question has
-        mean = 100 * share * entry.mean
-        figures = _mean_figures(entry, 100 * share, least)
-        if score.startswith(JUDGE) and entry.n != summary.n_total:
-            figures.append(f"over the {entry.n} of {summary.n_total} that have a score")
+            share_of_asked = score_mean.n / (score_mean.n + left_out)
+        assert score_mean.mean is not None  # the gate names scores that a question has
+        mean_points = 100 * share_of_asked * score_mean.mean
+        figures = _mean_figures(score_mean, 100 * share_of_asked, limit_points)
+        if score.startswith(JUDGE_PREFIX) and score_mean.n != summary.n_total:
+            figures.append(f"over the {score_mean.n} of {summary.n_total} that have a score")
         margin = self._options.margin or 0.0
         if margin:
             name += f", less a margin of {margin:g}"
         if left_out:
             figures.append(_left_out_words(left_out, self._allow_left_out))
         outcome: Outcome = "FAILED"
-        if mean >= least - margin:
+        if mean_points >= limit_points - margin:
             outcome = "passed"
-        return Check(run, name, outcome, "; ".join(figures))
+        return Check(run_name, name, outcome, "; ".join(figures))
 
     def _compare_with_baseline(
-        self, run: str, folder: Path, score: str | None, drop: float
+        self, run_name: str, folder: Path, score: str | None, tolerated_drop: float
     ) -> Check:
         """Compare a run with the baseline, question by question (reports/baseline.py).
 
@@ -188,10 +197,10 @@ class Gate(Hook):
         the figures.
 
         Args:
-            run: The run's name.
+            run_name: The run's name.
             folder: Its run folder.
             score: The name of the score; None: the baseline's headline.
-            drop: The tolerated drop, in points.
+            tolerated_drop: The tolerated drop, in points.
         """
         from harness.storage.run_folder import read_run
         from reports.baseline import compare_with_baseline
@@ -199,19 +208,26 @@ class Gate(Hook):
         name = "not below the baseline"
         if score is not None:
             name = f"{score} {name}"
-        if drop:
-            name += f" by more than {drop:g}"
+        if tolerated_drop:
+            name += f" by more than {tolerated_drop:g}"
         assert self._options.fail_below_baseline is not None
-        base = read_run(Path(self._options.fail_below_baseline))
+        baseline = read_run(Path(self._options.fail_below_baseline))
         try:
-            found = compare_with_baseline(read_run(folder), base, score, self._allow_left_out)
+            comparison = compare_with_baseline(
+                read_run(folder), baseline, score, self._allow_left_out
+            )
         except UserError as error:
-            return Check(run, name, "FAILED", f"not comparable: {error}")
-        figures = [_difference_words(found)]
-        if found.left_out:
-            figures.append(_left_out_words(found.left_out, self._allow_left_out))
-        outcome, why = _outcome(found, drop)
-        return Check(run, name, outcome, "; ".join([*figures, *why, *found.objections]))
+            return Check(run_name, name, "FAILED", f"not comparable: {error}")
+        figures = [_difference_words(comparison)]
+        if comparison.left_out:
+            figures.append(_left_out_words(comparison.left_out, self._allow_left_out))
+        decision = _decide(comparison, tolerated_drop)
+        return Check(
+            run_name,
+            name,
+            decision.outcome,
+            "; ".join([*figures, *decision.reasons, *comparison.objections]),
+        )
 
 
 def _not_judged(result: RunResult, judge: str) -> str:
@@ -262,9 +278,9 @@ def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
     Raises:
         UserError: A part that is no SCORE=X with X from 0 to 100.
     """
-    found: dict[str, float] = {}
+    points_by_score: dict[str, float] = {}
     if not texts:
-        return found
+        return points_by_score
     for part in ",".join(texts).split(","):
         score, _, value = part.partition("=")
         try:
@@ -275,67 +291,72 @@ def _points_of_scores(option: str, texts: Sequence[str]) -> dict[str, float]:
             raise UserError(
                 f"{option} {part}: should be SCORE=X with X from 0 to 100, as in flashrag.em=60"
             )
-        found[score] = points
-    return found
+        points_by_score[score] = points
+    return points_by_score
 
 
-def _outcome(found: BaselineComparison, drop: float) -> tuple[Outcome, list[str]]:
+class _Decision(NamedTuple):
+    """The outcome of a check, and why where the figures alone do not say it: no reason or one."""
+
+    outcome: Outcome
+    reasons: list[str]
+
+
+def _decide(comparison: BaselineComparison, tolerated_drop: float) -> _Decision:
     """Decide a check against a baseline, and say why where the interval alone does not.
 
     Args:
-        found: The paired difference, in [-1, 1], with its interval.
-        drop: The tolerated drop, in points.
-
-    Returns:
-        (outcome, reasons for the figures: none or one)
+        comparison: The paired difference, in [-1, 1], with its interval.
+        tolerated_drop: The tolerated drop, in points.
     """
-    least = 0.0 - drop / 100
-    if found.low is None or found.high is None:
-        if found.difference < least:
-            return "FAILED", ["so the observed drop decides"]
-        return "undecided", ["no drop was observed, and none can be excluded"]
-    if found.high < least:
-        return "FAILED", []
-    if found.low >= least:
-        return "passed", []
-    why = f"the interval holds {0.0 - drop:g}: more questions would tell, or a tolerated drop"
-    return "undecided", [f"{why} (--max-drop {found.score}=X)"]
+    lowest_difference = 0.0 - tolerated_drop / 100
+    if comparison.low is None or comparison.high is None:
+        if comparison.difference < lowest_difference:
+            return _Decision("FAILED", ["so the observed drop decides"])
+        return _Decision("undecided", ["no drop was observed, and none can be excluded"])
+    if comparison.high < lowest_difference:
+        return _Decision("FAILED", [])
+    if comparison.low >= lowest_difference:
+        return _Decision("passed", [])
+    why = f"the interval holds {0.0 - tolerated_drop:g}: more questions would tell, or a tolerated drop"
+    return _Decision("undecided", [f"{why} (--max-drop {comparison.score}=X)"])
 
 
-def _difference_words(found: BaselineComparison) -> str:
+def _difference_words(comparison: BaselineComparison) -> str:
     """Write a difference: "+3.1 [-1.0, +7.2] points on 80 questions about 10 documents".
 
     A run that asks the whole folder is "about the folder".
     """
     interval = _NO_INTERVAL
-    if found.low is not None and found.high is not None:
-        interval = f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
-    about = f"{found.documents} documents"
-    if found.asks_whole_folder:
-        about = "the folder"
-    points = f"{100 * found.difference:+.1f}{interval} points"
-    return f"{points} on {found.questions} questions about {about}"
+    if comparison.low is not None and comparison.high is not None:
+        interval = f" [{100 * comparison.low:+.1f}, {100 * comparison.high:+.1f}]"
+    documents = f"{comparison.documents} documents"
+    if comparison.asks_whole_folder:
+        documents = "the folder"
+    points = f"{100 * comparison.difference:+.1f}{interval} points"
+    return f"{points} on {comparison.questions} questions about {documents}"
 
 
-def _mean_figures(score: ScoreMean, points: float, least: float) -> list[str]:
+def _mean_figures(score: ScoreMean, points_of_score_1: float, limit_points: float) -> list[str]:
     """Write a mean with its interval, and whether the interval holds the limit.
 
     ["64.0 [58.1, 69.9] points", "the interval holds 60: ..."]; the second only where it does.
 
     Args:
         score: The mean of the score.
-        points: How many points a score of 1 is: 100, or less where left out questions count 0.
-        least: The limit, in points.
+        points_of_score_1: How many points a score of 1 is: 100, or less where questions that were
+            left out count 0.
+        limit_points: The limit, in points.
     """
-    mean = points * (score.mean or 0.0)
+    mean_points = points_of_score_1 * (score.mean or 0.0)
     if score.low is None or score.high is None:
-        return [f"{mean:.1f}{_NO_INTERVAL} points"]
-    low = points * score.low
-    high = points * score.high
-    figures = [f"{mean:.1f} [{low:.1f}, {high:.1f}] points"]
-    if low < least <= high:
+        return [f"{mean_points:.1f}{_NO_INTERVAL} points"]
+    low_points = points_of_score_1 * score.low
+    high_points = points_of_score_1 * score.high
+    figures = [f"{mean_points:.1f} [{low_points:.1f}, {high_points:.1f}] points"]
+    if low_points < limit_points <= high_points:
         figures.append(
-            f"the interval holds {least:g}: other questions of this kind may lie on its other side"
+            f"the interval holds {limit_points:g}: other questions of this kind may lie on its other side"
         )
     return figures
 
@@ -354,7 +375,9 @@ def _left_out_words(count: int, allowed: bool) -> str:
 def _add_markdown(file: Path, checks: Sequence[Check]) -> None:
     """Append a table of the checks to a Markdown file."""
     rows = [("run", "check", "result", "figures"), ("---",) * 4]
-    rows += [(each.run, each.name, _IN_MARKDOWN[each.outcome], each.figures) for each in checks]
+    rows += [
+        (each.run, each.name, _MARKDOWN_OF_OUTCOME[each.outcome], each.figures) for each in checks
+    ]
     with file.open("a", encoding="utf-8") as opened:
         for row in rows:
             cells = [cell.replace("|", "\\|").replace("\n", " ") for cell in row]

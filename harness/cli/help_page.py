@@ -12,7 +12,7 @@ _DEFAULT = re.compile(
 )  # click puts a default that is described in parentheses
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command that is not imported yet.
 
     Attributes:
@@ -36,26 +36,26 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
         ctx: Its click context.
         formatter: The click formatter that is written to.
     """
-    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
+    rows_by_section: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS}
     for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if not record:
+        row = parameter.get_help_record(ctx)
+        if not row:
             continue
-        name, text = record
+        name, text = row
         title = "Options"
         if parameter.param_type_name == "argument":
             title = "Arguments"
             name = name.partition(" <")[0]
         title = getattr(parameter, "rich_help_panel", None) or title
-        sections[title].append((name, _DEFAULT.sub(r"[default: \1\2", text)))
-    sections["Commands"] = list(command.below.items())
-    for title, records in sections.items():
-        if records:
+        rows_by_section[title].append((name, _DEFAULT.sub(r"[default: \1\2", text)))
+    rows_by_section["Commands"] = list(command.commands_below.items())
+    for title, rows in rows_by_section.items():
+        if rows:
             with formatter.section(title):
-                formatter.write_dl(records)
+                formatter.write_dl(rows)
 
 
-def write_commands(entries: Mapping[str, Entry], formatter: Any) -> None:
+def write_commands(entries: Mapping[str, CommandEntry], formatter: Any) -> None:
     """Write the first words of the commands into a group's help by section; imports none of them.
 
     What begins with the same word is one line:
@@ -66,10 +66,10 @@ def write_commands(entries: Mapping[str, Entry], formatter: Any) -> None:
         entries: Name of one or two words -> command.
         formatter: The click formatter that is written to.
     """
-    sections: dict[str, dict[str, str]] = {}
+    summaries_by_section: dict[str, dict[str, str]] = {}
     for name, entry in entries.items():
-        sections.setdefault(entry.section, {})[name] = entry.summary
-    for title, summaries in sections.items():
+        summaries_by_section.setdefault(entry.section, {})[name] = entry.summary
+    for title, summaries in summaries_by_section.items():
         with formatter.section(title):
             formatter.write_dl(_lines_by_word(summaries))
 
@@ -85,18 +85,18 @@ def _lines_by_word(summaries: Mapping[str, str]) -> list[tuple[str, str]]:
     Args:
         summaries: Name of one or two words -> summary.
     """
-    below: dict[str, list[str]] = {}
+    second_words_by_word: dict[str, list[str]] = {}
     for name in summaries:
-        word, _, second = name.partition(" ")
-        names = below.setdefault(word, [])
-        if second:
-            names.append(second)
+        word, _, second_word = name.partition(" ")
+        second_words = second_words_by_word.setdefault(word, [])
+        if second_word:
+            second_words.append(second_word)
     lines = []
-    for word, names in below.items():
+    for word, second_words in second_words_by_word.items():
         if word not in summaries:
-            text = ", ".join(names)
-        elif names:
-            text = f"{summaries[word]}; also: {word} {', '.join(names)}"
+            text = ", ".join(second_words)
+        elif second_words:
+            text = f"{summaries[word]}; also: {word} {', '.join(second_words)}"
         else:
             text = summaries[word]
         lines.append((word, text))

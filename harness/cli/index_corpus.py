@@ -62,26 +62,26 @@ def index_corpus(
     """
     if kind not in KINDS:
         raise UserError(f"--kind {kind}: should be {', '.join(KINDS[:-1])} or {KINDS[-1]}")
-    settled = _encoder(kind, encoder, sets or [])
-    path = Path(corpus).expanduser()
-    if not path.exists():
+    encoder_config = _resolve_encoder_option(kind, encoder, sets or [])
+    corpus_path = Path(corpus).expanduser()
+    if not corpus_path.exists():
         raise UserError(f"{corpus}: no such file or folder")
     folder = Path(out).expanduser()
-    if path.is_dir():
-        path = _file_of(path, folder)
+    if corpus_path.is_dir():
+        corpus_path = _write_pages_as_corpus_file(corpus_path, folder)
 
     request = IndexRequest(
-        corpus_file=path,
+        corpus_file=corpus_path,
         folder=folder,
         kind=kind,
-        encoder=settled,
+        encoder=encoder_config,
         words_per_passage=words,
     )
-    work = partial(_build, request, as_json=json)
+    work = partial(_build_and_print, request, as_json=json)
     return until_interrupted(work, "interrupted; the same command goes on")
 
 
-def _build(request: IndexRequest, *, as_json: bool) -> int:
+def _build_and_print(request: IndexRequest, *, as_json: bool) -> int:
     """Build an index and print where it is and what it holds. Returns the exit code 0."""
     with stage_progress() as progress:
         facts = build_index(request, progress)
@@ -95,7 +95,7 @@ def _build(request: IndexRequest, *, as_json: bool) -> int:
     return 0
 
 
-def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | None:
+def _resolve_encoder_option(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | None:
     """Resolve the encoder that the options name; None for BM25, which has none.
 
     Args:
@@ -107,9 +107,9 @@ def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | No
         UserError: An option that does not fit, or an encoder behind a server.
     """
     assignments = parse_assignments(sets, "--set ")
-    foreign = [key for key in assignments if not key.startswith("encoder.")]
-    if foreign:
-        raise ConfigError([f"--set {foreign[0]}: only encoder.KEY can be set here"])
+    other_keys = [key for key in assignments if not key.startswith("encoder.")]
+    if other_keys:
+        raise ConfigError([f"--set {other_keys[0]}: only encoder.KEY can be set here"])
     if kind == "bm25":
         if name is not None or assignments:
             raise UserError("an encoder is for --kind dense and hybrid")
@@ -124,11 +124,12 @@ def _encoder(kind: str, name: str | None, sets: list[str]) -> EncoderConfig | No
     return config
 
 
-def _file_of(folder: Path, out: Path) -> Path:
-    """Write the pages of a folder as one corpus file into the folder `out`, with a warning for each
-    page that is left out.
+def _write_pages_as_corpus_file(pages: Path, index_folder: Path) -> Path:
+    """Write the pages of a folder as one corpus file into the folder of the index.
+
+    Prints a warning for each page that is left out.
     """
-    path, notes = write_folder_as_corpus(folder, out)
-    for note in notes:
-        say(f"warning: {note}")
-    return path
+    file, warnings = write_folder_as_corpus(pages, index_folder)
+    for warning in warnings:
+        say(f"warning: {warning}")
+    return file

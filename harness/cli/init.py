@@ -52,10 +52,10 @@ def init(folder: Folder = ".") -> int:
     root = Path(folder)
     _check_free(root)
     _check_links(root)
-    for place, source in FILES.items():
+    for relative_path, source in FILES.items():
         content = resources.files("harness.cli").joinpath("init_files", source).read_bytes()
-        _write(root / place, content)
-    print("\n".join(str(root / place) for place in FILES))
+        _write(root / relative_path, content)
+    print("\n".join(str(root / relative_path) for relative_path in FILES))
     print()
     print(_NEXT.format(folder=root))
     return 0
@@ -67,20 +67,24 @@ def _check_free(root: Path) -> None:
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"'{root}' is a file; name a folder: harness init DIR")
-    taken = [place for place in FILES if (root / place).exists() or (root / place).is_symlink()]
-    if taken:
+    existing_files = [
+        relative_path
+        for relative_path in FILES
+        if (root / relative_path).exists() or (root / relative_path).is_symlink()
+    ]
+    if existing_files:
         raise UserError(
-            f"nothing is written, as '{root}' has {', '.join(taken)} already; move them away or "
+            f"nothing is written, as '{root}' has {', '.join(existing_files)} already; move them away or "
             "name another folder: harness init DIR"
         )
 
 
 def _check_links(root: Path) -> None:
     """Raise UserError where a folder to write into is a link that leads out of `root`."""
-    inside = root.resolve()
-    for place in FILES:
-        parent = (root / place).parent
-        if not parent.resolve().is_relative_to(inside):
+    resolved_root = root.resolve()
+    for relative_path in FILES:
+        parent = (root / relative_path).parent
+        if not parent.resolve().is_relative_to(resolved_root):
             raise UserError(f"'{parent}' leads out of '{root}'; nothing is written")
 
 

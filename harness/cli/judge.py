@@ -19,7 +19,7 @@ from harness.cli.judge_output import JudgeOutput, print_agreements
 from harness.cli.options import Json, MovedData, Runs
 from harness.cli.output import say
 from harness.cli.stopping import until_interrupted
-from harness.cli.table_output import write
+from harness.cli.table_output import print_or_write
 from harness.config.yaml_tree import parse_assignments
 from harness.engine.progress_line import ProgressLine
 from harness.errors import HarnessError, UserError
@@ -114,8 +114,8 @@ class JudgeOptions:
 
     def describes_model(self) -> bool:
         """Whether an option is given that only makes sense with a model that judges."""
-        given = (self.sets, self.prompt, self.name, self.max_tokens, self.scale)
-        return any(given) or self.kind != "correctness"
+        model_options = (self.sets, self.prompt, self.name, self.max_tokens, self.scale)
+        return any(model_options) or self.kind != "correctness"
 
     def request(self, model: str) -> JudgeRequest:
         """The judge that the options ask for, with `model` to judge."""
@@ -150,7 +150,7 @@ def judge(
         if options.model is not None or options.labels is not None:
             raise UserError("--sheet writes a sheet for people; leave --model and --labels out")
         return _write_sheet(folders, data, Path(options.sheet))
-    hand_labels = _hand_labels(options.labels)
+    hand_labels = _read_hand_labels(options.labels)
     if options.model is None:
         if options.describes_model():
             raise UserError(
@@ -167,7 +167,7 @@ def judge(
     return until_interrupted(judge_all, "interrupted; what was judged is saved")
 
 
-def _hand_labels(file: str | None) -> HandLabels:
+def _read_hand_labels(file: str | None) -> HandLabels:
     """Read the labels that people gave from a file; no labels without a file."""
     if not file:
         return HandLabels({})
@@ -192,35 +192,40 @@ def _judge_all(work: Sequence[JudgeWork], parallel: int, output: JudgeOutput) ->
         The exit code: 0; 2 if nothing was judged; 3 if something was left.
     """
     code = 0
-    for number, one in enumerate(work):
-        _say_notes_on(one)
+    for n_judged_runs, run_work in enumerate(work):
+        _say_notes_on(run_work)
         try:
             judged = judge_run(
-                one.folder, one.questions, one.judge, parallel=parallel, progress=ProgressLine()
+                run_work.folder,
+                run_work.questions,
+                run_work.judge,
+                parallel=parallel,
+                progress=ProgressLine(),
             )
         except HarnessError as error:
-            say(f"error: {one.folder}: {error}")
-            if isinstance(error, UserError) and not error.midway and not number:
+            say(f"error: {run_work.folder}: {error}")
+            is_mistake_at_start = isinstance(error, UserError) and not error.midway
+            if is_mistake_at_start and n_judged_runs == 0:
                 return 2
             say("what was judged is saved; the same command asks for the rest")
             return 3
-        output.print(one.folder, one.judge, judged)
+        output.print(run_work.folder, run_work.judge, judged)
         if judged.failures:
             code = 3
     return code
 
 
-def _say_notes_on(one: JudgeWork) -> None:
+def _say_notes_on(run_work: JudgeWork) -> None:
     """Print notes on a run that is to be judged: whose prompts are used, and whether the judge
     wrote the answers itself.
     """
-    judge = one.judge
+    judge = run_work.judge
     if judge.published:
-        say(f"note: {one.folder}: the prompts of {judge.published.source}")
-    models = read_manifest(one.folder).models
+        say(f"note: {run_work.folder}: the prompts of {judge.published.source}")
+    models = read_manifest(run_work.folder).models
     if without_home(dict(judge.identity)) in models.values():
         say(
-            f"note: {one.folder}: {judge.name} is a model of this run; models tend to prefer "
+            f"note: {run_work.folder}: {judge.name} is a model of this run; models tend to prefer "
             "their own answers"
         )
 
@@ -238,7 +243,7 @@ def _write_sheet(folders: Sequence[Path], data: str | None, path: Path) -> int:
     if path.exists():
         raise UserError(f"--sheet {path}: is there already, perhaps with labels; name another file")
     made = make_sheet([read_run(folder) for folder in folders], data)
-    write(made.content, str(path))
+    print_or_write(made.content, str(path))
     print(f"{path}: {made.n_answers} answers; two people fill 'person 1' and 'person 2'")
     return 0
 

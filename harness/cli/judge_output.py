@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cli.output import mean_text, say
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.cost import units
 from harness.cost.prices import Prices, money_spent
 from harness.errors import UserError
@@ -32,7 +32,7 @@ from reports.judges import (
 from reports.label_sheet import PEOPLE
 from reports.labels import ONLY_RATER, HandLabels, MeanByLabels, label_agreements, means_by_labels
 
-_COUNTS = {
+_WORDS_OF_COUNT = {
     "asked": "asked",
     "cached": "from the cache",
     "unclear": "replies without a verdict, scored 0",
@@ -67,8 +67,8 @@ class JudgeOutput:
             judge: The judge.
             judged: What it decided, with its costs.
         """
-        agreed = _agreement_of(folder, self.labels)
-        result = _Result(folder, judge, judged, agreed)
+        agreement = _agreement_of(folder, self.labels)
+        result = _Result(folder, judge, judged, agreement)
         if self.as_json:
             print(json.dumps(result.as_json()), flush=True)
         else:
@@ -84,13 +84,13 @@ class _Result:
         folder: The run folder.
         judge: The judge.
         judged: What it decided, with its costs.
-        agreed: How far it agrees with others.
+        agreement: How far it agrees with others.
     """
 
     folder: Path
     judge: Judge
     judged: Judged
-    agreed: _AgreementOfRun
+    agreement: _AgreementOfRun
 
     @property
     def score(self) -> ScoreMean | None:
@@ -98,7 +98,7 @@ class _Result:
         return self.judged.summary.scores.get(self.judge.name)
 
     @property
-    def paid(self) -> float | None:
+    def cost_in_money(self) -> float | None:
         """What all replies of the judge cost in money; None where its model has no price."""
         price = price_of(self.judge)
         if price is None:
@@ -106,8 +106,8 @@ class _Result:
         billed = price.billed(in_batches=self.judge.config.batch)
         return money_spent(self.judged.usage, Prices(billed))
 
-    def counts(self) -> dict[str, int]:
-        """How many answers were judged, or not judged, for each reason (the keys of _COUNTS)."""
+    def count_by_reason(self) -> dict[str, int]:
+        """How many answers were judged, or not judged, for each reason: {"asked": 20, ...}."""
         judged = self.judged
         return {
             "asked": judged.replied - judged.cached,
@@ -124,7 +124,7 @@ class _Result:
             "not_judged": len(judged.failures),
         }
 
-    def pairs(self) -> PairwiseResult | None:
+    def pairwise(self) -> PairwiseResult | None:
         """Wins, ties and losses against the other run; None for another kind of
         judge, or where no pair is scored.
         """
@@ -142,17 +142,17 @@ class _Result:
             "run": str(self.folder),
             "judge": self.judge.name,
             "score": score,
-            **self.counts(),
+            **self.count_by_reason(),
             "tokens_in": usage.get("tokens_in", 0),
             "tokens_out": usage.get("tokens_out", 0),
-            "money": self.paid,
-            **self.agreed.columns(),
+            "money": self.cost_in_money,
+            **self.agreement.columns(),
         }
         if self.judged.calibration_error is not None:
             line["calibration_error"] = self.judged.calibration_error
-        pairs = self.pairs()
-        if pairs is not None:
-            line["pairs"] = pairs.columns()
+        pairwise = self.pairwise()
+        if pairwise is not None:
+            line["pairs"] = pairwise.columns()
         return line
 
     def as_text(self) -> str:
@@ -161,34 +161,34 @@ class _Result:
         if self.score is not None:
             mean = mean_text(self.score)
         usage = self.judged.usage
-        read = usage.get("tokens_in", 0)
-        written = usage.get("tokens_out", 0)
-        cost = f"  all replies: {read:,} tokens read, {written:,} written"
-        if self.paid is not None:
-            cost += f", {units.money_text(self.paid)} in money"
+        n_tokens_read = usage.get("tokens_in", 0)
+        n_tokens_written = usage.get("tokens_out", 0)
+        cost = f"  all replies: {n_tokens_read:,} tokens read, {n_tokens_written:,} written"
+        if self.cost_in_money is not None:
+            cost += f", {units.money_text(self.cost_in_money)} in money"
         lines = [str(self.folder), f"  {self.judge.name}  {mean}", f"  {self._counts_text()}"]
         if self.judged.calibration_error is not None:
             lines.append(f"  calibration error {_points(self.judged.calibration_error)}")
-        pairs = self.pairs()
-        if pairs is not None:
-            lines.append(f"  {_pairs_text(pairs)}")
+        pairwise = self.pairwise()
+        if pairwise is not None:
+            lines.append(f"  {_pairwise_text(pairwise)}")
         lines.append(cost)
-        lines += self.agreed.lines()
+        lines += self.agreement.lines()
         return "\n".join(lines)
 
     def _counts_text(self) -> str:
         """Write the counts that are not 0: "20 asked, 3 from the cache"."""
         parts = []
-        counts = self.counts()
-        for key, words in _COUNTS.items():
+        count_by_reason = self.count_by_reason()
+        for key, words in _WORDS_OF_COUNT.items():
             if key == "unclear" and self.judge.drops_unclear:
                 words = "whose reply cannot be read, not scored"
-            if counts[key]:
-                parts.append(f"{counts[key]} {words}")
+            if count_by_reason[key]:
+                parts.append(f"{count_by_reason[key]} {words}")
         return ", ".join(parts) or "nothing judged"
 
 
-def _pairs_text(pairs: PairwiseResult) -> str:
+def _pairwise_text(pairs: PairwiseResult) -> str:
     """Write pairs: "wins 5, ties 3, losses 2 beside bm25--...; wins less
     losses 30.0 [-5.0, 60.0], p 0.12".
     """
@@ -270,18 +270,18 @@ def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool)
     Raises:
         UserError: No model has judged any of them.
     """
-    found: dict[Path, _AgreementOfRun] = {}
+    agreement_by_folder: dict[Path, _AgreementOfRun] = {}
     for folder in folders:
-        agreed = _agreement_of(folder, labels)
-        if agreed.raters:
-            found[folder] = agreed
-    if not found:
+        agreement = _agreement_of(folder, labels)
+        if agreement.raters:
+            agreement_by_folder[folder] = agreement
+    if not agreement_by_folder:
         raise UserError("no model has judged these runs yet; name one with --model NAME")
-    for folder, agreed in found.items():
+    for folder, agreement in agreement_by_folder.items():
         if as_json:
-            print(json.dumps({"run": str(folder), **agreed.columns()}))
+            print(json.dumps({"run": str(folder), **agreement.columns()}))
         else:
-            print("\n".join([str(folder), *agreed.lines()]))
+            print("\n".join([str(folder), *agreement.lines()]))
     return 0
 
 
@@ -296,31 +296,31 @@ def agreement_table(pairs: list[Raters]) -> str:
     """A text table: percent agreement and Cohen's kappa, with its interval by
     document, of each pair of raters.
     """
-    judges = {pair.first for pair in pairs}
-    head = ("  agreement", "n", "percent", "kappa")
-    rows = [_agreement_row(pair, judges) for pair in pairs]
-    return columns([head, *rows], widest=90)
+    judge_names = {pair.first for pair in pairs}
+    heads = ("  agreement", "n", "percent", "kappa")
+    rows = [_agreement_row(pair, judge_names) for pair in pairs]
+    return aligned_columns([heads, *rows], max_width=90)
 
 
-def _agreement_row(pair: Raters, judges: set[str]) -> tuple[str, str, str, str]:
+def _agreement_row(pair: Raters, judge_names: set[str]) -> tuple[str, str, str, str]:
     """The cells of a pair of raters: names, number of answers, percent, kappa with its interval.
 
     Args:
         pair: The pair with its agreement.
-        judges: Names of raters that decide right or wrong; a score beside them counts as right from
-            a limit, which the row names.
+        judge_names: Names of raters that decide right or wrong; a score beside them counts as
+            right from a limit, which the row names.
     """
-    found = pair.agreement
+    agreement = pair.agreement
     second = pair.second
-    if second not in (*judges, *PEOPLE, ONLY_RATER):
+    if second not in (*judge_names, *PEOPLE, ONLY_RATER):
         second = f"{second} (right from {MIN_RIGHT_SCORE:g})"
-    share = "-"
+    percent = "-"
     kappa = "-"
-    if found.share is not None:
-        share = f"{100 * found.share:.1f}"
-    if found.kappa is not None:
-        kappa = with_interval("{:.2f}".format, found.kappa, found.low, found.high)
-    return f"  {pair.first} and {second}", str(found.n), share, kappa
+    if agreement.share is not None:
+        percent = f"{100 * agreement.share:.1f}"
+    if agreement.kappa is not None:
+        kappa = with_interval("{:.2f}".format, agreement.kappa, agreement.low, agreement.high)
+    return f"  {pair.first} and {second}", str(agreement.n), percent, kappa
 
 
 def _people_table(means: list[MeanByLabels]) -> str:
@@ -333,11 +333,11 @@ def _people_table(means: list[MeanByLabels]) -> str:
         rows.append((f"  {mean.judge}", str(mean.by_judge.n), _interval_text(mean.by_judge)))
         rows.append(("  labels alone", str(mean.by_labels.n), _interval_text(mean.by_labels)))
         rows.append((f"  {joined}", str(mean.by_judge.n), _interval_text(mean.joined)))
-    return columns(rows, widest=90)
+    return aligned_columns(rows, max_width=90)
 
 
-def _interval_text(found: Interval) -> str:
+def _interval_text(interval: Interval) -> str:
     """Write a mean with its interval in percent points: "81.0 [74.2, 87.8]"; "-" without a mean."""
-    if found.mean is None:
+    if interval.mean is None:
         return "-"
-    return with_interval(_points, found.mean, found.low, found.high)
+    return with_interval(_points, interval.mean, interval.low, interval.high)

@@ -13,7 +13,7 @@ import typer
 
 from harness import scorers
 from harness.cli.options import Json
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.config import presets, registry
 from harness.errors import UnknownName
 
@@ -31,18 +31,18 @@ def list_(
     kinds: Sequence[str] = KINDS
     if kind:
         kinds = [find_kind(kind)]
-    listed = {each: summaries(each) for each in kinds}
+    summaries_by_kind = {each: summaries(each) for each in kinds}
     if json and kind:
-        _print_json(listed[kinds[0]])
+        _print_json(summaries_by_kind[kinds[0]])
         return 0
     if json:
-        _print_json(listed)
+        _print_json(summaries_by_kind)
         return 0
     width = 0
-    for names in listed.values():
+    for names in summaries_by_kind.values():
         width = max([width, *map(len, names)])
     for each in kinds:
-        body = _as_text(each, listed[each], width)
+        body = _as_text(each, summaries_by_kind[each], width)
         if not kind:
             body = f"{each}\n" + textwrap.indent(body, "  ")
         print(body)
@@ -54,37 +54,37 @@ def _print_json(value: Any) -> None:
     print(json_.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _as_text(kind: str, listed: Mapping[str, str], width: int) -> str:
+def _as_text(kind: str, summary_by_name: Mapping[str, str], width: int) -> str:
     """Write the names of a kind with their summaries; methods by family, each below its title.
 
     Args:
         kind: The kind.
-        listed: Name -> summary.
+        summary_by_name: Name -> summary.
         width: Characters of the longest name of all kinds.
     """
-    families: dict[str, list[str]] = {"": list(listed)}
+    families: dict[str, list[str]] = {"": list(summary_by_name)}
     if kind == "methods":
-        families = _families(listed)
+        families = _families(summary_by_name)
     parts: list[str] = []
     for title, names in families.items():
-        rows = [(name.ljust(width), listed[name]) for name in names]
-        parts.append(f"{title}\n{columns(rows)}".lstrip("\n"))
+        rows = [(name.ljust(width), summary_by_name[name]) for name in names]
+        parts.append(f"{title}\n{aligned_columns(rows)}".lstrip("\n"))
     return "\n\n".join(parts) or "(none)"
 
 
-def _families(listed: Iterable[str]) -> dict[str, list[str]]:
+def _families(method_names: Iterable[str]) -> dict[str, list[str]]:
     """Group methods by title: those to begin with, then each family.
 
     {"Begin with these ...": ["bm25", ...], "PECAN: ...": ["pecan", ...]}
     """
-    begin = [name for name in registry.methods_listed_first() if name in listed]
+    listed_first = [name for name in registry.methods_listed_first() if name in method_names]
     families: dict[str, list[str]] = {}
-    for name in listed:
-        if name not in begin:
+    for name in method_names:
+        if name not in listed_first:
             families.setdefault(_family(name), []).append(name)
     by_title = dict(sorted(families.items()))
-    if begin:
-        return {BEGIN_WITH: begin, **by_title}
+    if listed_first:
+        return {BEGIN_WITH: listed_first, **by_title}
     return by_title
 
 
@@ -105,12 +105,12 @@ def _family(name: str) -> str:
 @cache
 def _module_summary(module: str) -> str:
     """The first paragraph of a module's docstring, read without importing the module."""
-    file = Path(registry.__file__).parents[2].joinpath(*module.split("."))
-    source = file.with_suffix(".py")
-    if file.is_dir():
-        source = file / "__init__.py"
-    described = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module
-    return described.partition("\n\n")[0].replace("\n", " ")
+    path = Path(registry.__file__).parents[2].joinpath(*module.split("."))
+    source = path.with_suffix(".py")
+    if path.is_dir():
+        source = path / "__init__.py"
+    docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or module
+    return docstring.partition("\n\n")[0].replace("\n", " ")
 
 
 def find_kind(kind: str) -> str:

@@ -19,9 +19,9 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.command import CONTEXT, Commands, Group, entries_of
+from harness.cli.command import CONTEXT_SETTINGS, Commands, Group, join_command_tables
 from harness.cli.exit_codes import print_error
-from harness.cli.help_page import Entry
+from harness.cli.help_page import CommandEntry
 from harness.cli.stopping import INTERRUPTED, print_resume_command
 from harness.config import plugins
 from harness.errors import CannotRun, UserError, escaped_output
@@ -94,21 +94,24 @@ class Root(Group):
         return added
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:  # type: ignore[override]
+    def entries(self) -> dict[str, CommandEntry]:  # type: ignore[override]
         """The commands of our table and of those that packages add: name -> command."""
-        return entries_of(
-            [COMMANDS, *(more for more in self.added.values() if isinstance(more, Commands))]
+        return join_command_tables(
+            [
+                COMMANDS,
+                *(commands for commands in self.added.values() if isinstance(commands, Commands)),
+            ]
         )
 
     def groups(self, ctx: Any) -> dict[str, object]:
         """The groups that packages add, by name; a command of a table
         with that name wins over a group.
         """
-        tabled = super().list_commands(ctx)
+        names_in_tables = super().list_commands(ctx)
         return {
-            n: more
-            for n, more in self.added.items()
-            if not isinstance(more, Commands) and n not in tabled
+            name: commands
+            for name, commands in self.added.items()
+            if not isinstance(commands, Commands) and name not in names_in_tables
         }
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -131,12 +134,9 @@ class Root(Group):
         super().format_commands(ctx, formatter)
         rows = []
         for name, commands in self.groups(ctx).items():
-            broken = isinstance(commands, CannotRun)
-            text = (
-                "cannot be imported"
-                if broken
-                else self.get_command(ctx, name).get_short_help_str(limit=100)
-            )
+            text = "cannot be imported"
+            if not isinstance(commands, CannotRun):
+                text = self.get_command(ctx, name).get_short_help_str(limit=100)
             rows.append((name, text))
         if rows:
             with formatter.section("Other commands"):
@@ -144,7 +144,11 @@ class Root(Group):
 
 
 app = typer.Typer(
-    name="harness", cls=Root, rich_markup_mode=None, no_args_is_help=True, context_settings=CONTEXT
+    name="harness",
+    cls=Root,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings=CONTEXT_SETTINGS,
 )
 
 
@@ -192,15 +196,15 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     try:
         with escaped_output():
-            code = _run_command(sys.argv[1:] if arguments is None else arguments)
+            exit_code = _run_command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # one more Ctrl-C, on the way out
-        code = INTERRUPTED
+        exit_code = INTERRUPTED
         if arguments is None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         print_resume_command("interrupted")
-    if code == INTERRUPTED and arguments is None:
-        _exit_at_once(code)
-    sys.exit(code)
+    if exit_code == INTERRUPTED and arguments is None:
+        _exit_at_once(exit_code)
+    sys.exit(exit_code)
 
 
 def _exit_at_once(code: int) -> None:

@@ -26,22 +26,22 @@ def mean_texts(summary: RunSummary) -> dict[str, str]:
 
     Where the mean is not over all questions, " over 18 of 20 questions" follows.
     """
-    counted = summary.n_total
+    n_counted = summary.n_total
     if summary.failed_count_as == "skip":
-        counted = summary.n_scored
+        n_counted = summary.n_scored
     texts: dict[str, str] = {}
     for name, score in summary.scores.items():
         texts[name] = mean_text(score)
-        if score.n != counted:
-            texts[name] += f" over {score.n} of {counted} questions"
+        if score.n != n_counted:
+            texts[name] += f" over {score.n} of {n_counted} questions"
     return texts
 
 
-def counted(n: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     """Write a number with its noun: (1, "run") -> "1 run", (2, "run") -> "2 runs"."""
-    if n == 1:
+    if count == 1:
         return f"1 {noun}"
-    return f"{n} {noun}s"
+    return f"{count} {noun}s"
 
 
 def say(line: str) -> None:
@@ -85,13 +85,13 @@ def _counts_text(summary: RunSummary) -> str:
     if summary.errors:
         kinds = [f"{number} {kind}" for kind, number in summary.errors.items()]
         text += f" ({', '.join(kinds)})"
-    for number, meaning in _counts(summary):
+    for number, meaning in _counts_with_words(summary):
         if number:
             text += f", {number} {meaning}"
     return text
 
 
-def _counts(summary: RunSummary) -> list[tuple[int | None, str]]:
+def _counts_with_words(summary: RunSummary) -> list[tuple[int | None, str]]:
     """The counts of a summary that are printed where they are not 0, each with its words."""
     return [
         (summary.n_without_prefix, "replies without the answer prefix, scored whole"),
@@ -107,27 +107,27 @@ def _recalled_text(summary: RunSummary) -> str:
 
     Requests of answered questions and of indexes count, but not those to encoders.
     """
-    answered = summary.n_scored or 0
-    recalled = 0.0
-    requests = 0.0
+    n_answered = summary.n_scored or 0
+    n_recalled = 0.0
+    n_requests = 0.0
     for phase in summary.usage.values():  # means of an answered question
-        recalled += answered * _recalled(phase)
-        requests += answered * _model_requests(phase)
+        n_recalled += n_answered * _n_recalled_requests(phase)
+        n_requests += n_answered * _n_model_requests(phase)
     for phase in summary.index.usage.values():  # sums over all indexes
-        recalled += _recalled(phase)
-        requests += _model_requests(phase)
-    if not recalled:
+        n_recalled += _n_recalled_requests(phase)
+        n_requests += _n_model_requests(phase)
+    if not n_recalled:
         return ""
-    return f", {recalled:.0f} of {requests:.0f} requests answered by the cache of replies"
+    return f", {n_recalled:.0f} of {n_requests:.0f} requests answered by the cache of replies"
 
 
-def _recalled(phase: PhaseUsage) -> float:
+def _n_recalled_requests(phase: PhaseUsage) -> float:
     """How many requests of a phase the cache of replies answered; a phase without any has no such
     number."""
     return float(phase.get("recalled", 0))
 
 
-def _model_requests(phase: PhaseUsage) -> float:
+def _n_model_requests(phase: PhaseUsage) -> float:
     """How many requests of a phase were for language models."""
     return float(phase["requests"] - phase.get("encoder_requests", 0))
 

@@ -33,8 +33,8 @@ from harness.engine.plan_runs import plan_runs
 from harness.engine.runs_in_turn import Hook
 from harness.storage.paths import with_secrets_masked
 
-_HEADS = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
-_SIDES = "<<>>>>><"
+_COLUMN_TITLES = ("method", "data set", "questions", "tokens", "TFLOPs", "money", "hours", "how")
+_ALIGNMENTS = "<<>>>>><"
 NOTES = (
     "of what is still to be answered, extrapolated from the questions that the run has answered and "
     "the indexes that it has; TFLOPs by convention {}; money: of priced servers"
@@ -106,21 +106,21 @@ class _Row:
 
 
 def _number_text(
-    value: float | None, as_text: Callable[[float], str], unknown: str = UNKNOWN
+    value: float | None, write_number: Callable[[float], str], unknown: str = UNKNOWN
 ) -> str:
     """Write a number, or `unknown` where it is not known.
 
     Args:
         value: The number; None where it is not known.
-        as_text: Writes a number.
+        write_number: Writes a number.
         unknown: The text for None.
     """
     if value is None:
         return unknown
-    return as_text(value)
+    return write_number(value)
 
 
-def as_table(
+def forecast_table(
     title: str, forecasts: Sequence[Forecast], convention: str = DEFAULT_CONVENTION
 ) -> str:
     """Write forecasts as a table whose last row is their sum.
@@ -130,16 +130,16 @@ def as_table(
         forecasts: One for each run.
         convention: The convention by which the FLOPs are counted, named in the line below.
     """
-    shown = [*forecasts, _sum_of_forecasts(forecasts)]
-    rows: list[tuple[str, ...]] = [_HEADS]
-    rows += [astuple(_Row.of(each)) for each in shown]
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
+    all_forecasts = [*forecasts, _sum_of_forecasts(forecasts)]
+    rows: list[tuple[str, ...]] = [_COLUMN_TITLES]
+    rows += [astuple(_Row.of(each)) for each in all_forecasts]
+    texts_by_column = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in texts_by_column]
     lines = [title]
     for row in rows:
         cells = []
-        for text, side, width in zip(row, _SIDES, widths, strict=True):
-            cells.append(f"{text:{side}{width}}")
+        for text, alignment, width in zip(row, _ALIGNMENTS, widths, strict=True):
+            cells.append(f"{text:{alignment}{width}}")
         lines.append("  ".join(cells).rstrip())
     lines.append(NOTES.format(convention))
     return "\n".join(lines)
@@ -149,14 +149,14 @@ def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     """Write the sum of a suite's forecasts as the line that is printed when it begins to run."""
     total = _sum_of_forecasts(forecasts)
     row = _Row.of(total)
-    left = total.questions - total.done
+    n_left = total.questions - total.done
     return (
-        f"suite {suite}: {counted(len(forecasts), 'run')}, {left} questions to answer, "
+        f"suite {suite}: {counted(len(forecasts), 'run')}, {n_left} questions to answer, "
         f"{row.tokens} tokens, {row.tflops} TFLOPs, {row.hours} hours (each run: --plan)"
     )
 
 
-def only_plan(
+def print_plan(
     runs: Sequence[Choices], request: RunRequest, printing: Printing, checks: Sequence[Hook]
 ) -> int:
     """Print the forecast of every run that can start (--plan), and the others' mistakes on stderr.
@@ -213,7 +213,9 @@ def _print_forecasts(forecasts: Sequence[Forecast], printing: Printing, suite: s
         title = counted(len(forecasts), "run")
         if suite:
             title = f"suite {suite}: {title}"
-        print(as_table(title, forecasts, printing.convention or DEFAULT_CONVENTION), flush=True)
+        print(
+            forecast_table(title, forecasts, printing.convention or DEFAULT_CONVENTION), flush=True
+        )
     if any(each.how == NOTHING_ANSWERED for each in forecasts):
         command = measuring_command(["harness", *sys.argv[1:]])
         say(
@@ -228,21 +230,21 @@ def measuring_command(command: Sequence[str]) -> list[str]:
 
     Without --limit or --sample it gets --limit 3.
     """
-    words = [word for word in command if word not in ("--plan", "--json")]
-    limits = ("--limit", "--sample")
-    remaining: list[str] = []
+    command_words = [word for word in command if word not in ("--plan", "--json")]
+    limit_flags = ("--limit", "--sample")
+    remaining_words: list[str] = []
     flag = "--limit"
     skip_value = False
-    for word in words:
+    for word in command_words:
         name = word.partition("=")[0]
-        if name in limits:
+        if name in limit_flags:
             flag = name
             skip_value = word == name
         elif skip_value:
             skip_value = False
         else:
-            remaining.append(word)
-    return [*remaining, flag, "3"]
+            remaining_words.append(word)
+    return [*remaining_words, flag, "3"]
 
 
 def run_forecasts(planned: Sequence[PlannedRun], out: Path, printing: Printing) -> list[Forecast]:

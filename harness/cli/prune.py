@@ -20,7 +20,7 @@ import typer
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, RunsFolders
 from harness.cli.output import counted
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.errors import DataError, HarnessError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_files import locked_folder
@@ -40,21 +40,21 @@ class LeftOver:
     Attributes:
         run: The run.
         state: Why it may be deleted.
-        answered: Number of questions with an answer.
-        asked: Number of questions asked; None where it is not recorded.
+        n_answered: Number of questions with an answer.
+        n_asked: Number of questions asked; None where it is not recorded.
     """
 
     run: StoredRun
     state: str
-    answered: int
-    asked: int | None
+    n_answered: int
+    n_asked: int | None
 
     def cells(self) -> tuple[str, str, str]:
         """The cells of its row: (state, "3 / 20" questions answered, folder)."""
-        asked = "–"
-        if self.asked is not None:
-            asked = str(self.asked)
-        return self.state, f"{self.answered} / {asked}", str(self.run.path)
+        n_asked = "–"
+        if self.n_asked is not None:
+            n_asked = str(self.n_asked)
+        return self.state, f"{self.n_answered} / {n_asked}", str(self.run.path)
 
 
 def prune(
@@ -68,41 +68,41 @@ def prune(
     that is being written is left alone. The exit code is 3 if a run could not be deleted.
     """
     runs = _readable_runs(folders or [RESULTS])
-    found = left_over(runs)
-    if not found:
+    left_over_runs = find_left_over_runs(runs)
+    if not left_over_runs:
         print(f"nothing to prune: {counted(len(runs), 'finished run')} of the newest code")
         return 0
     rows = [("state", "answered", "folder")]
-    rows += [each.cells() for each in found]
-    print(columns(rows))
+    rows += [each.cells() for each in left_over_runs]
+    print(aligned_columns(rows))
     if not yes and not sys.stdin.isatty():
         print("nothing was deleted; add --yes to delete these folders")
         return 0
-    if not yes and not typer.confirm(f"Delete these {len(found)} run folders?"):
+    if not yes and not typer.confirm(f"Delete these {len(left_over_runs)} run folders?"):
         print("nothing was deleted")
         return 0
-    return _delete(found)
+    return _delete_runs(left_over_runs)
 
 
-def left_over(runs: Sequence[StoredRun]) -> list[LeftOver]:
+def find_left_over_runs(runs: Sequence[StoredRun]) -> list[LeftOver]:
     """Find the runs that are unfinished, failed or superseded, in the
     given order, each with its state.
     """
     finished = [run for run in runs if not is_unfinished(run)]
-    superseded = {run.path for run in split_by_newest_code(finished)[1]}
-    found = []
+    superseded_folders = {run.path for run in split_by_newest_code(finished)[1]}
+    left_over_runs = []
     for run in runs:
-        answered = sum(record.error is None for record in run.records)
-        if run.path in superseded:
+        n_answered = sum(record.error is None for record in run.records)
+        if run.path in superseded_folders:
             state = SUPERSEDED
         elif is_unfinished(run):
             state = UNFINISHED
-        elif answered == 0:
+        elif n_answered == 0:
             state = FAILED
         else:
             continue
-        found.append(LeftOver(run, state, answered, run.summary.n_asked))
-    return found
+        left_over_runs.append(LeftOver(run, state, n_answered, run.summary.n_asked))
+    return left_over_runs
 
 
 def _readable_runs(folders: Sequence[str]) -> list[StoredRun]:
@@ -116,13 +116,13 @@ def _readable_runs(folders: Sequence[str]) -> list[StoredRun]:
     return runs
 
 
-def _delete(found: Sequence[LeftOver]) -> int:
+def _delete_runs(left_over_runs: Sequence[LeftOver]) -> int:
     """Delete the folders of these runs; one that is being written stays. Returns
     the exit code, 3 if one stayed.
     """
     code = 0
-    for each in found:
-        folder = each.run.path
+    for left_over in left_over_runs:
+        folder = left_over.run.path
         try:
             with locked_folder(folder, None):
                 shutil.rmtree(folder)

@@ -26,8 +26,19 @@ from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.figures import parse_numbers, write_figure
 from harness.cli.options import RESULTS, Common, Convention, MovedData, RunsFolders, Score
-from harness.cli.stored_runs import average_seeds, newest, stored_runs, without_copies
-from harness.cli.table_output import FigureOutput, TableOutput, format_of, terminal_width, write
+from harness.cli.stored_runs import (
+    average_seeds,
+    read_stored_runs,
+    with_newest_code,
+    without_copies,
+)
+from harness.cli.table_output import (
+    FigureOutput,
+    TableOutput,
+    format_of,
+    print_or_write,
+    terminal_width,
+)
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, with_distinct_names
@@ -127,13 +138,13 @@ def report(
     form = format_of(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     _check_options(table, page, wide)
-    _check_wide(table, page, wide)
+    _check_wide_options(table, page, wide)
     folders = folders or [RESULTS]
     hold: Hold = "numbers"
     if table.average_seeds or (common and page.html is not None):
         hold = "all"  # a vote and the page need answers
-    runs, damaged = stored_runs(folders, hold=hold)
-    runs = newest(without_copies(runs), table.all_code)
+    runs, n_damaged = read_stored_runs(folders, hold=hold)
+    runs = with_newest_code(without_copies(runs), table.all_code)
     if table.average_seeds:
         runs = average_seeds(runs)
     if common:
@@ -145,12 +156,14 @@ def report(
     if page.html is not None:
         names = dict.fromkeys(Path(folder).resolve().name for folder in folders)
         title = page.title or " · ".join(names)
-        write(_page(runs, title, table, page), page.html)
+        print_or_write(_page_html(runs, title, table, page), page.html)
     if page.xlsx is not None:
-        write(_workbook(runs, table), page.xlsx)
+        print_or_write(_workbook_content(runs, table), page.xlsx)
     if (page.html is None and page.xlsx is None) or table.out is not None:
-        write(_text(runs, form, columns, table=table, page=page, wide=wide), table.out)
-    if damaged:
+        print_or_write(
+            _table_text(runs, form, columns, table=table, page=page, wide=wide), table.out
+        )
+    if n_damaged:
         return 3
     return 0
 
@@ -176,12 +189,12 @@ def _check_page_options(table: TableOutput, page: Page, wide: Wide) -> None:
         page: Options of the page.
         wide: Options of the table of methods by data sets.
     """
-    of_page = {
+    page_options = {
         "--questions": page.questions is not None,
         "--title": page.title,
         "--description": page.description,
     }
-    page_flags = [flag for flag, value in of_page.items() if value]
+    page_flags = [flag for flag, value in page_options.items() if value]
     if page.html is None and page_flags:
         raise UserError(f"{page_flags[0]} is a setting of the page; add --html FILE")
     if page.html is None and page.force and not (wide.wide and table.reference):
@@ -217,8 +230,8 @@ def _check_paper_options(table: TableOutput, page: Page) -> None:
 
 def _check_table_options(table: TableOutput, page: Page) -> None:
     """Raise UserError for an option of the printed table where no table is printed."""
-    of_table = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
-    table_flags = [flag for flag, value in of_table.items() if value]
+    table_options = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
+    table_flags = [flag for flag, value in table_options.items() if value]
     if page.html is not None and table.out is None and table_flags:
         raise UserError(
             f"{table_flags[0]} is a setting of the table, and --html makes a page only; add --out "
@@ -231,7 +244,7 @@ def _check_table_options(table: TableOutput, page: Page) -> None:
         )
 
 
-def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
+def _check_wide_options(table: TableOutput, page: Page, wide: Wide) -> None:
     """Raise UserError for an option that has no effect with --wide, or none without it.
 
     Args:
@@ -240,27 +253,27 @@ def _check_wide(table: TableOutput, page: Page, wide: Wide) -> None:
         wide: Options of the table of methods by data sets.
     """
     if not wide.wide:
-        for flag, given in (("--score", wide.score), ("--intervals", wide.intervals)):
-            if given:
+        for flag, value in (("--score", wide.score), ("--intervals", wide.intervals)):
+            if value:
                 raise UserError(
                     f"{flag} is a setting of the table of methods by data sets; add --wide"
                 )
         return
-    of_page = {"--paper": page.paper, "--html": page.html, "--xlsx": page.xlsx}
-    of_table = {
+    page_options = {"--paper": page.paper, "--html": page.html, "--xlsx": page.xlsx}
+    table_options = {
         "--columns": table.columns,
         "--all": table.everything,
         "--convention": table.convention,
     }
-    for flag, given in {**of_page, **of_table}.items():
-        if given:
+    for flag, value in {**page_options, **table_options}.items():
+        if value:
             raise UserError(
                 f"--wide shows one score of each run, so {flag} has no effect; leave one of the "
                 "two out"
             )
 
 
-def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
+def _page_html(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
     """Make the HTML page of the runs; its header shows the command that writes it.
 
     Args:
@@ -275,15 +288,15 @@ def _page(runs: list[StoredRun], title: str, table: TableOutput, options: Page) 
     margin: float | None = None
     if options.paper:
         margin = options.margin or MARGIN
-    how = Comparison(table.reference, options.force, table.convention, margin)
-    written = PageOrigin(datetime.now(UTC), command)
+    comparison = Comparison(table.reference, options.force, table.convention, margin)
+    origin = PageOrigin(datetime.now(UTC), command)
     limits = PageLimits(options.questions)
     page_options = PageOptions(
         title=title,
         description=options.description,
-        comparison=how,
+        comparison=comparison,
         limits=limits,
-        written=written,
+        written=origin,
         workbook=_workbook_link(options),
     )
     return page(runs, page_options)
@@ -299,12 +312,12 @@ def _workbook_link(options: Page) -> str | None:
     return quote(place.replace(os.sep, "/"))
 
 
-def _workbook(runs: list[StoredRun], table: TableOutput) -> bytes:
+def _workbook_content(runs: list[StoredRun], table: TableOutput) -> bytes:
     """The main tables of the runs as the bytes of an .xlsx file."""
     return workbook_bytes(best_rows(runs, table))
 
 
-def _text(
+def _table_text(
     runs: list[StoredRun],
     form: str,
     columns: list[str] | None,
@@ -330,12 +343,12 @@ def _text(
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
     if wide.wide:
         return _wide_text(runs, form, table=table, page=page, wide=wide)
-    means = means_of(runs, table)
+    frame = main_table_frame(runs, table)
     if form not in ("csv", "json"):
-        return render_sections(sections(means, columns), form, terminal_width(form, table.out))
+        return render_sections(sections(frame, columns), form, terminal_width(form, table.out))
     if columns:
-        means = pick_columns(means, columns)
-    return render(means, form)
+        frame = pick_columns(frame, columns)
+    return render(frame, form)
 
 
 def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
@@ -348,7 +361,7 @@ def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
     return best_first(rows)
 
 
-def means_of(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
+def main_table_frame(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
     """The main table of the runs as a frame with all its columns, best method first."""
     return as_frame(best_rows(runs, table))
 
@@ -359,11 +372,11 @@ def table_of_folders(folders: Sequence[Path]) -> str:
     "" where fewer than two of them have an answered question.
     """
     runs = [run for run in read_runs(sorted(folders), hold="numbers") if run.records]
-    runs = newest(without_copies(with_distinct_names(runs)), all_code=False)
+    runs = with_newest_code(without_copies(with_distinct_names(runs)), all_code=False)
     if len(runs) < 2:
         return ""
-    means = means_of(runs, TableOutput())
-    return render_sections(sections(means), "text", terminal_width("text", None))
+    frame = main_table_frame(runs, TableOutput())
+    return render_sections(sections(frame), "text", terminal_width("text", None))
 
 
 def _wide_text(
@@ -410,7 +423,13 @@ def report_curves(
     The recorded answers are scored now, as `harness score` does, so the data set is loaded; no
     model is.
     """
-    thresholds = parse_numbers(t_p, "--t-p", float, lambda p: 0 <= p <= 1, "numbers from 0 to 1")
+    thresholds = parse_numbers(
+        t_p,
+        "--t-p",
+        parse_number=float,
+        is_allowed=lambda p: 0 <= p <= 1,
+        expected="numbers from 0 to 1",
+    )
     return write_figure(
         "curves",
         output,
@@ -475,7 +494,11 @@ def report_queries(
 ) -> int:
     """Plot TFLOPs per query where queries share an index."""
     counts = parse_numbers(
-        per_document, "--per-document", int, lambda k: k >= 1, "whole numbers from 1 on"
+        per_document,
+        "--per-document",
+        parse_number=int,
+        is_allowed=lambda k: k >= 1,
+        expected="whole numbers from 1 on",
     )
     return write_figure(
         "queries",

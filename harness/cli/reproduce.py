@@ -33,8 +33,8 @@ from harness.cli.output import counted, say
 from harness.cli.run import SAVED, run_request
 from harness.cli.run_options import Printing, WorkerOptions
 from harness.cli.stopping import until_interrupted
-from harness.cli.stored_runs import stored_runs
-from harness.cli.table_output import columns, write
+from harness.cli.stored_runs import read_stored_runs
+from harness.cli.table_output import aligned_columns, print_or_write
 from harness.config import presets, suites
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_model
@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 
 NamedFrame = tuple[str, "pd.DataFrame"]
 """The title of a table, and the table."""
-_GIB = 2**30
-_BELOW = """
+_BYTES_PER_GIB = 2**30
+_NOTES_BELOW_LIST = """
 GPU memory: weights and cache of the run that takes most, without activations.
 What a table lacks, with the commands that get it: harness reproduce NAME --list
 Without the weights: harness reproduce NAME --model smollm2-135m; on the made-up world: harness reproduce pocket-NAME"""
-_NOUNS = {
+_NOUN_OF_PART = {
     "Data sets": "data set",
     "Files": "file",
     "Weights": "weight",
@@ -134,11 +134,11 @@ def reproduce(
         return code
     stored = map(read_run, dict.fromkeys(finished))
     runs = [run for run in stored if run.records]
-    lines = _chosen_lines(options)
+    value_numbers = _chosen_value_numbers(options)
     if not printing.json:
-        _print_beside_printed(runs, item, lines, pages.margin)
+        _print_beside_printed(runs, item, value_numbers, pages.margin)
         _write_drawings(runs, item, suite, local_folder(handling.out))
-    _write_pages(runs, item, pages, lines)
+    _write_pages(runs, item, pages, value_numbers)
     return code
 
 
@@ -170,14 +170,14 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
     stored: list[StoredRun] = []
     n_damaged = 0
     if local_folder(out).is_dir():
-        stored, n_damaged = stored_runs([out])
+        stored, n_damaged = read_stored_runs([out])
     _write_pages(stored, None, pages)
     if n_damaged:
         return 3
     return 0
 
 
-def _chosen_lines(options: RunOptions) -> set[int] | None:
+def _chosen_value_numbers(options: RunOptions) -> set[int] | None:
     """The numbers of the printed values that belong to the chosen methods and data sets; None where
     the command chose none.
     """
@@ -189,7 +189,7 @@ def _chosen_lines(options: RunOptions) -> set[int] | None:
 
 
 def _print_beside_printed(
-    runs: list[StoredRun], item: TableOrFigure, lines: set[int] | None, margin: float
+    runs: list[StoredRun], item: TableOrFigure, value_numbers: set[int] | None, margin: float
 ) -> None:
     """Print the table's measured values beside the printed ones, then how
     many printed ones have no run.
@@ -197,23 +197,23 @@ def _print_beside_printed(
     Args:
         runs: The runs of the table or figure.
         item: The table or figure.
-        lines: The numbers of the printed values to show; None for all.
+        value_numbers: The numbers of the printed values to show; None for all.
         margin: The largest difference called equivalent, in points or percent.
     """
-    named = tables(runs, item, margin=margin, lines=lines)
-    with_runs = [(title, frame[frame["run"].notna()]) for title, frame in named]
-    measured = _not_empty(with_runs)
+    titled_tables = tables(runs, item, margin=margin, lines=value_numbers)
+    with_runs = [(title, frame[frame["run"].notna()]) for title, frame in titled_tables]
+    measured = _without_empty_tables(with_runs)
     if measured:
         print(text(runs, measured, "text", margin).rstrip("\n"))
-    for title, frame in named:
+    for title, frame in titled_tables:
         _print_not_run(title, frame, item)
     if not measured:
         print(f"{item.label}: {item.note or 'no printed value is measured by these runs'}")
 
 
-def _not_empty(named: list[NamedFrame]) -> list[NamedFrame]:
+def _without_empty_tables(titled_tables: list[NamedFrame]) -> list[NamedFrame]:
     """Leave out the titled tables that have no row."""
-    return [(title, frame) for title, frame in named if not frame.empty]
+    return [(title, frame) for title, frame in titled_tables if not frame.empty]
 
 
 def _print_not_run(title: str, frame: pd.DataFrame, item: TableOrFigure) -> None:
@@ -224,14 +224,14 @@ def _print_not_run(title: str, frame: pd.DataFrame, item: TableOrFigure) -> None
         frame: The table; a row with the verdict NOT_RUN is a printed value without a run.
         item: The table or figure that was asked for, beside which others may stand.
     """
-    left = int((frame["verdict"] == NOT_RUN).sum())
-    if not left:
+    n_not_run = int((frame["verdict"] == NOT_RUN).sum())
+    if not n_not_run:
         return
     label = title.partition(":")[0]
-    place = label
+    table_label = label
     if label != item.label:
-        place = f"{label}, which stand beside {item.label},"
-    print(f"{left} printed values of {place} have no run here yet")
+        table_label = f"{label}, which stand beside {item.label},"
+    print(f"{n_not_run} printed values of {table_label} have no run here yet")
 
 
 def _suite_selection(options: RunOptions, suite: str) -> Selection:
@@ -240,14 +240,14 @@ def _suite_selection(options: RunOptions, suite: str) -> Selection:
     With --model, that model plays every role; a small one also gets a profile of its own in place
     of `paper`, and a note says so.
     """
-    chosen = {each.name: getattr(options, each.name) for each in fields(options)}
-    selection = Selection(**chosen, suite=suite)
+    values_of_options = {each.name: getattr(options, each.name) for each in fields(options)}
+    selection = Selection(**values_of_options, suite=suite)
     if options.model is None or suite.startswith(MADE_UP):
         return selection
-    roles = _roles_of_suite(suite) - set(selection.unset)
+    roles = _model_roles_of_suite(suite) - set(selection.unset)
     selection = replace(selection, unset=[*selection.unset, *sorted(roles)])
     model = resolve_model(Choices(model=options.model)).value
-    profile = _profile_of(model)
+    profile = _profile_in_place_of_paper(model)
     if options.profile is not None or profile is None:
         return selection
     say(
@@ -257,7 +257,7 @@ def _suite_selection(options: RunOptions, suite: str) -> Selection:
     return replace(selection, profile=profile)
 
 
-def _roles_of_suite(name: str) -> set[str]:
+def _model_roles_of_suite(name: str) -> set[str]:
     """The settings by which a suite gives roles models of their own: {"roles.summariser"}."""
     suite = suites.read_suite(name)
     roles: set[str] = set()
@@ -266,7 +266,7 @@ def _roles_of_suite(name: str) -> set[str]:
     return roles
 
 
-def _profile_of(model: ModelConfig) -> str | None:
+def _profile_in_place_of_paper(model: ModelConfig) -> str | None:
     """The profile that takes the place of `paper`: "pocket" for the embedded model, "small" for a
     small one; None for others.
     """
@@ -301,29 +301,29 @@ def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out:
             _write_drawing(drawing, item.label)
 
 
-def _drawings_of(words: list[str], runs: list[StoredRun], base: Path) -> Iterator[_Drawing]:
+def _drawings_of(command_words: list[str], runs: list[StoredRun], base: Path) -> Iterator[_Drawing]:
     """Yield the drawings of one command; "report front" gives one for each data set.
 
     Args:
-        words: The command, ["report", "curves"].
+        command_words: The command, ["report", "curves"].
         runs: The runs to draw.
         base: Folder and beginning of the name of the files: results/pecan-table1.
     """
     folders = [str(run.path) for run in runs]
-    if words == ["trace"]:
+    if command_words == ["trace"]:
         file = base.with_name(f"{base.name}.html")
         question = runs[0].records[0].question_id
-        yield _Drawing([*words, folders[0], question, "--graph", str(file)], file)
-    elif words == ["report", "front"]:  # one data set at a time
+        yield _Drawing([*command_words, folders[0], question, "--graph", str(file)], file)
+    elif command_words == ["report", "front"]:  # one data set at a time
         for name in dict.fromkeys(run.config.dataset.name for run in runs):
             file = base.with_name(f"{base.name}-{name.replace('/', '~')}.svg")
-            yield _Drawing([*words, *folders, "--dataset", name, "--out", str(file)], file)
+            yield _Drawing([*command_words, *folders, "--dataset", name, "--out", str(file)], file)
     else:
-        ending = ".svg"
-        if words[-1] == "tokens":
-            ending = ".md"
-        file = base.with_name(base.name + ending)
-        yield _Drawing([*words, *folders, "--out", str(file)], file)
+        suffix = ".svg"
+        if command_words[-1] == "tokens":
+            suffix = ".md"
+        file = base.with_name(base.name + suffix)
+        yield _Drawing([*command_words, *folders, "--out", str(file)], file)
 
 
 def _write_drawing(drawing: _Drawing, label: str) -> None:
@@ -341,7 +341,7 @@ def _write_pages(
     runs: list[StoredRun],
     item: TableOrFigure | None,
     pages: Pages,
-    lines: set[int] | None = None,
+    value_numbers: set[int] | None = None,
 ) -> None:
     """Write our values beside the printed ones to each file that is asked for.
 
@@ -349,21 +349,21 @@ def _write_pages(
         runs: The runs.
         item: The table or figure; None for all.
         pages: The files. LaTeX of one table, which goes into a paper, has no row without a run.
-        lines: The numbers of the printed values to show; None for all.
+        value_numbers: The numbers of the printed values to show; None for all.
     """
     if not pages.files:
         return
-    named = tables(runs, item, margin=pages.margin, lines=lines)
+    titled_tables = tables(runs, item, margin=pages.margin, lines=value_numbers)
     for form, file in pages.files.items():
-        shown = named
+        shown = titled_tables
         if form == "latex" and item is not None:
-            shown = [(title, frame[frame["verdict"] != NOT_RUN]) for title, frame in named]
-        write(text(runs, _not_empty(shown), form, pages.margin), file)
+            shown = [(title, frame[frame["verdict"] != NOT_RUN]) for title, frame in titled_tables]
+        print_or_write(text(runs, _without_empty_tables(shown), form, pages.margin), file)
         print(f"written: {file}")
 
 
 @dataclass(frozen=True)
-class _Listed:
+class _ItemWithChecks:
     """A table or figure with the checks of what its runs need.
 
     Attributes:
@@ -377,7 +377,7 @@ class _Listed:
     checks: list[Check]
 
     @classmethod
-    def of(cls, item: TableOrFigure, suite: str) -> _Listed:
+    def of(cls, item: TableOrFigure, suite: str) -> _ItemWithChecks:
         """Check what the runs of a suite need, for the table or figure that they fill."""
         needed = needs(suites.read_suite(suite))
         return cls(item, suite, [*_file_checks(needed), _gpu_check(needed)])
@@ -397,7 +397,7 @@ class _Listed:
     @property
     def state(self) -> str:
         """ "ready", or how many of what is missing here: "lacks 2 data sets, 1 weight"."""
-        missing = Counter(_NOUNS[check.part] for check in self.checks if check.state != "ok")
+        missing = Counter(_NOUN_OF_PART[check.part] for check in self.checks if check.state != "ok")
         if not missing:
             return "ready"
         return "lacks " + ", ".join(counted(n, noun) for noun, n in missing.items())
@@ -414,38 +414,38 @@ def _print_needs(name: str | None, json: bool) -> int:
         The exit code 0.
     """
     if name is None:
-        chosen = [(item, str(item.name)) for item in tables_and_figures() if item.name]
+        chosen_items = [(item, str(item.name)) for item in tables_and_figures() if item.name]
     else:
-        chosen = [find_table_or_figure(name)]
-    listed = [_Listed.of(item, suite) for item, suite in chosen]
+        chosen_items = [find_table_or_figure(name)]
+    items = [_ItemWithChecks.of(item, suite) for item, suite in chosen_items]
     if json:
-        print(json_.dumps([_needs_json(each) for each in listed], indent=2, ensure_ascii=False))
+        print(json_.dumps([_needs_json(each) for each in items], indent=2, ensure_ascii=False))
     elif name is not None:
-        _print_needs_of_one(listed[0])
+        _print_needs_of_one(items[0])
     else:
         rows = [("name", "table or figure", "GPU memory", "here", "")]
-        for each in listed:
+        for each in items:
             item = each.item
             rows.append((each.suite, item.label, each.memory, each.state, item.title))
-        print(columns(rows))
-        print(_BELOW)
+        print(aligned_columns(rows))
+        print(_NOTES_BELOW_LIST)
     return 0
 
 
-def _needs_json(listed: _Listed) -> dict[str, object]:
+def _needs_json(item_with_checks: _ItemWithChecks) -> dict[str, object]:
     """The JSON object that --list --json prints of a table or figure."""
     return {
-        "name": listed.suite,
-        **listed.item.model_dump(exclude={"name"}),
-        "needs": [asdict(check) for check in listed.checks],
+        "name": item_with_checks.suite,
+        **item_with_checks.item.model_dump(exclude={"name"}),
+        "needs": [asdict(check) for check in item_with_checks.checks],
     }
 
 
-def _print_needs_of_one(listed: _Listed) -> None:
+def _print_needs_of_one(item_with_checks: _ItemWithChecks) -> None:
     """Print the checks of one table or figure, and what for it cannot be had by anyone."""
-    item = listed.item
-    print(f"{item.label}: {item.title}  (suite {listed.suite})\n")
-    print_checks(listed.checks)
+    item = item_with_checks.item
+    print(f"{item.label}: {item.title}  (suite {item_with_checks.suite})\n")
+    print_checks(item_with_checks.checks)
     if item.note:
         print(item.note)
     for lack in item.lacks:
@@ -458,34 +458,34 @@ def _file_checks(needed: Needs) -> Iterator[Check]:
     """
     for name in needed.datasets:
         yield check_rows(name)
-    for name, place in needed.documents.items():
+    for name, path in needed.documents.items():
         command = f"harness retrieve --dataset {name} --corpus WIKIPEDIA --retriever e5 --top 8 --limit 1000"
-        yield _file_check("Files", place, command)
+        yield _file_check("Files", path, command)
     for name, config in needed.models.items():
         yield _weights_check(name, config, "model")
     for name, encoder in needed.encoders.items():
         yield _weights_check(name, encoder, "encoder")
     for source in needed.classifiers:
         yield check_weights("Weights", source, {"source": source}, "method.classifier")
-    for place in needed.adapters:
-        out, _, _ = place.partition("/adapters/")
+    for path in needed.adapters:
+        out, _, _ = path.partition("/adapters/")
         command = f"harness train longrefiner --model {Path(out).name} --out {out}"
-        yield _file_check("Weights", place, command)
+        yield _file_check("Weights", path, command)
     if needed.entities:
         yield _stanza_check()
 
 
-def _file_check(part: str, place: str, command: str) -> Check:
+def _file_check(part: str, path: str, command: str) -> Check:
     """Check that a file or folder is on disk.
 
     Args:
         part: The heading that the check is listed below: "Files".
-        place: The path, maybe with ~.
+        path: The path, maybe with ~.
         command: The command that makes it, named where it is missing.
     """
-    if Path(place).expanduser().exists():
-        return Check(part, "ok", place, "on disk")
-    return Check(part, "missing", place, command)
+    if Path(path).expanduser().exists():
+        return Check(part, "ok", path, "on disk")
+    return Check(part, "missing", path, command)
 
 
 def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) -> Check:
@@ -515,19 +515,19 @@ def _stanza_check() -> Check:
 
 def _gpu_check(needed: Needs) -> Check:
     """Check that this machine's GPUs together hold what the largest run needs."""
-    need = needed.gpu / _GIB
-    if need < 1:
+    gib_needed = needed.gpu / _BYTES_PER_GIB
+    if gib_needed < 1:
         return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
-    unknown = ""
+    note_on_unknown = ""
     if needed.unknown:
-        unknown = f"; without {', '.join(needed.unknown)}, whose size is not known"
-    has = _gpu_memory() / _GIB
-    here = "no GPU"
-    if has:
-        here = f"{has:.0f} GiB"
-    text = f"{need:.0f} GiB for weights and cache, beside activations{unknown}; here: {here}"
+        note_on_unknown = f"; without {', '.join(needed.unknown)}, whose size is not known"
+    gib_here = _gpu_memory() / _BYTES_PER_GIB
+    gpu_text = "no GPU"
+    if gib_here:
+        gpu_text = f"{gib_here:.0f} GiB"
+    text = f"{gib_needed:.0f} GiB for weights and cache, beside activations{note_on_unknown}; here: {gpu_text}"
     state: State = "missing"
-    if has >= need:
+    if gib_here >= gib_needed:
         state = "ok"
     return Check("GPU", state, "memory", text)
 

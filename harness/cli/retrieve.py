@@ -111,16 +111,16 @@ def retrieve(options: RetrieveOptions, json: Json = False) -> int:
         out=target,
     )
     questions = load_questions(dataset, options.limit)
-    source = {"name": dataset.name, "split": dataset.split, "data": dataset.hub}
+    questions_source = {"name": dataset.name, "split": dataset.split, "data": dataset.hub}
     if options.data:
-        source["data"] = Path(options.data).name
+        questions_source["data"] = Path(options.data).name
 
-    def work() -> int:
+    def search_and_print() -> int:
         """Search for every question, write the file and print the result. Returns the exit code
         0.
         """
         with stage_progress() as progress:
-            result = write_retrieved(request, questions, source, progress)
+            result = write_retrieved(request, questions, questions_source, progress)
         if json:
             _print_json(result, target)
         else:
@@ -128,7 +128,7 @@ def retrieve(options: RetrieveOptions, json: Json = False) -> int:
         _print_next_step(result, target, dataset.name)
         return 0
 
-    return until_interrupted(work, "interrupted; finished parts of the index are kept")
+    return until_interrupted(search_and_print, "interrupted; finished parts of the index are kept")
 
 
 def _corpus_file(corpus: str) -> Path:
@@ -142,9 +142,9 @@ def _corpus_file(corpus: str) -> Path:
     check_home()
     if not path.is_dir():
         return path
-    file, notes = write_folder_as_corpus(path, harness_home() / "retrieval")
-    for note in notes:
-        say(f"warning: {note}")
+    file, warnings = write_folder_as_corpus(path, harness_home() / "retrieval")
+    for warning in warnings:
+        say(f"warning: {warning}")
     return file
 
 
@@ -174,13 +174,13 @@ def _resolve_configs(options: RetrieveOptions) -> tuple[DatasetConfig, EncoderCo
     Raises UserError, also for a --set of anything else and for a data set with its own documents.
     """
     assignments = parse_assignments(options.sets or [], "--set ")
-    parts = ["dataset", "encoder"]
+    settable_parts = ["dataset", "encoder"]
     if options.retriever == _BM25:
-        parts = ["dataset"]
+        settable_parts = ["dataset"]
     for key in assignments:
         part, dot, _ = key.partition(".")
-        if part not in parts or not dot:
-            settable = " and ".join(f"{part}.KEY" for part in parts)
+        if part not in settable_parts or not dot:
+            settable = " and ".join(f"{part}.KEY" for part in settable_parts)
             raise ConfigError([f"--set {key}: only {settable} can be set here"])
     config = resolve_dataset(
         Choices(dataset=options.dataset, data=options.data, sets=assignments)
@@ -221,16 +221,16 @@ def _print_json(result: RetrievalResult, target: Path) -> None:
     print(json_.dumps(line))
 
 
-def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
+def _print_text(result: RetrievalResult, target: Path, max_documents: int) -> None:
     """Print what was written to the file `target`, and how many questions found an answer.
 
     Args:
         result: The counts of the search.
         target: The file.
-        top: The most documents of a question.
+        max_documents: The most documents of a question.
     """
     counts = result.corpus_counts
-    print(f"{target}: {result.n_with_documents} questions, at most {top} documents each")
+    print(f"{target}: {result.n_with_documents} questions, at most {max_documents} documents each")
     searched = f"{counts.n_passages:,} passages of {counts.n_documents:,} documents"
     if counts.n_rows_without_text:
         searched += f"; {counts.n_rows_without_text:,} rows without text are left out"
@@ -239,8 +239,10 @@ def _print_text(result: RetrievalResult, target: Path, top: int) -> None:
     in_words = recall.percentage(recall.words)
     in_characters = recall.percentage(recall.characters)
     if in_words is not None:
-        shares = f"{in_words:.1f} in whole words, {in_characters:.1f} as a string of characters"
-        print(f"  answer recall@{top}: {shares} ({recall.questions} questions)")
+        recall_text = (
+            f"{in_words:.1f} in whole words, {in_characters:.1f} as a string of characters"
+        )
+        print(f"  answer recall@{max_documents}: {recall_text} ({recall.questions} questions)")
     if recall.left_out:
         print(
             f"  {recall.left_out} questions have no answer of at most 10 words and are not in "
@@ -262,8 +264,8 @@ def _print_next_step(result: RetrievalResult, target: Path, dataset: str) -> Non
             "text"
         )
     settings = [f"dataset.documents={target}"]
-    layers = presets.read("datasets", dataset)
-    is_of_retrieved = any(values.get("format") == "retrieved" for _, values in layers)
+    preset_layers = presets.read("datasets", dataset)
+    is_of_retrieved = any(values.get("format") == "retrieved" for _, values in preset_layers)
     if not is_of_retrieved:
         settings.append("dataset.format=retrieved")
     set_values = " ".join(settings)

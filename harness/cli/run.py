@@ -18,12 +18,18 @@ import traceback
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.api.run_request import RunRequest
 from harness.cli.failures import failure_text, incomplete_runs_sentence
 from harness.cli.output import print_result, print_warnings, say
-from harness.cli.plan_table import only_plan
-from harness.cli.run_hooks import declared_checks, hooks_of_plans, trackers_and_checks
+from harness.cli.plan_table import print_plan
+from harness.cli.run_hooks import (
+    declared_checks,
+    limit_hooks,
+    print_suite_forecast,
+    trackers_and_checks,
+)
 from harness.cli.run_options import NO_CHECKS, CheckOptions, Printing, WorkerOptions
 from harness.cli.stopping import until_interrupted
 from harness.engine.plan import PlannedRun
@@ -94,19 +100,20 @@ def run_request(
         The most severe exit code of the runs, the trackers and the checks.
     """
     forget_phases()
-    scaling.check(request, printing.plan)
+    scaling.check(request, only_forecasts=printing.plan)
     printing.check()
     runs = request.runs(say)
     if printing.plan:
-        return only_plan(runs, request, printing, declared_checks(request, checks))
+        return print_plan(runs, request, printing, declared_checks(request, checks))
     check_home()
     command = _Command(request, printing, scaling)
     hooks, unlogged = trackers_and_checks(request, checks, scaling)
     with phase("planning"):
         planned = plan_runs(runs, say)
     print_warnings(planned.plans, unlogged)
-    of_plans = hooks_of_plans(request, planned.plans, command.budget, printing, command.words)
-    hooks = [*of_plans, *hooks]
+    hooks_of_limits = limit_hooks(request, planned.plans, command.budget, command.command_words)
+    print_suite_forecast(request, planned.plans, printing)
+    hooks = [*hooks_of_limits, *hooks]
     command.execute(planned, hooks)
     if printing.debug:
         say(phase_table())
@@ -114,8 +121,15 @@ def run_request(
         finished_folders += command.finished
     if len(runs) > 1 and (planned.incomplete or request.suite is not None):
         say(incomplete_runs_sentence(len(runs), planned.incomplete))
-    codes = [hook.closed() for hook in hooks]
-    return max([command.code, *codes], key=_CODES_BY_SEVERITY.index)
+    hook_codes = [hook.closed() for hook in hooks]
+    return max([command.code, *hook_codes], key=_CODES_BY_SEVERITY.index)
+
+
+class _Ending(NamedTuple):
+    """How a run ended: the exit code for it, and why it is incomplete, "" where it is complete."""
+
+    exit_code: int
+    why_incomplete: str
 
 
 @dataclass
@@ -128,7 +142,7 @@ class _Command:
         scaling: How processes share the work.
         finished: The folders of runs that ended.
         code: The exit code so far.
-        words: What was typed, for the manifest.
+        command_words: What was typed, for the manifest.
         budget: The limits of the command.
     """
 
@@ -140,9 +154,9 @@ class _Command:
 
     def __post_init__(self) -> None:
         """Keep what was typed and the limits of the command; no run has started."""
-        self.words = ["harness", *sys.argv[1:]]
+        self.command_words = ["harness", *sys.argv[1:]]
         self.budget = self.request.budget(self.scaling.gpus_per_worker)
-        self._started = False  # whether any run wrote its folder
+        self._any_run_started = False  # whether any run wrote its folder
 
     def execute(self, planned: Planned, hooks: list[Hook]) -> None:
         """Execute the planned runs in turn and print each result.
@@ -155,79 +169,76 @@ class _Command:
             hooks: What else happens as a run begins and ends: trackers, checks.
         """
         self.code = planned.exit_code
-        several = len(planned.plans) > 1
-        progress = partial(self._progress, several=several)
-        executor = self.scaling.executor(self.request, self.budget, self.words, progress)
+        has_several_runs = len(planned.plans) > 1
+        progress = partial(self._make_progress, has_several_runs=has_several_runs)
+        executor = self.scaling.executor(self.request, self.budget, self.command_words, progress)
         with executor as execute:
-            for number, outcome in enumerate(in_turn(planned.plans, execute, hooks), 1):
-                problems = self._print_and_count(outcome, several)
-                if problems:
-                    planned.incomplete.append(IncompleteRun(outcome.plan.run_name, problems))
-                if problems and self.request.fail_fast:
-                    for plan in planned.plans[number:]:
+            for n_executed, outcome in enumerate(in_turn(planned.plans, execute, hooks), 1):
+                why_incomplete = self._print_and_record(outcome, has_several_runs)
+                if why_incomplete:
+                    planned.incomplete.append(IncompleteRun(outcome.plan.run_name, why_incomplete))
+                if why_incomplete and self.request.fail_fast:
+                    for plan in planned.plans[n_executed:]:
                         planned.incomplete.append(
                             IncompleteRun(plan.run_name, "not started, as --fail-fast asks")
                         )
                     break
-        if self._started and self.code == 2:
+        if self._any_run_started and self.code == 2:
             self.code = 3  # 2 says that nothing was run
 
-    def _progress(self, plan: PlannedRun, several: bool) -> Progress:
+    def _make_progress(self, plan: PlannedRun, has_several_runs: bool) -> Progress:
         """Make what shows the progress of a run; its name is printed too where there are
-        `several`.
+        `has_several_runs`.
         """
-        if several and not sys.stderr.isatty():  # a live line begins with the run's name
+        if has_several_runs and not sys.stderr.isatty():  # a live line begins with the run's name
             say(f"--- {plan.run_name}")
         if self.printing.quiet:
             return Progress()
-        if several:
+        if has_several_runs:
             return ProgressLine(name=plan.run_name)
         return ProgressLine()
 
-    def _print_and_count(self, outcome: Outcome, several: bool) -> str:
+    def _print_and_record(self, outcome: Outcome, has_several_runs: bool) -> str:
         """Print how a run ended, and update `code`, `finished` and whether any run has started.
 
         Args:
             outcome: The run with its result or error.
-            several: Whether the command has several runs, so that this one must be named.
+            has_several_runs: Whether the command has several runs, so that this one must be named.
 
         Returns:
             Why the run is incomplete; "" where it is complete.
         """
-        code, problems = self._print_error(outcome, several)
+        exit_code, why_incomplete = self._print_error(outcome, has_several_runs)
         if outcome.result is not None:
             self.finished.append(outcome.result.folder)
-            problems = self._print_result(outcome, several)
-            code = 0
-            if problems:
-                code = 3
-        self.code = max(self.code, code, key=_CODES_BY_SEVERITY.index)
-        self._started = self._started or code != 2
-        return problems
+            why_incomplete = self._print_result(outcome, has_several_runs)
+            exit_code = 0
+            if why_incomplete:
+                exit_code = 3
+        self.code = max(self.code, exit_code, key=_CODES_BY_SEVERITY.index)
+        self._any_run_started = self._any_run_started or exit_code != 2
+        return why_incomplete
 
-    def _print_error(self, outcome: Outcome, several: bool) -> tuple[int, str]:
-        """Print the error that ended a run, if one did.
-
-        Returns (its exit code, why the run is incomplete): (0, "") without an error.
-        """
+    def _print_error(self, outcome: Outcome, has_several_runs: bool) -> _Ending:
+        """Print the error that ended a run, if one did; returns how the run ended."""
         error = outcome.error
         name = outcome.plan.run_name
         if error is None:
-            return 0, ""
+            return _Ending(0, "")
         if not isinstance(error, HarnessError):
             traceback.print_exception(error)
-            return 1, bug_sentence(error)
+            return _Ending(1, bug_sentence(error))
         if self.printing.debug and isinstance(error, FirstFailure):
             say(error.traceback.rstrip())
         sentence = str(error)
-        if several:
+        if has_several_runs:
             sentence = f"{name}: {error}"
         say(f"error: {sentence}")
         if isinstance(error, UserError) and not error.midway:
-            return 2, str(error)
-        return 3, str(error)
+            return _Ending(2, str(error))
+        return _Ending(3, str(error))
 
-    def _print_result(self, outcome: Outcome, several: bool) -> str:
+    def _print_result(self, outcome: Outcome, has_several_runs: bool) -> str:
         """Print the result of a run that ended; returns why it is
         incomplete, "" where it is complete.
         """
@@ -239,7 +250,7 @@ class _Command:
         problems = list(result.save_problems)
         if result.failed:
             label = ""
-            if several:
+            if has_several_runs:
                 label = f"{outcome.plan.run_name}: "
             say(failure_text(result, label, self.printing.debug))
             total = result.summary.n_total

@@ -36,10 +36,10 @@ def trackers_and_checks(
         UserError: An option of a check without the check.
     """
     trackers = request.trackers(say, shared=scaling.shard is not None)
-    unlogged: list[str] = []
+    reasons_not_logged: list[str] = []
     if trackers:
-        unlogged = [f"not logged to MLflow: {why}" for why in trackers[0].unusable]
-    return [*trackers, *declared_checks(request, checks)], unlogged
+        reasons_not_logged = [f"not logged to MLflow: {why}" for why in trackers[0].unusable]
+    return [*trackers, *declared_checks(request, checks)], reasons_not_logged
 
 
 def declared_checks(request: RunRequest, checks: CheckOptions) -> list[Hook]:
@@ -47,7 +47,7 @@ def declared_checks(request: RunRequest, checks: CheckOptions) -> list[Hook]:
 
     Raises UserError, also for --allow-left-out without a check or a folder of documents.
     """
-    if checks.given:
+    if checks.any_is_given:
         return [Gate(checks, request.allow_left_out)]
     if request.allow_left_out and not request.documents:
         raise UserError(
@@ -57,27 +57,34 @@ def declared_checks(request: RunRequest, checks: CheckOptions) -> list[Hook]:
     return []
 
 
-def hooks_of_plans(
+def limit_hooks(
     request: RunRequest,
     plans: Sequence[PlannedRun],
     budget: Budget,
-    printing: Printing,
-    words: Sequence[str],
+    command_words: Sequence[str],
 ) -> list[Hook]:
-    """Make the hooks that need the planned runs: the one that keeps the limits of the command.
-
-    Also prints the forecast of a suite.
+    """A list with the hook that keeps the limits of the command, or [] without any.
 
     Args:
         request: What the command runs.
         plans: Its runs.
         budget: Its limits.
-        printing: What it prints.
-        words: The command as typed, for one that resumes.
+        command_words: The command as typed, for one that resumes.
     """
-    hooks: list[Hook] = []
-    if budget.limits:
-        hooks.append(LimitHook(budget, plans, request.folder, words, say))
+    if not budget.limits:
+        return []
+    return [LimitHook(budget, plans, request.folder, command_words, say)]
+
+
+def print_suite_forecast(
+    request: RunRequest, plans: Sequence[PlannedRun], printing: Printing
+) -> None:
+    """Print what the runs of a suite will cost, in one line; nothing where no suite is run.
+
+    Args:
+        request: What the command runs.
+        plans: Its runs.
+        printing: The convention by which FLOPs are counted.
+    """
     if request.suite is not None:
         say(suite_line(request.suite, run_forecasts(plans, request.folder, printing)))
-    return hooks

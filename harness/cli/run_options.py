@@ -90,7 +90,7 @@ class CheckOptions:
     ] = None
 
     @property
-    def given(self) -> bool:
+    def any_is_given(self) -> bool:
         """Whether any of these options is used."""
         return self != NO_CHECKS
 
@@ -133,12 +133,12 @@ class WorkerOptions:
         ),
     ] = None
 
-    def check(self, request: RunRequest, plan: bool = False) -> None:
+    def check(self, request: RunRequest, *, only_forecasts: bool = False) -> None:
         """Raise UserError where options on worker processes do not fit each other or the request.
 
         Args:
             request: What the command runs, with its limits.
-            plan: Whether it is a forecast, which may name workers anyway.
+            only_forecasts: Whether it is a forecast, which may name workers anyway.
         """
         if request.price_per_gpu_hour is not None and not request.max_money:
             raise UserError(
@@ -147,7 +147,7 @@ class WorkerOptions:
             )
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
-        if self.engine != "ray" and not plan:
+        if self.engine != "ray" and not only_forecasts:
             self._check_no_workers()
         if self.shard is not None:
             self._check_shard(self.shard, request)
@@ -170,16 +170,20 @@ class WorkerOptions:
                 f"--engine {self.engine} divides the questions by itself; leave --shard out"
             )
         parse_shard(shard)
-        limits = request.limits
-        if limits:
+        limit_by_name = request.limits
+        if limit_by_name:
             raise UserError(
-                f"--max-{next(iter(limits))} counts one process; leave it out, or --shard: "
+                f"--max-{next(iter(limit_by_name))} counts one process; leave it out, or --shard: "
                 "--engine ray counts all workers"
             )
 
     @contextlib.contextmanager
     def executor(
-        self, request: RunRequest, budget: Budget, command: list[str], progress: MakeProgress
+        self,
+        request: RunRequest,
+        budget: Budget,
+        command_words: list[str],
+        make_progress: MakeProgress,
     ) -> Iterator[Callable[[PlannedRun], RunResult]]:
         """Yield the function that runs a plan: in this process, one shard of it, or by Ray's
         workers.
@@ -189,10 +193,10 @@ class WorkerOptions:
         Args:
             request: What the command runs.
             budget: The command's limits, which all its runs share.
-            command: The words that were typed, for the manifest.
-            progress: Makes what shows the progress of a run.
+            command_words: The words that were typed, for the manifest.
+            make_progress: Makes what shows the progress of a run.
         """
-        options = AskOptions(
+        ask_options = AskOptions(
             retry_failed=request.retry_failed,
             parallel=request.parallel,
             fail_fast=request.fail_fast,
@@ -200,7 +204,7 @@ class WorkerOptions:
         )
 
         if self.engine == "local":
-            yield partial(self._execute, request, command, progress, options)
+            yield partial(self._execute, request, command_words, make_progress, ask_options)
             return
         from harness.scale.ray_engine import connect
 
@@ -210,36 +214,40 @@ class WorkerOptions:
             address=self.ray_address,
             parallel=request.parallel,
         ) as workers:
-            options = replace(options, executor=workers)
-            yield partial(self._execute, request, command, progress, options)
+            ask_options = replace(ask_options, executor=workers)
+            yield partial(self._execute, request, command_words, make_progress, ask_options)
 
     def _execute(
         self,
         request: RunRequest,
-        command: list[str],
-        progress: MakeProgress,
-        options: AskOptions,
+        command_words: list[str],
+        make_progress: MakeProgress,
+        ask_options: AskOptions,
         plan: PlannedRun,
     ) -> RunResult:
         """Run a plan, or one shard of it, with a progress of its own.
 
         Args:
             request: What the command runs.
-            command: The words that were typed, for the manifest.
-            progress: Makes what shows the progress of a run.
-            options: How questions are asked.
+            command_words: The words that were typed, for the manifest.
+            make_progress: Makes what shows the progress of a run.
+            ask_options: How questions are asked.
             plan: The run.
         """
         if self.shard is None:
             return runner.run(
-                plan, request.folder, command=command, progress=progress(plan), options=options
+                plan,
+                request.folder,
+                command=command_words,
+                progress=make_progress(plan),
+                options=ask_options,
             )
-        ended = run_shard(
+        shard_run = run_shard(
             plan,
             request.folder,
             parse_shard(self.shard),
-            command=command,
-            progress=progress(plan),
-            options=options,
+            command=command_words,
+            progress=make_progress(plan),
+            options=ask_options,
         )
-        return ended.result
+        return shard_run.result

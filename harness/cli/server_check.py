@@ -3,7 +3,7 @@ which methods it can serve."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.cli.checks import Check, State
 from harness.config import presets
@@ -50,21 +50,21 @@ def check_server(url: str, model: str | None, sets: Mapping[str, object]) -> Ite
     offered = server.offered_models()
     if not model and not offered:
         raise UserError(f"{url} lists no models; name one: --model NAME")
-    yield _check("models", bool(offered), ", ".join(offered) or "it lists none")
+    yield _capability_check("models", bool(offered), ", ".join(offered) or "it lists none")
     served = _ServedModel(server, model or offered[0], config)
-    chat = served.reply_to(_LIST_PROMPT)
-    if isinstance(chat, str):
-        yield Check("Server", "problem", "chat", chat)
+    first_reply = served.reply_to(_LIST_PROMPT)
+    if isinstance(first_reply, str):
+        yield Check("Server", "problem", "chat", first_reply)
         return
-    yield _check("chat", True, f"'{served.name}' replies")
-    yield _check_usage_counts(chat)
+    yield _capability_check("chat", True, f"'{served.name}' replies")
+    yield _check_usage_counts(first_reply)
     yield _check_prefix_cache(served)
     yield _check_seed(served)
-    yield _check_stop_strings(served, chat.text)
-    n_measured, log_probabilities = _check_log_probabilities(served)
+    yield _check_stop_strings(served, first_reply.text)
+    n_log_probabilities, log_probabilities = _check_log_probabilities(served)
     yield log_probabilities
     yield _check_raw_completion(served)
-    yield from _check_methods(n_measured)
+    yield from _check_methods(n_log_probabilities)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _ServedModel:
             return str(error)
 
 
-def _check(name: str, able: bool, text: str) -> Check:
+def _capability_check(name: str, able: bool, text: str) -> Check:
     """Make the line about one capability of the server.
 
     Args:
@@ -119,9 +119,9 @@ def _check(name: str, able: bool, text: str) -> Check:
 def _check_usage_counts(chat: Reply) -> Check:
     """Check that a reply comes with its numbers of tokens."""
     if chat.tokens_in is None or chat.tokens_out is None:
-        return _check("usage counts", False, "none; they are counted here")
+        return _capability_check("usage counts", False, "none; they are counted here")
     text = f"{chat.tokens_in} tokens read, {chat.tokens_out} written"
-    return _check("usage counts", True, text)
+    return _capability_check("usage counts", True, text)
 
 
 def _check_prefix_cache(served: _ServedModel) -> Check:
@@ -129,28 +129,28 @@ def _check_prefix_cache(served: _ServedModel) -> Check:
     served.reply_to(_LONG_PROMPT)
     second = served.reply_to(_LONG_PROMPT)
     if isinstance(second, str) or second.tokens_cached == 0:
-        return _check("prefix cache", False, _NO_PREFIX_CACHE)
+        return _capability_check("prefix cache", False, _NO_PREFIX_CACHE)
     text = f"{second.tokens_cached} tokens of a repeated prompt were in it"
-    return _check("prefix cache", True, text)
+    return _capability_check("prefix cache", True, text)
 
 
 def _check_seed(served: _ServedModel) -> Check:
     """Check that a seed decides what is sampled: ask twice with one seed, then once with
     another.
     """
-    texts = []
+    reply_texts = []
     for seed in (1, 1, 2):
         reply = served.reply_to(_LIST_PROMPT, temperature=1.0, seed=seed)
         if isinstance(reply, str):
-            return _check("seed", False, reply)
-        texts.append(reply.text)
-    first, repeated, other_seed = texts
+            return _capability_check("seed", False, reply)
+        reply_texts.append(reply.text)
+    first, repeated, other_seed = reply_texts
     if first != repeated:
         text = "two replies with one seed differ; a sampled run cannot be repeated"
-        return _check("seed", False, text)
+        return _capability_check("seed", False, text)
     if other_seed == first:
-        return _check("seed", False, "another seed gives the same reply")
-    return _check("seed", True, "one seed gives one reply")
+        return _capability_check("seed", False, "another seed gives the same reply")
+    return _capability_check("seed", True, "one seed gives one reply")
 
 
 def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
@@ -160,17 +160,17 @@ def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
         served: The model.
         reply_text: An earlier reply to _LIST_PROMPT; a word from its middle is the stop string.
     """
-    words = reply_text.split()
-    if len(words) <= 2:
-        return _check("stop strings", False, "the reply was too short to tell")
-    stop = words[len(words) // 2]
-    stopped = served.reply_to(_LIST_PROMPT, stop=[stop])
-    if isinstance(stopped, str):
-        return _check("stop strings", False, stopped)
-    if len(stopped.text) > reply_text.index(stop) + len(stop):
+    reply_words = reply_text.split()
+    if len(reply_words) <= 2:
+        return _capability_check("stop strings", False, "the reply was too short to tell")
+    stop_word = reply_words[len(reply_words) // 2]
+    second_reply = served.reply_to(_LIST_PROMPT, stop=[stop_word])
+    if isinstance(second_reply, str):
+        return _capability_check("stop strings", False, second_reply)
+    if len(second_reply.text) > reply_text.index(stop_word) + len(stop_word):
         text = "replies go on; they are cut here, but cost more tokens"
-        return _check("stop strings", False, text)
-    return _check("stop strings", True, "replies end there")
+        return _capability_check("stop strings", False, text)
+    return _capability_check("stop strings", True, "replies end there")
 
 
 def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
@@ -181,11 +181,13 @@ def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
     n_wanted = served.config.logprobs or 5
     reply = served.reply_to(_LIST_PROMPT, max_tokens=1, logprobs=True, top_logprobs=n_wanted)
     if isinstance(reply, str):
-        return 0, _check("log-probabilities", False, reply)
-    n_measured = len(reply.first_token)
-    if n_measured == 0:
-        return 0, _check("log-probabilities", False, "it gives none")
-    return n_measured, _check("log-probabilities", True, f"of {n_measured} tokens")
+        return 0, _capability_check("log-probabilities", False, reply)
+    n_log_probabilities = len(reply.first_token)
+    if n_log_probabilities == 0:
+        return 0, _capability_check("log-probabilities", False, "it gives none")
+    return n_log_probabilities, _capability_check(
+        "log-probabilities", True, f"of {n_log_probabilities} tokens"
+    )
 
 
 def _check_raw_completion(served: _ServedModel) -> Check:
@@ -198,8 +200,8 @@ def _check_raw_completion(served: _ServedModel) -> Check:
     except (CannotRun, RequestFailed):
         completes = False
     if not completes:
-        return _check("raw completion", False, "it has none; no method needs it")
-    return _check("raw completion", True, "no method needs it")
+        return _capability_check("raw completion", False, "it has none; no method needs it")
+    return _capability_check("raw completion", True, "no method needs it")
 
 
 def _has_completion(reply: Any) -> bool:
@@ -210,17 +212,18 @@ def _has_completion(reply: Any) -> bool:
         return False
 
 
-def _check_methods(n_measured: int) -> Iterator[Check]:
+def _check_methods(n_log_probabilities: int) -> Iterator[Check]:
     """Yield a check for each group of methods that need the same of a server.
 
     A method is named by the first preset that extends its base preset.
 
     Args:
-        n_measured: For how many tokens at once the server gives log-probabilities.
+        n_log_probabilities: For how many tokens at once the server gives log-probabilities.
     """
-    groups: dict[tuple[State, str], dict[str, str]] = {}  # group -> base preset file -> preset
+    # How the methods are served -> base preset file -> name of the first preset that extends it.
+    groups: dict[_Service, dict[str, str]] = {}
     for preset in preset_methods():
-        group = groups.setdefault(_group_of(preset.method, n_measured), {})
+        group = groups.setdefault(_service_of(preset.method, n_log_probabilities), {})
         base_file, _ = presets.read("methods", preset.name)[0]
         group.setdefault(base_file, preset.name)
     part = "Methods, each with the presets that extend it"
@@ -228,21 +231,28 @@ def _check_methods(n_measured: int) -> Iterator[Check]:
         yield Check(part, state, reason, ", ".join(names.values()))
 
 
-def _group_of(method: Method, n_measured: int) -> tuple[State, str]:
-    """Say whether a server can serve a method, and by what or why not: ("ok", "by a chat alone").
+class _Service(NamedTuple):
+    """Whether a server can serve a method, and by what or why not: ("ok", "by a chat alone")."""
+
+    state: State
+    reason: str
+
+
+def _service_of(method: Method, n_log_probabilities: int) -> _Service:
+    """Say whether a server can serve a method, and by what or why not.
 
     Args:
         method: The method.
-        n_measured: For how many tokens at once the server gives log-probabilities.
+        n_log_probabilities: For how many tokens at once the server gives log-probabilities.
     """
     needs = set().union(*method.needs.values())
     beyond_chat = needs - {"sampling"}
     if needs_trained_adapters(method):
         beyond_chat.add("adapters")
     if beyond_chat - {"probe"}:
-        return "missing", f"loaded models only ({', '.join(sorted(beyond_chat))})"
+        return _Service("missing", f"loaded models only ({', '.join(sorted(beyond_chat))})")
     if "probe" not in needs:
-        return "ok", "by a chat alone"
-    if n_measured == 0:
-        return "missing", "only with log-probabilities"
-    return "ok", f"with model.logprobs={n_measured} model.tokenizer=FOLDER"
+        return _Service("ok", "by a chat alone")
+    if n_log_probabilities == 0:
+        return _Service("missing", "only with log-probabilities")
+    return _Service("ok", f"with model.logprobs={n_log_probabilities} model.tokenizer=FOLDER")

@@ -20,7 +20,7 @@ from harness.api.run_request import RunRequest, Selection
 from harness.cli.command import choice, output
 from harness.cli.list import KINDS, find_kind, summaries
 from harness.cli.options import Json
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.config import presets, registry
 from harness.config.layers import Choices
 from harness.config.resolve import (
@@ -48,7 +48,7 @@ from harness.errors import UnknownName, UserError
 from harness.method import MethodConfig
 from harness.method.settings import help_of
 
-_REPLACED = "method.params.prompts."
+_PROMPT_SETTING_PREFIX = "method.params.prompts."
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def show(
             raise UserError("name what to show: harness show NAME  (harness list)")
         name = selection.method[0]
         chosen_kind = chosen_kind or "methods"
-    found_kind = chosen_kind or kind_of(name)
-    shown = _describe(selection, found_kind, name)
+    kind_of_name = chosen_kind or kind_of(name)
+    shown = _describe_name(selection, kind_of_name, name)
     if diff is not None:
-        other = _describe(selection, found_kind, diff)
+        other = _describe_name(selection, kind_of_name, diff)
         difference = _difference(shown, other)
         if json:
             pairs = difference.values_by_key(shown, other)
@@ -168,7 +168,7 @@ def _print_text(shown: ShownConfig) -> None:
     rows = []
     for key, value in shown.values.items():
         rows.append((as_typed(key), _value_text(value), shown.origins.get(key, "")))
-    print(columns(rows))
+    print(aligned_columns(rows))
     for name, text in shown.prompts.items():
         _print_prompt(name, text, shown.origins.get(f"prompt {name}"))
     if shown.notes is not None:
@@ -212,7 +212,7 @@ def _print_options(options: Mapping[str, OptionHelp]) -> None:
         default = _value_text(option.default)
         rows.append((f"  dataset.{name}", option.type, default, option.meaning))
     print("\noptions, as --set dataset.NAME=VALUE")
-    print(columns(rows))
+    print(aligned_columns(rows))
 
 
 def kind_of(name: str) -> str:
@@ -222,13 +222,13 @@ def kind_of(name: str) -> str:
     """
     if ":" in name:
         return "scorers"  # a function of the user's own
-    folded = presets.comparable_name(name)
-    every_name: set[str] = set()
+    name_to_compare = presets.comparable_name(name)
+    all_names: set[str] = set()
     kinds = []
     for kind in KINDS:
         names = _names_of(kind)
-        every_name.update(names)
-        if folded in map(presets.comparable_name, names):
+        all_names.update(names)
+        if name_to_compare in map(presets.comparable_name, names):
             kinds.append(kind)
     if len(kinds) > 1:
         raise UserError(f"'{name}' is a name in {' and '.join(kinds)}; add --kind {kinds[0]}")
@@ -239,7 +239,7 @@ def kind_of(name: str) -> str:
             f"'{name}' is a run: its settings are in run.yaml there, its scores: harness "
             f"report {name}"
         )
-    raise UnknownName("name", name, every_name, "harness list")
+    raise UnknownName("name", name, all_names, "harness list")
 
 
 def _names_of(kind: str) -> list[str]:
@@ -275,7 +275,7 @@ def resolve_named(
     return resolve_encoder(replace(choices, sets={**choices.sets, "encoder": name}))
 
 
-def _describe(selection: Selection, kind: str, name: str) -> ShownConfig:
+def _describe_name(selection: Selection, kind: str, name: str) -> ShownConfig:
     """Describe what a name stands for; for a method with --dataset, the settings of a whole run.
 
     Args:
@@ -306,19 +306,19 @@ def _describe_scorer(name: str) -> ShownConfig:
     """Describe a scorer, or the user's own function "module:name", which is imported: its name,
     what it measures, and its version.
     """
-    scorer = name
-    for known in scorers.names():
-        if presets.comparable_name(known) == presets.comparable_name(name):
-            scorer = known
+    scorer_name = name
+    for known_name in scorers.names():
+        if presets.comparable_name(known_name) == presets.comparable_name(name):
+            scorer_name = known_name
             break
     summary = ""
-    if ":" in scorer:
-        registry.trust(scorer)  # the user named it
-        described = inspect.getdoc(registry.load(scorer)) or ""
-        summary = described.partition("\n")[0]
+    if ":" in scorer_name:
+        registry.trust(scorer_name)  # the user named it
+        docstring = inspect.getdoc(registry.load(scorer_name)) or ""
+        summary = docstring.partition("\n")[0]
     if not summary:
-        summary = scorers.lookup(scorer).summary
-    values = {"name": scorer, "summary": summary, "version": scorers.version(scorer)}
+        summary = scorers.lookup(scorer_name).summary
+    values = {"name": scorer_name, "summary": summary, "version": scorers.version(scorer_name)}
     return ShownConfig(values, dict.fromkeys(values, "harness.scorers"))
 
 
@@ -372,14 +372,14 @@ def _type_in_words(annotation: object) -> str:
 
     int -> "whole number", str | list[str] -> "text or list", Literal["a", "b"] -> "a or b"
     """
-    inner = get_args(annotation)
+    type_arguments = get_args(annotation)
     if get_origin(annotation) is Literal:
-        return " or ".join(map(str, inner))
+        return " or ".join(map(str, type_arguments))
     if get_origin(annotation) is Annotated:
-        return _type_in_words(inner[0])
+        return _type_in_words(type_arguments[0])
     if get_origin(annotation) in (Union, UnionType):
-        members = [member for member in inner if member is not type(None)]
-        return " or ".join(dict.fromkeys(map(_type_in_words, members)))
+        member_types = [member for member in type_arguments if member is not type(None)]
+        return " or ".join(dict.fromkeys(map(_type_in_words, member_types)))
     if annotation is bool:
         return "true or false"
     if annotation is int:
@@ -406,8 +406,8 @@ def _parts_of(settings: Settings) -> dict[str, object]:
     }
     for role, model in settings.roles.items():
         parts[f"roles.{role}"] = model
-    named = {path: part for path, part in parts.items() if part is not None}
-    return named | dict(settings.general)
+    parts_of_run = {path: part for path, part in parts.items() if part is not None}
+    return parts_of_run | dict(settings.general)
 
 
 def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) -> ShownConfig:
@@ -430,15 +430,15 @@ def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) 
             params = method.config.model_dump(mode="json", exclude={"prompts"})
             params |= parameters_naming_runs(type(method), part.params)
             part = part.model_copy(update={"params": params})
-        values.update(flatten(_as_plain(part), path))
+        values.update(flatten(_as_json_values(part), path))
     origins = {key: part_origins.get(key, "default") for key in values}
     for key, origin in part_origins.items():
-        if key.startswith(_REPLACED):
-            origins[_replaced_prompt(key)] = origin
+        if key.startswith(_PROMPT_SETTING_PREFIX):
+            origins[_shown_prompt_name(key)] = origin
     return ShownConfig(values, origins, prompts, parameters=parameters)
 
 
-def _as_plain(part: object) -> object:
+def _as_json_values(part: object) -> object:
     """A part of the configuration as JSON values; a model's also with its sampling settings."""
     if not isinstance(part, BaseModel):
         return part
@@ -448,13 +448,13 @@ def _as_plain(part: object) -> object:
     return values
 
 
-def _replaced_prompt(key: str) -> str:
+def _shown_prompt_name(key: str) -> str:
     """The name under which the origin of a replaced prompt is shown.
 
     "method.params.prompts.answer.user"   -> "prompt answer"
     "method.params.prompts.answer.system" -> "prompt answer, system"
     """
-    name, _, turn = key.removeprefix(_REPLACED).rpartition(".")
+    name, _, turn = key.removeprefix(_PROMPT_SETTING_PREFIX).rpartition(".")
     if turn == "user":
         return f"prompt {name}"
     return f"prompt {name}, system"
@@ -482,60 +482,60 @@ class _Difference:
     keys: list[str]
     prompts: list[str]
 
-    def values_by_key(self, a: ShownConfig, b: ShownConfig) -> dict[str, object]:
+    def values_by_key(self, first: ShownConfig, second: ShownConfig) -> dict[str, object]:
         """Both values of each difference: {"method.params.k": [5, 8],
         "prompt answer": ["...", "..."]}.
 
         None stands for what a configuration lacks.
         """
-        pairs: dict[str, object] = {}
+        values_by_key: dict[str, object] = {}
         for key in self.keys:
-            pairs[key] = [a.values.get(key), b.values.get(key)]
+            values_by_key[key] = [first.values.get(key), second.values.get(key)]
         for name in self.prompts:
-            pairs[f"prompt {name}"] = [a.prompts.get(name), b.prompts.get(name)]
-        return pairs
+            values_by_key[f"prompt {name}"] = [first.prompts.get(name), second.prompts.get(name)]
+        return values_by_key
 
 
-def _difference(a: ShownConfig, b: ShownConfig) -> _Difference:
+def _difference(first: ShownConfig, second: ShownConfig) -> _Difference:
     """Compare two configurations: the settings and prompts that differ, or that only one has.
 
     Names of presets are left out.
     """
-    keys = _differing_keys(a.values, b.values)
+    keys = _differing_keys(first.values, second.values)
     settings = [key for key in keys if not key.endswith(".name")]
-    return _Difference(settings, _differing_keys(a.prompts, b.prompts))
+    return _Difference(settings, _differing_keys(first.prompts, second.prompts))
 
 
-def _differing_keys(a: Mapping[str, object], b: Mapping[str, object]) -> list[str]:
+def _differing_keys(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
     """The keys whose values differ, or that only one of the two has."""
     lacking = object()  # no value equals it
-    all_keys = dict.fromkeys([*a, *b])
-    return [key for key in all_keys if a.get(key, lacking) != b.get(key, lacking)]
+    all_keys = dict.fromkeys([*first, *second])
+    return [key for key in all_keys if first.get(key, lacking) != second.get(key, lacking)]
 
 
 def _difference_text(
-    difference: _Difference, shown: Sequence[ShownConfig], names: tuple[str, str]
+    difference: _Difference, configs: Sequence[ShownConfig], names: tuple[str, str]
 ) -> str:
     """Write a difference as a table with a column for each of the two configurations.
 
     Args:
         difference: The keys and prompts to show.
-        shown: The two configurations.
+        configs: The two configurations.
         names: Their names, the heads of the columns.
     """
     rows = []
     for key in difference.keys:
-        cells = [_cell(config, key) for config in shown]
+        cells = [_value_cell(config, key) for config in configs]
         rows.append((as_typed(key), *cells))
     for name in difference.prompts:
-        cells = [_prompt_cell(config, name) for config in shown]
+        cells = [_prompt_cell(config, name) for config in configs]
         rows.append((f"prompt {name}", *cells))
     if not rows:
         return f"{names[0]} and {names[1]} do not differ"
-    return columns([("", *names), *rows])
+    return aligned_columns([("", *names), *rows])
 
 
-def _cell(config: ShownConfig, key: str) -> str:
+def _value_cell(config: ShownConfig, key: str) -> str:
     """The value of a setting as text; "-" where the configuration lacks it."""
     if key not in config.values:
         return "-"

@@ -4,6 +4,7 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders, with_distinct_names
@@ -16,7 +17,14 @@ from reports.superseded import split_by_newest_code
 FIGURES = ("curves", "front", "nodes", "queries", "sweep", "tokens")
 
 
-def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[StoredRun], int]:
+class ReadRuns(NamedTuple):
+    """Runs that were read, and how many damaged ones were left out."""
+
+    runs: list[StoredRun]
+    n_damaged: int
+
+
+def read_stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> ReadRuns:
     """Read every run at or below the folders that has an answer, each once.
 
     Warns of each run that is left out.
@@ -27,28 +35,28 @@ def stored_runs(folders: Sequence[str], *, hold: Hold = "all") -> tuple[list[Sto
             "nothing".
 
     Returns:
-        (runs, how many damaged ones were left out)
+        The runs, and how many damaged ones were left out.
 
     Raises:
         UserError: A folder that is not there, or without such runs.
     """
-    runs: dict[str, StoredRun] = {}
+    run_by_folder: dict[str, StoredRun] = {}
     n_damaged = 0
     for folder in folders:
         if not Path(folder).is_dir():
             raise UserError(_no_folder_sentence(folder))
-        answered, damaged = _answered_runs(folder, hold)
-        if not answered and damaged:
-            raise damaged[0]
-        if not answered:
+        answered_runs, errors = _read_answered_runs(folder, hold)
+        if not answered_runs and errors:
+            raise errors[0]
+        if not answered_runs:
             raise UserError(f"no run below '{folder}' has an answered question yet")
-        for run in answered:
-            runs[str(run.path)] = run
-        n_damaged += len(damaged)
-    return with_distinct_names([*runs.values()]), n_damaged
+        for run in answered_runs:
+            run_by_folder[str(run.path)] = run
+        n_damaged += len(errors)
+    return ReadRuns(with_distinct_names([*run_by_folder.values()]), n_damaged)
 
 
-def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserError]]:
+def _read_answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserError]]:
     """Read the runs below a folder that have records, with a warning for each run that is left out.
 
     Args:
@@ -58,23 +66,23 @@ def _answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[UserE
     Returns:
         (runs, the error of each damaged one)
     """
-    answered: list[StoredRun] = []
-    damaged: list[UserError] = []
+    answered_runs: list[StoredRun] = []
+    errors: list[UserError] = []
     for path in run_folders([folder]):
         try:
-            run = _read_one(path, hold)
+            run = _read_run(path, hold)
         except UserError as error:
-            damaged.append(error)
+            errors.append(error)
             sys.stderr.write(f"warning: left out: {error}\n")
             continue
         if run.records:
-            answered.append(run)
+            answered_runs.append(run)
         else:
             sys.stderr.write(f"warning: left out: {path} has no answered question yet\n")
-    return answered, damaged
+    return answered_runs, errors
 
 
-def _read_one(path: Path, hold: Hold) -> StoredRun:
+def _read_run(path: Path, hold: Hold) -> StoredRun:
     """Read the run of a folder, from its kept columns where numbers are enough. Raises
     UserError.
     """
@@ -90,13 +98,13 @@ def _no_folder_sentence(folder: str) -> str:
     if set("*?[") & set(folder):
         problem = "no folder matches the pattern"
     sentence = f"{problem} '{folder}'; name a folder with runs, as given to harness run --out"
-    matches = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
-    if matches:
-        sentence += f", or did you mean the figure: harness report {matches[0]} RUNS_DIR"
+    similar_figures = difflib.get_close_matches(folder, FIGURES, n=1, cutoff=0.7)
+    if similar_figures:
+        sentence += f", or did you mean the figure: harness report {similar_figures[0]} RUNS_DIR"
     return sentence
 
 
-def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
+def leave_out_unanswered(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """Leave out the runs without an answered question, with a warning for each.
 
     Raises UserError where none has one.
@@ -104,13 +112,13 @@ def with_records(runs: Sequence[StoredRun]) -> list[StoredRun]:
     for run in runs:
         if not run.records:
             sys.stderr.write(f"warning: left out: {run.path} has no answered question yet\n")
-    answered = [run for run in runs if run.records]
-    if not answered:
+    answered_runs = [run for run in runs if run.records]
+    if not answered_runs:
         raise UserError("none of these runs has an answered question yet")
-    return answered
+    return answered_runs
 
 
-def newest(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
+def with_newest_code(runs: Sequence[StoredRun], all_code: bool) -> list[StoredRun]:
     """Leave out runs that an edited method or prompt made again;
     --all-code (`all_code`) leaves all in.
     """
@@ -126,16 +134,16 @@ def without_copies(runs: list[StoredRun]) -> list[StoredRun]:
     Of several runs with the same records, the one with most questions stays. A run that was made
     twice, or a copy that was changed, stays too. The order stays.
     """
-    remaining: list[StoredRun] = []
+    remaining_runs: list[StoredRun] = []
     for run in sorted(runs, key=lambda run: -len(run.records)):
-        originals = [other for other in remaining if is_copy(run, other)]
+        originals = [other for other in remaining_runs if is_copy(run, other)]
         if originals:
             original = originals[0]
             sys.stderr.write(f"warning: left out: {run.path} is the same run as {original.path}\n")
         else:
-            remaining.append(run)
-    identities = set(map(id, remaining))
-    return [run for run in runs if id(run) in identities]
+            remaining_runs.append(run)
+    remaining_ids = set(map(id, remaining_runs))
+    return [run for run in runs if id(run) in remaining_ids]
 
 
 def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -143,10 +151,10 @@ def average_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
     Raises UserError where no two are such runs.
     """
-    means = average_over_seeds(runs)
-    if len(means) == len(runs):
+    averaged_runs = average_over_seeds(runs)
+    if len(averaged_runs) == len(runs):
         raise UserError(
             "--average-seeds: no two runs differ in their seed alone; harness run --repeat makes "
             "such"
         )
-    return means
+    return averaged_runs

@@ -1,6 +1,6 @@
 """Tables and figures that commands print: their options, their format, and aligned columns.
 
->>> print(columns([("bm25", "top-5 chunks"), ("pecan", "a graph")]))
+>>> print(aligned_columns([("bm25", "top-5 chunks"), ("pecan", "a graph")]))
 bm25   top-5 chunks
 pecan  a graph
 """
@@ -18,8 +18,14 @@ from harness.cli.output import say
 from harness.errors import UnknownName, UserError, printable
 from harness.storage.files import save_error, write_atomic
 
-ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
-_NAMES = {
+FORMAT_OF_ENDING = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".tex": "latex",
+    ".json": "json",
+}
+_FORMAT_OF_NAME = {
     "text": "text",
     "md": "markdown",
     "markdown": "markdown",
@@ -110,27 +116,27 @@ def format_of(form: str | None, out: str | None) -> str:
         UserError: The ending belongs to no table.
     """
     if form is not None:
-        if form not in _NAMES:
+        if form not in _FORMAT_OF_NAME:
             raise UnknownName(
                 "format", form, ("text", "md", "csv", "latex", "json"), "--html FILE makes a page"
             )
-        return _NAMES[form]
+        return _FORMAT_OF_NAME[form]
     if out is None:
         return "text"
-    ending = Path(out).suffix.lower()
-    if ending in (".html", ".htm"):
+    suffix = Path(out).suffix.lower()
+    if suffix in (".html", ".htm"):
         raise UserError(
             f"'{out}' would be a page; make one with: harness report RUNS_DIR --html {out}"
         )
-    if ending not in ENDINGS:
+    if suffix not in FORMAT_OF_ENDING:
         raise UserError(
-            f"no format ends in '{ending}' ('{out}'); use {', '.join(ENDINGS)}, or name it with "
+            f"no format ends in '{suffix}' ('{out}'); use {', '.join(FORMAT_OF_ENDING)}, or name it with "
             "--format"
         )
-    return ENDINGS[ending]
+    return FORMAT_OF_ENDING[suffix]
 
 
-def write(content: str | bytes, out: str | None) -> None:
+def print_or_write(content: str | bytes, out: str | None) -> None:
     """Print a text, or write it to the file `out`, whose folder is made.
 
     Args:
@@ -165,7 +171,7 @@ def terminal_width(form: str, out: str | None) -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
+def aligned_columns(rows: Iterable[Sequence[str]], max_width: int = 44) -> str:
     r"""Write rows of texts with their columns aligned.
 
     [("bm25", "top-5 chunks"), ("pecan", "a graph")]
@@ -173,15 +179,15 @@ def columns(rows: Iterable[Sequence[str]], widest: int = 44) -> str:
 
     Args:
         rows: The cells of each row.
-        widest: A cell over this many characters pushes only its own row.
+        max_width: A cell over this many characters pushes only its own row.
     """
-    table = [list(map(printable, row)) for row in rows]
-    if not table:
+    cells_by_row = [list(map(printable, row)) for row in rows]
+    if not cells_by_row:
         return ""
-    by_column = zip(*table, strict=False)
-    widths = [min(widest, max(map(len, column))) for column in by_column]
+    texts_by_column = zip(*cells_by_row, strict=False)
+    widths = [min(max_width, max(map(len, column))) for column in texts_by_column]
     lines = []
-    for *cells, last in table:
+    for *cells, last in cells_by_row:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
         lines.append("  ".join([*padded, last]).rstrip())
     return "\n".join(lines)

@@ -13,7 +13,7 @@ import typer
 
 from harness.cli.command import output
 from harness.cli.options import Convention, Json, MovedData
-from harness.cli.table_output import terminal_width, write
+from harness.cli.table_output import print_or_write, terminal_width
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError, printable
 from harness.storage.kept_requests import StoredRequest
@@ -24,7 +24,7 @@ from reports.gold_rows import with_data_path
 from reports.page import PageOptions, page
 from reports.trace import Search, question_list, read_search, search_json, trace_lines
 
-_LARGEST = 100_000_000  # bytes of a drawn graph
+_MAX_GRAPH_BYTES = 100_000_000  # bytes of a drawn graph
 
 
 def trace(
@@ -73,7 +73,7 @@ def trace(
     if prompts:
         requests = _stored_requests(search)
     if graph is not None:
-        write(_page(search, data), graph)
+        print_or_write(_page_html(search, data), graph)
     if json:
         line = search_json(search)
         if prompts:
@@ -126,7 +126,7 @@ def _print_request(number: int, request: StoredRequest) -> None:
     print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
 
 
-def _page(search: Search, data: str | None) -> str:
+def _page_html(search: Search, data: str | None) -> str:
     """Make the HTML page that plays the search of one question on its graph.
 
     Args:
@@ -141,5 +141,7 @@ def _page(search: Search, data: str | None) -> str:
         raise UserError(f"nothing to draw: {problem[0].lower()}{problem[1:]}")
     return page(
         [with_data_path(search.stored, data)],
-        PageOptions(title=search.record.question_id, limits=PageLimits(max_graph_bytes=_LARGEST)),
+        PageOptions(
+            title=search.record.question_id, limits=PageLimits(max_graph_bytes=_MAX_GRAPH_BYTES)
+        ),
     )

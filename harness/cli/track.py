@@ -19,20 +19,20 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MAX_TRACES_PER_RUN
     """
     folders = run_folders(runs)
     uri = uri and expand_home(uri)
-    places: dict[str, None] = {}
+    uris: dict[str, None] = {}
     for folder in folders:
-        places[uri or tracking.default_uri(folder.parent.parent)] = None
-    for place in places:
-        problems = tracking.uri_problems(place)
+        uris[uri or tracking.default_uri(folder.parent.parent)] = None
+    for store_uri in uris:
+        problems = tracking.uri_problems(store_uri)
         if problems:
             raise CannotRun(". ".join(problems))
 
-    def log(folder: Path) -> None:
+    def log_and_print(folder: Path) -> None:
         """Log one run to MLflow and print its folder."""
         tracking.track(folder, uri, traces=traces)
         print(folder, flush=True)
 
-    errors = tracking.log_each(folders, log)
+    errors = tracking.log_each(folders, log_and_print)
     for sentence in tracking.error_sentences(errors):
         say(f"error: {sentence}")
     if errors:

@@ -47,28 +47,28 @@ def _plan_line(plan: PlannedRun, json: bool) -> str:
     """Describe a planned run: as a line of JSON, or in words with its
     questions, models and warnings.
     """
-    questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
+    n_questions = min(plan.config.limit or len(plan.dataset), len(plan.dataset))
     models = {role: model.name for role, model in plan.models.items()}
     encoders = {role: encoder.name for role, encoder in plan.encoders.items()}
-    left_out = plan.dataset.left_out
+    n_left_out = plan.dataset.left_out
     if json:
         row: dict[str, object] = {
             "run": plan.folder,
             "method": plan.config.method.name,
             "dataset": plan.config.dataset.name,
-            "questions": questions,
+            "questions": n_questions,
         }
-        if left_out:
-            row["left_out"] = left_out
+        if n_left_out:
+            row["left_out"] = n_left_out
         row["models"] = models
         row["encoders"] = encoders
         row["warnings"] = list(plan.warnings)
         return json_.dumps(row)
-    count = f"{questions} questions"
-    if left_out:
-        count += f" ({left_out} more left out by the loader)"
+    questions_text = f"{n_questions} questions"
+    if n_left_out:
+        questions_text += f" ({n_left_out} more left out by the loader)"
     roles = ", ".join(f"{role} {name}" for role, name in {**models, **encoders}.items())
-    lines = [f"ok  {plan.run_name}: {count}, {roles}", f"    {plan.folder}"]
+    lines = [f"ok  {plan.run_name}: {questions_text}, {roles}", f"    {plan.folder}"]
     lines += [f"    warning: {warning}" for warning in plan.warnings]
     return "\n".join(lines)
 
@@ -80,10 +80,10 @@ def _check_all(json: bool) -> int:
     Raises ConfigError with the mistakes of all files.
     """
     problems: list[str] = []
-    counts: dict[str, int] = {}
+    n_files_by_kind: dict[str, int] = {}
     for kind in presets.PRESET_KINDS:
         names = presets.names(kind)
-        counts[kind] = len(names)
+        n_files_by_kind[kind] = len(names)
         for name in names:
             try:
                 check_file(kind, name)
@@ -92,9 +92,9 @@ def _check_all(json: bool) -> int:
     if problems:
         raise ConfigError(problems)
     if json:
-        print(json_.dumps(counts))
+        print(json_.dumps(n_files_by_kind))
     else:
-        print("ok  " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+        print("ok  " + ", ".join(f"{n_files} {kind}" for kind, n_files in n_files_by_kind.items()))
     return 0
 
 
@@ -125,17 +125,17 @@ def _check_profile(name: str) -> None:
 
     Raises UserError.
     """
-    known: set[str] = set()
+    known_settings: set[str] = set()
     for method in presets.names("methods"):
         dataset = presets.names("datasets")[0]
         settings = resolve(Choices(method=method, dataset=dataset, profile=name))
-        made = make_method(settings.method, settings.origins)
-        known |= set(made.Config.model_fields)
+        method_of_preset = make_method(settings.method, settings.origins)
+        known_settings |= set(method_of_preset.Config.model_fields)
     for origin, values in presets.read("profiles", name):
         for key in mapping_at(values, "methods", "*"):
-            if key not in known:
+            if key not in known_settings:
                 raise unknown_name_error(
-                    f"key 'methods.*.{key}' ({origin}), no method has it", key, known
+                    f"key 'methods.*.{key}' ({origin}), no method has it", key, known_settings
                 )
 
 

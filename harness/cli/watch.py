@@ -25,7 +25,7 @@ from typing import Annotated, Any
 from harness.cli.command import execution
 from harness.cli.options import RESULTS, RunsFolders
 from harness.cli.output import say
-from harness.cli.stored_runs import newest, without_copies
+from harness.cli.stored_runs import with_newest_code, without_copies
 from harness.errors import UserError
 from harness.parallel.signals import interrupt_on_signals
 from reports.live_progress import LiveRuns
@@ -35,10 +35,8 @@ _HOST = "127.0.0.1"
 _OWN_HOST = re.compile(
     r"(127\.0\.0\.1|localhost)(:\d+)?"
 )  # a port forwarded by ssh may have another number
-_PAUSE, _SHARE = (
-    20.0,
-    0.05,
-)  # seconds between two versions of the page at least; of the time that making them takes
+_MIN_SECONDS_BETWEEN_PAGES = 20.0
+_MAX_SHARE_OF_TIME = 0.05  # that making pages may take
 _NICENESS = 10  # a run on this machine comes first
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -93,11 +91,11 @@ class _Server(ThreadingHTTPServer):
             port: The port; 0 for any that is free.
             folders: Run folders, or folders that hold runs.
         """
-        self._live = LiveRuns(folders)
+        self._live_runs = LiveRuns(folders)
         names = [Path(folder).resolve().name for folder in folders]
         self._title = " · ".join(dict.fromkeys(names))
         self._lock = threading.Lock()
-        self._took = 0.0  # seconds to make the last page
+        self._seconds_of_last_page = 0.0  # that making it took
         super().__init__((_HOST, port), _Handler)
         self.token = secrets.token_urlsafe(24)
 
@@ -111,15 +109,19 @@ class _Server(ThreadingHTTPServer):
         """
         with self._lock:
             if path == f"/{self.token}/state":
-                return "application/json", json.dumps(asdict(self._live.read_state()))
+                return "application/json", json.dumps(asdict(self._live_runs.read_state()))
             if path != f"/{self.token}/":
                 return None
-            begun = time.monotonic()
+            started = time.monotonic()
             # The time to make a page is known only once it is made, so that of the last one counts.
-            pause = max(_PAUSE, self._took / _SHARE)
-            runs = newest(without_copies(self._live.read_runs_with_answers()), all_code=False)
-            html = page(runs, PageOptions(title=self._title, live=pause))
-            self._took = time.monotonic() - begun
+            seconds_to_next_page = max(
+                _MIN_SECONDS_BETWEEN_PAGES, self._seconds_of_last_page / _MAX_SHARE_OF_TIME
+            )
+            runs = with_newest_code(
+                without_copies(self._live_runs.read_runs_with_answers()), all_code=False
+            )
+            html = page(runs, PageOptions(title=self._title, live=seconds_to_next_page))
+            self._seconds_of_last_page = time.monotonic() - started
             return "text/html", html
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -4,9 +4,9 @@ from itertools import pairwise
 import pytest
 import yaml
 
-from harness.cli.command import spread_sets
+from harness.cli.command import repeat_option_flags
 from harness.cli.options import split_names
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.config import presets
 from harness.config.schema import DatasetConfig
 from harness.datasets import load
@@ -45,14 +45,16 @@ ROW = ["--dataset", "pocket/musique", "--mlflow", "off"]
     ],
 )
 def test_several_assignments_after_one_set(typed, understood):
-    assert spread_sets(typed) == understood
+    assert repeat_option_flags(typed) == understood
 
 
 def test_split_and_columns():
     assert split_names(["a, b", "b,c", ""]) == ["a", "b", "c"]
-    assert columns([("bm25", "top-5"), ("pecan", "a graph")]) == "bm25   top-5\npecan  a graph"
-    assert columns([("x" * 9, "1"), ("y", "2")], widest=3) == "xxxxxxxxx  1\ny    2"
-    assert columns([]) == ""
+    assert (
+        aligned_columns([("bm25", "top-5"), ("pecan", "a graph")]) == "bm25   top-5\npecan  a graph"
+    )
+    assert aligned_columns([("x" * 9, "1"), ("y", "2")], max_width=3) == "xxxxxxxxx  1\ny    2"
+    assert aligned_columns([]) == ""
 
 
 def test_list_names_every_kind(cli):

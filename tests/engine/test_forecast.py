@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.plan_table import as_table, measuring_command, suite_line
+from harness.cli.plan_table import forecast_table, measuring_command, suite_line
 from harness.config.layers import Choices
 from harness.config.schema import Price
 from harness.cost.flops import DEFAULT_CONVENTION
@@ -185,7 +185,7 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
         Forecast("bm25", "musique", 24, 10, 12_345.0, 0.5, 1.5, 0.25, "stored x"),
         Forecast("pecan", "musique", 24, 0, how="no answer"),
     ]
-    lines = as_table("suite s: 2 runs", rows).splitlines()
+    lines = forecast_table("suite s: 2 runs", rows).splitlines()
     assert lines[0] == "suite s: 2 runs"
     assert lines[2].split() == [
         "bm25", "musique", "14", "of", "24", "12.3k", "0.5", "1.50", "0.25", "stored", "x"
@@ -196,7 +196,7 @@ def test_the_table_sums_what_is_known_and_says_what_is_not():
         "together", "38", "of", "48", "12.3k", "0.5", "1.50", "0.25"
     ]  # fmt: skip
     assert lines[4].endswith("without 1 run whose cost is unknown")
-    assert "unknown" in as_table("", rows[1:]).splitlines()[3]
+    assert "unknown" in forecast_table("", rows[1:]).splitlines()[3]
     needed = "38 questions to answer, 12.3k tokens, 0.5 TFLOPs, 0.25 hours"
     line = f"suite s: 2 runs, {needed} (each run: --plan)"
     assert suite_line("s", rows) == line

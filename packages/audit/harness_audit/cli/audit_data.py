@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from harness.cli.options import RESULTS
 from harness.cli.output import say
-from harness.cli.stored_runs import stored_runs
+from harness.cli.stored_runs import read_stored_runs
 from harness.cli.table_output import format_of
 from harness.storage.run_folder import StoredRun
 from harness_audit import answer_keys
@@ -22,7 +22,7 @@ def audit_data(answers: Answers) -> int:
     table has each method's score.
     """
     kind = format_of(answers.form, answers.out)
-    runs, damaged = stored_runs(answers.folders or [RESULTS])
+    runs, damaged = read_stored_runs(answers.folders or [RESULTS])
     whole = read_rows_of_runs(runs, data=answers.data, with_documents=True)
     pairs: list[tuple[StoredRun, QuestionRows]] = []
     problems: dict[str, None] = {}

@@ -9,8 +9,8 @@ from harness.cli.command import setting
 from harness.cli.figures import figure_format
 from harness.cli.options import RESULTS, MovedData, RunsFolders
 from harness.cli.output import say
-from harness.cli.stored_runs import newest, stored_runs
-from harness.cli.table_output import FigureOutput, write
+from harness.cli.stored_runs import read_stored_runs, with_newest_code
+from harness.cli.table_output import FigureOutput, print_or_write
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from harness_audit import autopsy as reports
@@ -42,8 +42,8 @@ def autopsy(
     if lost_below is not None and not 0 < lost_below <= 1:
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
     form = figure_format(figure.form, figure.out)
-    runs, damaged = stored_runs(folders or [RESULTS])
-    runs = newest(runs, figure.all_code)
+    runs, damaged = read_stored_runs(folders or [RESULTS])
+    runs = with_newest_code(runs, figure.all_code)
 
     pairs = [(run, read_rows(run, data=data)) for run in runs]
     _note_problems(pairs)
@@ -60,7 +60,7 @@ def autopsy(
     table = reports.frame(cases)
     drawing = partial(draw, table)
     lost = Figure("Where questions were lost", table, reports.table(cases), drawing=drawing)
-    write(lost.written(form), figure.out)
+    print_or_write(lost.written(form), figure.out)
     if damaged:
         return 3
     return 0

@@ -26,7 +26,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import print_warnings, say
 from harness.cli.stopping import print_resume_command
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.cost.units import duration_text
 from harness.engine.expand_command import command_runs
 from harness.engine.plan import PlannedRun, plan_choices
@@ -217,7 +217,7 @@ def _as_text(outcome: DuelResult) -> str:
         saved += entrant.saved.questions
     share = f"{100 * saved / asked:.0f} %"
     lines.append(f"  {saved} of {asked} answers saved against running all ({share})")
-    return "\n".join([*lines, "", columns(rows)])
+    return "\n".join([*lines, "", aligned_columns(rows)])
 
 
 def _about(outcome: DuelResult) -> str:

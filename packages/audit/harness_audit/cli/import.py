@@ -20,7 +20,7 @@ from harness import scorers as known_scorers
 from harness.cli.command import choice, setting
 from harness.cli.options import RESULTS, Out, split_names
 from harness.cli.output import say
-from harness.cli.table_output import columns as aligned
+from harness.cli.table_output import aligned_columns
 from harness.config import registry
 from harness.errors import ConfigError, UnknownName, UserError, printable
 from harness.storage.paths import local_folder
@@ -116,7 +116,7 @@ def _print_import(repeats: Sequence[Imported], results: Path) -> None:
             number = f", repeat {repeat.config.seed + 1}"
         count = f"{len(repeat.records)} questions{number}"
         print(printable(f"{results / repeat.place}: {count}, imported from {repeat.run.tool}"))
-        print(aligned(_score_rows(repeats)) or "  no question was answered")
+        print(aligned_columns(_score_rows(repeats)) or "  no question was answered")
     left_out: list[str] = []
     warnings: list[str] = []
     for repeat in repeats:

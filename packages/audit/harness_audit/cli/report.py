@@ -16,14 +16,14 @@ from harness.cli.command import setting
 from harness.cli.figures import write_figure
 from harness.cli.options import RESULTS, MovedData, RunsFolders, Score
 from harness.cli.output import say
-from harness.cli.stored_runs import newest, stored_runs
+from harness.cli.stored_runs import read_stored_runs, with_newest_code
 from harness.cli.table_output import (
     FigureOutput,
     TableFile,
     TableFormat,
     format_of,
+    print_or_write,
     terminal_width,
-    write,
 )
 from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
@@ -80,8 +80,8 @@ def _show_analysis(module: Any, answers: Answers) -> int:
         answers: Which runs, and how the tables are shown.
     """
     form = format_of(answers.form, answers.out)
-    runs, damaged = stored_runs(answers.folders or [RESULTS], hold="nothing")
-    newest_runs = newest(runs, all_code=False)
+    runs, damaged = read_stored_runs(answers.folders or [RESULTS], hold="nothing")
+    newest_runs = with_newest_code(runs, all_code=False)
     older = len(runs) - len(newest_runs)
     if older:
         counted = f"{older} runs"
@@ -108,10 +108,10 @@ def write_analysis(
     """
     analyses = module.analyse_runs(pairs)
     if form in ("csv", "json"):
-        write(render(module.frame(analyses), form), out)
+        print_or_write(render(module.frame(analyses), form), out)
     else:
         tables = [Section(title, table) for title, table in module.sections(analyses)]
-        write(render_sections(tables, form, terminal_width(form, out)), out)
+        print_or_write(render_sections(tables, form, terminal_width(form, out)), out)
 
 
 def report_memory(

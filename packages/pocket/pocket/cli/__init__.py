@@ -1,7 +1,7 @@
 """`harness pocket`: train, test and check the embedded pocket model; each command is a module of
 its own."""
 
-from harness.cli.command import Commands, entries_of, group
+from harness.cli.command import Commands, group, join_command_tables
 
 _TABLE = {
     "Train": {
@@ -14,4 +14,4 @@ _TABLE = {
     },
 }
 _ABOUT = "Train, test and check the embedded pocket model."
-app = group("pocket", entries_of([Commands(_TABLE, "pocket.cli")]), _ABOUT)
+app = group("pocket", join_command_tables([Commands(_TABLE, "pocket.cli")]), _ABOUT)

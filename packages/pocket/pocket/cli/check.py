@@ -3,7 +3,7 @@ as they are now."""
 
 from harness_training.skills import presets_by_skill
 
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from pocket.card import check_weights
 from pocket.cli.model_card import Model, model_card, model_folder
 from pocket.eval.card import stale
@@ -27,7 +27,7 @@ def check(folder: Model = None) -> int:
     for name in declared():
         state = wrong.get(name, "trained")
         rows.append((name, state, ", ".join(methods.get(name, ()))))
-    print(columns(rows))
+    print(aligned_columns(rows))
     if wrong:
         return FAILED
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 from harness.cli.command import output, setting
 from harness.cli.options import Json, Skills
 from harness.cli.output import say
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.config.schema import ModelConfig
 from harness.llm.backend import load_model
 from harness.storage.files import check_writable
@@ -43,6 +43,6 @@ def eval_(
         print(json_.dumps({"card": str(to), "results": [asdict(row) for row in rows]}))
         return 0
     for heading, table in tables(rows):
-        print(f"{heading}\n{columns(table)}\n")
+        print(f"{heading}\n{aligned_columns(table)}\n")
     print(to)
     return 0

@@ -19,7 +19,7 @@ import typer
 from harness.cli.options import TrainingOut, split_names
 from harness.cli.output import say
 from harness.cli.stopping import INTERRUPTED, print_resume_command
-from harness.cli.table_output import columns
+from harness.cli.table_output import aligned_columns
 from harness.config.layers import Choices
 from harness.config.resolve import resolve_dataset, resolve_method, resolve_model
 from harness.config.yaml_tree import parse_assignments
@@ -80,7 +80,7 @@ def train(
         rows = [asdict(measure) for measure in measures]
         print(json_.dumps({"adapters": str(folder / "adapters"), "measures": rows}))
     else:
-        print(f"{columns(table_rows(measures))}\n{folder / 'adapters' / 'CARD.md'}")
+        print(f"{aligned_columns(table_rows(measures))}\n{folder / 'adapters' / 'CARD.md'}")
     return 0
 
 
