@@ -309,14 +309,14 @@ def _decide(comparison: BaselineComparison, tolerated_drop: float) -> _Decision:
         comparison: The paired difference, in [-1, 1], with its interval.
         tolerated_drop: The tolerated drop, in points.
     """
-    lowest_difference = 0.0 - tolerated_drop / 100
+    lowest_tolerated_difference = 0.0 - tolerated_drop / 100
     if comparison.low is None or comparison.high is None:
-        if comparison.difference < lowest_difference:
+        if comparison.difference < lowest_tolerated_difference:
             return _Decision("FAILED", ["so the observed drop decides"])
         return _Decision("undecided", ["no drop was observed, and none can be excluded"])
-    if comparison.high < lowest_difference:
+    if comparison.high < lowest_tolerated_difference:
         return _Decision("FAILED", [])
-    if comparison.low >= lowest_difference:
+    if comparison.low >= lowest_tolerated_difference:
         return _Decision("passed", [])
     why = f"the interval holds {0.0 - tolerated_drop:g}: more questions would tell, or a tolerated drop"
     return _Decision("undecided", [f"{why} (--max-drop {comparison.score}=X)"])

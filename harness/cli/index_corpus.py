@@ -84,13 +84,13 @@ def index_corpus(
 def _build_and_print(request: IndexRequest, *, as_json: bool) -> int:
     """Build an index and print where it is and what it holds. Returns the exit code 0."""
     with stage_progress() as progress:
-        facts = build_index(request, progress)
+        index_facts = build_index(request, progress)
     folder = request.folder
     if as_json:
-        print(json_.dumps({"folder": str(folder), **facts.described.to_json()}))
+        print(json_.dumps({"folder": str(folder), **index_facts.described.to_json()}))
         return 0
-    size = f"{facts.passages:,} passages of {facts.documents:,} documents"
-    print(f"{folder}: {size}, {request.kind}")
+    size_text = f"{index_facts.passages:,} passages of {index_facts.documents:,} documents"
+    print(f"{folder}: {size_text}, {request.kind}")
     say(f"use it: harness run --method NAME --dataset NAME --corpus {folder}")
     return 0
 

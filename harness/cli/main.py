@@ -119,23 +119,26 @@ class Root(Group):
         return [*super().list_commands(ctx), *self.groups(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import the command of this name. Raises CannotRun for a package that cannot be
-        imported.
+        """Import the command of this name, or return the group that a package adds by it.
+
+        Raises CannotRun for a group whose package cannot be imported.
         """
-        commands = self.groups(ctx).get(cmd_name)
-        if isinstance(commands, CannotRun):
-            raise commands
-        if commands is None:
+        added_group = self.groups(ctx).get(cmd_name)
+        if added_group is None:
             return super().get_command(ctx, cmd_name)
-        return typer.main.get_command(commands) if isinstance(commands, typer.Typer) else commands
+        if isinstance(added_group, CannotRun):
+            raise added_group
+        if isinstance(added_group, typer.Typer):
+            return typer.main.get_command(added_group)
+        return added_group
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands of the tables by section into the help, then the groups."""
         super().format_commands(ctx, formatter)
         rows = []
-        for name, commands in self.groups(ctx).items():
+        for name, added_group in self.groups(ctx).items():
             text = "cannot be imported"
-            if not isinstance(commands, CannotRun):
+            if not isinstance(added_group, CannotRun):
                 text = self.get_command(ctx, name).get_short_help_str(limit=100)
             rows.append((name, text))
         if rows:

@@ -42,7 +42,7 @@ from harness.config.schema import EncoderConfig, ModelConfig
 from harness.errors import HarnessError, UserError
 from harness.storage.paths import local_folder
 from harness.storage.run_folder import StoredRun, read_run
-from reports.paper.all_values import NOT_RUN, lines_of, tables, text
+from reports.paper.all_values import NOT_RUN, lines_of_paper_results, tables, text
 from reports.paper.needs import Needs, needs
 from reports.paper.tables_and_figures import (
     MADE_UP,
@@ -134,11 +134,11 @@ def reproduce(
         return code
     stored = map(read_run, dict.fromkeys(finished))
     runs = [run for run in stored if run.records]
-    value_numbers = _chosen_value_numbers(options)
+    lines_in_paper_results = _chosen_lines_in_paper_results(options)
     if not printing.json:
-        _print_beside_printed(runs, item, value_numbers, pages.margin)
+        _print_beside_printed(runs, item, lines_in_paper_results, pages.margin)
         _write_drawings(runs, item, suite, local_folder(handling.out))
-    _write_pages(runs, item, pages, value_numbers)
+    _write_pages(runs, item, pages, lines_in_paper_results)
     return code
 
 
@@ -177,19 +177,23 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
     return 0
 
 
-def _chosen_value_numbers(options: RunOptions) -> set[int] | None:
-    """The numbers of the printed values that belong to the chosen methods and data sets; None where
-    the command chose none.
+def _chosen_lines_in_paper_results(options: RunOptions) -> set[int] | None:
+    """The lines of paper_results.csv with printed values of the chosen methods and data sets.
+
+    None where the command chose neither a method nor a data set.
     """
     if not options.method and not options.dataset:
         return None
     methods = {presets.comparable_name(name) for name in options.method}
     datasets = {presets.comparable_name(name) for name in options.dataset}
-    return lines_of(methods, datasets)
+    return lines_of_paper_results(methods, datasets)
 
 
 def _print_beside_printed(
-    runs: list[StoredRun], item: TableOrFigure, value_numbers: set[int] | None, margin: float
+    runs: list[StoredRun],
+    item: TableOrFigure,
+    lines_in_paper_results: set[int] | None,
+    margin: float,
 ) -> None:
     """Print the table's measured values beside the printed ones, then how
     many printed ones have no run.
@@ -197,10 +201,10 @@ def _print_beside_printed(
     Args:
         runs: The runs of the table or figure.
         item: The table or figure.
-        value_numbers: The numbers of the printed values to show; None for all.
+        lines_in_paper_results: The lines whose printed values are shown; None for all.
         margin: The largest difference called equivalent, in points or percent.
     """
-    titled_tables = tables(runs, item, margin=margin, lines=value_numbers)
+    titled_tables = tables(runs, item, margin=margin, lines=lines_in_paper_results)
     with_runs = [(title, frame[frame["run"].notna()]) for title, frame in titled_tables]
     measured = _without_empty_tables(with_runs)
     if measured:
@@ -341,7 +345,7 @@ def _write_pages(
     runs: list[StoredRun],
     item: TableOrFigure | None,
     pages: Pages,
-    value_numbers: set[int] | None = None,
+    lines_in_paper_results: set[int] | None = None,
 ) -> None:
     """Write our values beside the printed ones to each file that is asked for.
 
@@ -349,11 +353,11 @@ def _write_pages(
         runs: The runs.
         item: The table or figure; None for all.
         pages: The files. LaTeX of one table, which goes into a paper, has no row without a run.
-        value_numbers: The numbers of the printed values to show; None for all.
+        lines_in_paper_results: The lines whose printed values are shown; None for all.
     """
     if not pages.files:
         return
-    titled_tables = tables(runs, item, margin=pages.margin, lines=value_numbers)
+    titled_tables = tables(runs, item, margin=pages.margin, lines=lines_in_paper_results)
     for form, file in pages.files.items():
         shown = titled_tables
         if form == "latex" and item is not None:

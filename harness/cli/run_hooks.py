@@ -38,7 +38,8 @@ def trackers_and_checks(
     trackers = request.trackers(say, shared=scaling.shard is not None)
     reasons_not_logged: list[str] = []
     if trackers:
-        reasons_not_logged = [f"not logged to MLflow: {why}" for why in trackers[0].unusable]
+        mlflow_tracker = trackers[0]  # a second one is what --track names
+        reasons_not_logged = [f"not logged to MLflow: {why}" for why in mlflow_tracker.unusable]
     return [*trackers, *declared_checks(request, checks)], reasons_not_logged
 
 

@@ -144,17 +144,18 @@ class MlflowRun:
         n_questions = len(self.run.records)
         points = [point for point in running_points(self.run) if point.step < n_questions]
         now = _now_in_milliseconds()
-        stored_values: dict[tuple[int, str], float] = {}
+        # (step, metric) -> value
+        logged_values: dict[tuple[int, str], float] = {}
         if not self.is_new:
-            stored_values = self._stored_points({point.name for point in points})
+            logged_values = self._last_logged_values({point.name for point in points})
         changed_points = [
-            point for point in points if stored_values.get((point.step, point.name)) != point.value
+            point for point in points if logged_values.get((point.step, point.name)) != point.value
         ]
         self._log_in_batches(
             [Metric(point.name, point.value, now, point.step) for point in changed_points]
         )
 
-    def _stored_points(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
+    def _last_logged_values(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
         """Look up the value that was logged last for each step of these metrics, by (step,
         name).
         """
@@ -169,11 +170,11 @@ class MlflowRun:
         """Log the run folder's files, the final metrics, the table (the run's
         description too) and the HTML report.
         """
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            for source, target in _ARTIFACT_OF_FILE.items():
-                if (self.run.path / source).exists():
-                    (folder / target).symlink_to((self.run.path / source).resolve())
+        with tempfile.TemporaryDirectory() as temporary_folder:
+            folder = Path(temporary_folder)
+            for file_name, artifact_name in _ARTIFACT_OF_FILE.items():
+                if (self.run.path / file_name).exists():
+                    (folder / artifact_name).symlink_to((self.run.path / file_name).resolve())
             if self.run.records:
                 self._log_metrics_and_write_pages(folder)
             log_files(self.client, self.uri, self.id, folder)

@@ -31,6 +31,7 @@ from harness.tracking.traced_question import TracedQuestion, cut_middle
 from reports.search_steps import SearchStep, search_steps
 
 MAX_CHILD_SPANS = 40
+_PHASES_OF_SEARCH = ("search", "study")  # the phases whose requests are shown below the search
 _MAX_PASSAGES = 20
 _MAX_PASSAGE_CHARACTERS = 1000
 _COST_NAMES = (
@@ -172,7 +173,9 @@ class QuestionSpans:
             interval: Start and end of the search.
         """
         record = self._record
-        name = "search" if record.usage.get("search") or record.steps else "retrieve"
+        name = "retrieve"
+        if record.usage.get("search") or record.steps:
+            name = "search"
         attributes = _without_empty_values(
             {"stop_reason": record.stop_reason, "steps": len(record.steps)}
         )
@@ -180,7 +183,7 @@ class QuestionSpans:
         content = _SpanContent(name, "RETRIEVER", interval, outputs=passages, attributes=attributes)
         search = self._add_span(content, root)
         self._add_steps(search, interval)
-        self._add_requests(search, interval, ("search", "study"))
+        self._add_requests(search, interval, _PHASES_OF_SEARCH)
 
     def _add_steps(self, search: LiveSpan, interval: _Interval) -> None:
         """Add a span for each of the first steps below the search.

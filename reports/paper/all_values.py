@@ -36,7 +36,7 @@ _TEXT_TITLE = "Values of the text"
 _ALL_KINDS = (*KINDS, NOT_RUN, NOT_COMPARED, EMPTY)
 
 
-def lines_of(methods: Collection[str], datasets: Collection[str]) -> set[int]:
+def lines_of_paper_results(methods: Collection[str], datasets: Collection[str]) -> set[int]:
     """The lines of paper_results.csv whose values these presets measure on these data sets.
 
     Args:

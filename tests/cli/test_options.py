@@ -112,8 +112,8 @@ def test_in_a_suite_the_flags_hold_where_they_fit_and_a_note_names_the_rest(here
 def test_parallel_reaches_the_runner_and_not_the_hash(here, monkeypatch, arguments, expected):
     seen = []
 
-    def run(plan, out, *, parallel=1, **more):
-        seen.append((parallel, plan.hash8))
+    def run(plan, out, *, options, **more):
+        seen.append((options.parallel, plan.hash8))
         return RunResult(Path(out), RunSummary(n_total=1), 0)
 
     monkeypatch.setattr(runner, "run", run)
