@@ -24,6 +24,7 @@ from bench.fabrications import EDITS, Edit, Folder
 from bench.fabrications_fifth import FIFTH_EDITS
 from bench.fabrications_fourth import FOURTH_EDITS
 from bench.fabrications_read import HONEST, READ_EDITS, Honest
+from bench.fabrications_seventh import SEVENTH_EDITS, UNPAID_PROBES
 from bench.fabrications_sixth import SEARCH_EDITS, SIXTH_EDITS
 from bench.fabrications_third import THIRD_EDITS
 
@@ -38,6 +39,7 @@ ALL_EDITS = (
     *FOURTH_EDITS,
     *FIFTH_EDITS,
     *SIXTH_EDITS,
+    *SEVENTH_EDITS,
 )
 
 
@@ -198,7 +200,7 @@ def main() -> None:
     parser.add_argument("--only", help="the edit of this name alone")
     options = parser.parse_args()
     edits = chosen(ALL_EDITS, options.only)
-    searches = chosen(SEARCH_EDITS, options.only)
+    searches = chosen((*SEARCH_EDITS, UNPAID_PROBES), options.only)
     pairs = () if options.only else HONEST
     found = Found()
     with TemporaryDirectory() as folder:

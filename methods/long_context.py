@@ -67,6 +67,10 @@ class FullContext(ReadingMethod):
         }
         return Answer(reply, shown, "truncated", steps, truncated=truncated)
 
+    def least_share_shown(self, stop_reason: str) -> float:
+        """All of the text where it is called whole."""
+        return float(stop_reason == "whole")
+
     def _fitting_spans(self, text: str, max_tokens: int, model: MeteredModel) -> KeptSpans:
         """Choose the parts of a text that stay, as the setting `keep` says.
 

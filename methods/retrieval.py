@@ -39,6 +39,9 @@ from methods.chunks import (
 from methods.found import MAX_HITS, in_document_order, retrieve_steps_of_hits, shown_hits, texts_of
 from methods.reading import Reading, ReadingMethod, ask, how_many_fit, question_text, room_for_text
 
+_MIN_SHARE_OF_ALL_CHUNKS = 0.5
+"""The least share of a text that all chunks of it hold together."""
+
 
 class RetrievalConfig(MethodConfig):
     """The chunks that are ranked, and how many are shown."""
@@ -178,6 +181,17 @@ class TopK(ReadingMethod):
     def passages_are_disjoint(self) -> bool:
         """True: no two chunks of the one cut overlap."""
         return True
+
+    def passages_are_in_order(self) -> bool:
+        """Whether the chunks are shown as they stand in the text."""
+        return bool(self.config.order == "document")
+
+    def least_share_shown(self, stop_reason: str) -> float:
+        """Half of the text where all chunks were shown, as a cut leaves out no more than the white
+        space between them."""
+        if stop_reason == "exhausted" and self.config.least_characters == 1:
+            return _MIN_SHARE_OF_ALL_CHUNKS
+        return 0.0
 
     def index_for_ranking(self, texts: list[str], tools: Tools) -> Index:
         """What the index of a document holds for the ranking, beside the chunks, such as their

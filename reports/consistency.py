@@ -37,6 +37,7 @@ from reports.clock import clock_inconsistencies, date_inconsistencies
 from reports.declared import MethodDeclaration, method_declaration
 from reports.differences import comparable_values, kind_of_difference, weights_identity
 from reports.examined import Examined, index_problems
+from reports.recount import recount_inconsistencies
 from reports.run_presets import preset_inconsistencies, unchecked_by_preset
 from reports.run_records import count_failed
 
@@ -121,6 +122,7 @@ def record_inconsistencies(run: StoredRun, examined: Examined) -> list[str]:
     sentences += _prompt_inconsistencies(run)
     sentences += _first_question_inconsistencies(run)
     sentences += _examples_that_are_asked(run)
+    sentences += recount_inconsistencies(run)
     return sentences
 
 

@@ -35,6 +35,7 @@ class MethodDeclaration:
         max_passage_tokens: Most tokens of these passages together; None likewise.
         index_models: Roles whose models are asked for every index.
         has_disjoint_passages: Whether the passages that an answer shows never overlap.
+        has_ordered_passages: Whether they stand in the order of the text.
     """
 
     one_request: bool
@@ -47,6 +48,7 @@ class MethodDeclaration:
     max_passage_tokens: int | None
     index_models: frozenset[str]
     has_disjoint_passages: bool
+    has_ordered_passages: bool
 
     def as_json(self) -> dict[str, object]:
         """The values by name, with sets as sorted lists, so that equal ones give equal JSON."""
@@ -68,12 +70,14 @@ def method_declaration(run: StoredRun) -> MethodDeclaration | None:
     max_passages = max_passage_tokens = None
     index_models: frozenset[str] = frozenset()
     has_disjoint_passages = False
+    has_ordered_passages = False
     if configured is not None:
         max_passages = configured.most_shown()
         max_passage_tokens = configured.most_tokens_shown()
         if configured.indexes_by_model():
             index_models = frozenset(configured.index_roles) - _ROLES_WITHOUT_REQUESTS
         has_disjoint_passages = configured.passages_are_disjoint()
+        has_ordered_passages = configured.passages_are_in_order()
     return MethodDeclaration(
         one_request=method.traits.one_request,
         reads_documents=method.traits.reads_documents,
@@ -85,6 +89,7 @@ def method_declaration(run: StoredRun) -> MethodDeclaration | None:
         max_passage_tokens=max_passage_tokens,
         index_models=index_models,
         has_disjoint_passages=has_disjoint_passages,
+        has_ordered_passages=has_ordered_passages,
     )
 
 

@@ -45,6 +45,8 @@ _MAX_CHARACTERS_FACTOR = (
     4  # more characters per token than in the first prompt, at most, in a model
 )
 _MAX_LENGTH_FACTOR = 2.5  # the same, in texts of one language
+_CUT_TEXT = "truncated"  # the stop reason of an answer from a text that did not fit
+_SHARE_WITHOUT_GAPS = 0.95  # of a text that was joined from several documents
 _FREE_ANSWER_CHARACTERS = 20  # of an answer, beside those of its tokens
 _PROMPT_FRAME_CHARACTERS = 1500  # of a prompt, beside what it shows: question, markers, examples
 _MAX_RANKING_REQUESTS = 2  # a search that ranks by attention: one with the question, one without
@@ -345,6 +347,7 @@ def _expectations(run: StoredRun) -> "Expectations":
         has_loaded_reader=_reader_backend(run) == "hf",
         roles=_model_roles(run),
         may_stop=_stop_rule_of_method(run),
+        least_share_shown=_share_rule_of_method(run),
     )
 
 
@@ -379,6 +382,20 @@ def _stop_rule_of_method(run: StoredRun) -> _StopCheck | None:
     return None
 
 
+def _share_rule_of_method(run: StoredRun) -> Callable[[str], float] | None:
+    """What the run's method says of how much is shown at a stop, `method.least_share_shown`.
+
+    None for a method that is not shipped, for a view of the evidence alone, and for passages of a
+    retriever or a corpus.
+    """
+    method = configured_shipped_method(run)
+    if method is None or run.config.method.view == "evidence":
+        return None
+    if run.config.retriever or run.manifest.corpus is not None:
+        return None
+    return method.least_share_shown
+
+
 @dataclass(frozen=True)
 class Expectations:
     """What a run's records and indexes are compared with.
@@ -400,6 +417,8 @@ class Expectations:
         roles: The roles of the run's models; None where a search has others.
         may_stop: (stop reason, steps) -> whether a search of these steps may stop for that reason;
             None where the method does not say.
+        least_share_shown: Stop reason -> the least share of the documents that is shown; None where
+            the method does not say.
     """
 
     declaration: MethodDeclaration | None
@@ -417,6 +436,7 @@ class Expectations:
     has_loaded_reader: bool
     roles: frozenset[str] | None
     may_stop: _StopCheck | None
+    least_share_shown: Callable[[str], float] | None
 
 
 def _max_questions_in_flight(run: StoredRun) -> int:
@@ -519,6 +539,9 @@ def _answer_problems(
     must_be_disjoint = declaration.has_disjoint_passages and not expected.shows_evidence_only
     if must_be_disjoint and _any_spans_overlap(record.shown):
         yield "passages shown that overlap, where the method cuts them once"
+    if declaration.has_ordered_passages and not _are_spans_in_order(record.shown):
+        yield "passages shown in another order than that of the text"
+    yield from _share_problems(record, expected)
     if expected.may_stop is not None:
         if record.steps and not expected.may_stop(record.stop_reason, record.steps):
             yield "a stop that its steps do not give"
@@ -824,6 +847,33 @@ def _any_spans_overlap(pieces: Iterable[StoredPiece]) -> bool:
     return False
 
 
+def _are_spans_in_order(pieces: Iterable[StoredPiece]) -> bool:
+    """Whether the spans of each document among these pieces stand in the order of its text."""
+    last_starts: dict[str, int] = {}  # document id -> start of its last span
+    for piece in pieces:
+        document = piece.get("document_id") or ""
+        start = piece.get("start") or 0
+        if piece.get("kind") != "span":
+            continue
+        if start < last_starts.get(document, 0):
+            return False
+        last_starts[document] = start
+    return True
+
+
+def _share_problems(record: StoredRecord, expected: Expectations) -> Iterator[str]:
+    """Yield a phrase where an answer shows less of its documents than its stop reason says, and
+    where a text that was cut is not marked as cut."""
+    if record.stop_reason == _CUT_TEXT and record.truncated is None:
+        yield "a text that was cut, and not how much of it"
+    if expected.least_share_shown is None or not record.document_characters:
+        return
+    share = expected.least_share_shown(record.stop_reason)
+    least_characters = share * sum(record.document_characters)
+    if _shown_characters(record.shown) < _SHARE_WITHOUT_GAPS * least_characters:
+        yield "less of the text shown than its stop reason says"
+
+
 def _shown_characters(pieces: Iterable[StoredPiece]) -> int:
     """Characters of the pieces together: the length of a span, the text of a generated piece."""
     total = 0
@@ -907,6 +957,13 @@ def _passage_count_problems(record: StoredRecord, max_passages: int | None) -> I
         yield "fewer passages shown than its settings ask for"
 
 
+def _count_probes(record: StoredRecord) -> int:
+    """How many steps of a question's own search have the answer of a probe; 0 for records of
+    versions that did not store what a probe cost."""
+    own = [step for step in record.steps if step.get("action") != _STUDY_PHASE]
+    return sum(1 for step in own if "probe_flops" in step and step.get("p_yes") is not None)
+
+
 def _step_problems(record: StoredRecord) -> Iterator[str]:
     """Yield a phrase where the FLOPs so far fall from one step to the next, or exceed those of the
     question."""
@@ -915,6 +972,9 @@ def _step_problems(record: StoredRecord) -> Iterator[str]:
         flops = phase.get("flops") or {}
         if name != _STUDY_PHASE:
             question_flops += flops.get(DEFAULT_CONVENTION) or 0
+    probes = (record.usage.get("search") or {}).get("probes") or {}
+    if _count_probes(record) > probes.get("requests", 0):
+        yield "probes that no request paid"
     flops_before = 0.0
     for step in record.steps:
         flops_by_convention = step.get("flops")

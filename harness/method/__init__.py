@@ -162,6 +162,16 @@ class Method(abc.ABC):
         cut of it; False where that is not known."""
         return False
 
+    def passages_are_in_order(self) -> bool:
+        """Whether an answer shows the passages of a document in the order of its text; False where
+        the settings give another order, or that is not known."""
+        return False
+
+    def least_share_shown(self, stop_reason: str) -> float:
+        """The least share of the documents' characters that an answer with this stop reason shows,
+        from 0 to 1; 0 where the reason says nothing of it."""
+        return 0.0
+
     def indexes_by_model(self) -> bool:
         """Whether building an index asks the models of `index_roles`; False where the settings need
         their tokenizers alone."""

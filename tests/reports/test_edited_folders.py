@@ -23,6 +23,7 @@ from bench.fabricated import (
 )
 from bench.fabrications import Folder
 from bench.fabrications_fourth import FOURTH_EDITS
+from bench.fabrications_seventh import SEVENTH_EDITS, UNPAID_PROBES, cut_in_secret
 from bench.fabrications_sixth import SEARCH_EDITS, SIXTH_EDITS
 from harness.storage import file_hash
 from tests.reports.build import record, span, write_run
@@ -70,6 +71,7 @@ KINDS = (
     "shorter chunks, hash anew",
     "an easier kind of question",
     *(edit.name for edit in SIXTH_EDITS),
+    *(edit.name for edit in SEVENTH_EDITS),
 )
 
 
@@ -118,7 +120,7 @@ def test_an_edit_with_new_checksums_is_seen_by_every_command(name, honest_with_e
     _is_seen(edit, honest_with_encoder, plain[edit.of])
 
 
-@pytest.mark.parametrize("edit", SEARCH_EDITS, ids=lambda edit: edit.name)
+@pytest.mark.parametrize("edit", [*SEARCH_EDITS, UNPAID_PROBES], ids=lambda edit: edit.name)
 def test_an_edited_search_is_seen_by_every_command(edit, searched):
     _is_seen(edit, searched, _plain(searched, edit.of))
 
@@ -153,6 +155,36 @@ def test_verify_compares_a_bundle_with_a_data_set_that_is_at_hand(name, sentence
         verified = judged(here)[2]
     assert verified.code == 4
     assert sentence in " ".join(verified.text.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("the last question with a system prompt", "have other tokens than their prompt"),
+        ("a system prompt cut out of the first prompt", "is not the text of its tokens"),
+        ("passages that were not read", "have fewer tokens than the passages shown"),
+        ("the last question with longer chunks", "show more tokens than the settings allow"),
+        ("the evidence alone, called the document", "less of the text shown than its stop reason"),
+        ("passages by rank called in order", "in another order than that of the text"),
+    ],
+)
+def test_a_table_says_what_does_not_fit(name, sentence, honest, command):
+    with copies(honest) as here:
+        folder = Folder(here["bm25"], here["full-context"])
+        ALL[name].change(folder)
+        folder.seal()
+        _, said, _ = command("report", str(folder.path))
+    assert sentence in " ".join(said.split())
+
+
+def test_a_text_that_was_cut_in_secret_is_seen(honest):
+    with copies(honest) as here:
+        folder = Folder(here["full-context"], here["full-context"])
+        cut_in_secret(folder)
+        folder.seal()
+        said = call("compare", str(folder.path), str(here["bm25"]))
+    assert said.code == 2
+    assert "less of the text shown than its stop reason says" in " ".join(said.text.split())
 
 
 @pytest.mark.parametrize("file", ["run.yaml", "manifest.json", "records.jsonl", "documents.jsonl"])
