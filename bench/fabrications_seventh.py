@@ -1,8 +1,6 @@
 """Edits by somebody who made another run and kept what looks better of it: another prompt, longer or
 fewer passages, a part of the text, the order of another setting. First prompts are changed too."""
 
-import json
-
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record
 from harness.storage.record_texts import text_checksum
@@ -170,20 +168,6 @@ def cut_in_secret(folder: Folder) -> None:
     folder.write(rows)
     folder.seal()
     call("score", str(folder.path))
-
-
-def asked_twice(folder: Folder) -> None:
-    """Edit any run: each question stands there again under another id, with other seconds."""
-    rows = folder.rows()
-    indexes = folder.rows("documents.jsonl")
-    for name, lines in (("records.jsonl", rows), ("documents.jsonl", indexes)):
-        again = json.loads(json.dumps(lines).replace("__musique-0-", "__musique-0-1"))
-        folder.write([*lines, *again], name)
-    number = 2 * len(rows)
-    folder.config(limit=number)
-    folder.manifest(dataset__questions=number)
-    folder.summary(n_asked=number)
-    folder.summarise()
 
 
 SEVENTH_EDITS: tuple[Edit, ...] = (

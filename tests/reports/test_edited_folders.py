@@ -143,6 +143,7 @@ def _is_seen(edit, runs, plain):
     [
         ("an easier kind of question", "gold answers are not those of the data set"),
         ("documents of their own", "gold answers are not those of the data set"),
+        ("texts in lower case", "show texts that are not in their documents"),
         ("passages of other places", "show texts that are not in their documents"),
         ("the last questions called the first", "questions are not the first ones of its data set"),
     ],
