@@ -143,7 +143,7 @@ def _spread(run: StoredRun) -> list[StoredRecord]:
     out."""
     every = max(1, -(-len(run.records) // _MOST_RECORDS))
     chosen = []
-    for place, record in enumerate(run.whole_records):
+    for place, record in enumerate(run.records_with_texts):
         if place % every == 0 and record.error is None and record.truncated is None:
             chosen.append(record)
     return chosen
