@@ -173,7 +173,7 @@ def _requests_of(
         characters += sum(map(len, texts))
         if characters > _MOST_CHARACTERS:
             break
-        read = sum(int(answer.get(key) or 0) for key in ("tokens_in", "tokens_cached"))
+        read = int((answer.get("tokens_in") or 0) + (answer.get("tokens_cached") or 0))
         requests.append(_Request(record, texts, sum(map(tokenizer.count, texts)), read))
     return requests
 
