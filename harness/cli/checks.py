@@ -70,8 +70,10 @@ def check_weights(part: str, name: str, values: Mapping[str, object], key: str) 
         key: The setting that may name a folder of weights instead, "model.source".
     """
     if values.get("backend") == "endpoint":
-        place = values["base_url"]
-        return Check(part, "ok", name, f"a server that you start; the preset expects it at {place}")
+        address = values["base_url"]
+        return Check(
+            part, "ok", name, f"a server that you start; the preset expects it at {address}"
+        )
     package = str(values.get("package") or "")
     if package:
         if package_folder(package) or is_installed(package):

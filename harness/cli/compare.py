@@ -6,7 +6,12 @@ from typing import Annotated
 from harness.cli.command import setting
 from harness.cli.options import Common, Runs, Score, split_names
 from harness.cli.stored_runs import average_seeds, leave_out_unanswered, with_newest_code
-from harness.cli.table_output import TableOutput, format_of, print_or_write, terminal_width
+from harness.cli.table_output import (
+    TableOutput,
+    choose_table_format,
+    print_or_write,
+    terminal_width,
+)
 from harness.cost.flops import DEFAULT_CONVENTION
 from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
@@ -30,7 +35,7 @@ def compare(
     Prints the means with their confidence intervals, then the paired differences to the reference
     run.
     """
-    form = format_of(table.form, table.out)
+    form = choose_table_format(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     folders = run_folders(runs)
 

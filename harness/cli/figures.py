@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 from harness.cli.options import RESULTS, split_names
 from harness.cli.output import say
 from harness.cli.stored_runs import read_stored_runs, with_newest_code
-from harness.cli.table_output import FORMAT_OF_ENDING, FigureOutput, format_of, print_or_write
+from harness.cli.table_output import (
+    FORMAT_OF_ENDING,
+    FigureOutput,
+    choose_table_format,
+    print_or_write,
+)
 from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import Hold
 
@@ -43,7 +48,7 @@ def write_figure(
         UserError: No folder is named and one has the figure's name: `harness report nodes` may mean
             either.
     """
-    form = figure_format(output.form, output.out, has_drawing=name != "tokens")
+    form = choose_figure_format(output.form, output.out, has_drawing=name != "tokens")
     if not folders and Path(name).is_dir():
         raise UserError(
             f"'{name}' is a figure and a folder here; its tables: harness report ./{name}, or name "
@@ -63,7 +68,7 @@ def write_figure(
     return 0
 
 
-def figure_format(form: str | None, out: str | None, *, has_drawing: bool = True) -> str:
+def choose_figure_format(form: str | None, out: str | None, *, has_drawing: bool = True) -> str:
     """Choose the format of a figure: --format, else by the ending of --out, else "text".
 
     Args:
@@ -106,7 +111,7 @@ def figure_format(form: str | None, out: str | None, *, has_drawing: bool = True
             f"no format ends in '{Path(out).suffix}' ('{out}'); use {', '.join(known_endings)}, or name it "
             "with --format"
         )
-    return format_of(form, out)
+    return choose_table_format(form, out)
 
 
 def parse_numbers(

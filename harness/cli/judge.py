@@ -112,12 +112,12 @@ class JudgeOptions:
         ),
     ] = None
 
-    def describes_model(self) -> bool:
+    def has_options_of_model(self) -> bool:
         """Whether an option is given that only makes sense with a model that judges."""
         model_options = (self.sets, self.prompt, self.name, self.max_tokens, self.scale)
         return any(model_options) or self.kind != "correctness"
 
-    def request(self, model: str) -> JudgeRequest:
+    def judge_request(self, model: str) -> JudgeRequest:
         """The judge that the options ask for, with `model` to judge."""
         return JudgeRequest(
             model=model,
@@ -152,18 +152,18 @@ def judge(
         return _write_sheet(folders, data, Path(options.sheet))
     hand_labels = _read_hand_labels(options.labels)
     if options.model is None:
-        if options.describes_model():
+        if options.has_options_of_model():
             raise UserError(
                 "name the model that judges with --model NAME; without it no answer is judged"
             )
-        return print_agreements(folders, hand_labels, json)
+        return print_agreements(folders, hand_labels, as_json=json)
     check_home()
-    request = options.request(options.model)
+    request = options.judge_request(options.model)
     base_judge = make_judge(request)
     work = runs_to_judge(base_judge, folders, data, request)
     if not json:
         _say_prompt(base_judge)
-    judge_all = partial(_judge_all, work, parallel, JudgeOutput(hand_labels, json))
+    judge_all = partial(_judge_all, work, parallel, JudgeOutput(hand_labels, as_json=json))
     return until_interrupted(judge_all, "interrupted; what was judged is saved")
 
 

@@ -67,7 +67,7 @@ class JudgeOutput:
             judge: The judge.
             judged: What it decided, with its costs.
         """
-        agreement = _agreement_of(folder, self.labels)
+        agreement = _read_agreement(folder, self.labels)
         result = _Result(folder, judge, judged, agreement)
         if self.as_json:
             print(json.dumps(result.as_json()), flush=True)
@@ -233,18 +233,18 @@ class _AgreementOfRun:
     """How far judges, scores and people agree on a run.
 
     Attributes:
-        raters: The agreement of each pair of raters.
+        rater_pairs: The agreement of each pair of raters.
         people: What people would say of all answers, estimated from their labels and a judge.
     """
 
-    raters: list[Raters]
+    rater_pairs: list[Raters]
     people: list[MeanByLabels]
 
     def columns(self) -> dict[str, object]:
         """The agreement as JSON: {"agreement": [...], "people":
         [...]}, the second only with labels.
         """
-        values: dict[str, object] = {"agreement": [pair.columns() for pair in self.raters]}
+        values: dict[str, object] = {"agreement": [pair.columns() for pair in self.rater_pairs]}
         if self.people:
             values["people"] = [mean.columns() for mean in self.people]
         return values
@@ -252,8 +252,8 @@ class _AgreementOfRun:
     def lines(self) -> list[str]:
         """The agreement as text tables."""
         lines = []
-        if self.raters:
-            lines.append(agreement_table(self.raters))
+        if self.rater_pairs:
+            lines.append(agreement_table(self.rater_pairs))
         if self.people:
             lines.append(_people_table(self.people))
         return lines
@@ -272,8 +272,8 @@ def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool)
     """
     agreement_by_folder: dict[Path, _AgreementOfRun] = {}
     for folder in folders:
-        agreement = _agreement_of(folder, labels)
-        if agreement.raters:
+        agreement = _read_agreement(folder, labels)
+        if agreement.rater_pairs:
             agreement_by_folder[folder] = agreement
     if not agreement_by_folder:
         raise UserError("no model has judged these runs yet; name one with --model NAME")
@@ -285,11 +285,11 @@ def print_agreements(folders: Sequence[Path], labels: HandLabels, as_json: bool)
     return 0
 
 
-def _agreement_of(folder: Path, labels: HandLabels) -> _AgreementOfRun:
+def _read_agreement(folder: Path, labels: HandLabels) -> _AgreementOfRun:
     """Read a run and compare its judges with each other and with people's labels."""
     run = read_run(folder)
-    raters = [*judge_agreements(run), *label_agreements(run, labels)]
-    return _AgreementOfRun(raters, means_by_labels(run, labels))
+    rater_pairs = [*judge_agreements(run), *label_agreements(run, labels)]
+    return _AgreementOfRun(rater_pairs, means_by_labels(run, labels))
 
 
 def agreement_table(pairs: list[Raters]) -> str:

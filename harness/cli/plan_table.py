@@ -88,7 +88,7 @@ class _Row:
     how: str
 
     @classmethod
-    def of(cls, forecast: Forecast) -> _Row:
+    def from_forecast(cls, forecast: Forecast) -> _Row:
         """Write the forecast of one run, or of all together, as the texts of a row."""
         questions = str(forecast.questions or UNKNOWN)
         if forecast.done:
@@ -132,7 +132,7 @@ def forecast_table(
     """
     all_forecasts = [*forecasts, _sum_of_forecasts(forecasts)]
     rows: list[tuple[str, ...]] = [_COLUMN_TITLES]
-    rows += [astuple(_Row.of(each)) for each in all_forecasts]
+    rows += [astuple(_Row.from_forecast(each)) for each in all_forecasts]
     texts_by_column = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in texts_by_column]
     lines = [title]
@@ -148,7 +148,7 @@ def forecast_table(
 def suite_line(suite: str, forecasts: Sequence[Forecast]) -> str:
     """Write the sum of a suite's forecasts as the line that is printed when it begins to run."""
     total = _sum_of_forecasts(forecasts)
-    row = _Row.of(total)
+    row = _Row.from_forecast(total)
     n_left = total.questions - total.done
     return (
         f"suite {suite}: {counted(len(forecasts), 'run')}, {n_left} questions to answer, "

@@ -35,7 +35,7 @@ from harness.cli.stored_runs import (
 from harness.cli.table_output import (
     FigureOutput,
     TableOutput,
-    format_of,
+    choose_table_format,
     print_or_write,
     terminal_width,
 )
@@ -135,7 +135,7 @@ def report(
     One table for each data set, best method first. The exit code is 3 if a damaged run was left
     out.
     """
-    form = format_of(table.form, table.out)
+    form = choose_table_format(table.form, table.out)
     columns = chosen_columns(table.columns, table.everything)
     _check_options(table, page, wide)
     _check_wide_options(table, page, wide)
@@ -308,8 +308,8 @@ def _workbook_link(options: Page) -> str | None:
     """
     if options.xlsx is None or options.html is None:
         return None
-    place = os.path.relpath(options.xlsx, Path(options.html).parent)
-    return quote(place.replace(os.sep, "/"))
+    relative_path = os.path.relpath(options.xlsx, Path(options.html).parent)
+    return quote(relative_path.replace(os.sep, "/"))
 
 
 def _workbook_content(runs: list[StoredRun], table: TableOutput) -> bytes:

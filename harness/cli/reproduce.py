@@ -122,7 +122,7 @@ def reproduce(
     if not 0 < pages.margin < float("inf"):
         raise UserError(f"--margin {pages.margin:g}: should be more than 0")
     if listing:
-        return _print_needs(name, printing.json)
+        return _print_needs(name, json=printing.json)
     if name is None:
         return _write_pages_of_stored_runs(options, handling.out, pages)
     item, suite = find_table_or_figure(name)
@@ -301,11 +301,13 @@ def _write_drawings(runs: list[StoredRun], item: TableOrFigure, suite: str, out:
         out: The folder.
     """
     for command in item.draws:
-        for drawing in _drawings_of(shlex.split(command), runs, out / suite):
+        for drawing in _plan_drawings(shlex.split(command), runs, out / suite):
             _write_drawing(drawing, item.label)
 
 
-def _drawings_of(command_words: list[str], runs: list[StoredRun], base: Path) -> Iterator[_Drawing]:
+def _plan_drawings(
+    command_words: list[str], runs: list[StoredRun], base: Path
+) -> Iterator[_Drawing]:
     """Yield the drawings of one command; "report front" gives one for each data set.
 
     Args:
@@ -381,7 +383,7 @@ class _ItemWithChecks:
     checks: list[Check]
 
     @classmethod
-    def of(cls, item: TableOrFigure, suite: str) -> _ItemWithChecks:
+    def with_checks(cls, item: TableOrFigure, suite: str) -> _ItemWithChecks:
         """Check what the runs of a suite need, for the table or figure that they fill."""
         needed = needs(suites.read_suite(suite))
         return cls(item, suite, [*_file_checks(needed), _gpu_check(needed)])
@@ -421,7 +423,7 @@ def _print_needs(name: str | None, json: bool) -> int:
         chosen_items = [(item, str(item.name)) for item in tables_and_figures() if item.name]
     else:
         chosen_items = [find_table_or_figure(name)]
-    items = [_ItemWithChecks.of(item, suite) for item, suite in chosen_items]
+    items = [_ItemWithChecks.with_checks(item, suite) for item, suite in chosen_items]
     if json:
         print(json_.dumps([_needs_json(each) for each in items], indent=2, ensure_ascii=False))
     elif name is not None:

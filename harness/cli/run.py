@@ -246,13 +246,13 @@ class _Command:
         assert result is not None  # the caller looked
         for problem in result.save_problems:
             say(f"error: {problem}")
-        print_result(result, outcome.plan, self.printing.json)
+        print_result(result, outcome.plan, json=self.printing.json)
         problems = list(result.save_problems)
         if result.failed:
             label = ""
             if has_several_runs:
                 label = f"{outcome.plan.run_name}: "
-            say(failure_text(result, label, self.printing.debug))
+            say(failure_text(result, label, with_traceback=self.printing.debug))
             total = result.summary.n_total
             problems.insert(0, f"{result.failed} of {total} questions failed")
         return "; ".join(problems)

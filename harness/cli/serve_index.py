@@ -40,9 +40,9 @@ def serve_index(
         ) from None
     try:
         with server, interrupt_on_signals():
-            facts = index.facts
+            index_facts = index.facts
             say(
-                f"serving {facts.passages:,} passages of {facts.corpus} ({facts.kind}); Ctrl-C ends"
+                f"serving {index_facts.passages:,} passages of {index_facts.corpus} ({index_facts.kind}); Ctrl-C ends"
             )
             print(f"http://{host}:{server.server_port}", flush=True)
             server.serve_forever()

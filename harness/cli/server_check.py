@@ -127,10 +127,10 @@ def _check_usage_counts(chat: Reply) -> Check:
 def _check_prefix_cache(served: _ServedModel) -> Check:
     """Check that a prompt that is sent twice is reported as cached the second time."""
     served.reply_to(_LONG_PROMPT)
-    second = served.reply_to(_LONG_PROMPT)
-    if isinstance(second, str) or second.tokens_cached == 0:
+    second_reply = served.reply_to(_LONG_PROMPT)
+    if isinstance(second_reply, str) or second_reply.tokens_cached == 0:
         return _capability_check("prefix cache", False, _NO_PREFIX_CACHE)
-    text = f"{second.tokens_cached} tokens of a repeated prompt were in it"
+    text = f"{second_reply.tokens_cached} tokens of a repeated prompt were in it"
     return _capability_check("prefix cache", True, text)
 
 

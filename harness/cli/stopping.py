@@ -18,12 +18,12 @@ def print_resume_command(outcome: str) -> None:
     resumes it, with passwords masked.
     """
     command = ["harness", *sys.argv[1:]]
-    shown = [with_secrets_masked(word) for word in command]
+    masked_command = [with_secrets_masked(word) for word in command]
     advice = "The same command resumes"
-    if shown != command:
+    if masked_command != command:
         advice += " (replace *** by the password)"
     say(f"{outcome}. {advice}:")
-    say(shlex.join(shown))
+    say(shlex.join(masked_command))
 
 
 def until_interrupted(work: Callable[[], int], outcome: str) -> int:

@@ -104,7 +104,7 @@ class FigureOutput:
     all_code: AllCode = False
 
 
-def format_of(form: str | None, out: str | None) -> str:
+def choose_table_format(form: str | None, out: str | None) -> str:
     """Choose the format of a table: --format, else by the ending of --out, else "text".
 
     Args:

@@ -36,10 +36,10 @@ def validate(selection: Selection, repetition: Repetition, json: Json = False) -
     """
     request = RunRequest.from_groups(selection, repetition)
     if request == RunRequest():
-        return _check_all(json)
+        return _check_all(json=json)
     planned = plan_runs(request.runs(say), say)
     for plan in planned.plans:
-        print(_plan_line(plan, json))
+        print(_plan_line(plan, json=json))
     return planned.exit_code
 
 

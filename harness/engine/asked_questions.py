@@ -82,7 +82,7 @@ def check_questions_fit(settings: Settings, dataset: Dataset, findings: Findings
     elif settings.method.view == "evidence":
         _check_supporting_passages(settings.method.name, dataset, findings)
     golds = [example.gold for example in dataset.examples]
-    for sentence in scorers.lacking_inputs(settings.dataset.scorers, golds):
+    for sentence in scorers.missing_input_problems(settings.dataset.scorers, golds):
         findings.add_problem(sentence)
 
 

@@ -26,7 +26,7 @@ from harness.config import plugins, registry
 from harness.config.schema import json_sha256
 from harness.errors import UnknownName, UserError
 from harness.scorers.base import (
-    TABLE,
+    REGISTERED_SCORERS,
     ScoreError,
     Scorer,
     ScoreSheet,
@@ -39,8 +39,8 @@ from harness.types import NOT_SAID, Gold, RecordedSearch, Shown
 __all__ = [
     "ScoreError",
     "ScoreSheet",
+    "check_extra_inputs",
     "corpus_score",
-    "extras",
     "lookup",
     "names",
     "problems",
@@ -96,14 +96,14 @@ _FILES = (
 
 
 @cache
-def table() -> Mapping[str, Scorer]:
+def project_scorers() -> Mapping[str, Scorer]:
     """Name -> scorer for all scorers of this project.
 
     The first call imports the files that define them, but none of the packages that they need.
     """
     for name in _FILES:
         importlib.import_module(f"harness.scorers.{name}")
-    return TABLE
+    return REGISTERED_SCORERS
 
 
 @cache
@@ -113,22 +113,22 @@ def _installed_scorers() -> dict[str, Scorer]:
     They are found by the entry points "harness.scorers" and are of kind "answer". Raises UserError
     where one has the name of a scorer of this project.
     """
-    function_names = plugins.targets(registry.ENTRY_POINT_GROUPS["scorers"])
-    taken_names = sorted(function_names.keys() & table().keys())
+    target_by_name = plugins.targets(registry.ENTRY_POINT_GROUPS["scorers"])
+    taken_names = sorted(target_by_name.keys() & project_scorers().keys())
     if taken_names:
         raise UserError(
-            f"an installed package adds the scorer '{taken_names[0]}' ({function_names[taken_names[0]]}); "
+            f"an installed package adds the scorer '{taken_names[0]}' ({target_by_name[taken_names[0]]}); "
             "that name is taken"
         )
     return {
         name: Scorer(target, target, f"added by {target}")
-        for name, target in function_names.items()
+        for name, target in target_by_name.items()
     }
 
 
 def names() -> list[str]:
     """The names of all scorers, sorted: this project's and those that installed packages add."""
-    return sorted([*table(), *_installed_scorers()])
+    return sorted([*project_scorers(), *_installed_scorers()])
 
 
 def lookup(name: str) -> Scorer:
@@ -140,13 +140,17 @@ def lookup(name: str) -> Scorer:
         UnknownName: There is none; the message has close matches.
         UserError: It is a function that the user did not choose (config/registry).
     """
-    if name in TABLE:
-        return TABLE[name]
+    if name in REGISTERED_SCORERS:
+        return REGISTERED_SCORERS[name]
     # A name begins with that of its file, so that the others need not be imported.
     files = [file for file in _FILES if name == file or name.startswith((f"{file}.", f"{file}_"))]
     if files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
-    scorer = TABLE.get(name) or table().get(name) or _installed_scorers().get(name)
+    scorer = (
+        REGISTERED_SCORERS.get(name)
+        or project_scorers().get(name)
+        or _installed_scorers().get(name)
+    )
     if scorer is not None:
         return scorer
     if ":" in name:
@@ -245,7 +249,7 @@ def _refuse_wrong_signature(name: str) -> None:
         raise UserError(f"scorer '{name}' cannot be called ({error}); {expected_inputs}") from None
 
 
-def lacking_inputs(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
+def missing_input_problems(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
     """A sentence for each scorer that needs a keyword argument which no question has.
 
     Every answer would score 0 by such a scorer.
@@ -301,8 +305,8 @@ def _required_by_input(function: Callable[..., object]) -> dict[str, bool]:
     return required_by_input
 
 
-def extras(name: str, given_inputs: Mapping[str, object]) -> dict[str, object]:
-    """The keyword arguments to call a scorer with: those in `given_inputs` that are not None.
+def check_extra_inputs(name: str, given_inputs: Mapping[str, object]) -> dict[str, object]:
+    """Check the extra inputs of a scorer, and return those that are not None.
 
     Args:
         name: The name of the scorer.
@@ -434,7 +438,7 @@ def score(name: str, prediction: object, references: object = (), **extra: objec
     """
     registry.trust(name)
     scorer = lookup(name)
-    inputs = extras(name, extra)
+    inputs = check_extra_inputs(name, extra)
     _check_inputs(name, scorer, prediction, references)
     function = _load_function(scorer)
     if scorer.kind == "text":

@@ -84,7 +84,7 @@ class Scorer:
     score_of_sums: Callable[..., float] | None = None
 
 
-TABLE: dict[str, Scorer] = {}
+REGISTERED_SCORERS: dict[str, Scorer] = {}
 
 
 def published(origin: str) -> Callable[..., Callable[[F], F]]:
@@ -109,7 +109,7 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
 
         def register(function: F) -> F:
             """Add the function to TABLE under its name, and return it unchanged."""
-            TABLE[name] = Scorer(function, origin, summary, kind, **fields)
+            REGISTERED_SCORERS[name] = Scorer(function, origin, summary, kind, **fields)
             return function
 
         return register

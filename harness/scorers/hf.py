@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import datasets
 
 from harness.errors import CannotRun, UserError
-from harness.scorers import NO_MARKS, ScoreError, extras, lookup, score
+from harness.scorers import NO_MARKS, ScoreError, check_extra_inputs, lookup, score
 from harness.scorers.base import install_sentence, is_installed
 from harness.storage.records import StoredSupport
 from harness.types import Shown, Support
@@ -150,7 +150,7 @@ class _ScorerMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate is untyp
             scorers of a whole list {name: value}.
         """
         kind = lookup(self.scorer).kind
-        inputs = extras(self.scorer, extra)
+        inputs = check_extra_inputs(self.scorer, extra)
         if kind in ("answer", "corpus"):
             references = list(map(_accepted_answers, references))
         if kind in ("corpus", "retrieval"):

@@ -104,7 +104,7 @@ def _chosen_letters(reply: str) -> str:
     """
     if not reply.strip():
         return "None"
-    if reply in _LETTERS:
+    if reply in _LETTERS:  # a letter, or neighbouring ones: "BC"
         return reply
     leading_match = _LEADING_LETTERS.match(reply)
     assert leading_match is not None  # it may match nothing
@@ -114,9 +114,9 @@ def _chosen_letters(reply: str) -> str:
     rest = reply[len(leading_letters) :].partition("Question")[0]
     letters_alone = leading_letters + "".join(_OPTION.findall(rest))
     letters = _sorted_letters(_NOT_A_LETTER.sub("", letters_alone))
-    neighbouring_letters = _RUN_OF_LETTERS.search(rest)
-    if not letters and neighbouring_letters is not None:
-        return neighbouring_letters.group()
+    letters_in_rest = _RUN_OF_LETTERS.search(rest)
+    if not letters and letters_in_rest is not None:
+        return letters_in_rest.group()
     return letters or _DEFAULT_LETTER
 
 

@@ -4,11 +4,11 @@ trackers = BackgroundTracking(out, mlflow, suite)     a hook of harness/engine/r
 trackers.started(plan); runner.run(...); trackers.ended(plan, result)
 trackers.finish()                      makes the last pass; a sentence for what was not logged
 
-The thread logs what has changed every INTERVAL seconds, and all when the command ends: not when a
-run ends, as MLflow's work would slow down the calls of the next run, whose seconds are measured.
-It reads run folders only, so a store that is down or hangs never costs an answer. Traces cost most,
-so a pass logs them for a limited time, which begins with the first of them: what the last one does
-not reach is named, and `harness track` logs it.
+The thread logs what has changed every SECONDS_BETWEEN_PASSES seconds, and all when the command
+ends: not when a run ends, as MLflow's work would slow down the calls of the next run, whose seconds
+are measured. It reads run folders only, so a store that is down or hangs never costs an answer.
+Traces cost most, so a pass logs them for a limited time, which begins with the first of them: what
+the last one does not reach is named, and `harness track` logs it.
 """
 
 from __future__ import annotations
@@ -121,14 +121,14 @@ class BackgroundTracking(Hook):
     def started(self, plan: PlannedRun) -> None:
         """Log the run from now on; not where several processes answer it."""
         if not self._has_several_processes:
-            self.add(self._results_folder / plan.folder)
+            self.follow_run(self._results_folder / plan.folder)
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
         """Note that a run ended, so that the next pass logs all of it;
         add one that this process merged.
         """
         if self._has_several_processes and result.folder == self._results_folder / plan.folder:
-            self.add(result.folder)
+            self.follow_run(result.folder)
         self._ended_folders.add(self._results_folder / plan.folder)
 
     def closed(self) -> int:
@@ -145,7 +145,7 @@ class BackgroundTracking(Hook):
             return 3
         return 0
 
-    def add(self, folder: Path) -> None:
+    def follow_run(self, folder: Path) -> None:
         """Log the run in `folder` too, unless tracking is off; the
         first one also starts the thread.
 
@@ -186,7 +186,7 @@ class BackgroundTracking(Hook):
         return [*sentences, *error_sentences(self._errors_of_last_pass)]
 
     def _follow(self) -> None:
-        """Make a pass every INTERVAL seconds, and the last one when the command has ended.
+        """Make a pass now and then (SECONDS_BETWEEN_PASSES), and the last one when the command ends.
 
         The thread runs this. Sets `_errors_of_last_pass`, or `_thread_problem` to what stopped it.
         """

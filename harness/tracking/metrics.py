@@ -195,7 +195,7 @@ def round_to_digits(value: object, n_digits: int = 4) -> float | None:
     return float(f"{number:.{n_digits}g}")
 
 
-def params(config: StoredConfig, models: Mapping[str, object]) -> Params:
+def run_params(config: StoredConfig, models: Mapping[str, object]) -> Params:
     """The settings of a run under their names for --set: {"method.k": "5", "model": "llama"}.
 
     What is null, empty or a default of a model is left out: it says nothing, and MLflow shows a
@@ -271,7 +271,7 @@ def settings_of_user(run: StoredRun) -> dict[str, str]:
 
     Method, data set and model are left out, as they are in every run's name.
     """
-    values = params(run.config, run.manifest.models).texts
+    values = run_params(run.config, run.manifest.models).texts
     changed_names = set(map(_param_name, user_settings(run)))
     shown_names = sorted(
         changed_names.intersection(values).difference(("method", "dataset", "model"))

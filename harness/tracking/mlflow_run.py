@@ -34,7 +34,7 @@ from harness.tracking.metrics import (
     final_metrics,
     first_columns,
     last_path_part,
-    params,
+    run_params,
     run_state,
     run_status,
     run_tags,
@@ -45,7 +45,7 @@ from harness.tracking.mlflow_dataset import mlflow_dataset
 from harness.tracking.mlflow_traces import MlflowTraces
 from harness.tracking.mlflow_view import VIEW_TAG, experiment_guide, saved_view, with_settings
 from harness.tracking.sqlite_store import open_store, sqlite_lock
-from harness.tracking.store import artifacts_uri, log_files
+from harness.tracking.store import artifacts_uri, write_artifacts
 from harness.tracking.tracing_time import TracingTime
 from reports import columns as views
 from reports import main_table
@@ -177,7 +177,7 @@ class MlflowRun:
                     (folder / artifact_name).symlink_to((self.run.path / file_name).resolve())
             if self.run.records:
                 self._log_metrics_and_write_pages(folder)
-            log_files(self.client, self.uri, self.id, folder)
+            write_artifacts(self.client, self.uri, self.id, folder)
 
     def _log_metrics_and_write_pages(self, folder: Path) -> None:
         """Log the final metrics, and write the table and the report into `folder`.
@@ -353,7 +353,7 @@ class MlflowRun:
         MLflow keeps the first value of a param for good: of a run that goes on, changed values
         stand in the tag harness.changed_params.
         """
-        text_by_name, names_of_long_values = params(self.run.config, self.run.manifest.models)
+        text_by_name, names_of_long_values = run_params(self.run.config, self.run.manifest.models)
         logged_params: dict[str, str] = {}
         has_dataset = False
         if not self.is_new:

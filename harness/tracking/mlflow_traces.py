@@ -173,8 +173,8 @@ class MlflowTraces:
         return TraceInfo(
             trace_id=trace_id,
             trace_location=TraceLocation.from_experiment_id(self._experiment_id),
-            request_time=round(question.start * 1000),
-            execution_duration=round(end_ns / 1e6 - question.start * 1000),
+            request_time=round(question.start_seconds * 1000),
+            execution_duration=round(end_ns / 1e6 - question.start_seconds * 1000),
             state=state,
             request_preview=cut_middle(
                 record.question or record.question_id, _MAX_PREVIEW_CHARACTERS

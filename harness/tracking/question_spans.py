@@ -137,20 +137,20 @@ class QuestionSpans:
         context = None
         if parent is not None:
             context = set_span_in_context(parent._span)
-        start = self._nanoseconds(content.interval.start)
+        start = self._nanoseconds_since_1970(content.interval.start)
         started = self._tracer.start_span(content.name, context, start_time=start)
         span = LiveSpan(started, self._trace_id, content.kind)
         span.set_inputs(content.inputs)
         if parent is None and self._record.error is not None:
             _set_error(span, self._record.error)
-        end = self._nanoseconds(content.interval.end)
+        end = self._nanoseconds_since_1970(content.interval.end)
         span.end(content.outputs, dict(content.attributes), end_time_ns=end)
         self._spans.append(span)
         return span
 
-    def _nanoseconds(self, seconds: float) -> int:
+    def _nanoseconds_since_1970(self, seconds: float) -> int:
         """A moment of the question, in seconds from its start, as nanoseconds since 1970."""
-        return round((self._question.start + seconds) * 1e9)
+        return round((self._question.start_seconds + seconds) * 1e9)
 
     def _question_attributes(self) -> dict[str, object]:
         """The attributes of the whole question's span: its id, what

@@ -115,7 +115,7 @@ def artifacts_uri(uri: str, name: str) -> str | None:
     return _ARTIFACTS_PREFIX + (folder or "_")
 
 
-def log_files(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
+def write_artifacts(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
     """Write the files of a folder as a run's artifacts, replacing older ones.
 
     Args:

@@ -1,7 +1,7 @@
 """The questions of a run with all that their traces show.
 
     for question in traced_questions(run, {"q1", "q2"}):
-        question.record.prediction, question.requests, question.start
+        question.record.prediction, question.requests, question.start_seconds
 
 A record has no moment. So the start of a question is an estimate: questions follow each other from
 the start of the run, as many at a time as the run had in flight.
@@ -28,7 +28,7 @@ class TracedQuestion:
         indexes: The indexes that no earlier question of the run used.
         texts: Long texts by checksum.
         requests: Its requests in order.
-        start: When it is taken to have started, in seconds since 1970.
+        start_seconds: When it is taken to have started, in seconds since 1970.
     """
 
     run: StoredRun
@@ -36,7 +36,7 @@ class TracedQuestion:
     indexes: Sequence[IndexLine]
     texts: Mapping[str, str]
     requests: Sequence[StoredRequest]
-    start: float
+    start_seconds: float
 
 
 def traced_questions(run: StoredRun, question_ids: set[str]) -> Iterator[TracedQuestion]:

@@ -15,7 +15,7 @@ import os
 from typing import Literal
 
 from harness.storage.run_folder import StoredRun
-from harness.tracking.metrics import final_metrics, params, run_state, run_tags, running_points
+from harness.tracking.metrics import final_metrics, run_params, run_state, run_tags, running_points
 from harness.tracking.wandb_address import PROJECT, SCHEME
 from reports.facts import suite_name as suite_of
 from reports.main_table import frame
@@ -53,16 +53,16 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
     config = run.config
     group = suite or suite_of(run)
     tags = run_tags(run, group)
-    resume: Literal["allow"] | None = "allow"
+    resume_mode: Literal["allow"] | None = "allow"
     if os.environ.get("WANDB_MODE") == "offline":
-        resume = None
-    settings: dict[str, object] = {**params(config, run.manifest.models).texts}
+        resume_mode = None
+    settings: dict[str, object] = {**run_params(config, run.manifest.models).texts}
     settings["seed"] = config.seed
     settings["state"] = run_state(run)
-    logged = wandb.init(
+    wandb_run = wandb.init(
         project=uri.removeprefix(SCHEME) or PROJECT,
         id=_wandb_id(run),
-        resume=resume,
+        resume=resume_mode,
         name=run.path.name,
         group=group or config.dataset.name,
         job_type=config.dataset.name,
@@ -72,13 +72,13 @@ def log_run(run: StoredRun, uri: str, suite: str | None = None) -> None:
         settings=wandb.Settings(**_SETTINGS),
     )
     for step, values in _points_by_step(run).items():
-        logged.log(values, step=step)
+        wandb_run.log(values, step=step)
     if run.records:
-        logged.summary.update(final_metrics(run, frame([run])))
+        wandb_run.summary.update(final_metrics(run, frame([run])))
     exit_code = 1
     if run_state(run) == "finished":
         exit_code = 0
-    logged.finish(exit_code=exit_code)
+    wandb_run.finish(exit_code=exit_code)
 
 
 def _wandb_id(run: StoredRun) -> str:

@@ -90,7 +90,7 @@ def test_the_most_frequent_reason_of_failed_questions_is_told(tmp_path):
     rows = [{"question_id": f"q{n}", "error": error} for n, error in enumerate(errors)]
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     sentence = failure_text(
-        runner.RunResult(tmp_path, RunSummary(n_total=4), failed=3), "", debug=False
+        runner.RunResult(tmp_path, RunSummary(n_total=4), failed=3), "", with_traceback=False
     )
     assert sentence.startswith(
         "error: 3 of 4 questions failed; 2 of them like 'q1': QuestionError: the window of 7 is "
@@ -245,7 +245,7 @@ def test_mlflow_logs_and_counts_only_where_it_was_asked_for(
                 (folder.name.partition("--")[0], self._uri.rpartition("/")[2], self._suite)
             )
 
-    monkeypatch.setattr(BackgroundTracking, "add", add)
+    monkeypatch.setattr(BackgroundTracking, "follow_run", add)
     monkeypatch.setattr(BackgroundTracking, "finish", lambda self: missed if self._uri else [])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     done = here("run", "--method", "echo", "--dataset", "pocket/musique", "--limit", "1", *mlflow)

@@ -223,7 +223,7 @@ def test_an_answer_that_was_not_scored_is_scored_once_the_scorer_is_mended(
         "w1",
     )
     assert bad.scores[SCORER] == 0.0
-    text = failure_text(result, "", debug=False)
+    text = failure_text(result, "", with_traceback=False)
     assert (f"harness score {result.folder}" in text, "--retry-failed" in text) == (True, False)
     loaded(plan.dataset)
     for _ in range(

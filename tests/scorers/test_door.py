@@ -250,9 +250,12 @@ def test_a_scorer_whose_input_no_question_has_is_refused():
     own = f"{__name__}:of_level"
     registry.trust(own)
     golds = [Gold(("x",), (), {}), Gold(("x",), (), {"all_classes": ["x"]})]
-    assert scorers.lacking_inputs(["longbench.classification_score", "flashrag.em"], golds) == []
-    assert scorers.lacking_inputs([own], [*golds, Gold(("x",), (), {"level": 1})]) == []
-    (sentence,) = scorers.lacking_inputs([own], golds)
+    assert (
+        scorers.missing_input_problems(["longbench.classification_score", "flashrag.em"], golds)
+        == []
+    )
+    assert scorers.missing_input_problems([own], [*golds, Gold(("x",), (), {"level": 1})]) == []
+    (sentence,) = scorers.missing_input_problems([own], golds)
     assert sentence == f"scorer '{own}' needs level, which no question has as an extra value"
 
 
@@ -262,7 +265,7 @@ def test_an_installed_package_can_add_a_scorer(monkeypatch):
     assert scorers.problems(["theirs.shout"]) == []
     assert score("theirs.shout", "a!", ["a"]) == 1.0
     assert score("theirs.shout", "a?", ["a"], mark="?") == 1.0
-    assert "theirs.shout" not in scorers.table()
+    assert "theirs.shout" not in scorers.project_scorers()
 
 
 def test_an_added_scorer_cannot_take_a_name(monkeypatch):

@@ -39,7 +39,7 @@ def logged(uri, folders, suite=None, timeout=240):
     """What `finish` says of a command that ran and ended at once."""
     trackers = BackgroundTracking(Path("results"), uri, suite)
     for folder in folders:
-        trackers.add(folder)
+        trackers.follow_run(folder)
     return trackers.finish(timeout)
 
 
@@ -47,7 +47,7 @@ def test_a_run_is_logged_while_it_goes_on_and_ends_with_it(uri, tmp_path, monkey
     monkeypatch.setattr(background, "SECONDS_BETWEEN_PASSES", 0.2)
     folder = tmp_path / "results" / "musique" / "pecan--tiny--0123abcd"
     trackers = BackgroundTracking(tmp_path, uri)
-    trackers.add(folder)
+    trackers.follow_run(folder)
     ready = run_folder(tmp_path / "other", 3, summary={})
     shutil.copytree(ready, folder)
     with open(folder / "records.jsonl", "a") as file:
@@ -125,7 +125,7 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
     begun = time.monotonic()
     trackers = BackgroundTracking(tmp_path, "http://127.0.0.1:9")
     for folder in folders:
-        trackers.add(folder)
+        trackers.follow_run(folder)
     called = time.monotonic() - begun
     (sentence,) = trackers.finish(40)
     assert called < 1
@@ -140,7 +140,7 @@ def test_a_dead_server_is_one_sentence_for_all_runs(tmp_path):
 @pytest.mark.parametrize("bad_server", [0], indirect=True)
 def test_a_server_that_never_answers_cannot_hold_the_end(bad_server, tmp_path):
     trackers = BackgroundTracking(tmp_path, bad_server)
-    trackers.add(run_folder(tmp_path))
+    trackers.follow_run(run_folder(tmp_path))
     begun = time.monotonic()
     (sentence,) = trackers.finish(1)
     assert time.monotonic() - begun < 8
@@ -167,14 +167,14 @@ def test_a_store_that_nobody_asked_for_and_that_fails_is_an_error(tmp_path, monk
     monkeypatch.setattr(background, "track", full)
     notes = []
     trackers = BackgroundTracking(tmp_path, None, note=notes.append)
-    trackers.add(run_folder(tmp_path))
+    trackers.follow_run(run_folder(tmp_path))
     assert trackers.closed() == 3
     assert notes[0].startswith("error: tracking failed at sqlite:///")
 
 
 def test_off_starts_no_thread(tmp_path):
     trackers = BackgroundTracking(tmp_path, "off")
-    trackers.add(run_folder(tmp_path))
+    trackers.follow_run(run_folder(tmp_path))
     assert (trackers.thread, trackers.finish()) == (None, [])
 
 
@@ -201,10 +201,10 @@ class TestPasses:
         self, trackers, tracked, tmp_path
     ):
         first, second = (run_folder(tmp_path, 2, method=method) for method in ("a", "b"))
-        trackers.add(first)
+        trackers.follow_run(first)
         for _ in range(2):
             assert trackers.log_changes() == {}
-        trackers.add(second)
+        trackers.follow_run(second)
         for _ in range(2):
             trackers.log_changes()
         append(second, 2, 3)
@@ -217,7 +217,7 @@ class TestPasses:
         (
             folder / "manifest.json"
         ).unlink()  # without the time of its start it would become another run
-        trackers.add(folder)
+        trackers.follow_run(folder)
         trackers.log_changes()
         assert tracked == []
 
@@ -227,7 +227,7 @@ class TestPasses:
         left = iter([7, 3, 3, 2])
         monkeypatch.setattr(background, "track", lambda *_, **__: next(left))
         folder = run_folder(tmp_path, 2)
-        trackers.add(folder)
+        trackers.follow_run(folder)
         for last in (False, False, False, True):  # nothing has changed, but traces are missing
             trackers.log_changes(last)
         (sentence,) = trackers.finish()

@@ -1,7 +1,7 @@
 import pytest
 
 from harness.storage.run_folder import read_run
-from harness.tracking.metrics import final_metrics, params, run_tags, running_points
+from harness.tracking.metrics import final_metrics, run_params, run_tags, running_points
 from reports.facts import suite_name
 from reports.main_table import frame
 from tests.reports.build import SCORE, built, record, stored, stored_config, usage, write_run
@@ -23,7 +23,7 @@ def test_settings_of_parts_that_the_run_did_not_use_and_defaults_are_left_out():
         "reranker": {"name": "bge", "max_length": 8, "batch_size": 4, "device": "cpu"},
     }
     models = {"reader": {"adapters": {"a": "0f"}}, "builder": {}, "reranker": {}}
-    short, _ = params(stored_config(**changes), models)
+    short, _ = run_params(stored_config(**changes), models)
     reader = {
         "": "tiny",
         ".dtype": "float32",

@@ -53,7 +53,7 @@ def named(spans, name):
 
 def times(question, spans):
     """Seconds from the start of the question."""
-    start = round(question.start * 1e9)
+    start = round(question.start_seconds * 1e9)
     return [((s.start_time_ns - start) / 1e9, (s.end_time_ns - start) / 1e9) for s in spans]
 
 
@@ -121,14 +121,17 @@ def test_times_are_the_phases_own_and_questions_follow_each_other(tmp_path):
     assert [s.name for s in spans_of(second)[1:]] == ["search", "answer"], (
         "the index is the first's"
     )
-    assert (second.start - first.start, third.start - second.start) == (4.0, 2.0)
+    assert (
+        second.start_seconds - first.start_seconds,
+        third.start_seconds - second.start_seconds,
+    ) == (4.0, 2.0)
     assert times(third, spans_of(third)[:1]) == [(0.0, 1.0)], "no shorter than its phases"
 
 
 def test_questions_that_ran_together_start_closer(tmp_path):
     rows = [record(i, 1.0, notes={"seconds": 4.0}) for i in range(2)]
     first, second = questions(tmp_path, *rows, manifest={"starts": [{"parallel": 4}]})
-    assert second.start - first.start == 1.0
+    assert second.start_seconds - first.start_seconds == 1.0
 
 
 def test_a_step_is_a_span_and_takes_the_time_of_its_flops(tmp_path):

@@ -174,7 +174,7 @@ def _scores_of_answer(
         examples: Question id -> question and gold.
         names: The scorers.
     """
-    known = scorers.table()
+    known = scorers.project_scorers()
     lacking = [name for name in names if name not in record.scores and name in known]
     gold = examples[record.question_id].gold
     computed = scorers.score_answer(lacking, record.scored_text, (), gold)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from harness.cli.options import RESULTS
 from harness.cli.output import say
 from harness.cli.stored_runs import read_stored_runs
-from harness.cli.table_output import format_of
+from harness.cli.table_output import choose_table_format
 from harness.storage.run_folder import StoredRun
 from harness_audit import answer_keys
 from harness_audit.cli.report import Answers, write_analysis
@@ -21,7 +21,7 @@ def audit_data(answers: Answers) -> int:
     normalising leaves nothing of one ("A", "$"). Each is a question to look at, no verdict. The
     table has each method's score.
     """
-    kind = format_of(answers.form, answers.out)
+    kind = choose_table_format(answers.form, answers.out)
     runs, damaged = read_stored_runs(answers.folders or [RESULTS])
     whole = read_rows_of_runs(runs, data=answers.data, with_documents=True)
     pairs: list[tuple[StoredRun, QuestionRows]] = []

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from harness.cli.command import setting
-from harness.cli.figures import figure_format
+from harness.cli.figures import choose_figure_format
 from harness.cli.options import RESULTS, MovedData, RunsFolders
 from harness.cli.output import say
 from harness.cli.stored_runs import read_stored_runs, with_newest_code
@@ -41,7 +41,7 @@ def autopsy(
     """
     if lost_below is not None and not 0 < lost_below <= 1:
         raise UserError(f"--lost-below {lost_below:g}: should be above 0 and at most 1")
-    form = figure_format(figure.form, figure.out)
+    form = choose_figure_format(figure.form, figure.out)
     runs, damaged = read_stored_runs(folders or [RESULTS])
     runs = with_newest_code(runs, figure.all_code)
 

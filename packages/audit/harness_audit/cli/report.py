@@ -21,7 +21,7 @@ from harness.cli.table_output import (
     FigureOutput,
     TableFile,
     TableFormat,
-    format_of,
+    choose_table_format,
     print_or_write,
     terminal_width,
 )
@@ -79,7 +79,7 @@ def _show_analysis(module: Any, answers: Answers) -> int:
         module: A module as `write_analysis` takes it.
         answers: Which runs, and how the tables are shown.
     """
-    form = format_of(answers.form, answers.out)
+    form = choose_table_format(answers.form, answers.out)
     runs, damaged = read_stored_runs(answers.folders or [RESULTS], hold="nothing")
     newest_runs = with_newest_code(runs, all_code=False)
     older = len(runs) - len(newest_runs)
