@@ -1,7 +1,7 @@
 """Which runs of one data set the data cannot separate from the best one
 (harness/stats/best_of_several.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from harness.errors import UserError
@@ -12,7 +12,10 @@ from reports.run_records import values_in_order
 
 
 def compare_runs_with_best(
-    runs: Sequence[StoredRun], score_name: str, best: str | None = None
+    runs: Sequence[StoredRun],
+    score_name: str,
+    best: str | None = None,
+    among: Collection[str] | None = None,
 ) -> ComparisonWithBest:
     """Compare runs with the best of them on the questions that all of them have a score for.
 
@@ -20,16 +23,19 @@ def compare_runs_with_best(
         runs: Two or more of one data set; their names are the names in the result.
         score_name: Name of the score.
         best: Name of the run to compare with; None: the one with the highest mean.
+        among: The ids of the questions that count; None for all.
 
     Raises:
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    common = common_scores(runs, score_name)
+    common = common_scores(runs, score_name, among)
     return compare_with_best(common.scores, common.clusters, best=best)
 
 
-def bias_of_highest_score(runs: Sequence[StoredRun], score_name: str) -> float:
+def bias_of_highest_score(
+    runs: Sequence[StoredRun], score_name: str, among: Collection[str] | None = None
+) -> float:
     """By how much the highest score of these runs is too high by chance, in [0, 1].
 
     The run was chosen by the same questions that give its score.
@@ -37,12 +43,13 @@ def bias_of_highest_score(runs: Sequence[StoredRun], score_name: str) -> float:
     Args:
         runs: Two or more of one data set.
         score_name: Name of the score.
+        among: The ids of the questions that count; None for all.
 
     Raises:
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    common = common_scores(runs, score_name)
+    common = common_scores(runs, score_name, among)
     return selection_bias(common.scores, common.clusters)
 
 
@@ -60,12 +67,15 @@ class CommonScores(NamedTuple):
     clusters: list[int]
 
 
-def common_scores(runs: Sequence[StoredRun], score_name: str) -> CommonScores:
+def common_scores(
+    runs: Sequence[StoredRun], score_name: str, among: Collection[str] | None = None
+) -> CommonScores:
     """The scores of runs on the questions for which all of them have one.
 
     Args:
         runs: Runs of one data set.
         score_name: Name of the score.
+        among: The ids of the questions that count; None for all.
 
     Raises:
         UserError: They have no scored question in common.
@@ -74,6 +84,8 @@ def common_scores(runs: Sequence[StoredRun], score_name: str) -> CommonScores:
     score_values = [facts.score_values(run, score_name) for run in runs]
     first_values = score_values[0]
     shared_ids = set(first_values.ids)
+    if among is not None:
+        shared_ids.intersection_update(among)
     values_by_run = {}
     for run, values_of_run in zip(runs, score_values, strict=True):
         values = values_of_run.by_question()

@@ -65,9 +65,25 @@ def most_common_question_set(question_sets: Sequence[QuestionSet]) -> QuestionSe
     return max(counts, key=runs_then_questions)
 
 
+@dataclass(frozen=True)
+class NotRanked:
+    """Why a run should not be ranked with the run that stands for most of its data set.
+
+    Attributes:
+        sentence: The reasons in words.
+        only_other_questions: Whether it was asked other questions of the same rows, and nothing
+            else speaks against it; on the questions in common it may be compared.
+        has_copied_answers: Whether some of its answers are copies of another run's.
+    """
+
+    sentence: str
+    only_other_questions: bool
+    has_copied_answers: bool
+
+
 def reasons_not_to_rank(
     runs: Sequence[StoredRun], checks: Checks | None = None
-) -> list[str | None]:
+) -> list[NotRanked | None]:
     """For each run, why it should not be ranked with the run that stands for most of its data set.
 
     Args:
@@ -75,13 +91,13 @@ def reasons_not_to_rank(
         checks: What was found in their records; by default they are read for it.
 
     Returns:
-        A sentence for each run; None where it may be ranked.
+        The reasons for each run; None where it may be ranked.
     """
     checks = checks or Checks()
     labels = facts.run_labels(runs)
     typical = _typical_runs(runs, checks)
     n_copied = _count_copied_answers(runs, checks)
-    sentences: list[str | None] = []
+    found: list[NotRanked | None] = []
     for position, run in enumerate(runs):
         typical_position = typical[run.config.dataset.name]
         reasons = []
@@ -89,17 +105,22 @@ def reasons_not_to_rank(
             reasons = _reasons_not_to_rank_with(
                 run, runs[typical_position], labels[position], checks
             )
+        question_reasons = _question_reasons(run, runs[typical_position])
+        has_same_rows = question_set(run).rows == question_set(runs[typical_position]).rows
+        only_other_questions = has_same_rows and reasons == question_reasons
         n_answers = n_copied[position]
         if n_answers:
             reasons.append(
                 f"{n_answers} of its answers have the costs of another run's, seconds included"
             )
+            only_other_questions = False
         if reasons:
             start = f"{labels[position]} should not be ranked with {labels[typical_position]}"
-            sentences.append(f"{start}: {'; '.join(reasons)}")
+            sentence = f"{start}: {'; '.join(reasons)}"
+            found.append(NotRanked(sentence, only_other_questions, n_answers > 0))
         else:
-            sentences.append(None)
-    return sentences
+            found.append(None)
+    return found
 
 
 def _typical_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
@@ -116,14 +137,17 @@ def _typical_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
 def _typical_position(runs: Sequence[StoredRun], positions: Sequence[int], checks: Checks) -> int:
     """The place of the run that stands for most runs of its data set.
 
-    It has the commonest questions; of such runs, the commonest task and texts with gold answers.
+    It is a finished method where there is one, and has the commonest questions of these; of such
+    runs, the commonest task and texts with gold answers.
 
     Args:
         runs: All runs.
         positions: Places in `runs` of the runs of one data set.
         checks: What was found in their records.
     """
-    question_sets = {position: question_set(runs[position]) for position in positions}
+    question_sets = {}
+    for position in _deciding_positions(runs, positions):
+        question_sets[position] = question_set(runs[position])
     commonest_set = most_common_question_set(list(question_sets.values()))
     task_by_position = {}
     for position, questions in question_sets.items():
@@ -132,6 +156,25 @@ def _typical_position(runs: Sequence[StoredRun], positions: Sequence[int], check
             task_by_position[position] = [facts.task_settings(run), checks.examined(run).texts_key]
     all_tasks = list(task_by_position.values())
     return max(task_by_position, key=lambda position: all_tasks.count(task_by_position[position]))
+
+
+def _deciding_positions(runs: Sequence[StoredRun], positions: Sequence[int]) -> Sequence[int]:
+    """The places of the runs that decide which questions count: finished methods.
+
+    Floors and upper bounds only mark the range. Without a finished method the others decide, and
+    without any method all runs.
+
+    Args:
+        runs: All runs.
+        positions: Places in `runs` of the runs of one data set.
+    """
+    methods = []
+    for position in positions:
+        run = runs[position]
+        if not facts.is_floor(run) and not facts.is_upper_bound(run):
+            methods.append(position)
+    finished = [position for position in methods if not facts.is_unfinished(runs[position])]
+    return finished or methods or positions
 
 
 def _reasons_not_to_rank_with(
@@ -451,8 +494,8 @@ def _changes_measured_costs(difference: Difference) -> bool:
     return difference.kind == "cost" and not difference.key.startswith(("model.price.", "currency"))
 
 
-def record_notes(run: StoredRun, checks: Checks) -> list[str]:
-    """Sentences on what does not fit in a run, and on what could not be checked.
+def misfit_notes(run: StoredRun, checks: Checks) -> list[str]:
+    """Sentences on what does not fit in a run.
 
     Also compares the scores that tables show with those that its stored answers give.
 
@@ -466,10 +509,20 @@ def record_notes(run: StoredRun, checks: Checks) -> list[str]:
         problem = checks.rescored(run, name).problem
         if problem is not None:
             notes.append(f"does not fit: {problem}")
-    for phrase in checks.unchecked(run):
-        if _NOTED_IN_TABLES.fullmatch(phrase) and run.summary.is_finished:
-            notes.append(f"not checked: {phrase}")
     return notes
+
+
+def unchecked_notes(run: StoredRun, checks: Checks) -> list[str]:
+    """Sentences on what could not be checked of a run.
+
+    Args:
+        run: A stored run.
+        checks: Holds what was found in its records, or reads them.
+    """
+    if not run.summary.is_finished:
+        return []
+    phrases = filter(_NOTED_IN_TABLES.fullmatch, checks.unchecked(run))
+    return [f"not checked: {phrase}" for phrase in phrases]
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:

@@ -310,6 +310,31 @@ def question_money(run: StoredRun) -> dict[str, float]:
     return _by_question(run, column)
 
 
+def question_tokens(run: StoredRun, *, with_index: bool = True) -> dict[str, float]:
+    """Question id -> tokens read and written, without cached ones, of answered questions.
+
+    {} where those of a question or an index are not known.
+
+    Args:
+        run: The run.
+        with_index: Whether a question pays its share of the indexes.
+    """
+
+    def tokens_of_questions(phase: str) -> Floats | None:
+        """Tokens of each question in a phase, 0 for a failed one; None where some are not known."""
+        if phase not in run.columns.phases:
+            return np.zeros(len(run.columns))
+        tokens = _tokens_by_question(run.columns, phase)
+        if len(tokens) == 0:
+            return None
+        column = np.zeros(len(run.columns))
+        column[run.columns.answered] = tokens
+        return column
+
+    cost_of_index = tokens_of_phase if with_index else None
+    return _by_question(run, _cost_column(run, tokens_of_questions, cost_of_index))
+
+
 def first_missing_price(run: StoredRun, total: PhaseUsage) -> str:
     """The first price that is not set, and without which the run's money is unknown.
 

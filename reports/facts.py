@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -538,6 +538,22 @@ def count_documents(run: StoredRun, n_clusters: int) -> int | None:
     if not asks_whole_folder(run):
         return n_clusters
     return run.manifest.dataset.folder_documents
+
+
+def document_ids(run: StoredRun, questions: Collection[str]) -> set[str]:
+    """The ids of the documents that some questions of a run are about.
+
+    Args:
+        run: The run.
+        questions: The ids of the questions.
+    """
+    found: set[str] = set()
+    for question_id, documents in zip(
+        run.columns.ids, run.columns.documents.by_record(), strict=True
+    ):
+        if question_id in questions:
+            found.update(documents)
+    return found
 
 
 class CutTexts(NamedTuple):

@@ -19,11 +19,13 @@ from harness.storage.run_folder import StoredRun
 from reports import costs, facts
 from reports.checks import Checks
 from reports.comparability import (
+    NotRanked,
     QuestionSet,
+    misfit_notes,
     notes_on_versions,
     question_set,
     reasons_not_to_rank,
-    record_notes,
+    unchecked_notes,
 )
 from reports.copies import reproduction_notes
 from reports.prices import notes_on_prices
@@ -223,7 +225,7 @@ class _ComparisonNotes:
     """
 
     reproduction: str | None
-    not_ranked: str | None
+    not_ranked: NotRanked | None
     versions: str | None
     prices: str | None
     same_nodes: list[str]
@@ -253,22 +255,30 @@ def _notes_of_comparisons(rows: Sequence[TableRow], checks: Checks) -> list[_Com
 
 
 def _add_comparison_notes(rows: Sequence[TableRow], checks: Checks) -> None:
-    """Compare each row with the others; sets `asked_otherwise`, and adds to `notes` and `warnings`.
+    """Compare each row with the others; sets `asked_otherwise` and why, `has_misfits`, and adds to
+    `notes` and `warnings`.
 
     `notes` get what a run does otherwise than most runs, and what does not fit in its own records.
     Those of them by which its numbers may be wrong, or not comparable, are in `warnings` too.
     """
     for row, comparison in zip(rows, _notes_of_comparisons(rows, checks), strict=True):
-        row.asked_otherwise = comparison.not_ranked is not None
-        inconsistencies = record_notes(row.run, checks)
+        not_ranked = None
+        if comparison.not_ranked is not None:
+            not_ranked = comparison.not_ranked.sentence
+            row.asked_otherwise = True
+            row.only_other_questions = comparison.not_ranked.only_other_questions
+            row.has_copied_answers = comparison.not_ranked.has_copied_answers
+        misfits = misfit_notes(row.run, checks)
+        row.has_misfits = bool(misfits)
+        inconsistencies = [*misfits, *unchecked_notes(row.run, checks)]
         prices = None
         if comparison.prices is not None:
             prices = f"{row.label}: {comparison.prices}"
         row.warnings += [f"{row.label} {sentence}" for sentence in inconsistencies]
-        row.warnings += _known_sentences(comparison.not_ranked, prices)
+        row.warnings += _known_sentences(not_ranked, prices)
         row.notes += _known_sentences(comparison.reproduction)
         row.notes += inconsistencies
-        row.notes += _known_sentences(comparison.not_ranked, comparison.versions, prices)
+        row.notes += _known_sentences(not_ranked, comparison.versions, prices)
         row.notes += comparison.same_nodes
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from harness.engine.model_warnings import embedded_caveat, is_made_for
 from harness.stats.bootstrap import with_interval
+from harness.stats.question_clusters import has_clusters_of_one
 from reports import costs, facts
 from reports.application_pairs import application_sentences
 from reports.cells import MISSING
@@ -31,7 +32,8 @@ class OpeningRow:
 
     Args:
         method: Its name, with the model where runs have several.
-        role: "floor", "upper bound", "other questions", "not finished", or "".
+        role: "floor", "upper bound", "does not fit", "copied answers", "other questions", "not
+            finished", or "".
         quality: Its headline score in points of 100.
         interval: "[70.1, 93.2]"; "" where there is none.
         scored_questions: "over 28 of 30 questions"; "" where the score is a mean over all.
@@ -122,11 +124,21 @@ def _counts_in_words(rows: Sequence[TableRow]) -> str:
     counted.
     """
     questions = max(map(attrgetter("n_questions"), rows))
-    documents = max(row.n_documents or 0 for row in rows)
+    documents = max(map(_count_documents, rows))
     each_has_its_own = documents == questions and not rows[0].asks_whole_folder
     if not documents or each_has_its_own:
         return _with_noun(questions, "question")
     return f"{_with_noun(questions, 'question')} about {_with_noun(documents, 'document')}"
+
+
+def _count_documents(row: TableRow) -> int:
+    """The number of documents that a run's questions are about; 0 for a corpus, and for a folder
+    whose documents were not counted."""
+    if row.asks_whole_folder:
+        return row.n_documents or 0
+    if has_clusters_of_one(row.run.config.dataset.format):
+        return 0
+    return len(facts.document_ids(row.run, row.run.columns.id_set))
 
 
 def _caveats_on_models(rows: Sequence[TableRow]) -> list[str]:
@@ -271,6 +283,10 @@ def _seconds_text(row: TableRow, percent_of_answers: int) -> str:
 
 def _role(row: TableRow) -> str:
     """What keeps a row from being chosen, such as "floor"; "" for a method like the others."""
+    if row.has_misfits:
+        return "does not fit"
+    if row.has_copied_answers:
+        return "copied answers"
     if row.asked_otherwise:
         return "other questions"
     if row.is_floor:

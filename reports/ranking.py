@@ -1,90 +1,44 @@
 """The runs of one data set as the opening sentences of a page see them: what is ranked, what only
-marks the range, and how far each run is from the best one.
+marks the range, what is not ranked, and how far each run is from the best one.
 
     group = rank_runs(rows)              methods best first, floors, upper bounds
     group.leaders                        [Ranked(method="pecan", score=0.95, ...)]
-    best_minus_others(group, runs)       {"bm25--3f": BestMinusRun("pecan", "bm25", 0.05, ...)}
+    PairTests(group, checks).minus_others(group.best)
+                                         {"bm25--3f": Difference("pecan", "bm25", 0.05, ...)}
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
-from harness.errors import UserError
-from harness.storage.run_folder import StoredRun
-from reports import facts
-from reports.best import compare_runs_with_best
-from reports.compare import paired_rows
+from reports import facts, run_records
+from reports.best import bias_of_highest_score, compare_runs_with_best
+from reports.checks import Checks
+from reports.compared_costs import ComparableCosts, CostShare, comparable_costs
+from reports.ranked import Ranked, ranked_run
+from reports.ranked_questions import choose_questions, scored_ids
+from reports.run_pairs import RunPair, comparison_problems
 from reports.table_row import TableRow
 
-
-def _tflops(row: TableRow) -> float | None:
-    """Mean TFLOPs of a question with its share of the indexes; None where unknown."""
-    return row.numbers.tflops_total.mean
-
-
-_COSTS: Mapping[str, Callable[[TableRow], float | None]] = {
-    "money": lambda row: row.money,
-    "FLOPs": _tflops,
-    "tokens": lambda row: row.tokens,
-}
-"""By what methods are compared: the first one that is known for all of them."""
+MIN_TESTED_CLUSTERS = 6
+"""Documents: with fewer a sign-flip test cannot reach its level."""
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A run as the opening sentences of a page see it.
+class Difference:
+    """How a run differs from another one, mostly the best.
 
     Args:
-        method: Its name, with the model where the runs have several.
-        run_name: Name of its folder.
-        score: Mean in [0, 1].
-        low: Lower end of its 95 % interval, or None.
-        high: Upper end, or None.
-        n_questions: The number of questions that the mean is taken over.
-        n_clusters: The number of clusters of these questions.
-        cluster_noun: What a cluster is: "document", or "question" where all pages of a folder are
-            one document.
-        cost: Its mean cost, of the kind Group.cost; 0 where that is None.
-    """
-
-    method: str
-    run_name: str
-    score: float
-    low: float | None
-    high: float | None
-    n_questions: int
-    n_clusters: int
-    cluster_noun: str
-    cost: float
-
-    @property
-    def points(self) -> str:
-        """The score as the tables write it, 0.95 -> "95.0"; methods with the same text are called
-        equal."""
-        return f"{100 * self.score:.1f}"
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether the tables write its score as 0.0."""
-        return float(self.points) == 0
-
-
-@dataclass(frozen=True)
-class BestMinusRun:
-    """How a run differs from the best one.
-
-    Args:
-        best: The best method.
+        base: What the run is compared with.
         other: The run's method.
         separated: Whether the data separate the two.
-        difference: Best minus run, in [-1, 1].
+        difference: Base minus run, in [-1, 1].
         low: Lower end of the interval of the difference, or None.
         high: Upper end, or None.
         for_all_pairs: Whether the interval holds for several pairs at once.
     """
 
-    best: str
+    base: str
     other: str
     separated: bool
     difference: float
@@ -95,13 +49,13 @@ class BestMinusRun:
     def __str__(self) -> str:
         """The difference in a sentence: "pecan minus bm25: 5.0 points, 95 % interval -5.7 to 15.7";
         where there is none, "5.0 points, no interval can be given"."""
-        return f"{self.best} minus {self.other}: {self.amount}"
+        return f"{self.base} minus {self.other}: {self.amount}"
 
     @property
     def amount(self) -> str:
         """The difference in words, "5.0 points, 95 % interval -5.7 to 15.7" or "5.0 points, no
         interval can be given"."""
-        points = f"{100 * self.difference:.1f} points"
+        points = f"{100 * self.difference:z.1f} points"
         if self.interval is None:
             return f"{points}, no interval can be given"
         return f"{points}, {self.interval}"
@@ -114,12 +68,30 @@ class BestMinusRun:
         kind = "95 % interval"
         if self.for_all_pairs:
             kind = "95 % interval for all pairs at once"
-        return f"{kind} {100 * self.low:.1f} to {100 * self.high:.1f}"
+        return f"{kind} {100 * self.low:z.1f} to {100 * self.high:z.1f}"
 
-    def leaves_half_of(self, best_score: float) -> bool:
-        """Whether the run keeps at least half of the best score even if it loses as much as the
+    @property
+    def is_above(self) -> bool:
+        """Whether the base scores more than the run, and the data separate the two."""
+        return self.separated and self.difference > 0
+
+    def leaves_half_of(self, score: float) -> bool:
+        """Whether the run keeps at least half of the base's score even if it loses as much as the
         interval allows; False without an interval."""
-        return self.high is not None and best_score - self.high >= best_score / 2
+        return self.high is not None and score - self.high >= score / 2
+
+
+@dataclass(frozen=True)
+class NotRankedRuns:
+    """Runs that are not ranked for one reason.
+
+    Args:
+        reason: "Not ranked, as scored on other questions".
+        names: "pecan (2 of 20)".
+    """
+
+    reason: str
+    names: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -131,23 +103,22 @@ class Group:
         floors: Runs that only mark what others must beat.
         upper_bounds: Runs that were shown the evidence alone.
         score: Name of the score.
-        cost: The kind of cost that all methods have ("FLOPs"), or None.
-        without_flops: Names of the methods whose FLOPs are unknown.
-        without_money: Names of the methods whose money is unknown, where that of others is known.
-        several_models: Whether the runs differ in their model, applications aside.
-        on_other_questions: Runs that are not ranked, as they have a score for other questions than
-            most: "pecan (2 of 20)".
+        questions: The ids of the questions on which methods are ranked.
+        costs: By which cost the methods are compared, and why not by another.
+        several_models: Whether the methods differ in their model, applications aside.
+        ranked_rows: The rows of all these runs, in the order of the table.
+        not_ranked: The others, by reason.
     """
 
     methods: Sequence[Ranked]
     floors: Sequence[Ranked]
     upper_bounds: Sequence[Ranked]
     score: str
-    cost: str | None
-    without_flops: Sequence[str]
-    without_money: Sequence[str]
+    questions: Collection[str]
+    costs: ComparableCosts
     several_models: bool
-    on_other_questions: Sequence[str]
+    ranked_rows: Sequence[TableRow]
+    not_ranked: Sequence[NotRankedRuns]
 
     @property
     def best(self) -> Ranked:
@@ -164,214 +135,387 @@ class Group:
         """The methods with a lower score than the leaders."""
         return self.methods[len(self.leaders) :]
 
+    @property
+    def are_runs(self) -> bool:
+        """Whether one method was run several times, with other models, settings or seeds, so that
+        runs are ranked and not methods."""
+        methods = {each.row.run.config.method.name for each in self.methods}
+        return self.several_models or len(methods) < len(self.methods)
 
-def comparable_rows(rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows that were asked the same as most; all rows where each was asked something else."""
-    comparable = [row for row in rows if not row.asked_otherwise]
-    if not comparable:
-        return list(rows)
-    return comparable
+    def share(self, run: Ranked, other: Ranked) -> CostShare | None:
+        """What a run takes of another one's cost; None where that is not known."""
+        if self.costs.compared is None:
+            return None
+        return self.costs.compared.share(run.row, other.row)
+
+    def is_cheaper(self, run: Ranked, other: Ranked) -> bool:
+        """Whether a run costs clearly less than another one."""
+        share = self.share(run, other)
+        return share is not None and share.is_cheaper
+
+    def cheapest(self, runs: Sequence[Ranked]) -> Ranked:
+        """The run that takes the smallest share of the best one's cost; of equal ones the first."""
+
+        def share_of_best(run: Ranked) -> float:
+            """The share of the best one's cost, infinite where it is unknown."""
+            share = self.share(run, self.best)
+            if share is None:
+                return float("inf")
+            return share.value
+
+        return min(runs, key=share_of_best)
 
 
 def rank_runs(rows: Sequence[TableRow]) -> Group:
-    """Sort the rows of one data set into methods (best first), floors and upper bounds.
+    """Sort the rows of one data set into methods (best first), floors, upper bounds, and those that
+    are not ranked.
 
-    Rows that were asked other questions than most, or have no score, are left out. So are those
-    whose score is over other questions than that of the run with the most: two means over
-    different questions say nothing of two methods.
+    Methods are ranked on the questions that all of them have a score for (ranked_questions.py).
+    Floors and upper bounds decide nothing of that: they are compared on those of these questions
+    that they have a score for.
     """
-    comparable = comparable_rows(rows)
-    score = comparable[0].headline
-    comparable, elsewhere = _split_by_questions(comparable, score)
-    methods: list[TableRow] = []
-    floors: list[TableRow] = []
-    upper_bounds: list[TableRow] = []
-    models = set()
-    for row in comparable:
-        if row.score(score).mean is None:
-            continue
-        if not facts.is_application(row.run):
-            models.add(row.model)
-        if row.is_floor:
-            floors.append(row)
-        elif row.is_upper_bound:
-            upper_bounds.append(row)
+    return _Ranking(rows, rows[0].headline).group()
+
+
+class _Ranking:
+    """Sorts the rows of one data set."""
+
+    def __init__(self, rows: Sequence[TableRow], score: str) -> None:
+        """Start with nothing ranked.
+
+        Args:
+            rows: The rows, best first.
+            score: Name of the score.
+        """
+        self._rows = rows
+        self._score = score
+        self._not_ranked: dict[str, list[str]] = {}
+
+    def group(self) -> Group:
+        """The sorted rows."""
+        methods: list[TableRow] = []
+        marks: list[TableRow] = []
+        for row in self._rows:
+            reason = self._why_not_ranked(row)
+            if reason is not None:
+                self._leave_out(row.label, reason)
+            elif row.score(self._score).mean is None:
+                continue
+            elif row.is_floor or row.is_upper_bound:
+                marks.append(row)
+            else:
+                methods.append(row)
+        chosen = choose_questions(methods, self._score)
+        several_models = len(_models(chosen.ranked)) > 1
+        for row in chosen.too_few:
+            n_scored = len(scored_ids(row, self._score))
+            name = _name(row, methods, several_models=several_models)
+            self._leave_out(
+                f"{name} ({n_scored} of {row.n_questions})",
+                "Not ranked, as scored on other questions",
+            )
+        ranked = []
+        for row in chosen.ranked:
+            name = _name(row, chosen.ranked, several_models=several_models)
+            ranked.append(ranked_run(name, row, self._score, chosen.ids, chosen.n_asked))
+        costs = comparable_costs({each.method: each.row for each in ranked})
+        floors = []
+        upper_bounds = []
+        for row in marks:
+            mark = self._ranked_mark(row, chosen.ids, chosen.n_asked, chosen.ranked)
+            if mark is None:
+                self._leave_out(row.label, "Not compared, as scored on other questions")
+            elif row.is_floor:
+                floors.append(mark)
+            else:
+                upper_bounds.append(mark)
+        ranked_runs = {each.run for each in (*ranked, *floors, *upper_bounds)}
+        return Group(
+            methods=_best_then_cheapest(ranked, costs),
+            floors=floors,
+            upper_bounds=upper_bounds,
+            score=self._score,
+            questions=chosen.ids,
+            costs=costs,
+            several_models=several_models,
+            ranked_rows=[row for row in self._rows if row.run.name in ranked_runs],
+            not_ranked=[NotRankedRuns(*item) for item in self._not_ranked.items()],
+        )
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        """Note a run that is not ranked.
+
+        Args:
+            name: What it is called.
+            reason: The start of the sentence that names all such runs.
+        """
+        self._not_ranked.setdefault(reason, []).append(name)
+
+    def _why_not_ranked(self, row: TableRow) -> str | None:
+        """Why a row is not ranked, as the start of a sentence; None where it may be.
+
+        A floor or an upper bound that was asked other questions is compared on those in common.
+        """
+        if self._has_scores_outside(row):
+            return "Not ranked, as scores lie outside 0 to 1"
+        if row.has_misfits:
+            return "Not ranked, as files or records do not fit (see below)"
+        if row.has_copied_answers:
+            return "Not ranked, as answers are copies of another run's"
+        if row.asked_otherwise and row.is_unfinished:
+            return "Not finished, so not ranked"
+        only_marks_range = row.is_floor or row.is_upper_bound
+        if row.asked_otherwise and not (only_marks_range and row.only_other_questions):
+            return "Asked otherwise, so not ranked"
+        lacks_score = row.score(self._score).mean is None
+        if lacks_score and self._some_have_score and row.n_failed < row.n_questions:
+            return "Without this score, so not ranked"
+        return None
+
+    def _has_scores_outside(self, row: TableRow) -> bool:
+        """Whether a run has a score below 0 or above 1, which no mean in points can hold."""
+        if row.score(self._score).mean is None:
+            return False
+        values = facts.score_values(row.run, self._score).values
+        return min(values) < 0 or max(values) > 1
+
+    @cached_property
+    def _some_have_score(self) -> bool:
+        """Whether any run has the score."""
+        return any(row.score(self._score).mean is not None for row in self._rows)
+
+    def _ranked_mark(
+        self,
+        row: TableRow,
+        questions: Collection[str],
+        n_asked: int,
+        methods: Sequence[TableRow],
+    ) -> Ranked | None:
+        """A floor or an upper bound on the questions of the ranking that it has a score for; None
+        where there is no such question.
+
+        An upper bound counts where it answered: a failed answer bounds nothing.
+
+        Args:
+            row: Its row.
+            questions: The ids of the questions on which methods are ranked; none without a method.
+            n_asked: How many the methods were asked.
+            methods: The rows of the ranked methods.
+        """
+        ids = scored_ids(row, self._score)
+        if row.is_upper_bound:
+            ids -= run_records.failed_ids(row.run)
+        if methods:
+            ids &= frozenset(questions)
         else:
-            methods.append(row)
-    entries = _Entries(score, _known_cost(methods), with_model=len(models) > 1)
-    return Group(
-        methods=sorted(entries.of_rows(methods), key=_best_then_cheapest),
-        floors=entries.of_rows(floors),
-        upper_bounds=entries.of_rows(upper_bounds),
-        score=score,
-        cost=entries.cost,
-        without_flops=entries.without_flops(methods),
-        without_money=entries.without_money(methods),
-        several_models=entries.with_model,
-        on_other_questions=[
-            f"{entries.name(row)} ({_count_scored(row, score).questions} of {row.n_questions})"
-            for row in elsewhere
-        ],
-    )
+            n_asked = row.n_questions
+        if not ids:
+            return None
+        name = _name(row, methods, several_models=len(_models(methods)) > 1)
+        return ranked_run(name, row, self._score, ids, n_asked)
 
 
-def _split_by_questions(
-    rows: Sequence[TableRow], score: str
-) -> tuple[list[TableRow], list[TableRow]]:
-    """Two lists: the rows that have the score for the same questions as the row with the most, and
-    those that have it for others. Rows without the score, and upper bounds, are in the first.
+def _models(rows: Sequence[TableRow]) -> set[str]:
+    """The models of the rows; applications, which are method and model in one, have none."""
+    return {row.model for row in rows if not facts.is_application(row.run)}
+
+
+def _name(row: TableRow, methods: Sequence[TableRow], *, several_models: bool) -> str:
+    """The name of a row: "bm25", or "bm25 with llama-8b" where the methods have several models, or
+    all of them another one.
 
     Args:
-        rows: The rows of one data set.
-        score: Name of the score.
+        row: The row.
+        methods: The rows of the methods.
+        several_models: Whether these differ in their model.
     """
-    questions: dict[str, frozenset[str]] = {}
-    for row in rows:
-        has_mean = row.score(score).mean is not None
-        if has_mean and not row.is_upper_bound and score not in facts.corpus_score_sources(row.run):
-            questions[row.run.name] = frozenset(facts.score_values(row.run, score).ids)
-    most_questions = max(questions.values(), key=len, default=frozenset())
-    same_questions: list[TableRow] = []
-    other_questions: list[TableRow] = []
-    for row in rows:
-        if questions.get(row.run.name, most_questions) == most_questions:
-            same_questions.append(row)
-        else:
-            other_questions.append(row)
-    return same_questions, other_questions
+    models = _models(methods)
+    has_other_model = bool(models) and row.model not in models
+    if several_models or has_other_model:
+        return row.label_with_model
+    return row.label
 
 
-def _best_then_cheapest(entry: Ranked) -> tuple[float, float]:
-    """A sort key of an entry: the highest score comes first, of equal ones the lowest cost."""
-    return -float(entry.points), entry.cost
+def _best_then_cheapest(runs: Sequence[Ranked], costs: ComparableCosts) -> list[Ranked]:
+    """The runs with the highest score first, and of equal ones the cheapest.
+
+    Args:
+        runs: The runs.
+        costs: Their costs.
+    """
+    first_with_points: dict[str, Ranked] = {}
+    for run in runs:
+        first_with_points.setdefault(run.points, run)
+
+    def sort_key(run: Ranked) -> tuple[float, float]:
+        """Minus the score, then the cost beside that of the first run with the same score."""
+        share = None
+        if costs.compared is not None:
+            share = costs.compared.share(run.row, first_with_points[run.points].row)
+        cost = 1.0
+        if share is not None:
+            cost = share.value
+        return -float(run.points), cost
+
+    return sorted(runs, key=sort_key)
 
 
 @dataclass(frozen=True)
-class _Entries:
-    """Makes entries of a group from rows of the main table.
-
-    Args:
-        score: Name of the score.
-        cost: The kind of cost ("money", "FLOPs", "tokens"), or None.
-        with_model: Whether a name has the model too.
-    """
-
-    score: str
-    cost: str | None
-    with_model: bool
-
-    def of_rows(self, rows: Sequence[TableRow]) -> list[Ranked]:
-        """An entry a row, in their order."""
-        return [self._entry(row) for row in rows]
-
-    def without_flops(self, rows: Sequence[TableRow]) -> list[str]:
-        """The names of the rows whose FLOPs are unknown."""
-        return [self.name(row) for row in rows if _tflops(row) is None]
-
-    def without_money(self, rows: Sequence[TableRow]) -> list[str]:
-        """Names of the rows whose money is unknown; [] where it is of all."""
-        names = [self.name(row) for row in rows if row.money is None]
-        if len(names) == len(rows):
-            return []
-        return names
-
-    def name(self, row: TableRow) -> str:
-        """The name of a row's method: "bm25", or "bm25 with llama-8b" where runs have several
-        models."""
-        if self.with_model:
-            return row.label_with_model
-        return row.label
-
-    def _entry(self, row: TableRow) -> Ranked:
-        """The entry of a row, which must have the score."""
-        estimate = row.score(self.score)
-        assert estimate.mean is not None
-        counts = _count_scored(row, self.score)
-        cluster_noun = "document"
-        if row.asks_whole_folder:
-            cluster_noun = "question"
-        cost = None
-        if self.cost is not None:
-            cost = _COSTS[self.cost](row)
-        return Ranked(
-            method=self.name(row),
-            run_name=row.run.name,
-            score=estimate.mean,
-            low=estimate.low,
-            high=estimate.high,
-            n_questions=counts.questions,
-            n_clusters=counts.clusters,
-            cluster_noun=cluster_noun,
-            cost=cost or 0.0,
-        )
-
-
-class _ScoredCounts(NamedTuple):
-    """The number of questions that have a score, and the number of their clusters."""
-
-    questions: int
-    clusters: int
-
-
-def _count_scored(row: TableRow, score: str) -> _ScoredCounts:
-    """The number of questions that have a score, and the number of their clusters.
-
-    A score of all answers together (corpus BLEU) is no mean over questions, so all questions and
-    clusters of the run count.
-    """
-    if score in facts.corpus_score_sources(row.run):
-        return _ScoredCounts(row.n_questions, row.n_clusters)
-    values = facts.score_values(row.run, score)
-    return _ScoredCounts(len(values.ids), len(set(values.clusters)))
-
-
-def _known_cost(rows: Sequence[TableRow]) -> str | None:
-    """The first of "money", "FLOPs" and "tokens" that is known for every row; None where none
-    is."""
-    for name, cost_of in _COSTS.items():
-        costs = [cost_of(row) for row in rows]
-        if all(map(_is_known, costs)):
-            return name
-    return None
-
-
-def _is_known(cost: float | None) -> bool:
-    """Whether a cost is known; one of 0 was not measured."""
-    return cost is not None and cost > 0
-
-
-def best_minus_others(group: Group, runs: Sequence[StoredRun]) -> dict[str, BestMinusRun] | None:
-    """How every other method and floor differs from the best method.
+class PairTests:
+    """Tests of the runs of a group.
 
     The best was chosen by the data: tests and intervals hold for all pairs at once
-    (reports/best.py).
+    (reports/best.py). What must not be compared with the best run is not tested.
 
     Args:
         group: The ranked runs.
-        runs: All runs of the data set.
-
-    Returns:
-        Name of a run's folder -> its difference; None where the runs must not be compared.
+        checks: What was found in the records.
     """
-    names = {each.run_name: each.method for each in (*group.methods, *group.floors)}
-    best, *others = names
-    compared = [run for run in runs if run.name in names]
-    try:
-        paired_rows(compared, reference=best)
-    except UserError:
+
+    group: Group
+    checks: Checks
+
+    @cached_property
+    def untested(self) -> dict[str, str]:
+        """Name of each run that must not be compared with the best one -> why, in words: "another
+        model", "another seed", or "more than another method (see below)"."""
+        reasons = {}
+        for run in (*self.group.methods[1:], *self.group.floors, *self.group.upper_bounds):
+            reason = self._why_untested(run)
+            if reason is not None:
+                reasons[run.run] = reason
+        return reasons
+
+    def _why_untested(self, run: Ranked) -> str | None:
+        """Why a run must not be compared with the best one; None where it may be."""
+        best = self.group.best
+        one_is_application = facts.is_application(run.row.run) or facts.is_application(best.row.run)
+        if run.row.model != best.row.model and not one_is_application:
+            return "another model"
+        if run.row.run.config.seed != best.row.run.config.seed:
+            return "another seed"
+        if run.row.only_other_questions:
+            return None  # nothing else speaks against it, and questions in common are compared
+        pair = RunPair(run.row.run, run.method, best.row.run, best.method)
+        if comparison_problems(pair, self.group.score, self.checks):
+            return "more than another method (see below)"
         return None
-    differences = {}
-    for row in compare_runs_with_best(compared, group.score, best).rows:
-        differences[row.name] = BestMinusRun(
-            best=names[best],
-            other=names[row.name],
-            separated=row.p < facts.ALPHA,
-            difference=-row.difference,
-            low=_negative(row.high),
-            high=_negative(row.low),
-            for_all_pairs=len(others) > 1,
-        )
-    return differences
+
+    @cached_property
+    def from_best(self) -> dict[str, Difference]:
+        """Name of each tested method and floor -> how the best one differs from it."""
+        return self.minus_others(self.group.best)
+
+    @cached_property
+    def rivals(self) -> list[Ranked]:
+        """The methods with a lower score than the best one that the data cannot separate from
+        it."""
+        return [each for each in self._tested(self.group.others) if not self._is_separated(each)]
+
+    @cached_property
+    def separated(self) -> list[Ranked]:
+        """The methods with a lower score than the best one that the data separate from it."""
+        return [each for each in self._tested(self.group.others) if self._is_separated(each)]
+
+    def _is_separated(self, run: Ranked) -> bool:
+        """Whether the data separate a tested run from the best one."""
+        return self.from_best[run.run].separated
+
+    def floors_not_beaten(self, method: Ranked) -> list[Ranked]:
+        """The tested floors that a method is not shown to score more than."""
+        differences = self.minus_others(method)
+        return [
+            floor
+            for floor in self.group.floors
+            if floor.run in differences and not differences[floor.run].is_above
+        ]
+
+    def minus_others(self, base: Ranked) -> dict[str, Difference]:
+        """How one method differs from every other tested method and floor.
+
+        A floor that has a score for a part of the questions is compared on these, if they are
+        enough.
+
+        Args:
+            base: The method.
+
+        Returns:
+            Name of a run's folder -> its difference.
+        """
+        whole_floors = []
+        found = {}
+        for floor in self._tested(self.group.floors):
+            if floor.extent.questions == self.group.best.extent.questions:
+                whole_floors.append(floor)
+            elif floor.extent.clusters >= MIN_TESTED_CLUSTERS:
+                found[floor.run] = self._on_own_questions(base, floor)
+        found.update(self._joint_test(base, whole_floors, self.group.questions))
+        return found
+
+    def minus_bound(self, bound: Ranked) -> Difference | None:
+        """How the best method differs from an upper bound, on the questions that the bound answered;
+        None where that is not tested."""
+        if bound.run in self.untested or bound.extent.clusters < MIN_TESTED_CLUSTERS:
+            return None
+        return self._on_own_questions(self.group.best, bound)
+
+    def bias_of_best(self) -> float:
+        """By how much the best score is too high by chance, as it was chosen by the same questions;
+        0 for a single method."""
+        if len(self.group.methods) < 2:
+            return 0.0
+        runs = [each.row.run for each in self.group.methods]
+        return bias_of_highest_score(runs, self.group.score, self.group.questions)
+
+    def _tested(self, runs: Sequence[Ranked]) -> list[Ranked]:
+        """Those of the runs that may be compared with the best one."""
+        return [run for run in runs if run.run not in self.untested]
+
+    def _on_own_questions(self, base: Ranked, mark: Ranked) -> Difference:
+        """How a method differs from a floor or upper bound on the questions that it has a score for.
+
+        Args:
+            base: The method.
+            mark: The floor or upper bound.
+        """
+        questions = scored_ids(mark.row, self.group.score) & frozenset(self.group.questions)
+        if mark.row.is_upper_bound:
+            questions -= run_records.failed_ids(mark.row.run)
+        return self._joint_test(base, [mark], questions)[mark.run]
+
+    def _joint_test(
+        self, base: Ranked, marks: Sequence[Ranked], questions: Collection[str]
+    ) -> dict[str, Difference]:
+        """How a method differs from the other tested methods and some floors or upper bounds.
+
+        Args:
+            base: The method.
+            marks: The floors or upper bounds.
+            questions: The ids of the questions that count.
+
+        Returns:
+            Name of a run's folder -> its difference; {} where there is no other run.
+        """
+        tested = [*self._tested(self.group.methods), *marks]
+        names = {each.run: each.method for each in tested}
+        if len(tested) < 2:
+            return {}
+        runs = [each.row.run for each in tested]
+        comparison = compare_runs_with_best(runs, self.group.score, base.run, questions)
+        found = {}
+        for row in comparison.rows:
+            if row.name == base.run:
+                continue
+            found[row.name] = Difference(
+                base=base.method,
+                other=names[row.name],
+                separated=row.p < facts.ALPHA,
+                difference=-row.difference,
+                low=_negative(row.high),
+                high=_negative(row.low),
+                for_all_pairs=len(tested) > 2,
+            )
+        return found
 
 
 def _negative(end: float | None) -> float | None:

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypeIs
@@ -119,12 +120,16 @@ def _profile_parts(run: StoredRun) -> list[str]:
 def label_with_date(label: str, run: StoredRun) -> str:
     """The label with start and hash of the run: "bm25 (2025-01-31 12:30, 0a1b2c3d)".
 
-    The results folder is named too where two folders have a run of this name.
+    The results folder is named too where two folders have a run of this name; one that was given
+    by its absolute path by its last two parts, as pages are shown to others.
     """
     started = str(run.manifest.started or "")[:16].replace("T", " ")
     words = [started, run.path.name.rpartition("--")[2]]
     if run.name != run.path.name:
-        words.append(str(run.path.parent.parent))
+        results_folder = run.path.parent.parent
+        if results_folder.is_absolute():
+            results_folder = Path(*results_folder.parts[1:][-2:])
+        words.append(str(results_folder))
     known_words = [word for word in words if word]
     return f"{label} ({', '.join(known_words)})"
 

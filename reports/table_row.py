@@ -232,6 +232,12 @@ class TableRow:
     """The same without the index, as the papers print it."""
     asked_otherwise: bool = False
     """Whether it has other questions than most runs, or another task; it is not ranked then."""
+    only_other_questions: bool = False
+    """Whether it has other questions of the same rows, and is asked like most runs otherwise."""
+    has_copied_answers: bool = False
+    """Whether some of its answers have the costs of another run's, seconds included."""
+    has_misfits: bool = False
+    """Whether its files or records do not fit, so that its scores may be wrong."""
     notes: list[str] = field(default_factory=list)
     """Sentences to print below the table."""
     warnings: list[str] = field(default_factory=list)

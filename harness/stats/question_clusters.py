@@ -23,6 +23,11 @@ draws, too."""
 _BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
 
 
+def has_clusters_of_one(form: str) -> bool:
+    """Whether each question of a data set of this format is a cluster of its own."""
+    return form in _BY_QUESTION
+
+
 def document_clusters(document_ids: Sequence[Sequence[str]]) -> list[str]:
     """A cluster label for each question: questions joined by any shared document get the same
     label.

@@ -525,7 +525,10 @@ def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
     for place, run in enumerate(runs):
         found = remarks[facts.run_key(run)]
         found += checks.inconsistency_notes(run)
-        found += filter(None, (reasons[place], versions[place], seeds[place]))
+        not_ranked = reasons[place]
+        if not_ranked is not None:
+            found.append(not_ranked.sentence)
+        found += filter(None, (versions[place], seeds[place]))
     return remarks
 
 

@@ -48,7 +48,8 @@ def test_a_run_that_must_not_be_ranked_with_the_others_says_so(scores, changes, 
         reasons_not_to_rank([*usual, stored(tmp_path, SCORES[:2], dataset="qasper")]) == [None] * 3
     )
     runs = [stored(tmp_path, scores, method="bm25", **changes), *usual]
-    (sentence, *others) = reasons_not_to_rank(runs)
+    (not_ranked, *others) = reasons_not_to_rank(runs)
+    sentence = not_ranked.sentence
     assert sentence.startswith("bm25 should not be ranked with full-context: ")
     assert reason in sentence
     assert others == [None, None]
@@ -117,7 +118,7 @@ def test_the_leaderboard_marks_a_run_of_other_questions(tmp_path):
 
 def test_common_is_offered_and_reduces_runs_to_the_questions_of_all(tmp_path, command):
     offer, *_ = reasons_not_to_rank(asked_apart(tmp_path))
-    assert "--common shows all runs on the questions in common" in offer
+    assert "--common shows all runs on the questions in common" in offer.sentence
     code, out, _ = command("report", str(tmp_path), "--common", "--format", "json")
     rows = {row["method"]: row for row in json.loads(out)}
     assert code == 0

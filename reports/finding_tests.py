@@ -1,0 +1,229 @@
+"""The opening sentences that rest on a test of each run against the best one: floors, equal scores,
+and which methods the data separate from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from reports.proposals import Proposals
+from reports.ranked import Ranked
+from reports.ranking import MIN_TESTED_CLUSTERS, Difference, Group, PairTests
+from reports.sentences import join_names
+
+_MAX_NAMED_RIVALS = 2
+"""Rivals that are named with their difference; of more, one is named and the others are counted."""
+_MAX_NAMED_SEPARATED = 2
+"""Separated methods that are named; more are counted."""
+_MIN_DOMINATING_SHARE = 0.5
+"""Of all questions: a document with so many is named where no interval can be given."""
+
+
+def floors_in_words(
+    floors: Sequence[Ranked], differences: Mapping[str, Difference] | None = None
+) -> str:
+    """Floors in a sentence: "closed-book (5.0 points), a floor that methods must beat".
+
+    Args:
+        floors: One or more.
+        differences: By run, how it differs from the best method; None where that is not said.
+    """
+    names = []
+    for floor in floors:
+        score = floor.points_in_words
+        if differences is not None and floor.run in differences:
+            score = f"{score}; {differences[floor.run]}"
+        names.append(f"{floor.method} ({score})")
+    noun = "floors"
+    if len(floors) == 1:
+        noun = "a floor"
+    return f"{join_names(names)}, {noun} that methods must beat"
+
+
+@dataclass(frozen=True)
+class TestedDifferences:
+    """The sentences on how runs differ from the best one.
+
+    Args:
+        group: The ranked runs.
+        tests: Their tests.
+    """
+
+    group: Group
+    tests: PairTests
+
+    def sentences(self) -> list[str]:
+        """The sentences on floors and quality; only one where a floor may be as good as the
+        best."""
+        differences = self.tests.from_best
+        if self.floors_not_beaten:
+            floors = floors_in_words(self.floors_not_beaten, differences)
+            cannot = f"The data cannot separate {self._best_in_words} from {floors}."
+            return [cannot, *self._why_no_interval(self.floors_not_beaten)]
+        sentences = []
+        beaten = [floor for floor in self.group.floors if floor.run in differences]
+        if beaten:
+            floors = floors_in_words(beaten, differences)
+            sentences.append(f"The data separate {self._best_in_words} from {floors}.")
+        sentences += self._floors_with_too_few_questions()
+        sentences += self._equality()
+        sentences += self._separation(self._best_in_words)
+        return [*sentences, *self._why_no_interval(self.tests.rivals)]
+
+    def separation_by_name(self) -> list[str]:
+        """One sentence on what the data separate from the best method, which it names; [] where
+        nothing was tested."""
+        return self._separation(self.group.best.method)
+
+    @cached_property
+    def floors_not_beaten(self) -> list[Ranked]:
+        """The floors that the data cannot separate from the best method."""
+        return [floor for floor in self.group.floors if self._is_within_reach(floor)]
+
+    def _is_within_reach(self, run: Ranked) -> bool:
+        """Whether a run was tested, and the data cannot separate it from the best one."""
+        difference = self.tests.from_best.get(run.run)
+        return difference is not None and not difference.separated
+
+    @property
+    def _best_in_words(self) -> str:
+        """What stands for the method that is tested against each other one: "it", or its name where
+        several have the highest score, as the others of them are not tested."""
+        if len(self.group.leaders) == 1:
+            return "it"
+        return self.group.best.method
+
+    def _floors_with_too_few_questions(self) -> list[str]:
+        """One sentence on floors that have a score for too few of the questions; [] for none."""
+        few = []
+        for floor in self.group.floors:
+            is_tested = floor.run in self.tests.from_best or floor.run in self.tests.untested
+            if not is_tested and floor.extent.clusters < MIN_TESTED_CLUSTERS:
+                few.append(floor)
+        if not few:
+            return []
+        return [f"Too few questions to test {floors_in_words(few)}."]
+
+    def _equality(self) -> list[str]:
+        """Sentences on how sure the equality of methods with the same score is; [] for one leader.
+
+        One that the data separate all the same is named. The others have the interval of the
+        difference, or the ends that lie furthest out where there are several.
+        """
+        sentences = []
+        open_differences = []
+        for each in self.group.leaders[1:]:
+            difference = self.tests.from_best.get(each.run)
+            if difference is None:
+                continue
+            if difference.separated:
+                sentences.append(_less_than_a_digit(difference))
+            else:
+                open_differences.append(difference)
+        if open_differences:
+            sentences.append(_open_differences(open_differences))
+        return sentences
+
+    def _separation(self, best: str) -> list[str]:
+        """One sentence on the methods that the data cannot separate from the best one, and those
+        that they separate; [] where no method with a lower score was tested.
+
+        Args:
+            best: What stands for the best one.
+        """
+        separated = self._separated_in_words()
+        if not self.tests.rivals and not separated:
+            return []
+        if not self.tests.rivals:
+            return [f"The data separate {best} from {separated}."]
+        cannot = f"The data cannot separate {self._rivals_in_words(best)}"
+        if not separated:
+            return [f"{cannot}."]
+        return [f"{cannot}; they separate {best} from {separated}."]
+
+    def _separated_in_words(self) -> str:
+        """The methods that the data separate from the best one: "bm25", "every other method", or "4
+        others" of more; "" for none."""
+        separated = self.tests.separated
+        if not separated:
+            return ""
+        if len(separated) <= _MAX_NAMED_SEPARATED:
+            return join_names([each.method for each in separated])
+        n_others = len(self.group.methods) - 1
+        if len(separated) == n_others:
+            return "every other method"
+        if len(separated) == len(self.group.others):
+            return "every method that scores less"
+        return f"{len(separated)} others"
+
+    def _rivals_in_words(self, best: str) -> str:
+        """The methods that the data cannot separate from the best one, "bm25 (pecan minus bm25: 5.0
+        points, ...) from it".
+
+        A difference that all of them have is said once, "bm25 and sbert from it (pecan minus each:
+        5.0 points)". Of many, one is named and the others are counted.
+
+        Args:
+            best: What stands for the best one.
+        """
+        rivals = self.tests.rivals
+        differences = [self.tests.from_best[each.run] for each in rivals]
+        amounts = {difference.amount for difference in differences}
+        if len(rivals) > 1 and len(amounts) == 1:
+            names = join_names([each.method for each in rivals])
+            of_each = f"{differences[0].base} minus each: {differences[0].amount}"
+            return f"{names} from {best} ({of_each})"
+        if len(rivals) > _MAX_NAMED_RIVALS:
+            named = Proposals(self.group, self.tests).first_named_rival
+            in_words = f"{named.method} ({self.tests.from_best[named.run]})"
+            return f"{in_words} and {len(rivals) - 1} others from {best}"
+        in_words = [f"{each.method} ({self.tests.from_best[each.run]})" for each in rivals]
+        return f"{join_names(in_words)} from {best}"
+
+    def _why_no_interval(self, runs: Sequence[Ranked]) -> list[str]:
+        """One sentence on the document that most questions are about, where it leaves no interval;
+        [] otherwise.
+
+        -> ["This test cannot separate them: 100 of 107 questions are about one document."]
+
+        Args:
+            runs: Runs that the data cannot separate from the best one.
+        """
+        extent = self.group.best.extent
+        has_no_interval = any(self.tests.from_best[run.run].low is None for run in runs)
+        if not has_no_interval or extent.largest_cluster < _MIN_DOMINATING_SHARE * extent.questions:
+            return []
+        questions = f"{extent.largest_cluster} of {extent.questions} questions"
+        return [f"This test cannot separate them: {questions} are about one {extent.cluster}."]
+
+
+def _less_than_a_digit(difference: Difference) -> str:
+    """The sentence on two methods with the same score to the digit, which the data separate.
+
+    -> "The data separate them: a scores more than b by less than 0.1 points."
+    """
+    more, less = difference.base, difference.other
+    if difference.difference < 0:
+        more, less = less, more
+    return f"The data separate them: {more} scores more than {less} by less than 0.1 points."
+
+
+def _open_differences(differences: Sequence[Difference]) -> str:
+    """The sentence on methods with the same score that the data cannot separate.
+
+    Args:
+        differences: The best method minus each of the others.
+    """
+    base = differences[0].base
+    lows = []
+    highs = []
+    for difference in differences:
+        if difference.low is None or difference.high is None:
+            return "No interval of their difference can be given."
+        lows.append(difference.low)
+        highs.append(difference.high)
+    if len(differences) == 1:
+        interval = f"{base} minus {differences[0].other}, {differences[0].interval}"
+        return f"Equal scores leave a difference open ({interval})."
+    widest = f"{100 * min(lows):z.1f} to {100 * max(highs):z.1f}"
+    of_all = f"{base} minus each of the others, 95 % intervals for all pairs at once"
+    return f"Equal scores leave differences open ({of_all} within {widest})."

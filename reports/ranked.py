@@ -1,0 +1,172 @@
+"""A run as the opening sentences of a page see it: its score on the questions of the ranking, and
+what these questions are about.
+
+    Ranked("pecan", row, score=0.95, extent=Extent(20, 20, documents=7, clusters=7, "document"))
+    extent.in_words()        "on 20 questions about 7 documents"
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.stats.question_clusters import has_clusters_of_one
+from reports import facts
+from reports.number_formats import with_noun
+from reports.table_row import TableRow
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a mean is over.
+
+    Args:
+        questions: The number of questions.
+        asked: How many were asked; the others have no score.
+        documents: The number of documents that they are about.
+        clusters: The number of their clusters.
+        cluster: What a cluster is: "document"; "group of documents" where questions share some; or
+            "question" where all are about one corpus or folder.
+        about_folder: Whether they are about all pages of a folder.
+        largest_cluster: The number of questions of the largest cluster.
+    """
+
+    questions: int
+    asked: int
+    documents: int
+    clusters: int
+    cluster: str
+    about_folder: bool
+    largest_cluster: int
+
+    @property
+    def lacks_questions(self) -> bool:
+        """Whether some questions that were asked have no score."""
+        return self.questions < self.asked
+
+    def about(self) -> str:
+        """What the questions are about: " about 7 documents", " about 21 documents in 1 group";
+        "" for a corpus."""
+        if self.about_folder:
+            return " about the folder"
+        if self.cluster == "question" or self.documents == 0:
+            return ""
+        documents = f" about {with_noun(self.documents, 'document')}"
+        if self.cluster == "document":
+            return documents
+        return f"{documents} in {with_noun(self.clusters, 'group')}"
+
+    def clusters_in_words(self) -> str:
+        """The number of clusters with its noun: "4 documents", "1 group of documents"."""
+        if self.cluster == "group of documents" and self.clusters != 1:
+            return f"{self.clusters} groups of documents"
+        return with_noun(self.clusters, self.cluster)
+
+    def few_clusters_in_words(self) -> str:
+        """The clusters in a sentence on too few of them: "so few documents"."""
+        if self.cluster == "group of documents":
+            return "so few groups of documents"
+        return f"so few {self.cluster}s"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A run as the opening sentences of a page see it.
+
+    Args:
+        method: Its name, with the model where the runs have several.
+        row: Its row in the main table.
+        score: Mean in [0, 1] over the questions of `extent`.
+        low: Lower end of its 95 % interval, or None.
+        high: Upper end, or None.
+        extent: The questions that the mean is over.
+    """
+
+    method: str
+    row: TableRow
+    score: float
+    low: float | None
+    high: float | None
+    extent: Extent
+
+    @property
+    def run(self) -> str:
+        """Name of its folder."""
+        return self.row.run.name
+
+    @property
+    def points(self) -> str:
+        """The score as the tables write it, 0.95 -> "95.0"; methods with the same text are called
+        equal."""
+        return f"{100 * self.score:z.1f}"
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the tables write its score as 0.0."""
+        return float(self.points) == 0
+
+    @property
+    def points_in_words(self) -> str:
+        """The score with the questions that it is over, where these are not all that were asked:
+        "95.0 points", "33.3 points on 3 of 20 questions"."""
+        points = f"{self.points} points"
+        if not self.extent.lacks_questions:
+            return points
+        questions = with_noun(self.extent.asked, "question")
+        return f"{points} on {self.extent.questions} of {questions}"
+
+
+def ranked_run(
+    method: str, row: TableRow, score: str, questions: Collection[str], n_asked: int
+) -> Ranked:
+    """A run on some questions.
+
+    Args:
+        method: What it is called.
+        row: Its row, which has the score for all of these questions.
+        score: Name of the score.
+        questions: The ids of the questions.
+        n_asked: How many questions were asked.
+    """
+    scored = facts.score_values(row.run, score)
+    values = scored.by_question()
+    if len(values) == len(questions):
+        estimate = row.score(score)
+        assert estimate.mean is not None
+        mean, low, high = estimate.mean, estimate.low, estimate.high
+    else:
+        common_values = [values[question] for question in scored.ids if question in questions]
+        mean = sum(common_values) / len(common_values)
+        low = high = None
+    clusters = scored.clusters_by_question()
+    _, sizes = np.unique([clusters[question] for question in questions], return_counts=True)
+    return Ranked(method, row, mean, low, high, _extent(row, questions, sizes.tolist(), n_asked))
+
+
+def _extent(
+    row: TableRow, questions: Collection[str], cluster_sizes: list[int], n_asked: int
+) -> Extent:
+    """What a mean over some questions of a run is over.
+
+    Args:
+        row: The row of the run.
+        questions: The ids of the questions.
+        cluster_sizes: The number of questions of each of their clusters.
+        n_asked: How many questions were asked.
+    """
+    n_clusters = len(cluster_sizes)
+    documents = facts.document_ids(row.run, questions)
+    cluster = "document"
+    if row.asks_whole_folder or has_clusters_of_one(row.run.config.dataset.format):
+        cluster = "question"
+    elif n_clusters < len(documents) and n_clusters < len(questions):
+        cluster = "group of documents"
+    return Extent(
+        questions=len(questions),
+        asked=n_asked,
+        documents=len(documents),
+        clusters=n_clusters,
+        cluster=cluster,
+        about_folder=row.asks_whole_folder,
+        largest_cluster=max(cluster_sizes),
+    )
