@@ -19,7 +19,8 @@ from reports import facts
 from reports.best import common_scores, compare_runs_with_best
 from reports.compare import paired_rows
 from reports.number_formats import p_value_text
-from reports.ranking import Group, Ranked, rank_runs
+from reports.ranked import Ranked
+from reports.ranking import Group, rank_runs
 from reports.table_row import TableRow
 
 

@@ -125,7 +125,7 @@ def _sentences_on_only_method(group: Group) -> list[str]:
     extent = method.extent
     scores = _score_in_words(method)
     sentences = [f"{method.method} {scores} ({group.score}), {_extent_in_words(extent)}."]
-    if extent.clusters < FEWEST:
+    if extent.n_clusters < FEWEST:
         sentences.append(f"With {extent.few_clusters_in_words()} no interval can be given.")
     return sentences
 
@@ -148,15 +148,15 @@ def _extent_in_words(extent: Extent, *, several: bool = False) -> str:
         several: Whether several methods are ranked on them.
     """
     if not extent.lacks_questions:
-        return f"on {with_noun(extent.questions, 'question')}{extent.about()}"
-    asked = with_noun(extent.asked, "question")
+        return f"on {with_noun(extent.n_questions, 'question')}{extent.about()}"
+    asked = with_noun(extent.n_asked, "question")
     which = "that have a score"
     if several:
         which = "for which all have a score"
     about = extent.about()
     if about:
         about = f",{about}"
-    return f"on the {extent.questions} of {asked} {which}{about}"
+    return f"on the {extent.n_questions} of {asked} {which}{about}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class _SeveralMethods:
         sentences = [_who_is_best(self.group)]
         if best.is_zero:
             return [*sentences, *_floors_above_zero(self.group)]
-        if best.extent.clusters < MIN_TESTED_CLUSTERS:
+        if best.extent.n_clusters < MIN_TESTED_CLUSTERS:
             return [*sentences, *_too_few_clusters(self.group)]
         floors_as_good = self._floors_as_good()
         if floors_as_good:
@@ -196,7 +196,7 @@ class _SeveralMethods:
         """The floors that score no less than the best method."""
         found = []
         for floor in self.group.floors:
-            difference = self.tests.from_best.get(floor.run)
+            difference = self.tests.from_best.get(floor.run_name)
             if difference is None:
                 continue
             seems_equal = (
@@ -229,7 +229,7 @@ class _SeveralMethods:
         """
         names_by_reason: dict[str, list[str]] = {}
         for run in (*self.group.methods, *self.group.floors):
-            reason = self.tests.untested.get(run.run)
+            reason = self.tests.untested.get(run.run_name)
             if reason is not None:
                 cost = cost_in_brackets(self.group, run)
                 name = f"{run.method} ({run.points_in_words}{cost})"
@@ -252,7 +252,7 @@ class _SeveralMethods:
         """The methods of each other model than that of the best one, where these are several."""
         methods_by_model: dict[str, list[Ranked]] = {}
         for method in self.group.methods:
-            if self.tests.untested.get(method.run) == "another model":
+            if self.tests.untested.get(method.run_name) == "another model":
                 methods_by_model.setdefault(method.row.model, []).append(method)
         return [
             replace(self.group, methods=methods, floors=[], upper_bounds=[])

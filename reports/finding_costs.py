@@ -56,7 +56,7 @@ class CostSentences:
     @cached_property
     def _tested_equals(self) -> list[Ranked]:
         """The tested methods with the score of the best one."""
-        return [each for each in self.group.leaders[1:] if each.run in self.tests.from_best]
+        return [each for each in self.group.leaders[1:] if each.run_name in self.tests.from_best]
 
     def _proposals(self) -> list[str]:
         """Sentences on cheaper methods that the data cannot separate from the best one; [] for
@@ -105,7 +105,7 @@ class CostSentences:
         next_cheapest = self._tested_equals[0]
         if self.group.is_cheaper(next_cheapest, dearest):
             end = f", and {next_cheapest.method} {self._percent(next_cheapest, dearest)}."
-        difference = self.tests.from_best[dearest.run]
+        difference = self.tests.from_best[dearest.run_name]
         if difference.low is None or -difference.low > best.score / 2:
             end = f"{end[:-1]}, {_MAY_LOSE_HALF}."
         return [self._takes(best, dearest, end)]
@@ -130,7 +130,7 @@ class CostSentences:
         -> "bm25 scores 5.0 points less (95 % interval 1.2 to 9.0) and takes 25 % of the FLOPs
             of pecan, indexes included."
         """
-        difference: Difference = self.tests.from_best[cheap.run]
+        difference: Difference = self.tests.from_best[cheap.run_name]
         fewer = f"{100 * difference.difference:.1f} points less"
         if difference.interval is not None:
             fewer = f"{fewer} ({difference.interval})"

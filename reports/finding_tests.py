@@ -30,8 +30,8 @@ def floors_in_words(
     names = []
     for floor in floors:
         score = floor.points_in_words
-        if differences is not None and floor.run in differences:
-            score = f"{score}; {differences[floor.run]}"
+        if differences is not None and floor.run_name in differences:
+            score = f"{score}; {differences[floor.run_name]}"
         names.append(f"{floor.method} ({score})")
     noun = "floors"
     if len(floors) == 1:
@@ -60,7 +60,7 @@ class TestedDifferences:
             cannot = f"The data cannot separate {self._best_in_words} from {floors}."
             return [cannot, *self._why_no_interval(self.floors_not_beaten)]
         sentences = []
-        beaten = [floor for floor in self.group.floors if floor.run in differences]
+        beaten = [floor for floor in self.group.floors if floor.run_name in differences]
         if beaten:
             floors = floors_in_words(beaten, differences)
             sentences.append(f"The data separate {self._best_in_words} from {floors}.")
@@ -81,7 +81,7 @@ class TestedDifferences:
 
     def _is_within_reach(self, run: Ranked) -> bool:
         """Whether a run was tested, and the data cannot separate it from the best one."""
-        difference = self.tests.from_best.get(run.run)
+        difference = self.tests.from_best.get(run.run_name)
         return difference is not None and not difference.separated
 
     @property
@@ -96,8 +96,10 @@ class TestedDifferences:
         """One sentence on floors that have a score for too few of the questions; [] for none."""
         few = []
         for floor in self.group.floors:
-            is_tested = floor.run in self.tests.from_best or floor.run in self.tests.untested
-            if not is_tested and floor.extent.clusters < MIN_TESTED_CLUSTERS:
+            is_tested = (
+                floor.run_name in self.tests.from_best or floor.run_name in self.tests.untested
+            )
+            if not is_tested and floor.extent.n_clusters < MIN_TESTED_CLUSTERS:
                 few.append(floor)
         if not few:
             return []
@@ -112,7 +114,7 @@ class TestedDifferences:
         sentences = []
         open_differences = []
         for each in self.group.leaders[1:]:
-            difference = self.tests.from_best.get(each.run)
+            difference = self.tests.from_best.get(each.run_name)
             if difference is None:
                 continue
             if difference.separated:
@@ -166,7 +168,7 @@ class TestedDifferences:
             best: What stands for the best one.
         """
         rivals = self.tests.rivals
-        differences = [self.tests.from_best[each.run] for each in rivals]
+        differences = [self.tests.from_best[each.run_name] for each in rivals]
         amounts = {difference.amount for difference in differences}
         if len(rivals) > 1 and len(amounts) == 1:
             names = join_names([each.method for each in rivals])
@@ -174,9 +176,9 @@ class TestedDifferences:
             return f"{names} from {best} ({of_each})"
         if len(rivals) > _MAX_NAMED_RIVALS:
             named = Proposals(self.group, self.tests).first_named_rival
-            in_words = f"{named.method} ({self.tests.from_best[named.run]})"
-            return f"{in_words} and {len(rivals) - 1} others from {best}"
-        in_words = [f"{each.method} ({self.tests.from_best[each.run]})" for each in rivals]
+            difference = self.tests.from_best[named.run_name]
+            return f"{named.method} ({difference}) and {len(rivals) - 1} others from {best}"
+        in_words = [f"{each.method} ({self.tests.from_best[each.run_name]})" for each in rivals]
         return f"{join_names(in_words)} from {best}"
 
     def _why_no_interval(self, runs: Sequence[Ranked]) -> list[str]:
@@ -189,11 +191,14 @@ class TestedDifferences:
             runs: Runs that the data cannot separate from the best one.
         """
         extent = self.group.best.extent
-        has_no_interval = any(self.tests.from_best[run.run].low is None for run in runs)
-        if not has_no_interval or extent.largest_cluster < _MIN_DOMINATING_SHARE * extent.questions:
+        has_no_interval = any(self.tests.from_best[run.run_name].low is None for run in runs)
+        if (
+            not has_no_interval
+            or extent.n_in_largest_cluster < _MIN_DOMINATING_SHARE * extent.n_questions
+        ):
             return []
-        questions = f"{extent.largest_cluster} of {extent.questions} questions"
-        return [f"This test cannot separate them: {questions} are about one {extent.cluster}."]
+        questions = f"{extent.n_in_largest_cluster} of {extent.n_questions} questions"
+        return [f"This test cannot separate them: {questions} are about one {extent.cluster_noun}."]
 
 
 def _less_than_a_digit(difference: Difference) -> str:

@@ -84,7 +84,7 @@ class Proposals:
     def _keeps_half(self, rival: Ranked) -> bool:
         """Whether a rival keeps at least half of the best score even if it loses as much as the
         interval allows."""
-        return self.tests.from_best[rival.run].leaves_half_of(self.group.best.score)
+        return self.tests.from_best[rival.run_name].leaves_half_of(self.group.best.score)
 
     def _above_floors(self, runs: Sequence[Ranked]) -> list[Ranked]:
         """Those of the runs that the data separate from every floor."""

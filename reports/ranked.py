@@ -1,8 +1,8 @@
 """A run as the opening sentences of a page see it: its score on the questions of the ranking, and
 what these questions are about.
 
-    Ranked("pecan", row, score=0.95, extent=Extent(20, 20, documents=7, clusters=7, "document"))
-    extent.in_words()        "on 20 questions about 7 documents"
+    Ranked("pecan", row, score=0.95, extent=Extent(n_questions=20, n_documents=7, ...))
+    extent.about()           " about 7 documents"
 """
 
 from collections.abc import Collection
@@ -21,52 +21,52 @@ class Extent:
     """What a mean is over.
 
     Args:
-        questions: The number of questions.
-        asked: How many were asked; the others have no score.
-        documents: The number of documents that they are about.
-        clusters: The number of their clusters.
-        cluster: What a cluster is: "document"; "group of documents" where questions share some; or
-            "question" where all are about one corpus or folder.
+        n_questions: The number of questions.
+        n_asked: How many were asked; the others have no score.
+        n_documents: The number of documents that they are about.
+        n_clusters: The number of their clusters.
+        cluster_noun: What a cluster is: "document"; "group of documents" where questions share some;
+            or "question" where all are about one corpus or folder.
         about_folder: Whether they are about all pages of a folder.
-        largest_cluster: The number of questions of the largest cluster.
+        n_in_largest_cluster: The number of questions of the largest cluster.
     """
 
-    questions: int
-    asked: int
-    documents: int
-    clusters: int
-    cluster: str
+    n_questions: int
+    n_asked: int
+    n_documents: int
+    n_clusters: int
+    cluster_noun: str
     about_folder: bool
-    largest_cluster: int
+    n_in_largest_cluster: int
 
     @property
     def lacks_questions(self) -> bool:
         """Whether some questions that were asked have no score."""
-        return self.questions < self.asked
+        return self.n_questions < self.n_asked
 
     def about(self) -> str:
         """What the questions are about: " about 7 documents", " about 21 documents in 1 group";
         "" for a corpus."""
         if self.about_folder:
             return " about the folder"
-        if self.cluster == "question" or self.documents == 0:
+        if self.cluster_noun == "question" or self.n_documents == 0:
             return ""
-        documents = f" about {with_noun(self.documents, 'document')}"
-        if self.cluster == "document":
+        documents = f" about {with_noun(self.n_documents, 'document')}"
+        if self.cluster_noun == "document":
             return documents
-        return f"{documents} in {with_noun(self.clusters, 'group')}"
+        return f"{documents} in {with_noun(self.n_clusters, 'group')}"
 
     def clusters_in_words(self) -> str:
         """The number of clusters with its noun: "4 documents", "1 group of documents"."""
-        if self.cluster == "group of documents" and self.clusters != 1:
-            return f"{self.clusters} groups of documents"
-        return with_noun(self.clusters, self.cluster)
+        if self.cluster_noun == "group of documents" and self.n_clusters != 1:
+            return f"{self.n_clusters} groups of documents"
+        return with_noun(self.n_clusters, self.cluster_noun)
 
     def few_clusters_in_words(self) -> str:
         """The clusters in a sentence on too few of them: "so few documents"."""
-        if self.cluster == "group of documents":
+        if self.cluster_noun == "group of documents":
             return "so few groups of documents"
-        return f"so few {self.cluster}s"
+        return f"so few {self.cluster_noun}s"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Ranked:
     extent: Extent
 
     @property
-    def run(self) -> str:
+    def run_name(self) -> str:
         """Name of its folder."""
         return self.row.run.name
 
@@ -112,8 +112,8 @@ class Ranked:
         points = f"{self.points} points"
         if not self.extent.lacks_questions:
             return points
-        questions = with_noun(self.extent.asked, "question")
-        return f"{points} on {self.extent.questions} of {questions}"
+        questions = with_noun(self.extent.n_asked, "question")
+        return f"{points} on {self.extent.n_questions} of {questions}"
 
 
 def ranked_run(
@@ -162,11 +162,11 @@ def _extent(
     elif n_clusters < len(documents) and n_clusters < len(questions):
         cluster = "group of documents"
     return Extent(
-        questions=len(questions),
-        asked=n_asked,
-        documents=len(documents),
-        clusters=n_clusters,
-        cluster=cluster,
+        n_questions=len(questions),
+        n_asked=n_asked,
+        n_documents=len(documents),
+        n_clusters=n_clusters,
+        cluster_noun=cluster,
         about_folder=row.asks_whole_folder,
-        largest_cluster=max(cluster_sizes),
+        n_in_largest_cluster=max(cluster_sizes),
     )

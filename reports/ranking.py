@@ -229,7 +229,7 @@ class _Ranking:
                 floors.append(mark)
             else:
                 upper_bounds.append(mark)
-        ranked_runs = {each.run for each in (*ranked, *floors, *upper_bounds)}
+        ranked_runs = {each.run_name for each in (*ranked, *floors, *upper_bounds)}
         return Group(
             methods=_best_then_cheapest(ranked, costs),
             floors=floors,
@@ -383,7 +383,7 @@ class PairTests:
         for run in (*self.group.methods[1:], *self.group.floors, *self.group.upper_bounds):
             reason = self._why_untested(run)
             if reason is not None:
-                reasons[run.run] = reason
+                reasons[run.run_name] = reason
         return reasons
 
     def _why_untested(self, run: Ranked) -> str | None:
@@ -419,7 +419,7 @@ class PairTests:
 
     def _is_separated(self, run: Ranked) -> bool:
         """Whether the data separate a tested run from the best one."""
-        return self.from_best[run.run].separated
+        return self.from_best[run.run_name].separated
 
     def floors_not_beaten(self, method: Ranked) -> list[Ranked]:
         """The tested floors that a method is not shown to score more than."""
@@ -427,7 +427,7 @@ class PairTests:
         return [
             floor
             for floor in self.group.floors
-            if floor.run in differences and not differences[floor.run].is_above
+            if floor.run_name in differences and not differences[floor.run_name].is_above
         ]
 
     def minus_others(self, base: Ranked) -> dict[str, Difference]:
@@ -445,17 +445,17 @@ class PairTests:
         whole_floors = []
         found = {}
         for floor in self._tested(self.group.floors):
-            if floor.extent.questions == self.group.best.extent.questions:
+            if floor.extent.n_questions == self.group.best.extent.n_questions:
                 whole_floors.append(floor)
-            elif floor.extent.clusters >= MIN_TESTED_CLUSTERS:
-                found[floor.run] = self._on_own_questions(base, floor)
+            elif floor.extent.n_clusters >= MIN_TESTED_CLUSTERS:
+                found[floor.run_name] = self._on_own_questions(base, floor)
         found.update(self._joint_test(base, whole_floors, self.group.questions))
         return found
 
     def minus_bound(self, bound: Ranked) -> Difference | None:
         """How the best method differs from an upper bound, on the questions that the bound answered;
         None where that is not tested."""
-        if bound.run in self.untested or bound.extent.clusters < MIN_TESTED_CLUSTERS:
+        if bound.run_name in self.untested or bound.extent.n_clusters < MIN_TESTED_CLUSTERS:
             return None
         return self._on_own_questions(self.group.best, bound)
 
@@ -469,7 +469,7 @@ class PairTests:
 
     def _tested(self, runs: Sequence[Ranked]) -> list[Ranked]:
         """Those of the runs that may be compared with the best one."""
-        return [run for run in runs if run.run not in self.untested]
+        return [run for run in runs if run.run_name not in self.untested]
 
     def _on_own_questions(self, base: Ranked, mark: Ranked) -> Difference:
         """How a method differs from a floor or upper bound on the questions that it has a score for.
@@ -481,7 +481,7 @@ class PairTests:
         questions = scored_ids(mark.row, self.group.score) & frozenset(self.group.questions)
         if mark.row.is_upper_bound:
             questions -= run_records.failed_ids(mark.row.run)
-        return self._joint_test(base, [mark], questions)[mark.run]
+        return self._joint_test(base, [mark], questions)[mark.run_name]
 
     def _joint_test(
         self, base: Ranked, marks: Sequence[Ranked], questions: Collection[str]
@@ -497,14 +497,14 @@ class PairTests:
             Name of a run's folder -> its difference; {} where there is no other run.
         """
         tested = [*self._tested(self.group.methods), *marks]
-        names = {each.run: each.method for each in tested}
+        names = {each.run_name: each.method for each in tested}
         if len(tested) < 2:
             return {}
         runs = [each.row.run for each in tested]
-        comparison = compare_runs_with_best(runs, self.group.score, base.run, questions)
+        comparison = compare_runs_with_best(runs, self.group.score, base.run_name, questions)
         found = {}
         for row in comparison.rows:
-            if row.name == base.run:
+            if row.name == base.run_name:
                 continue
             found[row.name] = Difference(
                 base=base.method,

@@ -23,8 +23,9 @@ draws, too."""
 _BY_QUESTION = frozenset({"retrieved"})  # formats whose documents are drawn with their question
 
 
-def has_clusters_of_one(form: str) -> bool:
-    """Whether each question of a data set of this format is a cluster of its own."""
+def has_clusters_of_one(form: str | None) -> bool:
+    """Whether each question of a data set of this format is a cluster of its own; None stands for a
+    format that is not known."""
     return form in _BY_QUESTION
 
 
