@@ -155,7 +155,7 @@ class Forced(HFSession):
         self.scored = self._model.text.encode_data(text)
         return found
 
-    def _decode(self, *arguments):
+    def _write_answer(self, *arguments):
         text = next(self.to_write)
         start = len(self.ids)
         self.ids += self._model.text.encode_data(text)
