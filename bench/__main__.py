@@ -257,7 +257,7 @@ def beside_transformers(
     torch.set_num_threads(threads)
     model.stop_ids = frozenset()  # no reply ends early, here and in generate()
     unstopped = unittest.mock.patch.object(model.net, "generation_config", plain)
-    with unstopped, unittest.mock.patch.object(type(model), "shares", False):
+    with unstopped, unittest.mock.patch.object(type(model), "shares_prefixes", False):
         runs = [(ours(), theirs()) for _ in range(repeats + 1)][1:]
     torch.set_num_threads(before)
     model.stop_ids = kept

@@ -117,7 +117,10 @@ def time_reading(model: Any, count: int, peak: float | None, repeats: int) -> No
     def timed_pass() -> tuple[float, float]:
         """(seconds, FLOPs) of one prefill."""
         meter = Meter()
-        with model.session(meter) as s, unittest.mock.patch.object(type(model), "shares", False):
+        with (
+            model.session(meter) as s,
+            unittest.mock.patch.object(type(model), "shares_prefixes", False),
+        ):
             s.user(text)
             seconds = timed(lambda: (s.flush(), wait_for_card()))
         return seconds, meter.flops("full")
