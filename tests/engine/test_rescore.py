@@ -311,7 +311,7 @@ def test_a_scorer_of_the_users_own_that_breaks_is_told_in_one_sentence(scorer, s
     )
     assert files(folder) == before
     assert f"3 of them like 'q0': {sentence}" in failure_text(
-        go(scored_by(plain(), name), tmp_path / "new"), "", debug=False
+        go(scored_by(plain(), name), tmp_path / "new"), "", with_traceback=False
     )
 
 
