@@ -136,13 +136,14 @@ def _requirements(package: str, extra: str) -> list[Requirement]:
 
 
 def _check_models() -> Iterator[Check]:
-    """Yield a check of the weights of each model and encoder; a default model without is a
-    problem.
+    """Yield a check of the weights of each model and encoder.
+
+    A default model (the readers of configs/registry.yaml) without its weights is a problem.
     """
-    defaults = set(registry.targets("readers").values())
+    default_models = set(registry.targets("readers").values())
     for name in presets.names("models"):
         check = check_weights("Models", name, preset_values("models", name), "model.source")
-        if check.state != "ok" and name in defaults:
+        if check.state != "ok" and name in default_models:
             check = replace(check, state="problem")
         yield check
     for name in presets.names("encoders"):

@@ -162,9 +162,9 @@ class Gate(Hook):
         """
         name = f"{score} at least {limit_points:g}"
         if score.startswith(JUDGE_PREFIX):
-            not_judged = _not_judged(result, score)
-            if not_judged:
-                return Check(run_name, name, "FAILED", not_judged)
+            why_not_judged = _why_not_judged(result, score)
+            if why_not_judged:
+                return Check(run_name, name, "FAILED", why_not_judged)
         summary = result.summary
         score_mean = summary.scores[score]
         left_out = summary.n_left_out or 0
@@ -230,16 +230,16 @@ class Gate(Hook):
         )
 
 
-def _not_judged(result: RunResult, judge: str) -> str:
+def _why_not_judged(result: RunResult, judge_score: str) -> str:
     """Say why a run's score of a judge cannot be checked; "" where every question is judged."""
     judges = read_manifest(result.folder).judges
-    asked = result.summary.n_total or 0
-    judged = 0
-    if judge in judges:
-        judged = sum(judges[judge].verdicts.values())
-    if judged < asked or judge not in result.summary.scores:
+    n_asked = result.summary.n_total or 0
+    n_judged = 0
+    if judge_score in judges:
+        n_judged = sum(judges[judge_score].verdicts.values())
+    if n_judged < n_asked or judge_score not in result.summary.scores:
         return (
-            f"{judge} has judged {judged} of {asked} questions; run harness judge "
+            f"{judge_score} has judged {n_judged} of {n_asked} questions; run harness judge "
             f"{result.folder}, then this command again"
         )
     return ""

@@ -234,19 +234,20 @@ class _AgreementOfRun:
 
     Attributes:
         rater_pairs: The agreement of each pair of raters.
-        people: What people would say of all answers, estimated from their labels and a judge.
+        means_by_labels: What people would say of all answers, estimated from their labels and a
+            judge.
     """
 
     rater_pairs: list[Raters]
-    people: list[MeanByLabels]
+    means_by_labels: list[MeanByLabels]
 
     def columns(self) -> dict[str, object]:
         """The agreement as JSON: {"agreement": [...], "people":
         [...]}, the second only with labels.
         """
         values: dict[str, object] = {"agreement": [pair.columns() for pair in self.rater_pairs]}
-        if self.people:
-            values["people"] = [mean.columns() for mean in self.people]
+        if self.means_by_labels:
+            values["people"] = [mean.columns() for mean in self.means_by_labels]
         return values
 
     def lines(self) -> list[str]:
@@ -254,8 +255,8 @@ class _AgreementOfRun:
         lines = []
         if self.rater_pairs:
             lines.append(agreement_table(self.rater_pairs))
-        if self.people:
-            lines.append(_people_table(self.people))
+        if self.means_by_labels:
+            lines.append(_people_table(self.means_by_labels))
         return lines
 
 

@@ -216,7 +216,8 @@ class _Command:
             if why_incomplete:
                 exit_code = 3
         self.code = max(self.code, exit_code, key=_CODES_BY_SEVERITY.index)
-        self._any_run_started = self._any_run_started or exit_code != 2
+        was_started = exit_code != 2  # which says that nothing was run
+        self._any_run_started = self._any_run_started or was_started
         return why_incomplete
 
     def _print_error(self, outcome: Outcome, has_several_runs: bool) -> _Ending:

@@ -72,7 +72,7 @@ for _part, _word in _WORD_OF_PART.items():
     _register_mean(_part, _overlap)
 
 
-def _texts_with_answer(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
+def _which_contain_answer(texts: Sequence[str], golds: Sequence[str], k: int) -> list[bool]:
     """For each of the first `k` texts, whether it contains one of the accepted answers."""
     return [_contains_any(text, golds) for text in texts[:k]]
 
@@ -88,7 +88,7 @@ def retrieval_recall(
         k: How many texts count.
     """
     items = zip(prediction, references, strict=True)
-    return mean([any(_texts_with_answer(texts, golds, k)) for texts, golds in items])
+    return mean([any(_which_contain_answer(texts, golds, k)) for texts, golds in items])
 
 
 def retrieval_precision(
@@ -106,12 +106,12 @@ def retrieval_precision(
     """
     shares: list[float] = []
     for texts, golds in zip(prediction, references, strict=True):
-        texts_with_answer = _texts_with_answer(texts, golds, k)
-        if not texts_with_answer:
+        text_contains_answer = _which_contain_answer(texts, golds, k)
+        if not text_contains_answer:
             raise ScoreError(
                 "retrieval precision is undefined for an item without a retrieved text"
             )
-        shares.append(sum(texts_with_answer) / len(texts_with_answer))
+        shares.append(sum(text_contains_answer) / len(text_contains_answer))
     return mean(shares)
 
 

@@ -25,6 +25,7 @@ scorer = published("princeton-nlp/HELMET utils.py and data.py")
 
 _Metric = Callable[[str, Sequence[str]], float]
 _RougeKind = Literal["rougeL", "rougeLsum"]
+_RougePart = Literal["recall", "fmeasure"]
 _PREFIX = "answer:"
 _ANSWER = re.compile(f"{_PREFIX}(.*)", re.IGNORECASE)
 
@@ -59,12 +60,22 @@ def _rouge_with_stemmer(kind: _RougeKind) -> Callable[[str, str], _RougeScore]:
     return lambda reference, prediction: score(reference, prediction)[kind]
 
 
+def _rouge_with_reference(
+    prediction: str, reference: str, *, kind: _RougeKind, part: _RougePart
+) -> float:
+    """Recall or F1 of ROUGE with the stemmer, of a text beside one reference.
+
+    Args:
+        prediction: The reply.
+        reference: An accepted answer.
+        kind: "rougeL" or "rougeLsum".
+        part: "recall", or "fmeasure" for F1.
+    """
+    return float(getattr(_rouge_with_stemmer(kind)(reference, prediction), part))
+
+
 def _rouge(
-    prediction: str,
-    references: Sequence[str],
-    *,
-    kind: _RougeKind,
-    part: Literal["recall", "fmeasure"],
+    prediction: str, references: Sequence[str], *, kind: _RougeKind, part: _RougePart
 ) -> float:
     """Recall or F1 of ROUGE with the stemmer, best over the references.
 
@@ -74,13 +85,8 @@ def _rouge(
         kind: "rougeL" or "rougeLsum".
         part: "recall", or "fmeasure" for F1.
     """
-    rouge_score = _rouge_with_stemmer(kind)
-
-    def score_with(text: str, gold: str) -> float:
-        """The wanted part of the score of a text beside one reference."""
-        return float(getattr(rouge_score(gold, text), part))
-
-    return best_score(score_with, prediction, references)
+    score_pair = partial(_rouge_with_reference, kind=kind, part=part)
+    return best_score(score_pair, prediction, references)
 
 
 def score_of_reply_or_parsed(

@@ -40,12 +40,18 @@ def answer_overlap(prediction: str, references: Sequence[str], *, part: OverlapP
         references: The accepted answers.
         part: "f1", "precision" or "recall".
     """
+    return best_score(partial(_overlap_with_reference, part=part), prediction, references)
 
-    def overlap_with(text: str, gold: str) -> float:
-        """The wanted part of the overlap of the reply with one accepted answer."""
-        return float(getattr(yes_no_overlap(text, gold), part))
 
-    return best_score(overlap_with, prediction, references)
+def _overlap_with_reference(prediction: str, reference: str, *, part: OverlapPart) -> float:
+    """One figure of the overlap of a reply's words with those of one accepted answer.
+
+    Args:
+        prediction: The reply.
+        reference: The accepted answer.
+        part: "f1", "precision" or "recall".
+    """
+    return float(getattr(yes_no_overlap(prediction, reference), part))
 
 
 def fact_overlap(prediction: Facts, references: Facts, *, part: _FactPart) -> float:

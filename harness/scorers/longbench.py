@@ -134,7 +134,9 @@ def classification_score(
         references: The right class; the best score over them counts.
         all_classes: The names of all classes.
     """
-    return best_score(lambda p, g: _score_of_class(p, g, all_classes), prediction, references)
+    return best_score(
+        lambda text, gold: _score_of_class(text, gold, all_classes), prediction, references
+    )
 
 
 def _likeness_in_percent(a: str, b: str, backend: str) -> float:

@@ -40,11 +40,10 @@ class TracedQuestion:
 
 
 def traced_questions(run: StoredRun, question_ids: set[str]) -> Iterator[TracedQuestion]:
-    """Yield the questions with these ids, in the order of the records,
-    with all that their traces show.
+    """Yield the questions with these ids, in the order of the records, with all that traces show.
 
     Their starts are estimates: questions follow each other from the start of the run, as many at a
-    time as the run had in flight.
+    time as the run had in flight. Long texts of their requests are cut.
     """
     texts = run.texts([record for record in run.records if record.question_id in question_ids])
     requests_by_question = read_requests(run.path, question_ids, cut_middle)
