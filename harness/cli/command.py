@@ -189,7 +189,9 @@ class Group(TyperGroup):
                     entry.name: entry.summary for entry in entries_below.values()
                 }
             return subgroup
-        if command is None and not ctx.resilient_parsing and not cmd_name.startswith("-"):
+        is_option = cmd_name.startswith("-")
+        is_completion = ctx.resilient_parsing  # the shell asks for words; nothing may fail
+        if command is None and not is_option and not is_completion:
             hint = "Packages add commands: pip install ./packages/NAME"
             similar_words = close_matches(cmd_name, self.list_commands(ctx), limit=1)
             if similar_words:

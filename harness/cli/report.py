@@ -197,7 +197,8 @@ def _check_page_options(table: TableOutput, page: Page, wide: Wide) -> None:
     page_flags = [flag for flag, value in page_options.items() if value]
     if page.html is None and page_flags:
         raise UserError(f"{page_flags[0]} is a setting of the page; add --html FILE")
-    if page.html is None and page.force and not (wide.wide and table.reference):
+    compares_wide_table = wide.wide and bool(table.reference)
+    if page.force and page.html is None and not compares_wide_table:
         raise UserError(
             "--force is a setting of --html FILE and --wide --reference; or use: harness compare "
             "--force"
@@ -232,12 +233,14 @@ def _check_table_options(table: TableOutput, page: Page) -> None:
     """Raise UserError for an option of the printed table where no table is printed."""
     table_options = {"--format": table.form, "--columns": table.columns, "--all": table.everything}
     table_flags = [flag for flag, value in table_options.items() if value]
-    if page.html is not None and table.out is None and table_flags:
+    if not table_flags or table.out is not None:
+        return
+    if page.html is not None:
         raise UserError(
             f"{table_flags[0]} is a setting of the table, and --html makes a page only; add --out "
             "FILE for both"
         )
-    if page.xlsx is not None and table.out is None and table_flags:
+    if page.xlsx is not None:
         raise UserError(
             f"{table_flags[0]} is a setting of the printed table, and --xlsx has every column; add "
             "--out FILE for both"

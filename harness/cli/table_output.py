@@ -166,7 +166,8 @@ def terminal_width(form: str, out: str | None) -> int | None:
     """The columns of the terminal that a table is printed on; None where it goes to a file or a
     pipe, or is no plain text.
     """
-    if out is not None or form != "text" or not sys.stdout.isatty():
+    is_printed = out is None and sys.stdout.isatty()
+    if not is_printed or form != "text":
         return None
     return shutil.get_terminal_size().columns
 

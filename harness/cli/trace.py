@@ -58,15 +58,16 @@ def trace(
         raise UserError(
             f"--graph writes a page, which saves SVG, PNG and PDF; '{graph}' does not end in .html"
         )
-    if json and convention is not None and question is not None:
-        raise UserError("--json has the FLOPs under every convention; leave out --convention")
     if question is None:
-        if graph is not None or prompts or json:
+        shows_one_question = graph is not None or prompts or json
+        if shows_one_question:
             raise UserError(
                 "--graph, --prompts and --json are of one question; name its QUESTION_ID"
             )
         _print_questions(run)
         return 0
+    if json and convention is not None:
+        raise UserError("--json has the FLOPs under every convention; leave out --convention")
     search = read_search(read_question(run_folder(run), question), question, data)
     search = replace(search, convention=convention or DEFAULT_CONVENTION)
     requests: list[StoredRequest] = []

@@ -213,7 +213,9 @@ class BackgroundTracking(Hook):
             """Log one folder, unless it holds no run yet or has not
             changed since all of it was logged.
             """
-            run_goes_on = not last and folder == folders[-1] and folder not in self._ended_folders
+            # Runs go on in turn, so that only the last one may still be running.
+            may_go_on = folder == folders[-1] and not last
+            run_goes_on = may_go_on and folder not in self._ended_folders
             has_run = (folder / RUN).exists()
             has_manifest = (folder / MANIFEST).exists()
             if not has_run or (run_goes_on and not has_manifest):

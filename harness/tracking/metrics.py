@@ -245,7 +245,8 @@ def _is_hidden(key: str, value: object, models: Mapping[str, object]) -> bool:
         return True
     part, _, field_name = key.removeprefix("roles.").partition(".")
     is_of_role = key.startswith(("roles.", "encoder.", "reranker."))
-    if is_of_role and models and part not in models:
+    is_unused_role = bool(models) and part not in models
+    if is_of_role and is_unused_role:
         return True
     if not key.startswith(("model.", "roles.")):
         return False

@@ -121,7 +121,8 @@ class QuestionSpans:
             self._add_span(
                 _SpanContent("index", "TASK", _Interval(0.0, index_seconds), outputs=statuses), root
             )
-        if record.usage.get("search") or record.steps or record.shown:
+        has_searched = record.usage.get("search") or record.steps
+        if has_searched or record.shown:
             self._add_search(root, _Interval(index_seconds, all_seconds - answer_seconds))
         if record.usage.get("answer"):
             self._add_answer(root, _Interval(all_seconds - answer_seconds, all_seconds))

@@ -58,7 +58,10 @@ def sqlite_path(uri: str) -> Path | None:
     """
     scheme, _, rest = uri.partition("://")
     name = unquote(rest.partition("?")[0].removeprefix("/"))
-    if scheme.split("+")[0] != "sqlite" or not name or name.startswith(":memory:"):
+    if scheme.split("+")[0] != "sqlite":
+        return None
+    is_in_memory = not name or name.startswith(":memory:")
+    if is_in_memory:
         return None
     return Path(name)
 
