@@ -43,7 +43,7 @@ def _hidden_prompt(folder: Folder) -> None:
 def _passages_not_read(folder: Folder) -> None:
     """The last question was answered from one passage, and five are said to be shown."""
     rows = folder.rows()
-    _read(rows[-1]["usage"]["answer"], 0.3)
+    _read(rows[-1]["usage"]["answer"], 0.5)
     folder.write(rows)
     folder.summarise()
 

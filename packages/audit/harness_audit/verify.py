@@ -65,7 +65,7 @@ NEVER_CHECKED = (
     "that a model gave the answers, by these settings",
     "dates",
     "seconds",
-    "prices",
+    "prices and charges",
     "packages, code and machine",
     "sizes of models",
     "sources of rows and weights",
