@@ -20,7 +20,7 @@ from harness.method import Index, Indexes, MethodConfig, Needs, Tools, Traits
 from harness.method.settings import index_setting, setting
 from harness.models import MeteredModel
 from harness.types import Answer, Document, Question, Shown, Step
-from harness_memory.store import MemoryStore, Points
+from harness_memory.store import MemoryStore, StoredPoints
 from methods.packing import passage_chunks
 from methods.reading import Reading, ReadingMethod, ask_fitting
 
@@ -56,7 +56,7 @@ class Mem0(ReadingMethod):
     index_roles = ("builder", "encoder")
 
     def index_packages(self) -> tuple[str, ...]:
-        """The package, whose prompts and rules make the index."""
+        """The packages whose version is part of an index: their prompts and rules make it."""
         return (PACKAGE,)
 
     def problems(self) -> list[str]:
@@ -76,85 +76,108 @@ class Mem0(ReadingMethod):
         ]
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The memories of all chunks in order, with the chunk of each."""
-        model = tools.model("builder")
-        spans = passage_chunks(document, self.config.chunk_tokens, model)
-        texts = [document.text[start:end] for start, end in spans]
-        width = int(tools.encoder().encode(texts[:1] or [document.text], "passage").shape[1])
-        store = MemoryStore(
-            _Extraction(model, self.config.reply_tokens, tools), tools.encoder(), width
+        """Let the builder extract memories of each chunk, and return them with their vectors and
+        the characters [start, end) of the chunk that each is from."""
+        builder = tools.model("builder")
+        chunk_spans = passage_chunks(document, self.config.chunk_tokens, builder)
+        chunk_texts = [document.text[start:end] for start, end in chunk_spans]
+        vector_width = int(
+            tools.encoder().encode(chunk_texts[:1] or [document.text], "passage").shape[1]
         )
-        span_of: dict[str, list[int]] = {}
-        for number, (text, span) in enumerate(zip(texts, spans, strict=True)):
-            for memory in store.add(text):
-                span_of[memory.id] = list(span)
-            tools.progress(number + 1, len(texts), "chunks")
+        store = MemoryStore(
+            _MemoryExtraction(builder, self.config.reply_tokens, tools),
+            tools.encoder(),
+            vector_width,
+        )
+        span_of_memory: dict[str, list[int]] = {}
+        for number, (chunk_text, chunk_span) in enumerate(
+            zip(chunk_texts, chunk_spans, strict=True)
+        ):
+            for memory in store.add(chunk_text):
+                span_of_memory[memory.id] = list(chunk_span)
+            tools.progress(number + 1, len(chunk_texts), "chunks")
         points = store.points()
         return {
-            "width": width,
+            "width": vector_width,
             "ids": points.ids,
             "payloads": points.payloads,
             "vectors": points.vectors,
-            "spans": [span_of[name] for name in points.ids],
+            "spans": [span_of_memory[memory_id] for memory_id in points.ids],
         }
 
     def most_shown(self) -> int | None:
-        """The setting k."""
+        """The most memories that an answer is read from: the setting k."""
         k: int = self.config.k
         return k
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Search the memories, read the best."""
+        """Find the k memories most like the question, read as many as fit into the prompt, and
+        answer. A shown memory has the chunk it is from as its source."""
         (document,) = documents
         (index,) = indexes
         store = MemoryStore(_no_extraction, tools.encoder(), index["width"])
-        store.restore(Points(index["ids"], index["payloads"], np.asarray(index["vectors"])))
+        store.restore(StoredPoints(index["ids"], index["payloads"], np.asarray(index["vectors"])))
         with tools.phase("search"):
-            found = store.search(question.text, self.config.k)
+            found_memories = store.search(question.text, self.config.k)
         flops = tools.meter.flops()
         request = Reading(tools.task, self.config.window, self.config)
-        reply, count = ask_fitting(question, [one.text for one in found], tools, request)
-        number_of = {name: number for number, name in enumerate(index["ids"])}
+        reply, n_read = ask_fitting(
+            question, [memory.text for memory in found_memories], tools, request
+        )
+        number_of_memory = {
+            memory_id: memory_number for memory_number, memory_id in enumerate(index["ids"])
+        }
         shown: list[Shown] = []
         steps: list[Step] = []
-        for memory in found[:count]:
-            number = number_of[memory.id]
-            start, end = index["spans"][number]
-            piece = Shown(
+        for memory in found_memories[:n_read]:
+            memory_number = number_of_memory[memory.id]
+            start, end = index["spans"][memory_number]
+            shown_memory = Shown(
                 "generated", document.id, text=memory.text, sources=((document.id, start, end),)
             )
-            shown.append(piece)
+            shown.append(shown_memory)
             scores = {"score": memory.score}
-            steps.append(Step("read", number, scores=scores, flops=flops, shown=piece))
+            steps.append(
+                Step("read", memory_number, scores=scores, flops=flops, shown=shown_memory)
+            )
         return Answer(reply, tuple(shown), "k", tuple(steps))
 
 
-class _Extraction:
-    """Asks the builder for memories; replies are kept, so that a stopped build goes on."""
+class _MemoryExtraction:
+    """Asks the builder for the memories of one chunk after the other. Each reply is stored, so that
+    a stopped build goes on."""
 
     def __init__(self, model: MeteredModel, reply_tokens: int, tools: Tools) -> None:
-        """Begin with the first chunk.
+        """Prepare the requests, of which the first is about the first chunk.
 
         Args:
             model: The builder.
-            reply_tokens: Of a reply at most.
-            tools: The engine's tools.
+            reply_tokens: Most tokens of a reply.
+            tools: Store the replies.
         """
         self._model = model
         self._reply_tokens = reply_tokens
         self._tools = tools
-        self._asked = 0
+        self._n_requests = 0
 
     def __call__(self, system: str, user: str) -> str:
-        """The reply to the package's request, of which there is one a chunk."""
-        self._asked += 1
-        reply: str = self._tools.keep(f"memories {self._asked}", lambda: self._ask(system, user))
+        """The builder's reply to the package's request about the next chunk, or the reply that an
+        earlier start stored.
+
+        Args:
+            system: The text of the system turn.
+            user: The text of the user turn.
+        """
+        self._n_requests += 1
+        reply: str = self._tools.keep(
+            f"memories {self._n_requests}", lambda: self._ask(system, user)
+        )
         return reply
 
     def _ask(self, system: str, user: str) -> str:
-        """The model's reply."""
+        """Ask the builder in a new session, and return its reply."""
         with self._model.session() as session:
             session.system(system)
             session.user(user)
@@ -162,5 +185,5 @@ class _Extraction:
 
 
 def _no_extraction(*_turns: str) -> str:
-    """A search extracts nothing."""
+    """Raise AssertionError: a search extracts no memories, so the model must not be asked."""
     raise AssertionError("the package asked the model while searching")

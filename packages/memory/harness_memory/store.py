@@ -4,7 +4,7 @@
     store.add("Ann built the mill.")          -> its model is asked; [Memory("2f..", "Ann built the mill")]
     store.points()                            -> what its vector store holds, for an index
     MemoryStore(...).restore(points)          -> the same memory again
-    store.search("Who built it?", 20)         -> [Found("2f..", "Ann built the mill", 0.71)]
+    store.search("Who built it?", 20)         -> [FoundMemory("2f..", "Ann built the mill", 0.71)]
 
 Nothing is sent anywhere but to these models: the package's telemetry is switched off before it is
 imported, its vectors are in a qdrant collection in this process's memory, and its history in a
@@ -23,11 +23,11 @@ import numpy as np
 from harness.method import Encoder
 from harness.storage.files import harness_home
 
-_OWNER = "document"  # Mem0 keeps the memories of users apart; a document here is one user.
+_USER_ID = "document"  # Mem0 keeps the memories of users apart; a document here is one user.
 
 
-class Writes(Protocol):
-    """Asks a language model."""
+class AskModel(Protocol):
+    """A function that asks a language model."""
 
     def __call__(self, system: str, user: str, /) -> str:
         """The reply to a system turn and a user turn."""
@@ -35,15 +35,15 @@ class Writes(Protocol):
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory: a sentence that the model extracted. id: the package's."""
+    """A sentence that the model extracted, under the id that the package gave it."""
 
     id: str
     text: str
 
 
 @dataclass(frozen=True)
-class Found:
-    """A memory that a search found. score: the package's, higher is better."""
+class FoundMemory:
+    """A memory that a search found, with the package's score: higher is better."""
 
     id: str
     text: str
@@ -51,13 +51,13 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Points:
-    """What a collection of the vector store holds.
+class StoredPoints:
+    """The memories of a vector store.
 
     Attributes:
-        ids: Of the memories.
-        payloads: What the package stores of each.
-        vectors: float32 [memories, width].
+        ids: The id of each memory.
+        payloads: What the package stores of each, as JSON values.
+        vectors: The vector of each, float32 [memories, width].
     """
 
     ids: list[str]
@@ -66,18 +66,18 @@ class Points:
 
 
 @dataclass
-class _Client:
-    """Stands in place of one of the package's clients.
+class _FailureKeeper:
+    """A client in place of one of the package's, which remembers why a request failed.
 
     Attributes:
-        failure: What stopped a request. The package turns some errors into a line of a log and
-            others into errors of its own; MemoryStore raises this one.
+        failure: The last error of a request; None before one. The package turns some errors into a
+            line of a log and others into errors of its own; MemoryStore raises this one.
     """
 
     failure: Exception | None = None
 
-    def _kept(self, ask: Callable[[], Any]) -> Any:
-        """The result of a request; an error of it is kept and raised."""
+    def _ask_keeping_failure(self, ask: Callable[[], Any]) -> Any:
+        """The result of a request. An error of it is also stored as `failure`."""
         try:
             return ask()
         except Exception as error:
@@ -86,22 +86,22 @@ class _Client:
 
 
 @dataclass
-class _Model(_Client):
-    """In place of its client of a language model."""
+class _ModelClient(_FailureKeeper):
+    """Takes the place of the package's client of a language model."""
 
-    writes: Writes = field(kw_only=True)
+    ask_model: AskModel = field(kw_only=True)
 
     def generate_response(self, messages: Sequence[Mapping[str, str]], **_options: object) -> str:
         """The reply to a system and a user message; options as the form of the reply are not
         passed on."""
         system, user = (message["content"] for message in messages)
-        reply: str = self._kept(lambda: self.writes(system, user))
+        reply: str = self._ask_keeping_failure(lambda: self.ask_model(system, user))
         return reply
 
 
 @dataclass
-class _Embedder(_Client):
-    """In place of its client of an embedding model."""
+class _EmbedderClient(_FailureKeeper):
+    """Takes the place of the package's client of an embedding model."""
 
     encoder: Encoder = field(kw_only=True)
 
@@ -114,79 +114,87 @@ class _Embedder(_Client):
         kind: Literal["query", "passage"] = "passage"
         if memory_action == "search":
             kind = "query"
-        vectors = self._kept(lambda: self.encoder.encode(list(texts), kind))
+        vectors = self._ask_keeping_failure(lambda: self.encoder.encode(list(texts), kind))
         return [[float(value) for value in vector] for vector in vectors]
 
 
 class MemoryStore:
     """Mem0's memory of one document."""
 
-    def __init__(self, writes: Writes, encoder: Encoder, width: int) -> None:
+    def __init__(self, ask_model: AskModel, encoder: Encoder, width: int) -> None:
         """Open an empty memory.
 
         Args:
-            writes: Asks the model that extracts memories.
+            ask_model: Asks the model that extracts memories.
             encoder: Encodes memories and questions.
-            width: Numbers of its vectors.
+            width: How many numbers a vector of the encoder has.
         """
         os.environ["MEM0_TELEMETRY"] = "False"
         os.environ.setdefault("MEM0_DIR", str(harness_home() / "mem0"))
         from mem0 import Memory as PackageMemory
         from qdrant_client import QdrantClient
 
-        unused = {"provider": "openai", "config": {"api_key": "not used"}}
-        collection = {
+        unused_client = {"provider": "openai", "config": {"api_key": "not used"}}
+        vector_collection = {
             "client": QdrantClient(":memory:"),
             "collection_name": "memories",
             "embedding_model_dims": width,
         }
         self._memory = PackageMemory.from_config(
             {
-                "llm": unused,
-                "embedder": unused,
-                "vector_store": {"provider": "qdrant", "config": collection},
+                "llm": unused_client,
+                "embedder": unused_client,
+                "vector_store": {"provider": "qdrant", "config": vector_collection},
                 "history_db_path": ":memory:",
             }
         )
-        self._model = _Model(writes=writes)
-        self._embedder = _Embedder(encoder=encoder)
-        self._memory.llm = self._model
-        self._memory.embedding_model = self._embedder
+        self._model_client = _ModelClient(ask_model=ask_model)
+        self._embedder_client = _EmbedderClient(encoder=encoder)
+        self._memory.llm = self._model_client
+        self._memory.embedding_model = self._embedder_client
 
     def add(self, text: str) -> list[Memory]:
-        """Let the model extract memories of a text; returns those that are new."""
+        """Let the model extract memories from a text, store them, and return those that are new."""
         messages = [{"role": "user", "content": text}]
-        done = self._checked(lambda: self._memory.add(messages, user_id=_OWNER))
-        return [Memory(one["id"], one["memory"]) for one in done["results"]]
+        reply = self._call_raising_failures(lambda: self._memory.add(messages, user_id=_USER_ID))
+        return [Memory(memory["id"], memory["memory"]) for memory in reply["results"]]
 
-    def search(self, question: str, k: int) -> list[Found]:
+    def search(self, question: str, k: int) -> list[FoundMemory]:
         """The k memories that the package finds for a question, best first."""
-        owner = {"user_id": _OWNER}
-        done = self._checked(lambda: self._memory.search(question, filters=owner, top_k=k))
-        return [Found(one["id"], one["memory"], float(one["score"])) for one in done["results"]]
+        user_filter = {"user_id": _USER_ID}
+        reply = self._call_raising_failures(
+            lambda: self._memory.search(question, filters=user_filter, top_k=k)
+        )
+        return [
+            FoundMemory(memory["id"], memory["memory"], float(memory["score"]))
+            for memory in reply["results"]
+        ]
 
-    def points(self) -> Points:
-        """All that the vector store holds of the memories."""
+    def points(self) -> StoredPoints:
+        """All memories of the store with their vectors, to be put into an index."""
         client = self._memory.vector_store.client
-        count = client.count("memories").count
-        found, _ = client.scroll("memories", limit=max(count, 1), with_vectors=True)
-        vectors = np.array([point.vector for point in found], dtype=np.float32)
-        return Points(
-            [str(point.id) for point in found], [point.payload for point in found], vectors
+        n_points = client.count("memories").count
+        stored_points, _ = client.scroll("memories", limit=max(n_points, 1), with_vectors=True)
+        vectors = np.array([point.vector for point in stored_points], dtype=np.float32)
+        return StoredPoints(
+            [str(point.id) for point in stored_points],
+            [point.payload for point in stored_points],
+            vectors,
         )
 
-    def restore(self, points: Points) -> None:
-        """Put memories into an empty store."""
+    def restore(self, points: StoredPoints) -> None:
+        """Put the memories that `points` gave into this store, which must be empty."""
         if not points.ids:
             return
         vectors = [[float(value) for value in vector] for vector in points.vectors]
         self._memory.vector_store.insert(vectors=vectors, ids=points.ids, payloads=points.payloads)
 
-    def _checked(self, call: Callable[[], Any]) -> Any:
-        """The result of a call of the package.
+    def _call_raising_failures(self, call: Callable[[], Any]) -> Any:
+        """Call a function of the package, and return its result.
 
         Raises:
-            Exception: What stopped a request to one of the models, as it was raised there.
+            Exception: The error of a request to one of the models inside the call, as it was raised
+                there; else what the package raised.
         """
         try:
             result = call()
@@ -197,7 +205,7 @@ class MemoryStore:
         return result
 
     def _raise_failure(self) -> None:
-        """Raise what stopped a request, if anything did."""
-        failure = self._model.failure or self._embedder.failure
+        """Raise the error of a request to the model or the encoder, if one failed."""
+        failure = self._model_client.failure or self._embedder_client.failure
         if failure is not None:
             raise failure

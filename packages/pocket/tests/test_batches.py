@@ -10,7 +10,7 @@ from harness_training.token_rows import Branch, Tree
 from pocket.tasks.recall import PARTS, pair_drill, parts_drill
 from pocket.tasks.recipes import Recipe
 from pocket.train import batches
-from pocket.train.batches import make_batch, share_right, take_trees
+from pocket.train.batches import make_batch, share_of_right_replies, take_trees
 from pocket.world.names import ENDINGS, short_names
 
 from harness.errors import UserError
@@ -70,11 +70,11 @@ LEFT_OUT = [
 
 
 @pytest.mark.parametrize(
-    ("trees", "kept", "dropped"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT]
+    ("trees", "kept", "n_left_out"), [c[1:] for c in LEFT_OUT], ids=[c[0] for c in LEFT_OUT]
 )
-def test_replies_that_are_left_out_are_counted(trees, kept, dropped):
+def test_replies_that_are_left_out_are_counted(trees, kept, n_left_out):
     batch = take_trees(cycle(trees), 118, 64)
-    assert (batch.kept, batch.dropped) == (kept, dropped)
+    assert (batch.n_trained_on, batch.n_left_out) == (kept, n_left_out)
 
 
 def test_nothing_that_fits_is_an_error_that_says_what_to_do():
@@ -91,7 +91,7 @@ def test_nothing_that_fits_is_an_error_that_says_what_to_do():
 )
 def test_a_reply_is_right_when_all_of_it_is(right, share):
     tree = Tree([1, 2, 3], [1, 2], [Branch(3, [4, 5], [1])])
-    assert share_right(torch.tensor(right, dtype=torch.bool), [tree]) == share
+    assert share_of_right_replies(torch.tensor(right, dtype=torch.bool), [tree]) == share
 
 
 def test_a_recipe_that_makes_nothing_is_named(teacher, drills, monkeypatch):

@@ -24,7 +24,7 @@ def test_the_projects_own_makes_batches(teacher, drills):
             alone = stage.model_copy(update={"recipes": (recipe,), "tokens": recipe.size})
             number, batch = make_batch(alone, Dice("test", at), teacher, drills)
             assert number == 0
-            assert batch.kept, (stage.name, recipe.skill)
+            assert batch.n_trained_on, (stage.name, recipe.skill)
             assert max(len(tree) for trees in batch.passes for tree in trees) <= recipe.size
 
 

@@ -26,8 +26,8 @@ def scenes_of(monkeypatch, module, kind, pieces):
     """Scenes of `kind` about texts of each kind in turn, each with its text and the question it was
     made for."""
     asked = []
-    question = module.question_of
-    monkeypatch.setattr(module, "question_of", lambda a: (asked.append(a), question(a))[1])
+    question = module.scene_question
+    monkeypatch.setattr(module, "scene_question", lambda a: (asked.append(a), question(a))[1])
     for n in range(84):
         size = {"facts": (2, 14)} if n % 2 else {"tokens": (200, 600)}
         recipe = Recipe(

@@ -26,7 +26,7 @@ from harness_training.trainer import Job
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingSummary:
     """What a training says of itself in a table of CARD.md.
 
     Args:
@@ -66,7 +66,7 @@ class TrainingData:
     methods: dict[str, int] | None = None
     licences: dict[str, str] | None = None
     start: str | None = None
-    before: tuple[Course, ...] | None = None
+    before: tuple[TrainingSummary, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class AboutAdapter:
 
 
 @dataclass(frozen=True)
-class CardTraining(TrainingData, Course):
+class CardTraining(TrainingData, TrainingSummary):
     """`trained` of a card.json.
 
     Args:
@@ -179,7 +179,7 @@ def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress
     Raises:
         OSError: The card cannot be written.
     """
-    data = about.data
+    trained_on = about.data
     training = CardTraining(
         seed=job.seed,
         rows=len(job.data.rows),
@@ -190,25 +190,25 @@ def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress
         hardware=_hardware_text(base.device, hardware_of(base.device)),
         cut=job.data.cut,
         of_steps=job.steps,
-        data=data.data,
-        skills=data.skills,
-        methods=data.methods,
-        licences=data.licences,
-        start=data.start,
-        before=data.before,
+        data=trained_on.data,
+        skills=trained_on.skills,
+        methods=trained_on.methods,
+        licences=trained_on.licences,
+        start=trained_on.start,
+        before=trained_on.before,
     )
     trained = _TRAINED.dump_python(training, mode="json", exclude_none=True)
-    values: dict[str, object] = {
+    card: dict[str, object] = {
         "method": about.method,
         "base": {"name": base.config.name, "where": base.where},
         "prompts": about.prompts,
         "settings": job.task_settings.model_dump(mode="json", exclude={"recipes"}),
         "trained": trained,
     }
-    before = read_json_or_empty(folder / CARD)
-    if before.get("trained") == trained and "measures" in before:
-        values["measures"] = before["measures"]
-    write_json(folder / CARD, values)
+    old_card = read_json_or_empty(folder / CARD)
+    if old_card.get("trained") == trained and "measures" in old_card:
+        card["measures"] = old_card["measures"]
+    write_json(folder / CARD, card)
 
 
 def _hardware_text(device: str, hardware: Hardware) -> str:
@@ -233,22 +233,22 @@ def write_measures(out: Path, exam: AboutExam, measures: Sequence[Measure]) -> N
     adapters = out / "adapters"
     measured_tasks = list(dict.fromkeys(measure.task for measure in measures))
     for task in measured_tasks:
-        rows = [asdict(measure) for measure in measures if measure.task == task]
-        values = read_json_or_empty(adapters / task / CARD)
-        values["measures"] = {"exam": asdict(exam), "rows": rows}
-        write_json(adapters / task / CARD, values)
-    with_card = {path.parent.name for path in adapters.glob(f"*/{CARD}")}
-    other_tasks = sorted(with_card.difference(measured_tasks))
+        measures_of_task = [asdict(measure) for measure in measures if measure.task == task]
+        card_values = read_json_or_empty(adapters / task / CARD)
+        card_values["measures"] = {"exam": asdict(exam), "rows": measures_of_task}
+        write_json(adapters / task / CARD, card_values)
+    tasks_with_card = {path.parent.name for path in adapters.glob(f"*/{CARD}")}
+    other_tasks = sorted(tasks_with_card.difference(measured_tasks))
     cards: dict[str, Card] = {}
     for task in [*measured_tasks, *other_tasks]:
         card = _CARD.validate_python(read_json_or_empty(adapters / task / CARD))
         if card.measures is not None:
             cards[task] = card
-    page = _page(cards)
+    page = _card_page_lines(cards)
     (adapters / "CARD.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
-def _page(cards: Mapping[str, Card]) -> list[str]:
+def _card_page_lines(cards: Mapping[str, Card]) -> list[str]:
     """The lines of CARD.md: a table of measures, a table of trainings, and what each adapter was
     trained on.
 
@@ -272,7 +272,7 @@ def _page(cards: Mapping[str, Card]) -> list[str]:
         markdown_table(_training_rows(cards)).rstrip(),
     ]
     for task, card in cards.items():
-        sources = _sources(card.trained)
+        sources = _data_sets_with_licences(card.trained)
         if sources:
             page += ["", f"{task} was trained on {', '.join(sources)}."]
         if card.trained.skills:
@@ -288,16 +288,16 @@ def _training_rows(cards: Mapping[str, Card]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [head]
     for task, card in cards.items():
         rank = str(card.settings["rank"])
-        earlier_courses = card.trained.before or ()
-        for course in [*earlier_courses, _course_of(card.trained)]:
-            values = map(str, asdict(course).values())
+        earlier_trainings = card.trained.before or ()
+        for summary in [*earlier_trainings, _summary_of_training(card.trained)]:
+            values = map(str, asdict(summary).values())
             rows.append((task, rank, *values))
     return rows
 
 
-def _course_of(training: CardTraining) -> Course:
+def _summary_of_training(training: CardTraining) -> TrainingSummary:
     """The part of a card's training that is a row in the table of trainings."""
-    return Course(
+    return TrainingSummary(
         seed=training.seed,
         rows=training.rows,
         left_out=training.left_out,
@@ -308,7 +308,7 @@ def _course_of(training: CardTraining) -> Course:
     )
 
 
-def _sources(training: CardTraining) -> list[str]:
+def _data_sets_with_licences(training: CardTraining) -> list[str]:
     """The data sets that an adapter was trained on: ["nq (1000 questions, CC BY-SA 3.0)"]."""
     sources = []
     for name, licence in (training.licences or {}).items():
@@ -333,11 +333,11 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     return text
 
 
-def training_history(folder: Path) -> tuple[Course, ...]:
+def training_history(folder: Path) -> tuple[TrainingSummary, ...]:
     """All trainings of an adapter by its card, the first training first; () where it has no
     card."""
     values = read_json_or_empty(folder / CARD)
     if "trained" not in values:
         return ()
     training = _TRAINED.validate_python(values["trained"])
-    return (*(training.before or ()), _course_of(training))
+    return (*(training.before or ()), _summary_of_training(training))

@@ -37,7 +37,9 @@ from harness_training.tasks import Scene, TrainingTask
 from harness_training.token_rows import rows_of_scenes
 from harness_training.trainer import Job, identity, train
 
-_WORLD = Task(instruction="Answer the question as concisely as you can.", max_answer_tokens=32)
+_TASK_OF_WORLD = Task(
+    instruction="Answer the question as concisely as you can.", max_answer_tokens=32
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class Course:
     seed: int
     device: str = "auto"
     labels: Labels | None = None
-    _net: Base | None = None
-    _merged: TrainingQuestions | None = None
+    _loaded_base: Base | None = None
+    _loaded_questions: TrainingQuestions | None = None
 
     def run(
         self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None
@@ -99,7 +101,7 @@ class Course:
             self._make_data(task, tell, stop)
             scenes = self.scenes(task).training
             job = self._job(task, scenes, steps_before, last_step)
-            for sentence in [*_label_sentences(task, scenes), *_row_sentences(job)]:
+            for sentence in [*_sentences_on_labels(task, scenes), *_sentences_on_rows(job)]:
                 tell(f"{task.name}: {sentence}")
             progress = train(self.base_model(), job, tell, stop)
             if progress.step < job.steps:
@@ -128,15 +130,15 @@ class Course:
 
     def base_model(self) -> Base:
         """The model that is trained; loaded at the first call, then kept."""
-        if self._net is None:
-            self._net = Base(self.base, self.settings, self.device)
-        return self._net
+        if self._loaded_base is None:
+            self._loaded_base = Base(self.base, self.settings, self.device)
+        return self._loaded_base
 
     def unload(self) -> None:
         """Forget the model that is trained and all others that are loaded, so that their memory is
         free."""
         unload()
-        self._net = None
+        self._loaded_base = None
         gc.collect()
 
     def with_adapters(self, tasks: Sequence[TrainingTask]) -> LanguageModel:
@@ -165,32 +167,32 @@ class Course:
             UserError: The labels need an adapter that is not trained yet.
         """
         path = self.data_file(task)
-        count = self.settings.tasks[task.name].scenes
+        n_items = self.settings.tasks[task.name].scenes
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
-            example_files.write_world(path, task, recipes, count, self.seed)
+            example_files.write_world(path, task, recipes, n_items, self.seed)
             return
         self.unload()  # so that base and teacher are never in memory together
-        missing = self._untrained(task.after)
-        if missing:
+        untrained = self._tasks_without_adapter(task.after)
+        if untrained:
             raise UserError(
-                f"the labels of '{task.name}' need the adapter '{missing[0]}'; train that task "
-                "first"
+                f"the labels of '{task.name}' need the adapter '{untrained[0]}'; train that "
+                "task first"
             )
-        merged = self._questions(tell)
-        about = {
+        questions = self._load_questions(tell)
+        made_from = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
-            "rows": ", ".join(f"{name} {start}" for name, start in merged.digests.items()),
-            "questions": count,
+            "rows": ", ".join(f"{name} {start}" for name, start in questions.digests.items()),
+            "questions": n_items,
             "asked": json_sha256(self.label_prompt(task) or task.asked)[:16],
             "after": [hash_files(self.out / "adapters" / name)[:16] for name in task.after],
         }
-        items = list(merged.items(task.per, count))
+        items_to_label = list(questions.items(task.per, n_items))
         writer = LabelWriter(path, task, self.labelling(task), tell, stop)
-        writer.write(items, about, lambda: self.count_in_flight(tell))
+        writer.write(items_to_label, made_from, lambda: self.count_in_flight(tell))
         self.unload()
 
-    def _untrained(self, names: Iterable[str]) -> list[str]:
+    def _tasks_without_adapter(self, names: Iterable[str]) -> list[str]:
         """Those of the names of tasks whose adapter is not in the folder."""
         adapters = self.out / "adapters"
         return [name for name in names if not (adapters / name / "adapter_config.json").is_file()]
@@ -204,27 +206,27 @@ class Course:
             local.append(load_model(self.labels.teacher))
         return questions_that_fit(local, self.labels.parallel, tell)
 
-    def _questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
+    def _load_questions(self, tell: Callable[[str], None]) -> TrainingQuestions:
         """The merged training questions of all data sets; loaded at the first call, then kept."""
         assert self.labels is not None  # called with labels only
-        if self._merged is None:
+        if self._loaded_questions is None:
             count = max(self.settings.tasks[task.name].scenes for task in self.tasks)
-            self._merged = load_questions_apart(self.labels.sets, count, tell)
-        return self._merged
+            self._loaded_questions = load_questions_apart(self.labels.sets, count, tell)
+        return self._loaded_questions
 
     def labelling(self, task: TrainingTask) -> LabelModels:
         """What a task makes labels with: the teacher, and the base with the adapters that its
         labels need. The models are loaded when they are used."""
         assert self.labels is not None  # called with labels only
         teacher = self.labels.teacher
-        length = self.settings.tasks[task.name].length
-        after = [other for other in trainings_of(self.method) if other.name in task.after]
+        max_tokens = self.settings.tasks[task.name].length
+        earlier_tasks = [other for other in trainings_of(self.method) if other.name in task.after]
         return LabelModels(
             answer_prefix.load_task(self.labels.sets[0].training),
             lambda: load_model(teacher),
-            lambda: self.with_adapters(after),
-            load_teacher(self.base, length).offsets,
-            length,
+            lambda: self.with_adapters(earlier_tasks),
+            load_teacher(self.base, max_tokens).offsets,
+            max_tokens,
             self.label_prompt(task),
         )
 
@@ -234,16 +236,22 @@ class Course:
         Raises:
             UserError: It has a placeholder that the method's own prompt has not.
         """
-        asked = self.settings.tasks[task.name].asked
-        places = Prompt("labels", task.asked).placeholders()
-        unknown = [place for place in Prompt("labels", asked).placeholders() if place not in places]
+        users_prompt = self.settings.tasks[task.name].asked
+        known_placeholders = Prompt("labels", task.asked).placeholders()
+        unknown = [
+            place
+            for place in Prompt("labels", users_prompt).placeholders()
+            if place not in known_placeholders
+        ]
         if unknown:
-            known_places = ", ".join(f"{{{place}}}" for place in dict.fromkeys(places))
-            raise UserError(
-                f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its labels are "
-                f"{known_places}"
+            known_in_braces = ", ".join(
+                f"{{{place}}}" for place in dict.fromkeys(known_placeholders)
             )
-        return asked
+            raise UserError(
+                f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its "
+                f"labels are {known_in_braces}"
+            )
+        return users_prompt
 
     def scenes(self, task: TrainingTask) -> TaskScenes:
         """Read a task's data file; of labelled data the last share `held` is for evaluation, else
@@ -254,7 +262,7 @@ class Course:
         Raises:
             UserError: The labels make fewer than two scenes.
         """
-        instruction = _WORLD
+        instruction = _TASK_OF_WORLD
         if self.labels is not None:
             instruction = answer_prefix.load_task(self.labels.sets[0].training)
         scenes, _ = example_files.read_scenes(self.data_file(task), instruction)
@@ -262,28 +270,28 @@ class Course:
             recipes = self.settings.recipes(task.name, task.skill.name)
             unseen = exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
             return TaskScenes(scenes, unseen)
-        held = max(1, round(len(scenes) * self.settings.held))
-        count = len(scenes) - held
-        if count < 1:
-            before = ""
+        n_held_back = max(1, round(len(scenes) * self.settings.held))
+        n_training = len(scenes) - n_held_back
+        if n_training < 1:
+            hint = ""
             if task.after:
-                before = f", or adapter '{task.after[0]}' needs more training: it comes before"
+                hint = f", or adapter '{task.after[0]}' needs more training: it comes before"
             raise UserError(
                 f"the labels of '{task.name}' make {len(scenes)} scenes, and training needs two at "
                 "least; "
-                f"{self.data_file(task)} has them. The teacher's replies could not be read{before}"
+                f"{self.data_file(task)} has them. The teacher's replies could not be read{hint}"
             )
-        return TaskScenes(scenes[:count], scenes[count:][: self.settings.exam])
+        return TaskScenes(scenes[:n_training], scenes[n_training:][: self.settings.exam])
 
     def _job(
-        self, task: TrainingTask, scenes: Sequence[Scene], before: int, last_step: int | None
+        self, task: TrainingTask, scenes: Sequence[Scene], steps_before: int, last_step: int | None
     ) -> Job:
         """The training of a task's adapter, ready to start.
 
         Args:
             task: The task.
             scenes: What it learns.
-            before: Steps of the tasks before this one.
+            steps_before: Steps of the tasks before this one.
             last_step: Last step of all tasks together; None for no limit.
 
         Raises:
@@ -300,12 +308,24 @@ class Course:
                 f"no row of '{task.name}' has {task_settings.length} tokens or fewer; raise --set "
                 f"{task.name}.length"
             )
-        data = file_hash(self.data_file(task))
-        about = identity(
-            base, self.settings, task.name, self.seed, data=data, prompts=self.prompt_hashes(task)
+        data_hash = file_hash(self.data_file(task))
+        identity_values = identity(
+            base,
+            self.settings,
+            task.name,
+            self.seed,
+            data=data_hash,
+            prompts=self.prompt_hashes(task),
         )
         return Job(
-            task.name, self.out, token_rows, self.settings, self.seed, about, before, last_step
+            task.name,
+            self.out,
+            token_rows,
+            self.settings,
+            self.seed,
+            identity_values,
+            steps_before,
+            last_step,
         )
 
     def prompt_hashes(self, task: TrainingTask) -> dict[str, str]:
@@ -331,27 +351,27 @@ class Course:
             UserError: A data file cannot be used.
             CannotRun: An adapter is missing, or a model cannot be used.
         """
-        missing = self._untrained(task.name for task in self.tasks)
-        if missing:
+        untrained = self._tasks_without_adapter(task.name for task in self.tasks)
+        if untrained:
             raise CannotRun(
-                f"there is no adapter '{missing[0]}' in {self.out / 'adapters'}; train it first"
+                f"there is no adapter '{untrained[0]}' in {self.out / 'adapters'}; train it first"
             )
         model = self.with_adapters(self.tasks)
-        count = 0
+        max_scenes = 0
         results: list[exam.Measure] = []
         for task in self.tasks:
-            held = self.scenes(task).evaluation
-            count = max(count, len(held))
-            part = exam.task_part(task, held)
+            evaluation_scenes = self.scenes(task).evaluation
+            max_scenes = max(max_scenes, len(evaluation_scenes))
+            part = exam.task_part(task, evaluation_scenes)
             results += exam.examine(part, [(model, None), (model, task.name)], tell)
         source = "labels that were held back"
         if self.labels is None:
             source = "texts of evaluation seeds"
-        cards.write_measures(self.out, cards.AboutExam(count, self.seed, source), results)
+        cards.write_measures(self.out, cards.AboutExam(max_scenes, self.seed, source), results)
         return results
 
 
-def _label_sentences(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
+def _sentences_on_labels(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
     """How many labels are of each of a task's two classes: ["61.0% of 200 labels are local", ...];
     [] for a task without classes."""
     if not task.classes:
@@ -364,7 +384,7 @@ def _label_sentences(task: TrainingTask, scenes: Sequence[Scene]) -> list[str]:
     return sentences
 
 
-def _row_sentences(job: Job) -> list[str]:
+def _sentences_on_rows(job: Job) -> list[str]:
     """Sentences about what there is to train on, and how many rows were too long."""
     data = job.data
     too_long = f"rows are longer than {job.task_settings.length} tokens and"

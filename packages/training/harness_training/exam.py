@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from harness_training.example_files import Recipe, world_scenes
 from harness_training.tasks import Scene, SceneOutcome, Skill, TrainingTask
 from harness_training.teacher import SceneTools
 
-_MARGIN = 16  # tokens that a reply may have beyond twice those of the right one
+_REPLY_MARGIN = 16  # tokens that a reply may have beyond twice those of the right one
 _RESAMPLES = 1000
 
 
@@ -43,40 +43,60 @@ def mean_over_scenes(values: Sequence[float], scenes: Sequence[object] | None = 
     return interval(list(map(float, values)), list(map(str, scenes)))
 
 
-def area_under_roc(probes: Sequence[tuple[int, float, bool]]) -> Interval:
+class ScoredProbe(NamedTuple):
+    """A value that is to tell right from wrong.
+
+    Attributes:
+        scene: The number of the scene that it is of.
+        value: The value, such as the probability of the first label.
+        is_right: Whether the first label is right.
+    """
+
+    scene: int
+    value: float
+    is_right: bool
+
+
+def area_under_roc(probes: Sequence[ScoredProbe]) -> Interval:
     """Area under the ROC curve (Mann and Whitney 1947), with an interval by resampling scenes.
 
     It is the share of pairs of a right and a wrong probe in which the right one has the larger
     value, a tie counting half. Without a right or a wrong probe there is no value.
 
     Args:
-        probes: (number of the scene, value, whether it is right) of each probe.
+        probes: The probes of all scenes.
     """
-    scene = np.array([number for number, _, _ in probes], dtype=np.int64)
-    values = np.array([value for _, value, _ in probes])
-    right = np.array([is_right for _, _, is_right in probes], dtype=bool)
-    if not right.any() or right.all():
+    scene_of_probe = np.array([probe.scene for probe in probes], dtype=np.int64)
+    values = np.array([probe.value for probe in probes])
+    is_right = np.array([probe.is_right for probe in probes], dtype=bool)
+    if not is_right.any() or is_right.all():
         return replace(NOTHING, n=len(probes))
-    of_right_probes = values[right][:, None]
-    of_wrong_probes = values[~right][None, :]
-    is_larger = of_right_probes > of_wrong_probes
-    is_tie = of_right_probes == of_wrong_probes
-    order = is_larger + 0.5 * is_tie  # [right probes, wrong probes]
-    value = float(order.mean())
-    count = len(np.unique(scene))
-    if value in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
-        reach = 1 - 0.025 ** (1 / count)
-        return Interval(value, max(0.0, value - reach), min(1.0, value + reach), len(probes), count)
-    present = np.bincount(scene) > 0
+    values_of_right = values[is_right][:, None]
+    values_of_wrong = values[~is_right][None, :]
+    is_larger = values_of_right > values_of_wrong
+    is_tie = values_of_right == values_of_wrong
+    ordered_share = is_larger + 0.5 * is_tie  # [right probes, wrong probes]
+    area = float(ordered_share.mean())
+    n_scenes = len(np.unique(scene_of_probe))
+    if area in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
+        half_width = 1 - 0.025 ** (1 / n_scenes)
+        return Interval(
+            area, max(0.0, area - half_width), min(1.0, area + half_width), len(probes), n_scenes
+        )
+    has_probes = np.bincount(scene_of_probe) > 0
     # [resamples, scenes]: how often each scene is drawn.
-    times = np.random.default_rng(0).multinomial(count, present / count, size=_RESAMPLES)
-    of_right = times[:, scene[right]].astype(float)
-    of_wrong = times[:, scene[~right]].astype(float)
-    pairs = of_right.sum(1) * of_wrong.sum(1)
-    ordered = np.einsum("ri,ij,rj->r", of_right, order, of_wrong, optimize=True)
-    areas = ordered[pairs > 0] / pairs[pairs > 0]
+    draws_of_scene = np.random.default_rng(0).multinomial(
+        n_scenes, has_probes / n_scenes, size=_RESAMPLES
+    )
+    weights_of_right = draws_of_scene[:, scene_of_probe[is_right]].astype(float)
+    weights_of_wrong = draws_of_scene[:, scene_of_probe[~is_right]].astype(float)
+    n_pairs = weights_of_right.sum(1) * weights_of_wrong.sum(1)
+    n_ordered_pairs = np.einsum(
+        "ri,ij,rj->r", weights_of_right, ordered_share, weights_of_wrong, optimize=True
+    )
+    areas = n_ordered_pairs[n_pairs > 0] / n_pairs[n_pairs > 0]
     lower, upper = map(float, np.quantile(areas, [0.025, 0.975]))
-    return Interval(value, lower, upper, len(probes), count)
+    return Interval(area, lower, upper, len(probes), n_scenes)
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Part:
+class ExamPart:
     """Scenes that are measured together.
 
     Args:
@@ -120,7 +140,7 @@ class Part:
 
 
 def examine(
-    part: Part, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
+    part: ExamPart, models: Sequence[tuple[LanguageModel, str | None]], tell: Callable[[str], None]
 ) -> list[Measure]:
     """Measure a part of an exam before and after a training.
 
@@ -135,33 +155,33 @@ def examine(
     Raises:
         HarnessError: What the models raise, but for errors of a single scene.
     """
-    measured: list[Mapping[str, Interval]] = []
-    failed: set[int] = set()  # the numbers of the scenes
+    values_before_and_after: list[Mapping[str, Interval]] = []
+    failed_scenes: set[int] = set()  # the numbers of the scenes
     for model, adapter in models:
         outcomes = [record_scene(model, part.skill, scene, adapter) for scene in part.scenes]
-        failed |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
-        measured.append(part.measure(part.scenes, outcomes))
-    before, after = measured
+        failed_scenes |= {number for number, outcome in enumerate(outcomes) if outcome.failed}
+        values_before_and_after.append(part.measure(part.scenes, outcomes))
+    before, after = values_before_and_after
     headline = next(iter(after))
-    change = f"{_rounded(before[headline].mean)} -> {_rounded(after[headline].mean)}"
+    change = f"{_percent_number(before[headline].mean)} -> {_percent_number(after[headline].mean)}"
     tell(f"{part.task}: {headline} {change} of {after[headline].n}")
     measures: list[Measure] = []
     for name in after:
-        measure = Measure(part.task, name, before[name], after[name], failed=len(failed))
+        measure = Measure(part.task, name, before[name], after[name], failed=len(failed_scenes))
         if name == headline:
             measure = replace(measure, floor=part.floor)
         measures.append(measure)
     return measures
 
 
-def _rounded(share: float | None) -> str:
+def _percent_number(share: float | None) -> str:
     """A share in percent as text: 0.971 -> "97.1", None -> "-"."""
     if share is None:
         return "-"
     return f"{100 * share:.1f}"
 
 
-def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
+def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> ExamPart:
     """The part of an exam about a task's adapter: each measure of the task, averaged over the
     scenes."""
 
@@ -176,7 +196,7 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> Part:
     floor = None
     if task.floor is not None and scenes:
         floor = task.floor(scenes)
-    return Part(task.name, task.skill, scenes, measure, floor)
+    return ExamPart(task.name, task.skill, scenes, measure, floor)
 
 
 def evaluation_scenes(
@@ -200,9 +220,9 @@ def evaluation_scenes(
 def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
     """Choose one scene of a text: either of the first two where they differ only in question and
     verdict, else the first."""
-    texts = {scene.texts for scene in scenes[:2]}
-    verdicts = {scene.verdicts for scene in scenes[:2]}
-    if len(texts) < len(verdicts):
+    different_texts = {scene.texts for scene in scenes[:2]}
+    different_verdicts = {scene.verdicts for scene in scenes[:2]}
+    if len(different_texts) < len(different_verdicts):
         return dice.pick(scenes[:2])
     return scenes[0]
 
@@ -223,10 +243,12 @@ def record_scene(
         adapter: The model's adapter to use where the skill names none.
     """
     outcome = SceneOutcome()
-    longest = max((model.count(reply) for reply in scene.replies), default=0)
-    recorded = partial(_RecordedModel, outcome, 2 * longest + _MARGIN, adapter)
+    longest_reply_tokens = max((model.count(reply) for reply in scene.replies), default=0)
+    recording_model = partial(
+        _RecordingModel, outcome, 2 * longest_reply_tokens + _REPLY_MARGIN, adapter
+    )
     try:
-        skill.play(scene, SceneTools(model, scene, recorded))
+        skill.play(scene, SceneTools(model, scene, recording_model))
     except QuestionError:
         outcome.failed = True
     outcome.written += [""] * (len(scene.replies) - len(outcome.written))
@@ -234,7 +256,7 @@ def record_scene(
     return outcome
 
 
-class _RecordedModel(MeteredModel):
+class _RecordingModel(MeteredModel):
     """A model whose sessions add what they do to an outcome."""
 
     def __init__(
@@ -263,10 +285,10 @@ class _RecordedModel(MeteredModel):
     def session(self, adapter: str | None = None, chat: bool = True) -> Session:
         """A session that adds its replies, probes and scores to the outcome."""
         inner = super().session(adapter, chat)
-        return cast("Session", _RecordedSession(inner, self._outcome, self._max_tokens))
+        return cast("Session", _RecordingSession(inner, self._outcome, self._max_tokens))
 
 
-class _RecordedSession:
+class _RecordingSession:
     """A session that records what it writes, probes and scores; all else is the inner session's."""
 
     def __init__(self, inner: Session, outcome: SceneOutcome, max_tokens: int) -> None:
@@ -318,17 +340,17 @@ def table_rows(measures: Iterable[Measure]) -> Iterator[tuple[str, ...]]:
     """Yield the lines of a table of measures as texts, the header first."""
     yield "task", "measure", "base alone", "with its adapter", "floor", "scenes"
     for measure in measures:
-        base_alone = _percent(measure.before)
-        with_adapter = _percent(measure.after)
+        base_alone = _percent_with_interval(measure.before)
+        with_adapter = _percent_with_interval(measure.after)
         floor = ""
         if measure.floor is not None:
-            floor = _rounded(measure.floor)
+            floor = _percent_number(measure.floor)
         scenes = str(measure.after.n)
         yield measure.task, measure.name, base_alone, with_adapter, floor, scenes
 
 
-def _percent(value: Interval) -> str:
+def _percent_with_interval(value: Interval) -> str:
     """A value in percent with its interval, "97.1 [95.0, 99.0]"; "-" for no value."""
     if value.mean is None:
         return "-"
-    return with_interval(_rounded, value.mean, value.low, value.high)
+    return with_interval(_percent_number, value.mean, value.low, value.high)

@@ -36,7 +36,7 @@ from harness_training.mlflow_run import log_numbers
 from harness_training.progress import Hardware, Progress
 
 B = TypeVar("B")
-STATE = "progress.json"
+PROGRESS_FILE = "progress.json"
 _PROGRESS = TypeAdapter(Progress)
 
 
@@ -75,12 +75,12 @@ class Checkpoint:
     about: dict[str, object]
 
 
-def load_checkpoint(folder: Path, about: Mapping[str, object]) -> Checkpoint | None:
+def load_checkpoint(folder: Path, identity: Mapping[str, object]) -> Checkpoint | None:
     """Find the last whole checkpoint in a folder; None if there is none.
 
     Args:
         folder: Holds folders such as "checkpoint-50".
-        about: Values that the identity of the training must have; it may have others too.
+        identity: Values that the identity of the training must have; it may have others too.
 
     Returns:
         The checkpoint; the weights are loaded later.
@@ -88,22 +88,24 @@ def load_checkpoint(folder: Path, about: Mapping[str, object]) -> Checkpoint | N
     Raises:
         UserError: The checkpoint has other values, as for another seed, tokenizer or shape.
     """
-    paths = list(folder.glob(f"checkpoint-*/{STATE}"))
-    if not paths:
+    progress_files = list(folder.glob(f"checkpoint-*/{PROGRESS_FILE}"))
+    if not progress_files:
         return None
-    path = max(paths, key=_step_of)
-    state = json.loads(path.read_text(encoding="utf-8"))
-    theirs = state.pop("about")
-    wrong = differing_values(theirs, about)
-    if wrong:
+    last_progress_file = max(progress_files, key=_step_of_checkpoint)
+    progress_values = json.loads(last_progress_file.read_text(encoding="utf-8"))
+    saved_identity = progress_values.pop("about")
+    differences = differing_values(saved_identity, identity)
+    if differences:
         raise UserError(
-            f"the checkpoint in {folder} is of another training: {', '.join(wrong)}; name another "
-            "folder with --out"
+            f"the checkpoint in {folder} is of another training: {', '.join(differences)}; name "
+            "another folder with --out"
         )
-    return Checkpoint(_PROGRESS.validate_python(state), path.parent, theirs)
+    return Checkpoint(
+        _PROGRESS.validate_python(progress_values), last_progress_file.parent, saved_identity
+    )
 
 
-def _step_of(state: Path) -> int:
+def _step_of_checkpoint(state: Path) -> int:
     """The step of a checkpoint, from the path of its state: ".../checkpoint-50/progress.json" ->
     50."""
     return int(state.parent.name.rpartition("-")[2])
@@ -121,12 +123,12 @@ def truncate_log(path: Path, step: int, task: str | None = None) -> None:
     if not path.exists():
         return
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    left = [line for line in lines if _stays(line, step, task)]
-    if left != lines:
-        write_atomic(path, "".join(left).encode())
+    lines_that_stay = [line for line in lines if _line_stays(line, step, task)]
+    if lines_that_stay != lines:
+        write_atomic(path, "".join(lines_that_stay).encode())
 
 
-def _stays(line: str, step: int, task: str | None) -> bool:
+def _line_stays(line: str, step: int, task: str | None) -> bool:
     """Whether a line of a log stays: it is complete, and of another task or not after `step`.
 
     Args:
@@ -186,7 +188,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
             **arguments,
         )
         args._n_gpu = min(args.n_gpu, 1)  # never several by torch's DataParallel
-        super().__init__(net, args, callbacks=[_Hooks(self)], optimizers=(optimizer, None))
+        super().__init__(net, args, callbacks=[_StepHooks(self)], optimizers=(optimizer, None))
         self.remove_callback(PrinterCallback)
         logging.disable_progress_bar()
         logging.set_verbosity_error()  # it would say how it sorts checkpoints
@@ -237,7 +239,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         """Train until all steps are done or `stop` is set, from the checkpoint where there is one;
         log and save on the way, and save at the end."""
         self.stop = stop or self.stop
-        self._began = time.perf_counter()
+        self._step_began = time.perf_counter()
         if self._finished():
             return
         checkpoint = None
@@ -285,7 +287,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> Any:
         """The batches, one for each step; transformers calls this."""
-        return DataLoader(_Stream(self), batch_size=None, collate_fn=lambda batch: batch)
+        return DataLoader(_BatchStream(self), batch_size=None, collate_fn=lambda batch: batch)
 
     def training_step(self, _model: Any, inputs: B, _items: Any = None) -> Tensor:
         """Compute the gradients of a step, and return its loss; transformers calls this. Also keeps
@@ -294,7 +296,7 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         return torch.tensor(self._losses[-1], device=self.args.device)
 
 
-class _Stream(IterableDataset[Any]):
+class _BatchStream(IterableDataset[Any]):
     """The batches of a Loop as transformers takes them."""
 
     def __init__(self, loop: Loop[Any]) -> None:
@@ -306,7 +308,7 @@ class _Stream(IterableDataset[Any]):
         return self._loop._batches()
 
 
-class _Hooks(TrainerCallback):  # type: ignore[misc]
+class _StepHooks(TrainerCallback):  # type: ignore[misc]
     """What a Loop does between the steps of transformers' Trainer."""
 
     def __init__(self, loop: Loop[Any]) -> None:
@@ -315,8 +317,8 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
 
     def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
         """Raise CannotRun for a gradient that is not finite, before it reaches the weights."""
-        sums = [w.grad.sum() for w in self._loop.model.parameters() if w.grad is not None]
-        self._loop.check_finite("gradient", float(torch.stack(sums).sum()))
+        gradient_sums = [w.grad.sum() for w in self._loop.model.parameters() if w.grad is not None]
+        self._loop.check_finite("gradient", float(torch.stack(gradient_sums).sum()))
 
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step and its time, write the log, and tell transformers to save and stop at the
@@ -325,8 +327,8 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         progress = loop.progress
         now = time.perf_counter()
         progress.step = state.global_step
-        progress.seconds += now - loop._began
-        loop._began = now
+        progress.seconds += now - loop._step_began
+        loop._step_began = now
         is_last = progress.step == loop.args.max_steps
         if is_last or progress.step % loop.args.logging_steps == 0:
             loop._log(sum(loop._losses) / len(loop._losses))
@@ -341,6 +343,6 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
         whole."""
         loop = self._loop
         step = loop.progress.step
-        state = {**asdict(loop.progress), "about": loop.about}
-        write_json(Path(loop.args.output_dir) / f"checkpoint-{step}" / STATE, state)
+        values = {**asdict(loop.progress), "about": loop.about}
+        write_json(Path(loop.args.output_dir) / f"checkpoint-{step}" / PROGRESS_FILE, values)
         loop._after_save()

@@ -29,12 +29,19 @@ from harness.scorers.longbench import qa_f1_score
 from harness.stats.bootstrap import Interval
 from harness.stats.rng import Dice
 from harness_training import cards
-from harness_training.exam import Measure, Part, area_under_roc, examine, mean_over_scenes
+from harness_training.exam import (
+    ExamPart,
+    Measure,
+    ScoredProbe,
+    area_under_roc,
+    examine,
+    mean_over_scenes,
+)
 from harness_training.example_files import Recipe, draw_scenes
 from harness_training.lora_model import Base, load_teacher
 from harness_training.reader_examples import (
-    KINDS,
-    SKILLS,
+    LESSON_MAKERS,
+    SKILL_OF_LESSON,
     Mixture,
     answer_scene,
     lesson_trees,
@@ -47,8 +54,8 @@ from harness_training.tasks import Scene, SceneOutcome, Skill
 from harness_training.token_rows import Rows
 from harness_training.trainer import Job, identity, train
 
-NAME = "reader"
-_BESIDE = 4  # passages beside the gold ones
+ADAPTER_NAME = "reader"
+_N_OTHER_PASSAGES = 4  # passages beside the gold ones
 
 
 class SourceSettings(BaseModel):
@@ -122,20 +129,20 @@ class ReaderTraining:
             UserError: The folder holds another training, or the data cannot be used.
             CannotRun: A model cannot be used, or a loss is not finite.
         """
-        rows = self.rows()
-        base = Base(self.base, self.settings, self.device)
-        data, skills = self._token_rows(base, rows)
-        counts = [f"{name} {count}" for name, count in skills.most_common()]
+        real_rows = self.rows()
+        base_model = Base(self.base, self.settings, self.device)
+        token_rows, rows_by_skill = self._token_rows(base_model, real_rows)
+        rows_of_each_skill = [f"{name} {count}" for name, count in rows_by_skill.most_common()]
         tell(
-            f"{len(rows)} training questions; {len(data.rows)} rows, {data.tokens} tokens: "
-            f"{', '.join(counts)}"
+            f"{len(real_rows)} training questions; {len(token_rows.rows)} rows, "
+            f"{token_rows.tokens} tokens: {', '.join(rows_of_each_skill)}"
         )
-        job = self._job(base, rows, data, last_step)
-        progress = train(base, job, tell, stop)
+        job = self._job(base_model, real_rows, token_rows, last_step)
+        progress = train(base_model, job, tell, stop)
         if not stop.is_set():
-            trained = self._training_data(rows, skills)
-            card = cards.AboutAdapter(NAME, prompt_digests(prompts_by_name()), trained)
-            cards.write_card(self.folder, card, base, job, progress)
+            trained = self._training_data(real_rows, rows_by_skill)
+            card = cards.AboutAdapter(ADAPTER_NAME, prompt_digests(prompts_by_name()), trained)
+            cards.write_card(self.folder, card, base_model, job, progress)
         return progress.step >= job.steps
 
     @property
@@ -145,52 +152,56 @@ class ReaderTraining:
             return None
         return Path(self.settings.start)
 
-    def _job(self, base: Base, rows: Sequence[RealRow], data: Rows, last_step: int | None) -> Job:
+    def _job(
+        self, base: Base, rows: Sequence[RealRow], token_rows: Rows, last_step: int | None
+    ) -> Job:
         """The training of the adapter, ready to start.
 
         Args:
             base: The model.
             rows: The real rows, whose ids are part of what identifies the training.
-            data: The token rows that are learnt.
+            token_rows: The token rows that are learnt.
             last_step: The last step; None for no limit.
         """
-        sources: dict[str, object] = {
+        identified_by: dict[str, object] = {
             "data": sorted(row.id for row in rows),
             "prompts": prompts_by_name(),
         }
         if self._start is not None:
-            sources["start"] = hash_files(self._start)[:16]
+            identified_by["start"] = hash_files(self._start)[:16]
         return Job(
-            name=NAME,
+            name=ADAPTER_NAME,
             out=self.out,
-            data=data,
+            data=token_rows,
             settings=self.settings,
             seed=self.seed,
-            about=identity(base, self.settings, NAME, self.seed, **sources),
+            about=identity(base, self.settings, ADAPTER_NAME, self.seed, **identified_by),
             last_step=last_step,
             start=self._start,
             partial=True,
         )
 
-    def _training_data(self, rows: Sequence[RealRow], skills: Counter[str]) -> cards.TrainingData:
+    def _training_data(
+        self, rows: Sequence[RealRow], rows_by_skill: Counter[str]
+    ) -> cards.TrainingData:
         """What the adapter was trained on, for its card.
 
         Args:
             rows: The real rows.
-            skills: Skill -> how many token rows it has.
+            rows_by_skill: Skill -> how many token rows it has.
         """
         start_hash = None
-        before = None
+        earlier_trainings = None
         if self._start is not None:
             start_hash = hash_files(self._start)[:16]
-            before = cards.training_history(self._start)
+            earlier_trainings = cards.training_history(self._start)
         return cards.TrainingData(
             data=dict(Counter(row.dataset for row in rows)),
-            skills=dict(skills),
-            methods=_rows_by_method(skills),
+            skills=dict(rows_by_skill),
+            methods=_rows_by_method(rows_by_skill),
             licences=self._licences(),
             start=start_hash,
-            before=before,
+            before=earlier_trainings,
         )
 
     def _licences(self) -> dict[str, str]:
@@ -215,18 +226,18 @@ class ReaderTraining:
         """
         if not (self.folder / WEIGHTS).is_file():
             raise UserError(f"there is no adapter in {self.folder}; train it first")
-        sources: dict[str, str] = {}
+        evaluation_files: dict[str, str] = {}
         for name, source in self.settings.sources.items():
-            files = source.measured
-            if files:
-                sources[name] = files
-        exam_rows = load_rows(sources, self.data, training=False)
+            pattern = source.measured
+            if pattern:
+                evaluation_files[name] = pattern
+        exam_rows = load_rows(evaluation_files, self.data, training=False)
         check_apart(self.rows(), exam_rows)
         adapted = self.base.model_copy(update={"adapter": str(self.folder)})
         models = (load_model(self.base), load_model(adapted))
         measures: list[Measure] = []
-        size = ExamSize(self.settings.exam, self.settings.exam_world)
-        for part in exam_parts(exam_rows, self._recipes(), declared_skills(), size, self.seed):
+        exam_size = ExamSize(self.settings.exam, self.settings.exam_world)
+        for part in exam_parts(exam_rows, self._recipes(), declared_skills(), exam_size, self.seed):
             measures += examine(part, [(model, None) for model in models], tell)
         about = cards.AboutExam(self.settings.exam, self.seed, "rows of other splits")
         cards.write_measures(self.out, about, measures)
@@ -235,7 +246,7 @@ class ReaderTraining:
     @property
     def folder(self) -> Path:
         """The folder of the adapter."""
-        return self.out / "adapters" / NAME
+        return self.out / "adapters" / ADAPTER_NAME
 
     def rows(self) -> list[RealRow]:
         """Load the training rows of all sources. Raises UserError, DataError."""
@@ -245,9 +256,9 @@ class ReaderTraining:
     def _recipes(self) -> list[Recipe]:
         """The recipes of made-up scenes that the settings list for the reader; [] where they list
         none."""
-        if not self.settings.tasks[NAME].recipes:
+        if not self.settings.tasks[ADAPTER_NAME].recipes:
             return []
-        return self.settings.recipes(NAME, "answer")
+        return self.settings.recipes(ADAPTER_NAME, "answer")
 
     def _token_rows(self, base: Base, rows: list[RealRow]) -> tuple[Rows, Counter[str]]:
         """Draw lessons, and lay them out as the token rows to train on.
@@ -259,17 +270,17 @@ class ReaderTraining:
         Returns:
             The token rows; and skill -> how many of them it has.
         """
-        task_settings = self.settings.tasks[NAME]
-        weights = {name: s.weight for name, s in self.settings.sources.items()}
+        task_settings = self.settings.tasks[ADAPTER_NAME]
+        weights = {name: source.weight for name, source in self.settings.sources.items()}
         mixture = Mixture(weights, self.settings.real, self._recipes(), task_settings.length)
         teacher = load_teacher(self.base, max(task_settings.length, base.window))
         trees = lesson_trees(rows, mixture, declared_skills(), teacher, self.seed)
         rows_of_tokens = Rows()
-        skills: Counter[str] = Counter()
+        rows_by_skill: Counter[str] = Counter()
         for skill, tree in itertools.islice(trees, task_settings.scenes):
             rows_of_tokens.rows.append(tree.row())
-            skills[skill] += 1
-        return rows_of_tokens, skills
+            rows_by_skill[skill] += 1
+        return rows_of_tokens, rows_by_skill
 
 
 @dataclass(frozen=True)
@@ -291,7 +302,7 @@ def exam_parts(
     skills: Mapping[str, Skill],
     size: ExamSize,
     seed: int,
-) -> Iterator[Part]:
+) -> Iterator[ExamPart]:
     """Yield the parts of the adapter's exam: rows of other splits, then unseen texts of the
     synthetic world.
 
@@ -308,44 +319,53 @@ def exam_parts(
         seed: The seed of the rows and scenes that are drawn.
     """
     for dataset in dict.fromkeys(row.dataset for row in rows):
-        of_dataset = [row for row in rows if row.dataset == dataset]
-        drawn = Dice("exam", seed, dataset).shuffled(of_dataset)
-        usable = [row for row in drawn if row.questions[0].needs][: size.questions]
-        yield from _answer_parts(dataset, usable, skills["answer"])
-        yield from _probe_parts(dataset, usable, skills[SKILLS["probe"]])
+        rows_of_dataset = [row for row in rows if row.dataset == dataset]
+        shuffled_rows = Dice("exam", seed, dataset).shuffled(rows_of_dataset)
+        measured_rows = [row for row in shuffled_rows if row.questions[0].gold_passages][
+            : size.questions
+        ]
+        yield from _answer_parts(dataset, measured_rows, skills["answer"])
+        yield from _probe_parts(dataset, measured_rows, skills[SKILL_OF_LESSON["probe"]])
         for kind in ("choose", "unanswerable"):
-            first: list[Scene] = []
-            for row in usable:
-                lessons = KINDS[kind](row, of_dataset, Dice("exam", row.id, kind))
-                first += lessons[:1]
-            yield _scored_part(dataset, f"token F1, {kind}", skills[SKILLS[kind]], first)
-    first_recipes: dict[str, Recipe] = {}
+            first_scenes: list[Scene] = []
+            for row in measured_rows:
+                lessons = LESSON_MAKERS[kind](row, rows_of_dataset, Dice("exam", row.id, kind))
+                first_scenes += lessons[:1]
+            yield _mean_score_part(
+                dataset, f"token F1, {kind}", skills[SKILL_OF_LESSON[kind]], first_scenes
+            )
+    first_recipe_of_skill: dict[str, Recipe] = {}
     for recipe in recipes:
-        first_recipes.setdefault(recipe.skill, recipe)
-    for name, recipe in first_recipes.items():
-        made = _made_up_scenes(recipe, skills[name].scene, size.world, seed)
-        measure = "token F1"
-        if made and made[0].verdicts:
-            measure = "accuracy"
-        yield _scored_part(f"made-up world: {name}", measure, skills[name], made)
+        first_recipe_of_skill.setdefault(recipe.skill, recipe)
+    for skill_name, recipe in first_recipe_of_skill.items():
+        scenes = _made_up_scenes(recipe, skills[skill_name].scene, size.world, seed)
+        measure_name = "token F1"
+        if scenes and scenes[0].verdicts:
+            measure_name = "accuracy"
+        yield _mean_score_part(
+            f"made-up world: {skill_name}", measure_name, skills[skill_name], scenes
+        )
 
 
-def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
+def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[ExamPart]:
     """Yield two parts of an exam: answers from the gold passages alone, and from these among
-    _BESIDE others.
+    _N_OTHER_PASSAGES others.
 
     Args:
         dataset: The data set.
         rows: The rows whose own questions are asked.
         skill: Plays the answers.
     """
-    texts = {0: "gold passages", _BESIDE: f"gold passages and {_BESIDE} others"}
-    for beside, text in texts.items():
-        answers = [answer_scene(row, beside, Dice("exam", row.id, beside)) for row in rows]
-        yield _scored_part(dataset, f"token F1, {text}", skill, answers)
+    shown_passages = {
+        0: "gold passages",
+        _N_OTHER_PASSAGES: f"gold passages and {_N_OTHER_PASSAGES} others",
+    }
+    for n_others, shown_in_words in shown_passages.items():
+        scenes = [answer_scene(row, n_others, Dice("exam", row.id, n_others)) for row in rows]
+        yield _mean_score_part(dataset, f"token F1, {shown_in_words}", skill, scenes)
 
 
-def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[Part]:
+def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[ExamPart]:
     """Yield a part of an exam: probes of searches with all gold passages and of searches that lack
     one. None where no row has several gold passages.
 
@@ -354,14 +374,14 @@ def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterato
         rows: The rows whose own questions are searched for.
         skill: Plays the searches.
     """
-    pairs: list[Scene] = []
+    scenes_in_pairs: list[Scene] = []
     for row in rows:
-        if len(row.questions[0].needs) > 1:
-            pairs.append(probe_scene(row, True, Dice("exam", row.id, "probe")))
-            pairs.append(probe_scene(row, False, Dice("exam", row.id, "probe")))
-    if pairs:
+        if len(row.questions[0].gold_passages) > 1:
+            scenes_in_pairs.append(probe_scene(row, Dice("exam", row.id, "probe"), all_gold=True))
+            scenes_in_pairs.append(probe_scene(row, Dice("exam", row.id, "probe"), all_gold=False))
+    if scenes_in_pairs:
         name = f"{dataset}: AUC of P(Yes), full against lacking"
-        yield Part("reader", skill, pairs, partial(_probe_auc, name), 0.5)
+        yield ExamPart("reader", skill, scenes_in_pairs, partial(_auc_of_last_probes, name), 0.5)
 
 
 def _made_up_scenes(recipe: Recipe, kind: str, count: int, seed: int) -> list[Scene]:
@@ -374,13 +394,13 @@ def _made_up_scenes(recipe: Recipe, kind: str, count: int, seed: int) -> list[Sc
         count: How many scenes.
         seed: The seed of the texts.
     """
-    made: list[Scene] = []
-    for number in range(20 * count):
-        if len(made) == count:
+    scenes: list[Scene] = []
+    for text_number in range(20 * count):
+        if len(scenes) == count:
             break
-        dice = Dice("exam", seed, recipe.skill, number)
-        made += itertools.islice(draw_scenes(recipe, kind, dice, "evaluation"), 1)
-    return made
+        dice = Dice("exam", seed, recipe.skill, text_number)
+        scenes += itertools.islice(draw_scenes(recipe, kind, dice, "evaluation"), 1)
+    return scenes
 
 
 def _rows_by_method(rows_by_skill: Counter[str]) -> dict[str, int]:
@@ -393,25 +413,25 @@ def _rows_by_method(rows_by_skill: Counter[str]) -> dict[str, int]:
     return dict(with_rows.most_common())
 
 
-def _scored_part(about: str, name: str, skill: Skill, made: Sequence[Scene]) -> Part:
+def _mean_score_part(subject: str, name: str, skill: Skill, scenes: Sequence[Scene]) -> ExamPart:
     """A part of an exam that measures the mean of `_scene_score`.
 
     Args:
-        about: The data set or skill; the measure is called "about: name".
+        subject: The data set or skill; the measure is called "subject: name".
         name: What is measured.
         skill: Plays the scenes.
-        made: The scenes.
+        scenes: The scenes.
     """
 
     def measure(played: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
         """{name of the measure: the mean score of the scenes}."""
         scores = list(map(_scene_score, played, outcomes))
-        return {f"{about}: {name}": mean_over_scenes(scores)}
+        return {f"{subject}: {name}": mean_over_scenes(scores)}
 
-    return Part("reader", skill, made, measure)
+    return ExamPart("reader", skill, scenes, measure)
 
 
-def _probe_auc(
+def _auc_of_last_probes(
     name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]
 ) -> dict[str, Interval]:
     """{name: area under the ROC curve of the last probe of each scene}.
@@ -421,10 +441,10 @@ def _probe_auc(
         _: The scenes.
         outcomes: The outcomes, in pairs of one row: with every gold passage, then with one missing.
     """
-    probes: list[tuple[int, float, bool]] = []
+    probes: list[ScoredProbe] = []
     for number, outcome in enumerate(outcomes):
-        pair, place = divmod(number, 2)
-        probes.append((pair, outcome.p_first[-1], place == 0))
+        pair, place_in_pair = divmod(number, 2)
+        probes.append(ScoredProbe(pair, outcome.p_first[-1], place_in_pair == 0))
     return {name: replace(area_under_roc(probes), n=len(probes) // 2)}
 
 

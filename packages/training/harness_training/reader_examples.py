@@ -28,11 +28,12 @@ from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher, Transcript
 from harness_training.token_rows import Tree, build_trees
 
-_FULL = 0.5  # share of searches that are shown every gold passage
-_FEW = (0, 0, 0, 1, 1, 2, 2, 3, 5)  # numbers of passages besides the gold ones, to draw from
-_SHARED = 3  # most further questions about one text
-_TRIES = 50  # rows in a row that allow no lesson of a kind; lessons that are too long
-SKILLS = {
+_SHARE_WITH_ALL_GOLD = 0.5  # share of searches that are shown every gold passage
+# Numbers of passages besides the gold ones, to draw from.
+_N_OTHER_PASSAGES_DRAWN = (0, 0, 0, 1, 1, 2, 2, 3, 5)
+_MAX_FURTHER_QUESTIONS = 3  # most further questions about one text
+_MAX_TRIES = 50  # rows in a row that allow no lesson of a kind; lessons that are too long
+SKILL_OF_LESSON = {
     "answer": "answer",
     "probe": "pecan search",
     "choose": "choose",
@@ -41,7 +42,7 @@ SKILLS = {
     "steps": "decompose",
 }
 """Kind of lesson -> the skill (tasks.Skill) whose prompt it uses."""
-_ACCOUNT = re.compile(
+_ACCOUNT_WORDS = re.compile(
     r"(how come|(please )?(describe|explain|discuss|summari[sz]e|tell (me|us) about|what is known about))\b"
 )
 
@@ -53,8 +54,8 @@ def asks_for_account(question: str) -> bool:
     Source of the classes: LongRefiner 3.1 and its prompt A ("Global": broad or open; "Local": clear
     and fixed).
     """
-    small = question.lower()
-    return "why" in small.split() or _ACCOUNT.match(small.strip()) is not None
+    lowered = question.lower()
+    return "why" in lowered.split() or _ACCOUNT_WORDS.match(lowered.strip()) is not None
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,20 @@ def lesson_trees(
     Raises:
         UserError: No lesson fits into `mixture.length` tokens.
     """
-    lessons = _Lessons(rows, mixture, skills, seed)
-    number = 0
-    idle = 0
+    lesson_drawer = _LessonDrawer(rows, mixture, skills, seed)
+    lesson_number = 0
+    draws_without_tree = 0
     while True:
-        lesson = lessons.draw(Dice("reader", seed, number))
-        number += 1
+        lesson = lesson_drawer.draw(Dice("reader", seed, lesson_number))
+        lesson_number += 1
         transcripts = [teacher.play(lesson.skill, scene) for scene in lesson.scenes]
-        if transcripts and _row_tokens(transcripts) > mixture.length:
+        if transcripts and _estimated_row_tokens(transcripts) > mixture.length:
             del transcripts[1:]
         trees = [tree for tree in build_trees(transcripts) if len(tree) <= mixture.length]
-        idle += 1
+        draws_without_tree += 1
         if trees:
-            idle = 0
-        if idle > _TRIES:
+            draws_without_tree = 0
+        if draws_without_tree > _MAX_TRIES:
             raise UserError(
                 f"no lesson fits into rows of {mixture.length} tokens; raise the length"
             )
@@ -115,7 +116,7 @@ def lesson_trees(
             yield lesson.skill.name, tree
 
 
-def _row_tokens(transcripts: Sequence[Transcript]) -> int:
+def _estimated_row_tokens(transcripts: Sequence[Transcript]) -> int:
     """About how many tokens a row of transcripts of one text has: those of the first one, and 64
     for each other one."""
     return len(transcripts[0].ids) + 64 * (len(transcripts) - 1)
@@ -129,7 +130,7 @@ class _Lesson:
     scenes: list[Scene]
 
 
-class _Lessons:
+class _LessonDrawer:
     """Draws lessons, of the rows and of the synthetic world."""
 
     def __init__(
@@ -144,30 +145,32 @@ class _Lessons:
         for kind, weight in mixture.real.items():
             if rows:
                 self._chances.append((kind, weight))
-            self._orders[kind] = _row_order(rows, kind, mixture.datasets, seed)
+            self._orders[kind] = _row_indices_in_order(rows, kind, mixture.datasets, seed)
         for recipe in mixture.world:
             self._chances.append((recipe, recipe.weight))
 
     def draw(self, dice: Dice) -> _Lesson:
         """Draw the kind of the next lesson, and return a lesson of it; without scenes where no row
         or text gives one."""
-        kind = dice.weighted(self._chances)
-        if isinstance(kind, str):
-            return _Lesson(self._skills[SKILLS[kind]], self._of_rows(kind, dice))
-        skill = self._skills[kind.skill]
-        return _Lesson(skill, list(draw_scenes(kind, skill.scene, dice)))
+        kind_or_recipe = dice.weighted(self._chances)
+        if isinstance(kind_or_recipe, str):
+            skill_of_kind = self._skills[SKILL_OF_LESSON[kind_or_recipe]]
+            return _Lesson(skill_of_kind, self._scenes_of_next_row(kind_or_recipe, dice))
+        skill = self._skills[kind_or_recipe.skill]
+        return _Lesson(skill, list(draw_scenes(kind_or_recipe, skill.scene, dice)))
 
-    def _of_rows(self, kind: str, dice: Dice) -> list[Scene]:
-        """The scenes of the next row that allows a lesson of this kind; [] after _TRIES rows."""
-        for _ in range(_TRIES):
+    def _scenes_of_next_row(self, kind: str, dice: Dice) -> list[Scene]:
+        """Take rows until one allows a lesson of this kind, and return its scenes; [] after
+        _MAX_TRIES rows."""
+        for _ in range(_MAX_TRIES):
             row = self._rows[next(self._orders[kind])]
-            scenes = KINDS[kind](row, self._rows, dice)
+            scenes = LESSON_MAKERS[kind](row, self._rows, dice)
             if scenes:
                 return scenes
         return []
 
 
-def _row_order(
+def _row_indices_in_order(
     rows: Sequence[RealRow], kind: str, weights: Mapping[str, float], seed: int
 ) -> Iterator[int]:
     """Yield indices of `rows`, without end: a data set is drawn by its weight, its rows come epoch
@@ -180,20 +183,22 @@ def _row_order(
         seed: The seed of the order.
     """
     dice = Dice("rows", seed, kind)
-    numbers: dict[str, list[int]] = {name: [] for name in weights}
+    indices_by_dataset: dict[str, list[int]] = {dataset: [] for dataset in weights}
     for number, row in enumerate(rows):
-        if row.dataset in numbers:
-            numbers[row.dataset].append(number)
-    chances = [(name, weight) for name, weight in weights.items() if numbers[name]]
-    queues: dict[str, list[int]] = {name: [] for name in weights}
+        if row.dataset in indices_by_dataset:
+            indices_by_dataset[row.dataset].append(number)
+    weighted_datasets = [
+        (dataset, weight) for dataset, weight in weights.items() if indices_by_dataset[dataset]
+    ]
+    epoch_by_dataset: dict[str, list[int]] = {dataset: [] for dataset in weights}
     while True:
-        name = dice.weighted(chances)
-        if not queues[name]:
-            queues[name] = dice.shuffled(numbers[name])
-        yield queues[name].pop()
+        dataset = dice.weighted(weighted_datasets)
+        if not epoch_by_dataset[dataset]:
+            epoch_by_dataset[dataset] = dice.shuffled(indices_by_dataset[dataset])
+        yield epoch_by_dataset[dataset].pop()
 
 
-def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
+def _draw_question(row: RealRow, dice: Dice) -> RowQuestion:
     """Draw a question of a row: its own one, or in a third of the cases one of its single-hop
     questions, where it has some."""
     if len(row.questions) > 1 and dice.chance(1 / 3):
@@ -201,34 +206,34 @@ def _pick_question(row: RealRow, dice: Dice) -> RowQuestion:
     return row.questions[0]
 
 
-def _passages_shown(
-    row: RealRow, needs: Sequence[int], beside: int, dice: Dice, *, full: bool = True
+def _draw_passages(
+    row: RealRow, gold_passages: Sequence[int], n_others: int, dice: Dice, *, all_gold: bool = True
 ) -> list[int]:
     """The shuffled numbers of the passages that a lesson shows.
 
     Args:
         row: The row of the lesson.
-        needs: The numbers of the gold passages.
-        beside: How many other passages are shown.
+        gold_passages: The numbers of the gold passages.
+        n_others: How many other passages are shown.
         dice: Draws them.
-        full: Whether all gold passages are shown; else another passage replaces one.
+        all_gold: Whether all gold passages are shown; else another passage replaces one.
     """
-    shown = list(needs)
-    if not full:
-        missing = dice.pick(needs)
-        shown = [number for number in needs if number != missing]
-        beside += 1
-    others = [number for number in range(len(row.passages)) if number not in needs]
-    shown += dice.shuffled(others)[:beside]
-    return dice.shuffled(shown)
+    passages = list(gold_passages)
+    if not all_gold:
+        missing = dice.pick(gold_passages)
+        passages = [number for number in gold_passages if number != missing]
+        n_others += 1
+    others = [number for number in range(len(row.passages)) if number not in gold_passages]
+    passages += dice.shuffled(others)[:n_others]
+    return dice.shuffled(passages)
 
 
-def _joined(row: RealRow, shown: Sequence[int]) -> str:
+def _join_passages(row: RealRow, passages: Sequence[int]) -> str:
     """The passages of these numbers as one text, a blank line between each two."""
-    return "\n\n".join(row.passages[i] for i in shown)
+    return "\n\n".join(row.passages[i] for i in passages)
 
 
-def _scene(
+def _scene_with_reply(
     question: RowQuestion, texts: Sequence[str], task: Task, reply: str | None = None
 ) -> Scene:
     """A question, the texts that are shown with it, and the one right reply, to train on.
@@ -246,27 +251,34 @@ def _scene(
 
 
 def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
-    """Scenes of a question over some passages, and of up to _SHARED other questions that these
-    passages answer.
+    """Scenes of a question over some passages, and of up to _MAX_FURTHER_QUESTIONS other questions
+    that these passages answer.
 
     Args:
         row: The row.
         _: Not used.
         dice: Draws question and passages.
     """
-    first = _pick_question(row, dice)
-    beside = 4
-    if first.needs:
-        beside = dice.pick(_FEW)
-    shown = _passages_shown(row, first.needs, beside, dice)
-    others = [other for other in row.questions if other != first and _needs_only(other, shown)]
-    questions = [first, *dice.shuffled(others)[:_SHARED]]
-    return [_scene(question, [_joined(row, shown)], row.task) for question in questions]
+    first_question = _draw_question(row, dice)
+    n_others = 4
+    if first_question.gold_passages:
+        n_others = dice.pick(_N_OTHER_PASSAGES_DRAWN)
+    passages = _draw_passages(row, first_question.gold_passages, n_others, dice)
+    other_questions = [
+        other
+        for other in row.questions
+        if other != first_question and _answered_by_passages(other, passages)
+    ]
+    questions = [first_question, *dice.shuffled(other_questions)[:_MAX_FURTHER_QUESTIONS]]
+    return [
+        _scene_with_reply(question, [_join_passages(row, passages)], row.task)
+        for question in questions
+    ]
 
 
-def _needs_only(question: RowQuestion, shown: Sequence[int]) -> bool:
+def _answered_by_passages(question: RowQuestion, passages: Sequence[int]) -> bool:
     """Whether a question has gold passages, all of them among the passages that are shown."""
-    return bool(question.needs) and set(question.needs).issubset(shown)
+    return bool(question.gold_passages) and set(question.gold_passages).issubset(passages)
 
 
 def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -278,58 +290,63 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
         _: Not used.
         dice: Draws question and passages.
     """
-    question = _pick_question(row, dice)
-    if not question.needs:
+    question = _draw_question(row, dice)
+    if not question.gold_passages:
         return []
-    return [_probe_scene_of(row, question, dice.chance(_FULL), dice)]
+    all_gold = dice.chance(_SHARE_WITH_ALL_GOLD)
+    return [_probe_scene_of_question(row, question, dice, all_gold=all_gold)]
 
 
-def _probe_scene_of(row: RealRow, question: RowQuestion, full: bool, dice: Dice) -> Scene:
+def _probe_scene_of_question(
+    row: RealRow, question: RowQuestion, dice: Dice, *, all_gold: bool
+) -> Scene:
     """A scene of passages, after each the verdict whether all gold ones are shown by now.
 
     Args:
         row: The row.
         question: One of the row's questions.
-        full: Whether all gold passages are shown; then the answer is the reply at the end.
+        all_gold: Whether all gold passages are shown; then the answer is the reply at the end.
         dice: Draws the passages.
     """
-    beside = dice.pick((1, 1, 2, 2, 3))
-    shown = _passages_shown(row, question.needs, beside, dice, full=full)
-    missing = set(question.needs)
+    n_others = dice.pick((1, 1, 2, 2, 3))
+    passages = _draw_passages(row, question.gold_passages, n_others, dice, all_gold=all_gold)
+    gold_not_shown = set(question.gold_passages)
     texts: list[str] = []
     verdicts: list[bool] = []
-    for number in shown:
-        missing.discard(number)
+    for number in passages:
+        gold_not_shown.discard(number)
         texts.append(" ".join(row.passages[number].split()))
-        verdicts.append(not missing)
-    scene = _scene(question, texts, row.task)
-    if missing:
+        verdicts.append(not gold_not_shown)
+    scene = _scene_with_reply(question, texts, row.task)
+    if gold_not_shown:
         scene = replace(scene, replies=())
     return replace(scene, verdicts=tuple(verdicts))
 
 
-def answer_scene(row: RealRow, beside: int, dice: Dice) -> Scene:
+def answer_scene(row: RealRow, n_other_passages: int, dice: Dice) -> Scene:
     """A scene of the row's own question, with its answer as the reply.
 
     Args:
         row: The row.
-        beside: How many passages are shown beside the gold ones.
+        n_other_passages: How many passages are shown beside the gold ones.
         dice: Draws them.
     """
     question = row.questions[0]
-    shown = _passages_shown(row, question.needs, beside, dice)
-    return _scene(question, [_joined(row, shown)], row.task)
+    passages = _draw_passages(row, question.gold_passages, n_other_passages, dice)
+    return _scene_with_reply(question, [_join_passages(row, passages)], row.task)
 
 
-def probe_scene(row: RealRow, full: bool, dice: Dice) -> Scene:
+def probe_scene(row: RealRow, dice: Dice, *, all_gold: bool) -> Scene:
     """A scene of the row's own question: a verdict after each passage, no reply.
 
     Args:
         row: The row.
-        full: Whether all gold passages are shown; else one is missing.
+        all_gold: Whether all gold passages are shown; else one is missing.
         dice: Draws the passages.
     """
-    return replace(_probe_scene_of(row, row.questions[0], full, dice), replies=())
+    return replace(
+        _probe_scene_of_question(row, row.questions[0], dice, all_gold=all_gold), replies=()
+    )
 
 
 def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -341,15 +358,17 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
         rows: All rows of the data.
         dice: Draws question, options and passages.
     """
-    question = _pick_question(row, dice)
-    if not question.needs or question.answer.lower() in ("yes", "no"):
+    question = _draw_question(row, dice)
+    if not question.gold_passages or question.answer.lower() in ("yes", "no"):
         return []
-    wrong = _wrong_answers(question, row, rows, dice)
-    if len(wrong) < 3:
+    wrong_answers = _wrong_answers(question, row, rows, dice)
+    if len(wrong_answers) < 3:
         return []
-    options = tuple(dice.shuffled([question.answer, *wrong[:3]]))
-    shown = _passages_shown(row, question.needs, dice.pick(_FEW[:6]), dice)
-    scene = _scene(question, [_joined(row, shown)], preset_task("quality"))
+    options = tuple(dice.shuffled([question.answer, *wrong_answers[:3]]))
+    passages = _draw_passages(
+        row, question.gold_passages, dice.pick(_N_OTHER_PASSAGES_DRAWN[:6]), dice
+    )
+    scene = _scene_with_reply(question, [_join_passages(row, passages)], preset_task("quality"))
     return [replace(scene, question=replace(scene.question, options=options))]
 
 
@@ -366,14 +385,15 @@ def _wrong_answers(
         dice: Draws them.
     """
     is_number = question.answer[:1].isdigit()
-    others = [other.answer for other in row.questions if other.answer != question.answer]
-    wrong = [answer for answer in others if dice.chance(0.5)]
-    for _ in range(_TRIES):
+    answers_of_row = [other.answer for other in row.questions if other.answer != question.answer]
+    wrong_answers = [answer for answer in answers_of_row if dice.chance(0.5)]
+    for _ in range(_MAX_TRIES):
         answer = dice.pick(dice.pick(rows).questions).answer
         is_alike = answer[:1].isdigit() == is_number and len(answer) < 80
-        if len(set(wrong)) < 3 and is_alike and answer not in (question.answer, *wrong):
-            wrong.append(answer)
-    return wrong
+        is_new = answer not in (question.answer, *wrong_answers)
+        if len(set(wrong_answers)) < 3 and is_alike and is_new:
+            wrong_answers.append(answer)
+    return wrong_answers
 
 
 def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -385,16 +405,18 @@ def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list
         _: Not used.
         dice: Draws question and passages.
     """
-    question = _pick_question(row, dice)
-    if not question.needs:
+    question = _draw_question(row, dice)
+    if not question.gold_passages:
         return []
-    full = dice.chance(_FULL)
-    beside = dice.pick(_FEW[:6])
-    shown = _passages_shown(row, question.needs, beside, dice, full=full)
+    all_gold = dice.chance(_SHARE_WITH_ALL_GOLD)
+    n_others = dice.pick(_N_OTHER_PASSAGES_DRAWN[:6])
+    passages = _draw_passages(row, question.gold_passages, n_others, dice, all_gold=all_gold)
     reply = "Unanswerable"
-    if set(question.needs).issubset(shown):
+    if set(question.gold_passages).issubset(passages):
         reply = question.answer.strip()
-    return [_scene(question, [_joined(row, shown)], preset_task("qasper"), reply)]
+    return [
+        _scene_with_reply(question, [_join_passages(row, passages)], preset_task("qasper"), reply)
+    ]
 
 
 def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
@@ -405,7 +427,7 @@ def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scen
         _: Not used.
         dice: Draws the question.
     """
-    text = _pick_question(row, dice).text
+    text = _draw_question(row, dice).text
     question = Question("scene", text, ("scene",))
     return [Scene(question, (), row.task, verdicts=(not asks_for_account(text),))]
 
@@ -416,7 +438,7 @@ def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene
     if len(row.steps) < 2:
         return []
     reply = "\n".join(f"* {step}" for step in row.steps)
-    return [_scene(row.questions[0], (), row.task, reply)]
+    return [_scene_with_reply(row.questions[0], (), row.task, reply)]
 
 
 def preset_task(dataset: str) -> Task:
@@ -430,7 +452,7 @@ Lesson = Callable[[RealRow, Sequence[RealRow], Dice], list[Scene]]
 """(a row, all rows of the data, what random choices are drawn from) -> scenes; [] where the row
 allows none."""
 
-KINDS: dict[str, Lesson] = {
+LESSON_MAKERS: dict[str, Lesson] = {
     "answer": _answer_lesson,
     "probe": _probe_lesson,
     "choose": _choice_lesson,

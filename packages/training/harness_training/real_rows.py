@@ -35,12 +35,12 @@ class RowQuestion:
     Args:
         text: The question.
         answer: Its answer.
-        needs: Numbers of its gold passages; () if it is unanswerable.
+        gold_passages: Numbers of its gold passages; () if it is unanswerable.
     """
 
     text: str
     answer: str
-    needs: tuple[int, ...]
+    gold_passages: tuple[int, ...]
 
 
 @dataclass(frozen=True)

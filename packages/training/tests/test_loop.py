@@ -4,7 +4,7 @@ twice in the log."""
 import json
 
 import pytest
-from harness_training.loop import STATE, load_checkpoint, truncate_log
+from harness_training.loop import PROGRESS_FILE, load_checkpoint, truncate_log
 from harness_training.progress import Progress
 
 from harness.errors import UserError
@@ -16,7 +16,7 @@ ABOUT = {"seed": 0, "tokenizer": "aaaa", "shape": {"width": 8, "start": 0.06}}
 def folder(tmp_path):
     for step in (80, 120):
         (tmp_path / f"checkpoint-{step}").mkdir()
-        (tmp_path / f"checkpoint-{step}" / STATE).write_text(
+        (tmp_path / f"checkpoint-{step}" / PROGRESS_FILE).write_text(
             json.dumps({"step": step, "about": ABOUT})
         )
     (tmp_path / "checkpoint-200").mkdir()  # a process was killed while it wrote this

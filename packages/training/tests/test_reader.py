@@ -12,7 +12,12 @@ import torch
 from harness_training.example_files import draw_scenes
 from harness_training.lora_model import Base, load_teacher
 from harness_training.reader import ReaderSettings, ReaderTraining
-from harness_training.reader_examples import KINDS, SKILLS, asks_for_account, probe_scene
+from harness_training.reader_examples import (
+    LESSON_MAKERS,
+    SKILL_OF_LESSON,
+    asks_for_account,
+    probe_scene,
+)
 from harness_training.real_rows import check_apart, load_rows
 from harness_training.settings import read_settings
 from harness_training.skills import declared_skills
@@ -142,15 +147,17 @@ def test_local_and_global_agree_with_the_rows_that_longrefiners_authors_labelled
 
 def test_a_question_of_several_facts_is_local_and_one_for_reasons_is_not(rows):
     row = rows[0]
-    scenes = [scene for n in range(9) for scene in KINDS["breadth"](row, rows, Dice("breadth", n))]
+    scenes = [
+        scene for n in range(9) for scene in LESSON_MAKERS["breadth"](row, rows, Dice("breadth", n))
+    ]
     assert [scene.verdicts for scene in scenes] == [(True,)] * 9
     why = replace(row, questions=(replace(row.questions[0], text="Why does Ann know Bob?"),))
-    assert KINDS["breadth"](why, rows, Dice("breadth"))[0].verdicts == (False,)
+    assert LESSON_MAKERS["breadth"](why, rows, Dice("breadth"))[0].verdicts == (False,)
 
 
 def test_single_steps_have_their_answers_put_in(rows):
     row = next(row for row in rows if row.dataset == "musique")
-    assert [(a.text, a.answer, a.needs) for a in row.questions[1:]] == [
+    assert [(a.text, a.answer, a.gold_passages) for a in row.questions[1:]] == [
         ("What is the friend of Ann?", "Bob", (0,)),
         ("Where does Bob live?", "Rome", (1,)),
     ]
@@ -159,8 +166,10 @@ def test_single_steps_have_their_answers_put_in(rows):
 
 def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows):
     for number, row in enumerate(rows):
-        gold = [" ".join(row.passages[i].split()) for i in row.questions[0].needs]
-        full, lacking = (probe_scene(row, kind, Dice("probe", number)) for kind in (True, False))
+        gold = [" ".join(row.passages[i].split()) for i in row.questions[0].gold_passages]
+        full, lacking = (
+            probe_scene(row, Dice("probe", number), all_gold=all_gold) for all_gold in (True, False)
+        )
         for scene in (full, lacking):
             right = tuple({*gold} <= {*scene.texts[: n + 1]} for n in range(len(scene.texts)))
             assert scene.verdicts == right
@@ -168,13 +177,17 @@ def test_a_probe_is_yes_exactly_where_all_gold_passages_were_shown(rows):
         assert not any(lacking.verdicts)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(LESSON_MAKERS))
 def test_every_kind_of_lesson_can_be_played_in_the_prompts_of_a_method(base, rows, kind):
     teacher = load_teacher(base, 2048)
-    made = [scene for n, row in enumerate(rows) for scene in KINDS[kind](row, rows, Dice(kind, n))]
+    made = [
+        scene
+        for n, row in enumerate(rows)
+        for scene in LESSON_MAKERS[kind](row, rows, Dice(kind, n))
+    ]
     assert made
     for scene in made:
-        transcript = teacher.play(declared_skills()[SKILLS[kind]], scene)
+        transcript = teacher.play(declared_skills()[SKILL_OF_LESSON[kind]], scene)
         assert transcript.targets or transcript.probes
 
 
@@ -182,9 +195,9 @@ def test_an_unanswerable_lesson_lacks_a_gold_passage_and_an_answerable_one_does_
     seen = set()
     for number in range(40):
         row = rows[number % len(rows)]
-        (scene,) = KINDS["unanswerable"](row, rows, Dice("u", number))
+        (scene,) = LESSON_MAKERS["unanswerable"](row, rows, Dice("u", number))
         (asked,) = [a for a in row.questions if a.text == scene.question.text]
-        complete = all(row.passages[i] in scene.texts[0] for i in asked.needs)
+        complete = all(row.passages[i] in scene.texts[0] for i in asked.gold_passages)
         assert (scene.replies[0] == "Unanswerable") != complete
         seen.add(complete)
     assert seen == {True, False}

@@ -51,15 +51,15 @@ from pocket.tasks.catalog import make_scenes, profile_methods, skills
 from pocket.tasks.recall import DRILLS
 from pocket.tasks.recipes import Recipe
 
-_SCENES = 3  # of a fingerprint
-_TEXTS = 12  # in which each of them is looked for
-_HEAD = """# {name}
+_SCENES_OF_FINGERPRINT = 3
+_TEXTS_PER_SCENE = 12  # in which a scene of a fingerprint is looked for
+_PAGE_HEAD = """# {name}
 
 A toy Llama trained on texts of a synthetic world, so that every method here can run anywhere. It knows nothing of the
 real world and is never to be mistaken for a real model: its scores say that the plumbing works, not which method is
 better. Replies are compared letter for letter, on texts it never saw.
 """
-_NOTES = {
+_NOTE_OF_MEASURE = {
     EXACT: "Share of replies that are the answer letter for letter.",
     AREA: "Area under the ROC curve of P(first label) over all probes; the floor is that of "
     "counting the parts shown.",
@@ -93,12 +93,12 @@ def fingerprint(skill: Skill, folder: Path) -> str:
         skill: The skill.
         folder: The model folder whose tokenizer is used.
     """
-    parts: list[list[Any]] = []
+    scenes_as_json: list[list[Any]] = []
     for scene in _fingerprint_scenes(skill):
         transcript = _teacher(folder).play(skill, scene)
         probes = [[probe.at, list(probe.ids)] for probe in transcript.probes]
-        parts.append([transcript.ids, transcript.targets, probes])
-    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
+        scenes_as_json.append([transcript.ids, transcript.targets, probes])
+    return hashlib.sha256(canonical_json(scenes_as_json).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
@@ -115,31 +115,31 @@ def _fingerprint_scenes(skill: Skill) -> list[Scene]:
     """
     recipe = default_cell(skill.scene, skill.name).recipe
     scenes: list[Scene] = []
-    for number in range(_SCENES):
-        kind = recipe.kinds[number % len(recipe.kinds)]
-        narrowed = recipe.model_copy(update={"kinds": (kind,)})
-        drawn = _scenes_of_many_texts(skill, narrowed, number)
-        first = next(drawn, None)
+    for scene_number in range(_SCENES_OF_FINGERPRINT):
+        kind = recipe.kinds[scene_number % len(recipe.kinds)]
+        recipe_of_kind = recipe.model_copy(update={"kinds": (kind,)})
+        candidates = _candidate_scenes(skill, recipe_of_kind, scene_number)
+        first = next(candidates, None)
         if first is None:
             raise CannotRun(
                 f"no text of the world makes a scene of kind '{skill.scene}', which '{skill.name}' "
                 "declares"
             )
-        scenes.append(_first_with_reply(first, drawn))
+        scenes.append(_first_with_reply(first, candidates))
     return scenes
 
 
-def _scenes_of_many_texts(skill: Skill, recipe: Recipe, number: int) -> Iterator[Scene]:
-    """Yield the scenes that one scene of a fingerprint is chosen from, of up to _TEXTS texts, one
-    text after the other.
+def _candidate_scenes(skill: Skill, recipe: Recipe, scene_number: int) -> Iterator[Scene]:
+    """Yield the scenes that one scene of a fingerprint is chosen from, of up to _TEXTS_PER_SCENE
+    texts, one text after the other.
 
     Args:
         skill: The skill, whose kind of scene they are.
         recipe: How the texts are made.
-        number: The number of the fingerprint's scene, from 0.
+        scene_number: The number of the fingerprint's scene, from 0.
     """
-    for text in range(_TEXTS):
-        dice = Dice("fingerprint", number, text)
+    for text_number in range(_TEXTS_PER_SCENE):
+        dice = Dice("fingerprint", scene_number, text_number)
         yield from make_scenes(recipe, skill.scene, dice, "evaluation")
 
 
@@ -264,8 +264,8 @@ def card_after_training(
         hardware: What it ran on.
         origin: The weights that it began from.
     """
-    skill_names = skills()
-    names = [name for name in trained_skills(progress.passed) if name in skill_names]
+    skills_by_name = skills()
+    trained_names = [name for name in trained_skills(progress.passed) if name in skills_by_name]
     trained = Training(
         seed=seed,
         steps=progress.step,
@@ -276,32 +276,36 @@ def card_after_training(
         began=origin.begin,
         before=origin.history,
     )
-    prints = {name: fingerprint(skill_names[name], folder) for name in names}
-    card = replace(blank_card(folder), trained=trained, skills=prints)
+    fingerprints = {name: fingerprint(skills_by_name[name], folder) for name in trained_names}
+    card = replace(blank_card(folder), trained=trained, skills=fingerprints)
     return replace(card, prompts=trained_prompts(card))
 
 
 def card_page(card: Card) -> str:
     """The card as a page in Markdown (CARD.md): the trainings of the weights, and the results of
     the exam."""
-    parts = [_HEAD.format(name=card.name), "## Training\n"]
+    paragraphs = [_PAGE_HEAD.format(name=card.name), "## Training\n"]
     if card.trained is None:
-        parts.append("Nothing is known of it.\n")
+        paragraphs.append("Nothing is known of it.\n")
     else:
-        parts += _training_parts(card.trained)
+        paragraphs += _paragraphs_on_training(card.trained)
     if card.exam is None or not card.results:
-        return "\n".join([*parts, "It was not examined yet: `harness pocket eval` does that.\n"])
-    head = (
+        return "\n".join(
+            [*paragraphs, "It was not examined yet: `harness pocket eval` does that.\n"]
+        )
+    exam_line = (
         f"Exam of seed {card.exam.seed}, {card.exam.questions} questions a cell; "
         "percent [95 % interval] of n. Lengths are characters / 4. The floor is what guessing "
         "without reading would reach.\n"
     )
-    notes = [f"- {name}: {text}" for name, text in _NOTES.items()]
-    lines = [_table_line(heading, rows) for heading, rows in tables(card.results)]
-    return "\n".join([*parts, "## Results\n", head, *notes, "", *lines]) + "\n"
+    measure_notes = [f"- {name}: {text}" for name, text in _NOTE_OF_MEASURE.items()]
+    table_lines = [_table_as_line(heading, rows) for heading, rows in tables(card.results)]
+    return (
+        "\n".join([*paragraphs, "## Results\n", exam_line, *measure_notes, "", *table_lines]) + "\n"
+    )
 
 
-def _training_parts(training: Training) -> list[str]:
+def _paragraphs_on_training(training: Training) -> list[str]:
     """The paragraphs on a training: what all trainings of the weights took together, and a line for
     each."""
     steps = 0
@@ -325,19 +329,21 @@ def _training_parts(training: Training) -> list[str]:
     return [summary, lines]
 
 
-def _table_line(heading: str, rows: Sequence[Sequence[str]]) -> str:
+def _table_as_line(heading: str, rows: Sequence[Sequence[str]]) -> str:
     """A table of the exam in one line: "- **answer: exact match.** one hop: 8 facts = 97; ...".
 
     Args:
         heading: The title of the table.
         rows: Its rows, the head first; empty cells are left out.
     """
-    (_, *texts), *body = rows
-    asked: list[str] = []
-    for name, *cells in body:
-        filled = [f"{text} = {cell}" for text, cell in zip(texts, cells, strict=True) if cell]
-        asked.append(f"{name}: {'; '.join(filled)}")
-    return f"- **{heading}.** {'. '.join(asked)}"
+    (_, *text_kinds), *question_rows = rows
+    questions: list[str] = []
+    for question_kind, *results in question_rows:
+        filled = [
+            f"{text} = {cell}" for text, cell in zip(text_kinds, results, strict=True) if cell
+        ]
+        questions.append(f"{question_kind}: {'; '.join(filled)}")
+    return f"- **{heading}.** {'. '.join(questions)}"
 
 
 def _percent(value: float) -> str:
@@ -345,7 +351,7 @@ def _percent(value: float) -> str:
     return f"{100 * value:.0f}"
 
 
-def _cell(result: Result) -> str:
+def _result_text(result: Result) -> str:
     """A result as a cell of a table: "97 [95, 99] of 400, floor 25"; "-" without a value."""
     if result.value is None:
         return "-"
@@ -361,29 +367,29 @@ def _cell(result: Result) -> str:
 def tables(results: Sequence[Result]) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield the tables of the exam, one for each skill and measure, each as (title, rows of cells,
     the head first): kinds of questions down, kinds of texts across."""
-    groups: dict[tuple[str, str], list[Result]] = {}
+    results_by_table: dict[tuple[str, str], list[Result]] = {}
     for row in results:
-        groups.setdefault((row.skill, row.measure), []).append(row)
-    for (skill, measure), rows in groups.items():
-        texts = dict.fromkeys(row.text for row in rows)
-        by_kind: dict[str, dict[str, str]] = {}  # kind of question -> text -> cell
+        results_by_table.setdefault((row.skill, row.measure), []).append(row)
+    for (skill, measure), rows in results_by_table.items():
+        text_kinds = dict.fromkeys(row.text for row in rows)
+        cells_by_question_kind: dict[str, dict[str, str]] = {}  # kind of question -> text -> cell
         for row in rows:
-            by_kind.setdefault(row.asked, {})[row.text] = _cell(row)
-        body: list[list[str]] = []
-        for kind, cells in by_kind.items():
-            body.append([kind, *(cells.get(text, "") for text in texts)])
-        yield f"{skill}: {measure}", [["", *texts], *body]
+            cells_by_question_kind.setdefault(row.asked, {})[row.text] = _result_text(row)
+        table_rows: list[list[str]] = []
+        for question_kind, cells in cells_by_question_kind.items():
+            table_rows.append([question_kind, *(cells.get(text, "") for text in text_kinds)])
+        yield f"{skill}: {measure}", [["", *text_kinds], *table_rows]
 
 
-def write_card(card: Card, to: Path | None = None) -> Path:
+def write_card(card: Card, folder: Path | None = None) -> Path:
     """Write card.json and CARD.md, and return the folder. Raises OSError.
 
     Args:
         card: The card.
-        to: The folder; by default that of the weights.
+        folder: The folder; by default that of the weights.
     """
-    to = to or card.folder
-    to.mkdir(parents=True, exist_ok=True)
-    (to / "CARD.md").write_text(card_page(card), encoding="utf-8")
-    write_json(to / "card.json", card.as_json())
-    return to
+    folder = folder or card.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "CARD.md").write_text(card_page(card), encoding="utf-8")
+    write_json(folder / "card.json", card.as_json())
+    return folder

@@ -25,7 +25,7 @@ from pocket.tasks.catalog import SCENES
 from pocket.tasks.catalog import skills as declared
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.scenes import make_text
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.facts_and_distractors import ProvedQuestion
 
 READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
 NEEDED = "needed facts only"
@@ -203,7 +203,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         dice: Draws text and question.
     """
     shown = make_text(cell.recipe, dice, "evaluation")
-    question: Asked | None = None
+    question: ProvedQuestion | None = None
     if cell.ask is not None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:

@@ -23,20 +23,20 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from harness_training.exam import area_under_roc, mean_over_scenes
+from harness_training.exam import ScoredProbe, area_under_roc, mean_over_scenes
 from harness_training.tasks import Scene, SceneOutcome
 
 from harness.stats.bootstrap import Interval
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.facts_and_distractors import ProvedQuestion
 
 AREA = "AUC"
 EXACT = "exact match"
 INVENTED = "invented"
 LIKELIHOOD = "likelihood of a token"
-_NEVER = -20.0  # log-probability of a token that could not be scored
-_ABOUT = re.compile(r"About (.+)\.")
+_LOG_PROBABILITY_UNSCORED = -20.0  # log-probability of a token that could not be scored
+_ABOUT_LINE = re.compile(r"About (.+)\.")
 _NAME = re.compile(r"#\d+|\b[A-Z]\w+")
-_TITLE = re.compile(r"<section: ([^<>]+)>")
+_SECTION_TITLE = re.compile(r"<section: ([^<>]+)>")
 
 
 class MeasuredValue(NamedTuple):
@@ -67,7 +67,7 @@ class Sitting:
 
     scene: Scene
     outcome: SceneOutcome
-    asked: Asked | None = None
+    asked: ProvedQuestion | None = None
 
 
 def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
@@ -86,7 +86,7 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
     return _answer_measures(sittings)
 
 
-class _ByScene:
+class _MeanOverScenes:
     """Collects values of scenes, for a mean whose interval resamples whole scenes."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _ByScene:
         return mean_over_scenes(self._values, self._scenes)
 
 
-def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
+def _reply_pairs(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
     """Yield (number of the scene, what the model wrote, the right reply) for each reply of each
     scene."""
     for number, sitting in enumerate(sittings):
@@ -119,9 +119,9 @@ def _replies(sittings: Sequence[Sitting]) -> Iterator[tuple[int, str, str]]:
 
 def _exact_replies(sittings: Sequence[Sitting]) -> Interval:
     """The share of all replies that are the right one, letter for letter, with its interval."""
-    exact = _ByScene()
-    for i, written, right in _replies(sittings):
-        exact.add(i, written == right)
+    exact = _MeanOverScenes()
+    for scene, written, right in _reply_pairs(sittings):
+        exact.add(scene, written == right)
     return exact.mean()
 
 
@@ -164,37 +164,37 @@ def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
     """The measures of scenes with probes: AUC and accuracy of the probes, and exact match of the
     answers that follow a yes. The floor of the AUC is that of counting the parts shown: the more
     was shown, the more often it is enough."""
-    probes: list[tuple[int, float, bool]] = []  # scene, P(first label), whether that is right
-    accuracy = _ByScene()
-    # The more was shown, the more often it is enough: what counting the parts would reach is the
-    # floor, not one half.
-    counted: list[tuple[int, float, bool]] = []
+    probes: list[ScoredProbe] = []  # by P(first label)
+    accuracy = _MeanOverScenes()
+    probes_by_count: list[ScoredProbe] = []  # by the number of parts shown
     verdicts: list[bool] = []
-    for i, sitting in enumerate(sittings):
-        for at, right in enumerate(sitting.scene.verdicts):
-            counted.append((i, float(at), right))
-        for p, right in zip(sitting.outcome.p_first, sitting.scene.verdicts, strict=False):
-            probes.append((i, p, right))
-            accuracy.add(i, (p > 0.5) == right)
-            verdicts.append(right)
+    for scene, sitting in enumerate(sittings):
+        for n_shown_before, first_is_right in enumerate(sitting.scene.verdicts):
+            probes_by_count.append(ScoredProbe(scene, float(n_shown_before), first_is_right))
+        for p_first, first_is_right in zip(
+            sitting.outcome.p_first, sitting.scene.verdicts, strict=False
+        ):
+            probes.append(ScoredProbe(scene, p_first, first_is_right))
+            accuracy.add(scene, (p_first > 0.5) == first_is_right)
+            verdicts.append(first_is_right)
     return {
-        AREA: MeasuredValue(area_under_roc(probes), area_under_roc(counted).mean),
+        AREA: MeasuredValue(area_under_roc(probes), area_under_roc(probes_by_count).mean),
         "accuracy at 0.5": MeasuredValue(accuracy.mean(), _share_of_commoner(verdicts)),
         f"{EXACT} after yes": MeasuredValue(_exact_replies(sittings)),
     }
 
 
-def _lines(text: str) -> list[str]:
+def _lines_without_bullets(text: str) -> list[str]:
     """The lines of a reply that are not blank, without bullets: "* Ann\\n* Bo" -> ["Ann", "Bo"]."""
     return [line.strip().removeprefix("* ") for line in text.splitlines() if line.strip()]
 
 
-def _names(text: str) -> list[str]:
+def _names_in_about_lines(text: str) -> list[str]:
     """The names in a reply of lines "* About A, B and C.": "A", "B", "C". A line of another form is
     one name, which equals no right one."""
     names: list[str] = []
-    for line in _lines(text):
-        match = _ABOUT.fullmatch(line)
+    for line in _lines_without_bullets(text):
+        match = _ABOUT_LINE.fullmatch(line)
         if match:
             names += re.split(", | and ", match.group(1))
         else:
@@ -202,24 +202,26 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _parts_measures(sittings: Sequence[Sitting], parts: Callable[[str], list[str]]) -> Measured:
+def _parts_measures(
+    sittings: Sequence[Sitting], split_into_parts: Callable[[str], list[str]]
+) -> Measured:
     """Two measures of replies that consist of parts: the share of the right parts that were written
     ("kept"), and the share of the written parts that are not right ("invented").
 
     Args:
         sittings: The scenes.
-        parts: A function that splits a reply into its parts.
+        split_into_parts: A function that splits a reply into its parts.
     """
-    kept = _ByScene()
-    invented = _ByScene()
-    for i, written, right in _replies(sittings):
-        written_parts = parts(written)
-        right_parts = parts(right)
+    share_written = _MeanOverScenes()
+    invented = _MeanOverScenes()
+    for scene, written, right in _reply_pairs(sittings):
+        written_parts = split_into_parts(written)
+        right_parts = split_into_parts(right)
         for part in right_parts:
-            kept.add(i, part in written_parts)
+            share_written.add(scene, part in written_parts)
         for part in written_parts:
-            invented.add(i, part not in right_parts)
-    return {"kept": MeasuredValue(kept.mean()), INVENTED: MeasuredValue(invented.mean())}
+            invented.add(scene, part not in right_parts)
+    return {"kept": MeasuredValue(share_written.mean()), INVENTED: MeasuredValue(invented.mean())}
 
 
 def _sentences(text: str) -> list[str]:
@@ -231,19 +233,19 @@ def _sentences(text: str) -> list[str]:
 
 def _names_in_sentences(text: str) -> list[str]:
     """The names in a paragraph of sentences: "About A and B. About C." -> "A", "B", "C"."""
-    return _names("\n".join(_sentences(text)))
+    return _names_in_about_lines("\n".join(_sentences(text)))
 
 
-def _pairs(text: str) -> list[str]:
+def _name_pairs(text: str) -> list[str]:
     """The two names in each line of a reply: "* A | B | A knows B." -> "A | B"."""
-    return [" | ".join(line.split(" | ")[:2]) for line in _lines(text)]
+    return [" | ".join(line.split(" | ")[:2]) for line in _lines_without_bullets(text)]
 
 
 def _names_in_lines(text: str) -> list[str]:
     """For each line of a reply the names in it, sorted and joined: "* Was Toren born in #1?" -> "#1
     Toren". Names are capitalised words, except the first word of a line, and "#1"."""
     names: list[str] = []
-    for line in _lines(text):
+    for line in _lines_without_bullets(text):
         after_first_word = line.partition(" ")[2]
         names.append(" ".join(sorted(_NAME.findall(after_first_word))))
     return names
@@ -252,13 +254,13 @@ def _names_in_lines(text: str) -> list[str]:
 def _action_measures(sittings: Sequence[Sitting]) -> Measured:
     """The measure exact match of what follows the reasoning in a reply: the action, and the answer
     if there is one."""
-    exact = _ByScene()
-    for i, written, right in _replies(sittings):
-        exact.add(i, _action(written) == _action(right))
+    exact = _MeanOverScenes()
+    for scene, written, right in _reply_pairs(sittings):
+        exact.add(scene, _text_after_reasoning(written) == _text_after_reasoning(right))
     return {f"{EXACT} after the reasoning": MeasuredValue(exact.mean())}
 
 
-def _action(reply: str) -> str:
+def _text_after_reasoning(reply: str) -> str:
     """What follows the reasoning in a reply.
 
     "Reasoning: ...\\nAction: -2\\nAnswer: x" -> " -2\\nAnswer: x"
@@ -268,12 +270,12 @@ def _action(reply: str) -> str:
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     """The likelihood of a scored token: exp of the mean log-probability, with its interval. A scene
-    whose text could not be scored counts with _NEVER."""
-    logs = _ByScene()
-    for i, sitting in enumerate(sittings):
-        for log in sitting.outcome.scored or [_NEVER]:
-            logs.add(i, log)
-    log_mean = logs.mean()
+    whose text could not be scored counts with _LOG_PROBABILITY_UNSCORED."""
+    log_probabilities = _MeanOverScenes()
+    for scene, sitting in enumerate(sittings):
+        for log_probability in sitting.outcome.scored or [_LOG_PROBABILITY_UNSCORED]:
+            log_probabilities.add(scene, log_probability)
+    log_mean = log_probabilities.mean()
     mean = _exp(log_mean.mean)
     low = _exp(log_mean.low)
     high = _exp(log_mean.high)
@@ -287,12 +289,12 @@ def _exp(log: float | None) -> float | None:
     return float(np.exp(log))
 
 
-def _options(scene: Scene) -> int:
+def _option_count(scene: Scene) -> int:
     """How many options the question of a scene has."""
     return len(scene.question.options or ())
 
 
-def _summaries(scene: Scene) -> int:
+def _part_count(scene: Scene) -> int:
     """How many parts a scene has to choose from: its texts without the first, which is the
     memory."""
     return len(scene.texts) - 1
@@ -300,20 +302,20 @@ def _summaries(scene: Scene) -> int:
 
 _MEASURES: dict[str, Callable[[Sequence[Sitting]], Measured]] = {
     "question": _answer_measures,
-    "choice": partial(_choice_measures, count=_options),
+    "choice": partial(_choice_measures, count=_option_count),
     "sufficiency": _probe_measures,
-    "points": partial(_parts_measures, parts=_lines),
-    "entities": partial(_parts_measures, parts=_lines),
-    "trial": partial(_parts_measures, parts=_lines),
-    "gathered": partial(_parts_measures, parts=_names),
-    "summary": partial(_parts_measures, parts=_sentences),
-    "shortened": partial(_parts_measures, parts=_names_in_sentences),
-    "relations": partial(_parts_measures, parts=_pairs),
-    "outline": partial(_parts_measures, parts=_TITLE.findall),
-    "doubts": partial(_parts_measures, parts=_names_in_lines),
-    "decomposed": partial(_parts_measures, parts=_names_in_lines),
-    "elaborated": partial(_parts_measures, parts=_names_in_lines),
-    "triage": partial(_choice_measures, count=_summaries),
+    "points": partial(_parts_measures, split_into_parts=_lines_without_bullets),
+    "entities": partial(_parts_measures, split_into_parts=_lines_without_bullets),
+    "trial": partial(_parts_measures, split_into_parts=_lines_without_bullets),
+    "gathered": partial(_parts_measures, split_into_parts=_names_in_about_lines),
+    "summary": partial(_parts_measures, split_into_parts=_sentences),
+    "shortened": partial(_parts_measures, split_into_parts=_names_in_sentences),
+    "relations": partial(_parts_measures, split_into_parts=_name_pairs),
+    "outline": partial(_parts_measures, split_into_parts=_SECTION_TITLE.findall),
+    "doubts": partial(_parts_measures, split_into_parts=_names_in_lines),
+    "decomposed": partial(_parts_measures, split_into_parts=_names_in_lines),
+    "elaborated": partial(_parts_measures, split_into_parts=_names_in_lines),
+    "triage": partial(_choice_measures, count=_part_count),
     "reflection": _action_measures,
     "followed": _likelihood_measures,
     "guessed": _likelihood_measures,

@@ -13,10 +13,10 @@ from harness.errors import UnknownName
 from harness.stats.rng import Dice
 from pocket.tasks import entity_memory, refinement, scenes, tree_walk
 from pocket.tasks.recipes import Recipe as Recipe
-from pocket.tasks.shown_text import Shown
+from pocket.tasks.shown_text import ShownText
 from pocket.world.sample import Purpose
 
-SceneMaker = Callable[[Recipe, Shown, Dice], Iterator[Scene]]
+SceneMaker = Callable[[Recipe, ShownText, Dice], Iterator[Scene]]
 """(what the scenes should be like, the text that they are about, what random choices are drawn
 from) -> the scenes."""
 

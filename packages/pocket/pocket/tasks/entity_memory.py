@@ -29,27 +29,27 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import (
-    Part,
-    Shown,
-    ask_about,
-    cut_into,
-    in_words,
-    names_of,
+    Facts,
+    ShownText,
+    cut_into_parts,
+    draw_questions,
+    facts_in_words,
+    names_in_facts,
     plain,
     proves,
-    question_of,
     remove_fact,
+    scene_question,
 )
-from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths_of
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths_of_query
+from pocket.world.facts_and_distractors import ProvedQuestion
 from pocket.world.templates import Schema, schema
 
-_MOST_QUESTIONS = 4  # questions about a segment
-_TRIES = 4  # questions drawn for each one needed
-_LACKING = 0.3  # share of questions that lose a fact they need
+_MAX_QUESTIONS = 4  # questions about a segment
+_DRAWS_PER_QUESTION = 4  # questions drawn for each one needed
+_SHARE_LACKING_A_FACT = 0.3  # share of questions that lose a fact they need
 
 
-def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def entities(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the things that the facts of a segment name. The texts are a summary of
     the whole text, questions that guide the reading, and the segment; the reply is "* Toren", a
     line for each thing.
@@ -59,29 +59,29 @@ def entities(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws segments and questions.
     """
-    for segment in _segments(recipe, shown, dice):
-        guide = _guide(segment.facts, shown, dice)
+    for segment in _draw_segments(recipe, shown, dice):
+        guiding_questions = _guiding_questions(segment.facts, shown, dice)
         # An order that can be copied.
-        entity_names = sorted(names_of(segment.facts, shown), key=segment.text.find)
-        texts = (_topic(shown, dice), guide, segment.text)
-        yield _scene(segment.question, shown, texts, _as_list(entity_names))
+        entity_names = sorted(names_in_facts(segment.facts, shown), key=segment.text.find)
+        texts = (_made_up_summary(shown, dice), guiding_questions, segment.text)
+        yield _answered_scene(segment.question, shown, texts, _bullet_list(entity_names))
 
 
-def _guide(part: Part, shown: Shown, dice: Dice) -> str:
+def _guiding_questions(facts: Facts, shown: ShownText, dice: Dice) -> str:
     """Questions about a segment, a line each, that guide what is read out of it; "" in half of the
     scenes.
 
     Args:
-        part: The facts of the segment.
+        facts: The facts of the segment.
         shown: The text.
         dice: Draws the questions.
     """
     if not dice.chance(0.5):
         return ""
-    return "\n".join(_questions_of(part, shown, dice)[:_MOST_QUESTIONS])
+    return "\n".join(_questions_about_facts(facts, shown, dice)[:_MAX_QUESTIONS])
 
 
-def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def relations(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for the facts of a segment that relate two things. The texts are a summary,
     the things, questions that guide the reading, and the segment; the reply is "* Toren | Kelford |
     Toren was born in Kelford.", a line for each fact.
@@ -91,15 +91,15 @@ def relations(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws segments and questions.
     """
-    for segment in _segments(recipe, shown, dice):
-        guide = _guide(segment.facts, shown, dice)
-        entity_names = "\n".join(names_of(segment.facts, shown))
-        texts = (_topic(shown, dice), entity_names, guide, segment.text)
-        triples = _as_list(_triples(segment.facts, shown))
-        yield _scene(segment.question, shown, texts, triples)
+    for segment in _draw_segments(recipe, shown, dice):
+        guiding_questions = _guiding_questions(segment.facts, shown, dice)
+        entity_names = "\n".join(names_in_facts(segment.facts, shown))
+        texts = (_made_up_summary(shown, dice), entity_names, guiding_questions, segment.text)
+        reply = _bullet_list(_relation_lines(segment.facts, shown))
+        yield _answered_scene(segment.question, shown, texts, reply)
 
 
-def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def doubts(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that show some relations of a segment, and ask for questions about its other facts;
     about all its facts where these have no question. The texts are a summary, the segment, the
     things, and the relations; the reply is "* Who ...?", a line for each question.
@@ -109,22 +109,24 @@ def doubts(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws segments, relations and questions.
     """
-    for segment in _segments(recipe, shown, dice):
-        part = segment.facts
-        pairs = _relating(part, shown)
-        shown_pairs = pairs[: dice.between(0, len(pairs))]
-        left = [fact for fact in part if fact not in shown_pairs]
-        questions = _questions_of(tuple(left), shown, dice)
+    for segment in _draw_segments(recipe, shown, dice):
+        facts = segment.facts
+        relations = _facts_about_two_things(facts, shown)
+        shown_relations = relations[: dice.between(0, len(relations))]
+        other_facts = [fact for fact in facts if fact not in shown_relations]
+        questions = _questions_about_facts(tuple(other_facts), shown, dice)
         if not questions:
-            questions = _questions_of(part, shown, dice)
-        topic = _topic(shown, dice)
-        entity_names = "\n".join(names_of(part, shown))
-        triples = "\n".join(_triples(tuple(shown_pairs), shown))
-        texts = (topic, segment.text, entity_names, triples)
-        yield _scene(segment.question, shown, texts, _as_list(questions[:_MOST_QUESTIONS]))
+            questions = _questions_about_facts(facts, shown, dice)
+        text_summary = _made_up_summary(shown, dice)
+        entity_names = "\n".join(names_in_facts(facts, shown))
+        relation_lines = "\n".join(_relation_lines(tuple(shown_relations), shown))
+        texts = (text_summary, segment.text, entity_names, relation_lines)
+        yield _answered_scene(
+            segment.question, shown, texts, _bullet_list(questions[:_MAX_QUESTIONS])
+        )
 
 
-def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def fusion(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that merge two relations of the same two things: into one sentence where both tell the
     same fact, else into two. The texts are a summary, then a segment and a relation twice; the
     first reply is questions that the relations answer, the second the merged text.
@@ -134,42 +136,50 @@ def fusion(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws segments and relations.
     """
-    words = schema(shown.schema)
-    for segment in _segments(recipe, shown, dice):
-        pairs = _relating(segment.facts, shown)
-        if not pairs:
+    text_schema = schema(shown.schema)
+    for segment in _draw_segments(recipe, shown, dice):
+        relations = _facts_about_two_things(segment.facts, shown)
+        if not relations:
             continue
-        fact = dice.pick(pairs)
-        other = _other_relation(fact, words, dice)
-        first = plain(shown.sentences[fact], shown.schema)
-        second = plain(words.sentence_for(other, dice), shown.schema)
-        merged = first
-        if other != fact:
-            merged = f"{first} {second}"
-        questions = _questions_of((fact, other), shown, dice)
+        relation = dice.pick(relations)
+        second_relation = _same_or_other_relation(relation, text_schema, dice)
+        first_sentence = plain(shown.sentences[relation], shown.schema)
+        second_sentence = plain(text_schema.sentence_for(second_relation, dice), shown.schema)
+        merged = first_sentence
+        if second_relation != relation:
+            merged = f"{first_sentence} {second_sentence}"
+        questions = _questions_about_facts((relation, second_relation), shown, dice)
         # The second segment is the second sentence alone.
-        texts = (_topic(shown, dice), segment.text, first, second, second)
-        yield _scene(segment.question, shown, texts, _as_list(questions), merged)
+        texts = (
+            _made_up_summary(shown, dice),
+            segment.text,
+            first_sentence,
+            second_sentence,
+            second_sentence,
+        )
+        yield _answered_scene(segment.question, shown, texts, _bullet_list(questions), merged)
 
 
-def _other_relation(fact: Fact, words: Schema, dice: Dice) -> Fact:
+def _same_or_other_relation(fact: Fact, text_schema: Schema, dice: Dice) -> Fact:
     """A made-up fact with another relation between the same two things; in half of the scenes, or
     where there is no such relation, the fact itself.
 
     Args:
         fact: The fact.
-        words: The schema of the text, with its relations.
+        text_schema: The schema of the text, with its relations.
         dice: Draws the relation.
     """
-    relation = words.relations[fact.relation]
-    others = [r for r in words.relations_from[relation.subject] if r.object == relation.object]
-    others.remove(relation)
-    if not others or not dice.chance(0.5):
+    relation = text_schema.relations[fact.relation]
+    alternatives = [
+        r for r in text_schema.relations_from[relation.subject] if r.object == relation.object
+    ]
+    alternatives.remove(relation)
+    if not alternatives or not dice.chance(0.5):
         return fact
-    return Fact(fact.subject, dice.pick(others).name, fact.object)
+    return Fact(fact.subject, dice.pick(alternatives).name, fact.object)
 
 
-def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def reflection(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask what is known and what is missing to answer a question; and for the answer,
     if nothing is missing. The texts are the parts of the text, which lack a fact that some of the
     questions need; the reply is "Reasoning: ...", then "Action: -1", or "Action: -2" and the
@@ -181,28 +191,32 @@ def reflection(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         dice: Draws questions and missing facts.
     """
     texts = [text.strip() for text in shown.texts]
-    stated = list(shown.stated)
-    questions = list(ask_about(recipe, shown, dice))
+    facts_by_part = list(shown.stated)
+    questions = list(draw_questions(recipe, shown, dice))
     for question in questions:  # before the first scene, so that all scenes share one text
-        if not question.supports or not dice.chance(_LACKING):
+        if not question.supports or not dice.chance(_SHARE_LACKING_A_FACT):
             continue
-        missing = dice.pick(question.supports)
+        missing_fact = dice.pick(question.supports)
         for i in range(len(texts)):
-            texts[i], stated[i] = remove_fact(missing, texts[i], stated[i], shown)
-    facts = tuple(chain.from_iterable(stated))
+            texts[i], facts_by_part[i] = remove_fact(
+                missing_fact, texts[i], facts_by_part[i], shown
+            )
+    stated_facts = tuple(chain.from_iterable(facts_by_part))
     shown_texts = tuple(filter(None, texts))
     for question in questions:
-        known = [fact for fact in question.supports if fact in facts]
+        known_facts = [fact for fact in question.supports if fact in stated_facts]
         answer: str | None = None
         action = "Action: -1"
-        if proves(question, facts):
+        if proves(question, stated_facts):
             answer = question.answer
             action = f"Action: -2\nAnswer: {answer}"
-        reason = _reasoning(question, known, answer, shown, dice)
-        yield _scene(question_of(question), shown, shown_texts, f"Reasoning: {reason}\n{action}")
+        reason = _reasoning_text(question, known_facts, answer, shown, dice)
+        yield _answered_scene(
+            scene_question(question), shown, shown_texts, f"Reasoning: {reason}\n{action}"
+        )
 
 
-def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def trial(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes of a question of two steps, whose text states the fact of the first step. The texts
     are what is known and missing, the thing that the question names, other things, and the text;
     the reply names the things that the proof has reached, the start and what the first fact leads
@@ -213,20 +227,25 @@ def trial(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws the order of the other things.
     """
-    for two in _two_steps(recipe, shown):
-        about_subject = [fact for fact in shown.sentences if fact.subject == two.first.subject]
-        about_subject.remove(two.first)
-        text = in_words([two.first, *about_subject], shown)
-        other_names = names_of(tuple(shown.sentences), shown)
-        if two.start in other_names:
-            other_names.remove(two.start)
-        others = "\n".join(dice.shuffled(other_names))
-        reason = _reasoning(two.question, [two.first], None, shown, dice)
-        reply = _as_list([two.start, two.middle])
-        yield _scene(question_of(two.question), shown, (reason, two.start, others, text), reply)
+    for two_step in _draw_two_step_questions(recipe, shown):
+        other_facts = [fact for fact in shown.sentences if fact.subject == two_step.first.subject]
+        other_facts.remove(two_step.first)
+        text = facts_in_words([two_step.first, *other_facts], shown)
+        other_names = names_in_facts(tuple(shown.sentences), shown)
+        if two_step.start in other_names:
+            other_names.remove(two_step.start)
+        other_things = "\n".join(dice.shuffled(other_names))
+        reason = _reasoning_text(two_step.question, [two_step.first], None, shown, dice)
+        reply = _bullet_list([two_step.start, two_step.middle])
+        yield _answered_scene(
+            scene_question(two_step.question),
+            shown,
+            (reason, two_step.start, other_things, text),
+            reply,
+        )
 
 
-def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def elaborated(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes of a question of two steps, with a relation that tells the fact of the first step. The
     texts are the things and the relation; the reply is a question for the second step.
 
@@ -235,17 +254,21 @@ def elaborated(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws the wording.
     """
-    words = schema(shown.schema)
-    for two in _two_steps(recipe, shown):
-        next_question = words.question_for(Path(two.middle, two.path.steps[1:]), dice)
-        first = two.first
-        sentence = plain(shown.sentences[first], shown.schema)
-        entity_names = "\n".join([two.start, two.middle])
-        texts = (entity_names, f"{first.subject} ; {sentence} ; {first.object}")
-        yield _scene(question_of(two.question), shown, texts, _as_list([next_question]))
+    text_schema = schema(shown.schema)
+    for two_step in _draw_two_step_questions(recipe, shown):
+        next_question = text_schema.question_for(
+            Path(two_step.middle, two_step.path.steps[1:]), dice
+        )
+        relation = two_step.first
+        sentence = plain(shown.sentences[relation], shown.schema)
+        entity_names = "\n".join([two_step.start, two_step.middle])
+        texts = (entity_names, f"{relation.subject} ; {sentence} ; {relation.object}")
+        yield _answered_scene(
+            scene_question(two_step.question), shown, texts, _bullet_list([next_question])
+        )
 
 
-def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def decomposed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask to split a question into one question for each step; one of a single step
     stays as it is. There are no texts; the reply is "* Who wrote Velindra?", a line for each step.
 
@@ -254,38 +277,40 @@ def decomposed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws questions and wording.
     """
-    words = schema(shown.schema)
-    for question in ask_about(recipe, shown, dice):
-        query_paths = paths_of(question.query)
+    text_schema = schema(shown.schema)
+    for question in draw_questions(recipe, shown, dice):
+        query_paths = paths_of_query(question.query)
         steps = list(chain.from_iterable(path.steps for path in query_paths))
         questions = [question.text]
         if len(steps) > 1:
-            if not all(_can_ask(step, words) for step in steps):
+            if not all(_has_question_wording(step, text_schema) for step in steps):
                 continue
-            questions = _questions_of_steps(query_paths, words, dice)
-        yield _scene(question_of(question), shown, (), _as_list(questions))
+            questions = _question_for_each_step(query_paths, text_schema, dice)
+        yield _answered_scene(scene_question(question), shown, (), _bullet_list(questions))
 
 
-def _questions_of_steps(query_paths: Sequence[Path], words: Schema, dice: Dice) -> list[str]:
+def _question_for_each_step(
+    query_paths: Sequence[Path], text_schema: Schema, dice: Dice
+) -> list[str]:
     """A question for each step, in order, where "#1" stands for the answer to the first:
 
         ["Who wrote Velindra?", "Where was #1 born?"]
 
     Args:
         query_paths: The path of the question, or both of a comparison.
-        words: The schema of the text, with its relations.
+        text_schema: The schema of the text, with its relations.
         dice: Draws the wording.
     """
     questions: list[str] = []
     for path in query_paths:
-        here = path.start
+        thing = path.start
         for step in path.steps:
-            questions.append(words.question_for(Path(here, (step,)), dice))
-            here = f"#{len(questions)}"
+            questions.append(text_schema.question_for(Path(thing, (step,)), dice))
+            thing = f"#{len(questions)}"
     return questions
 
 
-def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def lookup(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that show summaries of pages, and ask which pages have a fact that the answer needs:
     the reply is "Pages: 0, 2".
 
@@ -295,16 +320,18 @@ def lookup(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         dice: Draws pages and questions.
     """
     facts = list(shown.sentences)
-    pages = cut_into(facts, min(len(facts), dice.between(2, 6)))
-    texts = tuple(map(partial(in_words, shown=shown), pages))
-    for question in ask_about(recipe, shown, dice):
-        needed = set(question.supports)
-        right = [str(i) for i, page in enumerate(pages) if needed.intersection(page)]
-        if right:
-            yield _scene(question_of(question), shown, texts, f"Pages: {', '.join(right)}")
+    pages = cut_into_parts(facts, min(len(facts), dice.between(2, 6)))
+    texts = tuple(map(partial(facts_in_words, shown=shown), pages))
+    for question in draw_questions(recipe, shown, dice):
+        needed_facts = set(question.supports)
+        needed_pages = [str(i) for i, page in enumerate(pages) if needed_facts.intersection(page)]
+        if needed_pages:
+            yield _answered_scene(
+                scene_question(question), shown, texts, f"Pages: {', '.join(needed_pages)}"
+            )
 
 
-def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def pause(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """A scene with the sentences of the text, grouped by subject, and from some sentence on a
     number before each. The texts are number ("" for none) and sentence in turn. The reply, "Break:
     4", is the first shown number at which another subject begins, or the number after the last
@@ -315,27 +342,33 @@ def pause(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws the first number that is shown.
     """
-    by_subject: dict[str, list[Fact]] = {}
+    facts_by_subject: dict[str, list[Fact]] = {}
     for fact in shown.sentences:
-        by_subject.setdefault(fact.subject, []).append(fact)
-    facts = list(chain.from_iterable(by_subject.values()))
+        facts_by_subject.setdefault(fact.subject, []).append(fact)
+    facts = list(chain.from_iterable(facts_by_subject.values()))
     if len(facts) < 3:
         return
-    least = dice.between(1, max(1, len(facts) // 2))
-    right = least
-    while right < len(facts) and facts[right].subject == facts[right - 1].subject:
-        right += 1
+    first_number = dice.between(1, max(1, len(facts) // 2))
+    break_number = first_number
+    while break_number < len(facts):
+        if facts[break_number].subject != facts[break_number - 1].subject:
+            break
+        break_number += 1
     texts: list[str] = []
     for i, fact in enumerate(facts):
         number = ""
-        if i >= least:
+        if i >= first_number:
             number = str(i)
         texts += [number, plain(shown.sentences[fact], shown.schema)]
     texts += [str(len(facts)), ""]
-    yield _scene(Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {right}")
+    yield _answered_scene(
+        Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {break_number}"
+    )
 
 
-def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: str) -> Scene:
+def _answered_scene(
+    question: Question, shown: ShownText, texts: tuple[str, ...], *replies: str
+) -> Scene:
     """A scene that is answered as questions about that kind of text are.
 
     Args:
@@ -344,7 +377,7 @@ def _scene(question: Question, shown: Shown, texts: tuple[str, ...], *replies: s
         texts: The passages that the scene shows.
         *replies: The right replies, in turn.
     """
-    return Scene(question, texts, scenes.task_of(shown.kind), replies)
+    return Scene(question, texts, scenes.answer_task(shown.kind), replies)
 
 
 @dataclass(frozen=True)
@@ -359,10 +392,10 @@ class _Segment:
 
     question: Question
     text: str
-    facts: Part
+    facts: Facts
 
 
-def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[_Segment]:
+def _draw_segments(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[_Segment]:
     """Yield, for each question about the text, a random part of the text that states a fact;
     nothing where no part does.
 
@@ -371,85 +404,85 @@ def _segments(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[_Segment]:
         shown: The text.
         dice: Draws questions and parts.
     """
-    stating = [i for i, facts in enumerate(shown.stated) if facts]
-    if not stating:
+    parts_with_facts = [i for i, facts in enumerate(shown.stated) if facts]
+    if not parts_with_facts:
         return
-    for question in ask_about(recipe, shown, dice):
-        number = dice.pick(stating)
-        text = shown.texts[number].strip()
-        yield _Segment(question_of(question), text, shown.stated[number])
+    for question in draw_questions(recipe, shown, dice):
+        part = dice.pick(parts_with_facts)
+        text = shown.texts[part].strip()
+        yield _Segment(scene_question(question), text, shown.stated[part])
 
 
-def _topic(shown: Shown, dice: Dice) -> str:
+def _made_up_summary(shown: ShownText, dice: Dice) -> str:
     """A made-up summary of the whole text: a sentence that names some of its subjects."""
-    names = list(dict.fromkeys(scenes.subjects(shown)))
-    return scenes.about_sentence(names[: dice.between(1, 2 * scenes.GROUP)])
+    subjects = list(dict.fromkeys(scenes.subjects(shown)))
+    return scenes.about_sentence(subjects[: dice.between(1, 2 * scenes.GROUP)])
 
 
-def _as_list(items: Sequence[str]) -> str:
+def _bullet_list(items: Sequence[str]) -> str:
     """The items as a list with a bullet before each, a line each; "none" where there is none."""
     return "\n".join(f"* {item}" for item in items) or "none"
 
 
-def _relating(part: Sequence[Fact], shown: Shown) -> list[Fact]:
+def _facts_about_two_things(facts: Sequence[Fact], shown: ShownText) -> list[Fact]:
     """The facts whose object is a thing with a name, not a value such as a year.
 
     Args:
-        part: The facts.
+        facts: The facts.
         shown: The text that states them.
     """
-    relations_ = schema(shown.schema).relations
-    return [fact for fact in part if relations_[fact.relation].object in ENDINGS]
+    relations = schema(shown.schema).relations
+    return [fact for fact in facts if relations[fact.relation].object in ENDINGS]
 
 
-def _triples(part: Sequence[Fact], shown: Shown) -> list[str]:
+def _relation_lines(facts: Sequence[Fact], shown: ShownText) -> list[str]:
     """A line for each fact of two named things: "Toren | Kelford | Toren was born in Kelford."
 
     Args:
-        part: The facts.
+        facts: The facts.
         shown: The text that states them.
     """
     lines: list[str] = []
-    for fact in _relating(part, shown):
+    for fact in _facts_about_two_things(facts, shown):
         sentence = plain(shown.sentences[fact], shown.schema)
         lines.append(f"{fact.subject} | {fact.object} | {sentence}")
     return lines
 
 
-def _questions_of(part: Sequence[Fact], shown: Shown, dice: Dice) -> list[str]:
+def _questions_about_facts(facts: Sequence[Fact], shown: ShownText, dice: Dice) -> list[str]:
     """A question for each fact that it answers, none twice; facts whose relation has no wording of
     a question are left out.
 
     Args:
-        part: The facts.
+        facts: The facts.
         shown: The text.
         dice: Draws the wording.
     """
-    words = schema(shown.schema)
+    text_schema = schema(shown.schema)
     questions: dict[str, None] = {}
-    for fact in part:
-        if _can_ask(fact.relation, words):
-            question = words.question_for(Path(fact.subject, (fact.relation,)), dice)
+    for fact in facts:
+        if _has_question_wording(fact.relation, text_schema):
+            question = text_schema.question_for(Path(fact.subject, (fact.relation,)), dice)
             questions[question] = None
     return list(questions)
 
 
-def _can_ask(step: str, words: Schema) -> bool:
+def _has_question_wording(step: str, text_schema: Schema) -> bool:
     """Whether a step can be asked for: its relation has the wording of a question for its object,
     or, for a step "^relation", for its subject.
 
     Args:
         step: A relation, or "^relation".
-        words: The schema with the relation.
+        text_schema: The schema with the relation.
     """
-    lines = words.relations[step.removeprefix(INVERSE)].lines
+    wordings = text_schema.relations[step.removeprefix(INVERSE)].lines
     if step.startswith(INVERSE):
-        return "!" in lines
-    return "?" in lines
+        return "!" in wordings
+    return "?" in wordings
 
 
 @dataclass(frozen=True)
-class _TwoSteps:
+class _TwoStepQuestion:
     """A question of two steps.
 
     Args:
@@ -458,7 +491,7 @@ class _TwoSteps:
         first: The fact that its first step takes.
     """
 
-    question: Asked
+    question: ProvedQuestion
     path: Path
     first: Fact
 
@@ -475,7 +508,7 @@ class _TwoSteps:
         return self.first.object
 
 
-def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[_TwoSteps]:
+def _draw_two_step_questions(recipe: Recipe, shown: ShownText) -> Iterator[_TwoStepQuestion]:
     """Yield questions of two steps about the text, none twice, at most as many as the recipe has
     questions.
 
@@ -485,59 +518,67 @@ def _two_steps(recipe: Recipe, shown: Shown) -> Iterator[_TwoSteps]:
     """
     if not shown.asker.facts:
         return
-    words = schema(shown.schema)
-    seen: set[Query] = set()
-    for _ in range(recipe.questions * _TRIES):
+    text_schema = schema(shown.schema)
+    drawn: set[Query] = set()
+    for _ in range(recipe.questions * _DRAWS_PER_QUESTION):
         question = shown.asker.two()
-        if question is None or question.query in seen or len(seen) == recipe.questions:
+        if question is None or question.query in drawn or len(drawn) == recipe.questions:
             continue
         assert isinstance(question.query, Path)  # as of every question of two hops
         path = question.query
-        if _can_ask(path.steps[1], words):
-            seen.add(path)
-            yield _TwoSteps(question, path, question.supports[0])
+        if _has_question_wording(path.steps[1], text_schema):
+            drawn.add(path)
+            yield _TwoStepQuestion(question, path, question.supports[0])
 
 
-def _reasoning(
-    question: Asked, known: Sequence[Fact], answer: str | None, shown: Shown, dice: Dice
+def _reasoning_text(
+    question: ProvedQuestion,
+    known_facts: Sequence[Fact],
+    answer: str | None,
+    shown: ShownText,
+    dice: Dice,
 ) -> str:
     """The reasoning of a reply: the sentences of the known facts and, without an answer, what the
     text leaves open: "Toren wrote Velindra. The text does not say: Where was Toren born?".
 
     Args:
         question: The question.
-        known: The facts of its proof that are known.
+        known_facts: The facts of its proof that are known.
         answer: The answer; None where the text does not prove it.
         shown: The text.
         dice: Draws the wording.
     """
-    sentences = [plain(shown.sentences[fact], shown.schema) for fact in known]
+    sentences = [plain(shown.sentences[fact], shown.schema) for fact in known_facts]
     if answer is None:
-        sentences.append(f"The text does not say: {_open_question(question, known, shown, dice)}")
+        sentences.append(
+            f"The text does not say: {_first_unproved_step(question, known_facts, shown, dice)}"
+        )
     return " ".join(sentences) or "The text says so."
 
 
-def _open_question(question: Asked, known: Sequence[Fact], shown: Shown, dice: Dice) -> str:
+def _first_unproved_step(
+    question: ProvedQuestion, known_facts: Sequence[Fact], shown: ShownText, dice: Dice
+) -> str:
     """The first step of a question that no known fact takes, as a question in words; the whole
     question where the step has no wording of its own.
 
     Args:
         question: The question.
-        known: The facts of its proof that are known.
+        known_facts: The facts of its proof that are known.
         shown: The text.
         dice: Draws the wording.
     """
-    words = schema(shown.schema)
-    base = FactBase.of(known)
-    for path in paths_of(question.query):
-        here = path.start
+    text_schema = schema(shown.schema)
+    fact_base = FactBase.of(known_facts)
+    for path in paths_of_query(question.query):
+        thing = path.start
         for step in path.steps:
-            facts = base.facts_of_step(here, step)
+            facts = fact_base.facts_of_step(thing, step)
             if not facts:
-                if not _can_ask(step, words):
+                if not _has_question_wording(step, text_schema):
                     return question.text
-                return words.question_for(Path(here, (step,)), dice)
-            here = facts[0].object
+                return text_schema.question_for(Path(thing, (step,)), dice)
+            thing = facts[0].object
             if step.startswith(INVERSE):
-                here = facts[0].subject
+                thing = facts[0].subject
     return question.text

@@ -21,7 +21,7 @@ from harness_training.token_rows import Branch, Tree
 from harness.datasets.syllables import ENDINGS
 from harness.stats.rng import Dice
 from harness.types import Question
-from pocket.tasks.scenes import task_of
+from pocket.tasks.scenes import answer_task
 from pocket.world import names
 
 T = TypeVar("T")
@@ -192,7 +192,7 @@ def pair_scenes(
     for key, value in lookups:
         words = f"{_filler(dice, between)}{key} {_filler(dice, between)}".strip()
         question = Question("scene", f"{words}?", ("scene",))
-        yield Scene(question, (text,), task_of("musique"), (value,))
+        yield Scene(question, (text,), answer_task("musique"), (value,))
 
 
 def part_scenes(
@@ -223,7 +223,7 @@ def part_scenes(
     for name, right in dice.shuffled(places)[:_CHOICES]:
         words_around = f"{_filler(dice, 3)}{name} {_filler(dice, 3)}".strip()
         question = Question("scene", f"{words_around}?", ("scene",))
-        yield Scene(question, tuple(texts), task_of("musique"), (f"Action: {right}",))
+        yield Scene(question, tuple(texts), answer_task("musique"), (f"Action: {right}",))
 
 
 def _filler(dice: Dice, max_count: int) -> str:

@@ -22,9 +22,9 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
-from pocket.tasks.shown_text import Shown, ask_about, question_of
-from pocket.world.fact_proofs import Fact, paths_of
-from pocket.world.facts_and_distractors import Asked
+from pocket.tasks.shown_text import ShownText, draw_questions, scene_question
+from pocket.world.fact_proofs import Fact, paths_of_query
+from pocket.world.facts_and_distractors import ProvedQuestion
 
 _HELPING = 0.8
 """Share of titles that are shown of a document with something to select, where there is one."""
@@ -54,7 +54,7 @@ class _Paragraph:
     facts: tuple[Fact, ...]
 
 
-def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def breadth(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes with a probe: is a question local (a fact answers it) or global (it wants an account
     of a subject)? There is one of each for a question about the text.
 
@@ -63,15 +63,15 @@ def breadth(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws questions and wording.
     """
-    for question in ask_about(recipe, shown, dice):
+    for question in draw_questions(recipe, shown, dice):
         if question.supports:
-            local = question_of(question)
+            local = scene_question(question)
             account = dice.pick(_ACCOUNTS).format(question.supports[0].subject)
             for asked in (local, replace(local, text=account)):
-                yield Scene(asked, (), scenes.task_of(shown.kind), verdicts=(asked is local,))
+                yield Scene(asked, (), scenes.answer_task(shown.kind), verdicts=(asked is local,))
 
 
-def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def outline(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """A scene with a document, whose reply is its outline in the tags that methods/longrefiner
     reads: "<abstract>...</abstract><section: Toren>...</section: Toren>". There is none for a
     document of one paragraph.
@@ -92,11 +92,11 @@ def outline(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     texts = [paragraph.text for paragraph in paragraphs]
     document = "\n\n".join(texts)
     yield Scene(
-        Question("scene", "", ("scene",)), (document,), scenes.task_of(shown.kind), (reply,)
+        Question("scene", "", ("scene",)), (document,), scenes.answer_task(shown.kind), (reply,)
     )
 
 
-def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def titles(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask which titles of a document help with a question. The texts are its title, its
     abstract, and the titles of its sections; the reply is "['Toren']", "[]" for none.
 
@@ -108,7 +108,7 @@ def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     documents = [document for document in _documents(shown, dice) if len(document) > 1]
     if not documents:
         return
-    for question in ask_about(recipe, shown, dice):
+    for question in draw_questions(recipe, shown, dice):
         helping = [document for document in documents if _helping_titles(document, question)]
         candidates = documents
         if helping and dice.chance(_HELPING):
@@ -120,10 +120,10 @@ def titles(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         for number, section in enumerate(sections, start=1):
             lines += f"\nSection{number}: {section.title}"
         texts = (first.title, " ".join(first.text.split()), lines)
-        yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (str(named),))
+        yield Scene(scene_question(question), texts, scenes.answer_task(shown.kind), (str(named),))
 
 
-def _helping_titles(document: Sequence[_Paragraph], question: Asked) -> list[str]:
+def _helping_titles(document: Sequence[_Paragraph], question: ProvedQuestion) -> list[str]:
     """The titles of a document that help with a question; for its first paragraph, the abstract,
     that is "abstract".
 
@@ -139,10 +139,10 @@ def _helping_titles(document: Sequence[_Paragraph], question: Asked) -> list[str
     return helping
 
 
-def _title_helps(paragraph: _Paragraph, question: Asked) -> bool:
+def _title_helps(paragraph: _Paragraph, question: ProvedQuestion) -> bool:
     """Whether the title of a paragraph helps with a question: the question names it, and the
     paragraph states a fact of its proof."""
-    for path in paths_of(question.query):
+    for path in paths_of_query(question.query):
         if path.start == paragraph.title:
             return not set(paragraph.facts).isdisjoint(question.supports)
     return False
@@ -160,7 +160,7 @@ def _clip_middle(text: str) -> str:
     return " ".join(words[:_ENDS]) + _SKIP + " ".join(words[-_ENDS:])
 
 
-def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
+def _documents(shown: ShownText, dice: Dice) -> list[list[_Paragraph]]:
     """Documents as lists of paragraphs: each shown text whose paragraphs have titles above them, or
     where there is none, one document made of all facts.
 
@@ -178,7 +178,7 @@ def _documents(shown: Shown, dice: Dice) -> list[list[_Paragraph]]:
     return [_made_document(shown, headed=dice.chance(0.5))]
 
 
-def _made_document(shown: Shown, *, headed: bool) -> list[_Paragraph]:
+def _made_document(shown: ShownText, *, headed: bool) -> list[_Paragraph]:
     """Make a document of all facts of a text, a paragraph for each subject.
 
     Args:
@@ -197,7 +197,7 @@ def _made_document(shown: Shown, *, headed: bool) -> list[_Paragraph]:
     return document
 
 
-def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: Shown) -> list[_Paragraph]:
+def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: ShownText) -> list[_Paragraph]:
     """The paragraphs of a text in which each has a title on a line of its own; [] for any other
     text.
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
+from typing import NamedTuple
 
 from harness_training.reader_examples import preset_task
 from harness_training.tasks import Scene
@@ -22,13 +23,13 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.tasks.shown_text import (
-    Part,
-    Shown,
-    ask_about,
+    Facts,
+    ShownText,
     draw_question,
-    in_words,
+    draw_questions,
+    facts_in_words,
     plain,
-    question_of,
+    scene_question,
 )
 from pocket.world.fact_proofs import Fact, FactBase, Path, prove
 from pocket.world.facts_and_distractors import NOUNS, UNANSWERABLE
@@ -37,19 +38,19 @@ from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.questions import Asker
 from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, sample
 
-_FACT = 15
+_TOKENS_PER_FACT = 15
 """Tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length."""
 _BULLET = "* "
-_LACKING = 0.4
+_SHARE_LACKING_A_FACT = 0.4
 """Share of searches without all they need; at 0.25 the model's AUC was that of counting the
 points."""
-_LEVEL = 18
+_MAX_POINTS_OF_LEVEL = 18
 """Most points that are gathered at a time: a batch of a graph's level holds about as many."""
-_MAX = 10_000_000  # seeds of either purpose that are used
+_SEEDS_OF_A_PURPOSE = 10_000_000  # seeds of either purpose that are used
 
 
 @cache
-def task_of(kind: str) -> Task:
+def answer_task(kind: str) -> Task:
     """How a question about a text is to be answered: the instruction of the pocket data set of that
     kind.
 
@@ -59,7 +60,7 @@ def task_of(kind: str) -> Task:
     return preset_task(f"pocket/{kind}")
 
 
-def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Shown:
+def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> ShownText:
     """Make a text of the world for scenes: some sentences in random order, or a whole document.
 
     Args:
@@ -72,15 +73,15 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
     if recipe.ask.get("two") and dice.chance(0.5):
         hops = 2
     if recipe.facts is not None:
-        count = dice.between(*recipe.facts)
-        made = _sample(kind, count * _FACT, hops, dice, purpose)
-        return _separate_sentences(recipe, kind, made, count, dice)
+        n_sentences = dice.between(*recipe.facts)
+        document = _make_document(kind, n_sentences * _TOKENS_PER_FACT, hops, dice, purpose)
+        return _show_separate_sentences(recipe, kind, document, n_sentences, dice)
     assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
-    made = _sample(kind, dice.between(*recipe.tokens), hops, dice, purpose)
-    return _document(recipe, kind, made, dice)
+    document = _make_document(kind, dice.between(*recipe.tokens), hops, dice, purpose)
+    return _show_document(recipe, kind, document, dice)
 
 
-def _sample(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> Sample:
+def _make_document(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> Sample:
     """Make a document of the world from a random seed.
 
     Args:
@@ -92,96 +93,100 @@ def _sample(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> 
     """
     seeds = range(FIRST_TRAINING_SEED)
     if purpose == "training":
-        seeds = range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + _MAX)
+        seeds = range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + _SEEDS_OF_A_PURPOSE)
     seed = seeds[dice.below(len(seeds))]
     tokens = max(tokens, LEAST_TOKENS)
     return sample(kind, seed, tokens=tokens, purpose=purpose, hops=(hops,))
 
 
-def _sentences_of(made: Sample) -> dict[Fact, str]:
+def _sentence_of_each_fact(document: Sample) -> dict[Fact, str]:
     """Fact -> the sentence that states it, for all facts of a document, in the order of the
     text."""
     sentences: dict[Fact, str] = {}
-    for page in made.pages:
+    for page in document.pages:
         for stated in page.stated:
             sentences[stated.fact] = page.document.text[stated.start : stated.end]
     return sentences
 
 
-def _separate_sentences(recipe: Recipe, kind: str, made: Sample, count: int, dice: Dice) -> Shown:
+def _show_separate_sentences(
+    recipe: Recipe, kind: str, document: Sample, n_sentences: int, dice: Dice
+) -> ShownText:
     """Some sentences of a document in random order, with those that prove its first question among
     them.
 
     Args:
         recipe: Says whether each sentence is a part of its own, or all are one text.
         kind: The kind of text.
-        made: The document.
-        count: How many sentences.
+        document: The document.
+        n_sentences: How many sentences.
         dice: Draws them.
     """
-    sentences = _sentences_of(made)
-    needed: list[Fact] = []
-    for question in made.asked[:1]:
-        needed = list(dict.fromkeys(question.supports))[:count]
-    others = [fact for fact in sentences if fact not in needed]
-    facts = dice.shuffled([*needed, *dice.shuffled(others)[: count - len(needed)]])
+    sentences = _sentence_of_each_fact(document)
+    proving_facts: list[Fact] = []
+    for question in document.asked[:1]:
+        proving_facts = list(dict.fromkeys(question.supports))[:n_sentences]
+    other_facts = [fact for fact in sentences if fact not in proving_facts]
+    facts = dice.shuffled(
+        [*proving_facts, *dice.shuffled(other_facts)[: n_sentences - len(proving_facts)]]
+    )
     asker = Asker(SCHEMAS[kind], facts, dice)
     if recipe.pieces > 1:
-        chosen = {fact: plain(sentences[fact], SCHEMAS[kind]) for fact in facts}
+        chosen_sentences = {fact: plain(sentences[fact], SCHEMAS[kind]) for fact in facts}
         parts = tuple((fact,) for fact in facts)
-        return Shown(kind, tuple(chosen.values()), parts, chosen, asker)
-    chosen = {fact: sentences[fact] for fact in facts}
-    text = dice.pick((" ", "\n", "\n\n", " ")).join(chosen.values())
-    return Shown(kind, (text,), (tuple(facts),), chosen, asker)
+        return ShownText(kind, tuple(chosen_sentences.values()), parts, chosen_sentences, asker)
+    chosen_sentences = {fact: sentences[fact] for fact in facts}
+    text = dice.pick((" ", "\n", "\n\n", " ")).join(chosen_sentences.values())
+    return ShownText(kind, (text,), (tuple(facts),), chosen_sentences, asker)
 
 
-def _document(recipe: Recipe, kind: str, made: Sample, dice: Dice) -> Shown:
+def _show_document(recipe: Recipe, kind: str, document: Sample, dice: Dice) -> ShownText:
     """A whole document in parts, or some of its parts in random order.
 
     Args:
         recipe: Says how many parts, and whether only some are shown.
         kind: The kind of text.
-        made: The document.
+        document: The document.
         dice: Draws parts and cuts.
     """
-    sentences = _sentences_of(made)
+    sentences = _sentence_of_each_fact(document)
     facts = list(sentences)
-    parts: list[tuple[str, Part]] = []
-    for page in made.pages:
+    parts: list[tuple[str, Facts]] = []
+    for page in document.pages:
         for start, end in _cut_spans(page.document.text, recipe.pieces, dice):
-            whole = [s.fact for s in page.stated if start <= s.start and s.end <= end]
-            parts.append((page.document.text[start:end], tuple(whole)))
+            whole_facts = [s.fact for s in page.stated if start <= s.start and s.end <= end]
+            parts.append((page.document.text[start:end], tuple(whole_facts)))
     if recipe.some:
         parts = dice.shuffled(parts)[: dice.between(max(1, len(parts) // 3), len(parts))]
     texts, stated = zip(*parts, strict=True)
     if recipe.some:
         facts = list(chain.from_iterable(stated))
-    return Shown(kind, texts, stated, sentences, Asker(SCHEMAS[kind], facts, dice))
+    return ShownText(kind, texts, stated, sentences, Asker(SCHEMAS[kind], facts, dice))
 
 
-def _cut_spans(text: str, pieces: int, dice: Dice) -> Iterator[tuple[int, int]]:
+def _cut_spans(text: str, max_parts: int, dice: Dice) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of parts of a text, of about equal length, cut at spaces as chunks are:
     also inside sentences.
 
     Args:
         text: The text.
-        pieces: Most parts; their number is drawn from 2 on. Below 2 there is one.
+        max_parts: Most parts; their number is drawn from 2 on. Below 2 there is one.
         dice: Draws their number.
     """
-    if pieces < 2:
+    if max_parts < 2:
         yield 0, len(text)
         return
-    parts = dice.between(2, pieces)
+    n_parts = dice.between(2, max_parts)
     start = 0
-    for at in range(1, parts):
-        end = text.find(" ", len(text) * at // parts)
+    for part in range(1, n_parts):
+        end = text.find(" ", len(text) * part // n_parts)
         if end > start:
             yield start, end
             start = end
     yield start, len(text)
 
 
-def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def answers(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask for a short answer; the text is shown whole.
 
     Args:
@@ -189,12 +194,14 @@ def answers(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws the questions.
     """
-    for question in ask_about(recipe, shown, dice):
-        asked = question_of(question)
-        yield Scene(asked, shown.texts, task_of(shown.kind), replies=(question.answer,))
+    for question in draw_questions(recipe, shown, dice):
+        asked_in_scene = scene_question(question)
+        yield Scene(
+            asked_in_scene, shown.texts, answer_task(shown.kind), replies=(question.answer,)
+        )
 
 
-def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def choices(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes with four options of one kind of thing; in half of them the text names the wrong ones,
     where it names enough.
 
@@ -203,29 +210,31 @@ def choices(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws questions and options.
     """
-    for question in ask_about(recipe, shown, dice):
+    for question in draw_questions(recipe, shown, dice):
         path = question.query
         if not isinstance(path, Path) or question.answer in ("yes", "no", UNANSWERABLE):
             continue
-        kind = shown.asker.schema.ends(path.steps[-1])[1]
-        named: list[str] = []
+        _, kind_of_thing = shown.asker.schema.ends(path.steps[-1])
+        things_in_text: list[str] = []
         if dice.chance(0.5):
-            named = dice.shuffled(_things_of_kind(kind, shown))
-        wrong = [thing for thing in named if thing not in (question.answer, path.start)][:3]
+            things_in_text = dice.shuffled(_things_of_kind(kind_of_thing, shown))
+        wrong_options = [
+            thing for thing in things_in_text if thing not in (question.answer, path.start)
+        ][:3]
         namer = Namer(dice)
-        while len(wrong) < 3:
-            other = _new_thing(kind, namer, dice)
-            if other in (question.answer, path.start, *wrong):
+        while len(wrong_options) < 3:
+            wrong_option = _new_thing(kind_of_thing, namer, dice)
+            if wrong_option in (question.answer, path.start, *wrong_options):
                 continue
-            if kind == "keepsake":
-                other = f"the {dice.pick(NOUNS)} {other}"
-            wrong.append(other)
-        options = tuple(dice.shuffled([question.answer, *wrong]))
-        asked = question_of(question, options)
-        yield Scene(asked, shown.texts, task_of("quality"), replies=(question.answer,))
+            if kind_of_thing == "keepsake":
+                wrong_option = f"the {dice.pick(NOUNS)} {wrong_option}"
+            wrong_options.append(wrong_option)
+        options = tuple(dice.shuffled([question.answer, *wrong_options]))
+        asked_in_scene = scene_question(question, options)
+        yield Scene(asked_in_scene, shown.texts, answer_task("quality"), replies=(question.answer,))
 
 
-def _things_of_kind(kind: str, shown: Shown) -> list[str]:
+def _things_of_kind(kind: str, shown: ShownText) -> list[str]:
     """The things of one kind in the text's facts, none twice.
 
     Args:
@@ -249,7 +258,7 @@ def _new_thing(kind: str, namer: Namer, dice: Dice) -> str:
     return namer.fresh(kind)
 
 
-def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def sufficiency(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes with a probe after each part of the text: do the parts so far prove the answer? Where
     they do in the end, the answer follows as a reply.
 
@@ -261,33 +270,45 @@ def sufficiency(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws questions and order.
     """
-    for question in ask_about(recipe, shown, dice):
+    for question in draw_questions(recipe, shown, dice):
         parts = _parts_to_probe(recipe, shown, dice)
-        if question.supports and dice.chance(_LACKING):
-            missing = dice.pick(question.supports)
-            parts = [part for part in parts if missing not in part[1]]
+        if question.supports and dice.chance(_SHARE_LACKING_A_FACT):
+            missing_fact = dice.pick(question.supports)
+            parts = [part for part in parts if missing_fact not in part.facts]
         if not parts:
             continue
         texts: list[str] = []
         if dice.chance(0.6):
             texts = _headlines(shown)
         verdicts = [False] * len(texts)
-        base = FactBase()
+        shown_facts = FactBase()
         for text, facts in parts:
             for fact in facts:
-                base.add(fact)
-            proved = prove(question.query, base) == {question.answer}
+                shown_facts.add(fact)
+            proved = prove(question.query, shown_facts) == {question.answer}
             texts.append(text)
             verdicts.append(proved and question.kind != "unanswerable")
         replies: tuple[str, ...] = ()
         if verdicts[-1]:  # a search answers once it stops
             replies = (question.answer,)
-        asked = question_of(question)
-        yield Scene(asked, tuple(texts), task_of(shown.kind), replies, tuple(verdicts))
+        asked_in_scene = scene_question(question)
+        yield Scene(asked_in_scene, tuple(texts), answer_task(shown.kind), replies, tuple(verdicts))
 
 
-def _parts_to_probe(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str, Part]]:
-    """The parts of a text in random order, each as (text, the facts it states).
+class _ProbedPart(NamedTuple):
+    """A part of a text after which a search is probed.
+
+    Attributes:
+        text: Its text.
+        facts: The facts that it states.
+    """
+
+    text: str
+    facts: Facts
+
+
+def _parts_to_probe(recipe: Recipe, shown: ShownText, dice: Dice) -> list[_ProbedPart]:
+    """The parts of a text in random order.
 
     Args:
         recipe: If it is `mixed`, some parts come as one line for each fact.
@@ -297,16 +318,18 @@ def _parts_to_probe(recipe: Recipe, shown: Shown, dice: Dice) -> list[tuple[str,
     order: Sequence[int] = [0]
     if len(shown.texts) > 1:
         order = dice.shuffled(range(len(shown.texts)))
-    parts: list[tuple[str, Part]] = []
+    parts: list[_ProbedPart] = []
     for i in order:
         if recipe.mixed and dice.chance(0.5):
-            parts += [(in_words([fact], shown), (fact,)) for fact in shown.stated[i]]
+            parts += [
+                _ProbedPart(facts_in_words([fact], shown), (fact,)) for fact in shown.stated[i]
+            ]
         else:
-            parts.append((_on_one_line(shown.texts[i]), shown.stated[i]))
+            parts.append(_ProbedPart(_on_one_line(shown.texts[i]), shown.stated[i]))
     return parts
 
 
-def _headlines(shown: Shown) -> list[str]:
+def _headlines(shown: ShownText) -> list[str]:
     """Sentences that name the subjects of the text, GROUP in each, as the summaries at the top of a
     graph do; they prove nothing."""
     names = subjects(shown)
@@ -317,13 +340,13 @@ def _headlines(shown: Shown) -> list[str]:
     return headlines
 
 
-def subjects(shown: Shown) -> list[str]:
+def subjects(shown: ShownText) -> list[str]:
     """The subject of each fact of the text, in order; one with several facts comes several
     times."""
     return [fact.subject for fact in shown.sentences]
 
 
-def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+def points(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
     """A scene whose reply lists every fact of the text as a bullet, in order; sentences that state
     no fact are left out.
 
@@ -332,12 +355,12 @@ def points(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
         shown: The text.
         _dice: Not used.
     """
-    reply = _bullets(in_words([fact], shown) for fact in shown.sentences)
+    reply = _bullets(facts_in_words([fact], shown) for fact in shown.sentences)
     texts = tuple(map(_on_one_line, shown.texts))
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
+    yield Scene(Question("scene", "", ("scene",)), texts, answer_task(shown.kind), (reply,))
 
 
-def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
+def summary(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
     """A scene whose reply has every fact of the text, in order, as one paragraph.
 
     Args:
@@ -346,11 +369,11 @@ def summary(_recipe: Recipe, shown: Shown, _dice: Dice) -> Iterator[Scene]:
         _dice: Not used.
     """
     texts = tuple(map(_on_one_line, shown.texts))
-    reply = in_words(shown.sentences, shown)
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
+    reply = facts_in_words(shown.sentences, shown)
+    yield Scene(Question("scene", "", ("scene",)), texts, answer_task(shown.kind), (reply,))
 
 
-def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def followed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes of one part of the text and a question after it: how likely the question is then tells
     a compressor how much the part has to do with it.
 
@@ -360,14 +383,14 @@ def followed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         dice: Draws part and questions.
     """
     text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
-    asker = shown.asker
+    part_asker = shown.asker
     if facts and dice.chance(0.8):
-        asker = Asker(shown.schema, list(facts), dice)
-    for question in ask_about(recipe, replace(shown, asker=asker), dice):
-        yield Scene(question_of(question), (text.strip(),), task_of(shown.kind))
+        part_asker = Asker(shown.schema, list(facts), dice)
+    for question in draw_questions(recipe, replace(shown, asker=part_asker), dice):
+        yield Scene(scene_question(question), (text.strip(),), answer_task(shown.kind))
 
 
-def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def guessed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """A scene of a whole text whose tokens a compressor scores by their likelihood, after a
     question or after nothing.
 
@@ -378,10 +401,10 @@ def guessed(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """
     question = Question("scene", "", ("scene",))
     if shown.asker.facts and dice.chance(0.5):
-        asked = draw_question(recipe, shown, dice)
-        if asked is not None:
-            question = question_of(asked)
-    yield Scene(question, ("\n\n".join(shown.texts),), task_of(shown.kind))
+        drawn = draw_question(recipe, shown, dice)
+        if drawn is not None:
+            question = scene_question(drawn)
+    yield Scene(question, ("\n\n".join(shown.texts),), answer_task(shown.kind))
 
 
 def _on_one_line(text: str) -> str:
@@ -403,7 +426,7 @@ class _Point:
     subject: str
 
 
-def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def gathered(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """A scene that teaches to summarise the points of one level of a graph for the next level.
 
         shown   "Ada lives in Kelford."  "Ada is a smith."  "Toren owns a boat."
@@ -420,22 +443,22 @@ def gathered(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     """
     if recipe.tokens is None:
         level = _level_of_parts(shown)
-        names = [point.subject for point in level]
+        named_things = [point.subject for point in level]
     else:
         # The text is a whole document.
         level = _level_of_document(shown, dice)
-        names = subjects(shown)
+        named_things = subjects(shown)
     if not level:
         return
     if dice.chance(0.25):
-        level = _higher_level(names, dice)
-    about = [point.subject for point in level]
-    reply = _bullets(map(about_sentence, _groups(about, GROUP)))
+        level = _higher_level(named_things, dice)
+    subjects_of_points = [point.subject for point in level]
+    reply = _bullets(map(about_sentence, _groups(subjects_of_points, GROUP)))
     texts = tuple(point.text for point in level)
-    yield Scene(Question("scene", "", ("scene",)), texts, task_of(shown.kind), (reply,))
+    yield Scene(Question("scene", "", ("scene",)), texts, answer_task(shown.kind), (reply,))
 
 
-def _level_of_parts(shown: Shown) -> list[_Point]:
+def _level_of_parts(shown: ShownText) -> list[_Point]:
     """The points of a text in parts: each part that states a fact, about the subject of its first
     fact."""
     level: list[_Point] = []
@@ -445,7 +468,7 @@ def _level_of_parts(shown: Shown) -> list[_Point]:
     return level
 
 
-def _level_of_document(shown: Shown, dice: Dice) -> list[_Point]:
+def _level_of_document(shown: ShownText, dice: Dice) -> list[_Point]:
     """The points of a document: some facts that follow each other in it, so several of one subject,
     a point each.
 
@@ -456,11 +479,11 @@ def _level_of_document(shown: Shown, dice: Dice) -> list[_Point]:
         shown: The document.
         dice: Draws which facts.
     """
-    every = list(shown.sentences)
-    count = min(len(every), dice.between(3, _LEVEL))
-    start = dice.below(len(every) - count + 1)
-    facts = every[start : start + count]
-    return [_Point(in_words([fact], shown), fact.subject) for fact in facts]
+    all_facts = list(shown.sentences)
+    count = min(len(all_facts), dice.between(3, _MAX_POINTS_OF_LEVEL))
+    start = dice.below(len(all_facts) - count + 1)
+    facts = all_facts[start : start + count]
+    return [_Point(facts_in_words([fact], shown), fact.subject) for fact in facts]
 
 
 def _higher_level(names: Sequence[str], dice: Dice) -> list[_Point]:

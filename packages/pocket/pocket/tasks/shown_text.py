@@ -1,7 +1,7 @@
 """A text shown in a scene: its parts and facts, questions drawn about it, what of it proves an
 answer.
 
-for question in ask_about(recipe, shown, dice): ...   questions about the text, none twice
+for question in draw_questions(recipe, shown, dice): ...   questions about the text, none twice
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from harness.stats.rng import Dice
 from harness.types import Question
 from pocket.tasks.recipes import SCHEMAS, Recipe
 from pocket.world.fact_proofs import Fact, FactBase, Query, prove
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.facts_and_distractors import ProvedQuestion
 from pocket.world.questions import Asker
 from pocket.world.templates import OPENERS, schema
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownText:
     """A made-up text as scenes show it: in parts, with the facts that each part states.
 
     Args:
@@ -43,11 +43,11 @@ class Shown:
 
 _TRIES = 2  # questions drawn for each one needed
 
-Part = tuple[Fact, ...]
+Facts = tuple[Fact, ...]
 """The facts that a part of a text states."""
 
 
-def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
+def draw_question(recipe: Recipe, shown: ShownText, dice: Dice) -> ProvedQuestion | None:
     """Draw a question about a text, of a kind that is drawn by weight; None if the text has none of
     that kind.
 
@@ -57,11 +57,11 @@ def draw_question(recipe: Recipe, shown: Shown, dice: Dice) -> Asked | None:
         dice: Draws the kind.
     """
     kind = dice.weighted([*recipe.ask.items()])
-    question: Asked | None = getattr(shown.asker, kind)()
+    question: ProvedQuestion | None = getattr(shown.asker, kind)()
     return question
 
 
-def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
+def draw_questions(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[ProvedQuestion]:
     """Yield questions about a text, none twice. There may be fewer than wanted, as not every draw
     gives one.
 
@@ -82,7 +82,7 @@ def ask_about(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Asked]:
                 return
 
 
-def question_of(question: Asked, options: tuple[str, ...] | None = None) -> Question:
+def scene_question(question: ProvedQuestion, options: tuple[str, ...] | None = None) -> Question:
     """A drawn question as the Question of a scene, about the document "scene".
 
     Args:
@@ -106,7 +106,7 @@ def plain(sentence: str, schema_name: str) -> str:
     return sentence
 
 
-def proves(question: Asked, facts: Sequence[Fact]) -> bool:
+def proves(question: ProvedQuestion, facts: Sequence[Fact]) -> bool:
     """Whether facts prove the answer to a question, and no other answer; never for one that the
     text does not answer.
 
@@ -119,7 +119,7 @@ def proves(question: Asked, facts: Sequence[Fact]) -> bool:
     return prove(question.query, FactBase.of(facts)) == {question.answer}
 
 
-def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, Part]:
+def remove_fact(fact: Fact, text: str, facts: Facts, shown: ShownText) -> tuple[str, Facts]:
     """Take a fact out of a part of a text, with its sentence.
 
     Args:
@@ -140,7 +140,7 @@ def remove_fact(fact: Fact, text: str, facts: Part, shown: Shown) -> tuple[str, 
     return joined.strip(), tuple(other for other in facts if other != fact)
 
 
-def in_words(facts: Iterable[Fact], shown: Shown) -> str:
+def facts_in_words(facts: Iterable[Fact], shown: ShownText) -> str:
     """The sentences of facts in one line, without opening phrases.
 
     Args:
@@ -150,12 +150,12 @@ def in_words(facts: Iterable[Fact], shown: Shown) -> str:
     return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
 
 
-def cut_into(facts: Sequence[Fact], count: int) -> list[Part]:
+def cut_into_parts(facts: Sequence[Fact], count: int) -> list[Facts]:
     """Cut facts, in order, into `count` parts of about equal size.
 
     facts a to e, count 2 -> [(a, b), (c, d, e)]
     """
-    parts: list[Part] = []
+    parts: list[Facts] = []
     for number in range(count):
         start = len(facts) * number // count
         end = len(facts) * (number + 1) // count
@@ -163,7 +163,7 @@ def cut_into(facts: Sequence[Fact], count: int) -> list[Part]:
     return parts
 
 
-def names_of(facts: Sequence[Fact], shown: Shown) -> list[str]:
+def names_in_facts(facts: Sequence[Fact], shown: ShownText) -> list[str]:
     """The names of the subjects and objects of facts, in order, none twice; no values such as years
     or trades.
 

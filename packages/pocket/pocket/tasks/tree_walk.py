@@ -22,18 +22,18 @@ from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import (
-    Part,
-    Shown,
-    ask_about,
-    cut_into,
-    in_words,
-    names_of,
+    Facts,
+    ShownText,
+    cut_into_parts,
+    draw_questions,
+    facts_in_words,
+    names_in_facts,
     proves,
-    question_of,
     remove_fact,
+    scene_question,
 )
-from pocket.world.fact_proofs import Fact, Query, paths_of
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.fact_proofs import Fact, Query, paths_of_query
+from pocket.world.facts_and_distractors import ProvedQuestion
 from pocket.world.questions import Asker
 
 _PARTS = 9  # summaries to choose from at most
@@ -41,7 +41,7 @@ _LOST = 0.4
 """Share of segments from which facts are taken out, and of questions that lose one there."""
 
 
-def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def shortened(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """A scene with a summary of each part of the text. The reply has a sentence for each part that
     names what it is about: "About A and B. About C.".
 
@@ -56,10 +56,10 @@ def shortened(_recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     describe = _summary_writer(dice.chance(0.4), shown)
     texts = tuple(map(describe, parts))
     reply = _about_parts(parts, shown)
-    yield Scene(Question("scene", "", ("scene",)), texts, scenes.task_of(shown.kind), (reply,))
+    yield Scene(Question("scene", "", ("scene",)), texts, scenes.answer_task(shown.kind), (reply,))
 
 
-def _summary_writer(names_only: bool, shown: Shown) -> Callable[[Part], str]:
+def _summary_writer(names_only: bool, shown: ShownText) -> Callable[[Facts], str]:
     """A function that writes the summary of a part: facts of the part -> text.
 
     Args:
@@ -69,10 +69,10 @@ def _summary_writer(names_only: bool, shown: Shown) -> Callable[[Part], str]:
     """
     if names_only:
         return partial(_about_halves, shown=shown)
-    return partial(in_words, shown=shown)
+    return partial(facts_in_words, shown=shown)
 
 
-def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def triage(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask which part of the text to read next: the part with the first fact of the
     proof that the memory lacks. The texts are the working memory ("" for an empty one), then a
     summary of each part; the reply is "Action: 2" for the part of number 2, from 0.
@@ -83,19 +83,19 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         dice: Draws parts, memory and questions.
     """
     left = _parts(shown, dice)
-    remembered: Part = ()
+    remembered: Facts = ()
     memory: list[str] = []
     if left and dice.chance(0.4):
         memory.append(_about_parts(left, shown))
     if len(left) > 2 and dice.chance(0.5):
         remembered = left.pop(dice.below(len(left)))
-        memory.append(in_words(remembered, shown))
+        memory.append(facts_in_words(remembered, shown))
     if len(left) < 2:
         return
     names_only = dice.chance(0.4)
     describe = _summary_writer(names_only, shown)
     texts = ("\n".join(memory), *map(describe, left))
-    for question in ask_about(recipe, shown, dice):
+    for question in draw_questions(recipe, shown, dice):
         lacking = next((fact for fact in question.supports if fact not in remembered), None)
         if lacking is None:
             continue
@@ -105,12 +105,16 @@ def triage(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if names_only and _named_parts(left, question, remembered, lacking, shown) != right:
             continue
         reply = f"Action: {right[0]}"
-        task = scenes.task_of(shown.kind)
-        yield Scene(question_of(question), texts, task, (reply,))
+        task = scenes.answer_task(shown.kind)
+        yield Scene(scene_question(question), texts, task, (reply,))
 
 
 def _named_parts(
-    parts: Sequence[Part], question: Asked, remembered: Part, lacking: Fact, shown: Shown
+    parts: Sequence[Facts],
+    question: ProvedQuestion,
+    remembered: Facts,
+    lacking: Fact,
+    shown: ShownText,
 ) -> list[int]:
     """The numbers of the parts that name what leads to the missing fact: an end of it that is known
     already.
@@ -123,20 +127,20 @@ def _named_parts(
         shown: The text.
     """
     known: set[str] = set()
-    for path in paths_of(question.query):
+    for path in paths_of_query(question.query):
         known.add(path.start)
     for fact in remembered:
         known.update((fact.subject, fact.object))
     known &= {lacking.subject, lacking.object}
     places: list[int] = []
     for i, part in enumerate(parts):
-        names = names_of(part, shown)
+        names = names_in_facts(part, shown)
         if known.intersection(names):
             places.append(i)
     return places
 
 
-def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
+def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes of a part of the text as a segment: does it answer the question, together with the
     working memory? The texts are the memory and the segment; the reply is "Action: -2" and the
     answer where the two prove it, else "Action: -1".
@@ -158,14 +162,14 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
     text = shown.texts[number].strip()
     facts = shown.stated[number]
     other_parts = [shown.stated[i] for i in stating if i != number]
-    remembered: Part = ()
+    remembered: Facts = ()
     if other_parts and dice.chance(0.6):
         remembered = dice.pick(other_parts)
     memory: list[str] = []
     if other_parts and dice.chance(0.5):
         memory.append(_about_parts([*other_parts, facts], shown))
     if remembered:
-        memory.append(in_words(remembered, shown))
+        memory.append(facts_in_words(remembered, shown))
     questions = _questions_near(recipe, shown, [*remembered, *facts], dice)
     if dice.chance(_LOST):
         for question in questions:
@@ -176,10 +180,12 @@ def leaf(recipe: Recipe, shown: Shown, dice: Dice) -> Iterator[Scene]:
         if proves(question, (*remembered, *facts)):
             reply = f"Action: -2\nAnswer: {question.answer}"
         texts = ("\n".join(memory), text)
-        yield Scene(question_of(question), texts, scenes.task_of(shown.kind), (reply,))
+        yield Scene(scene_question(question), texts, scenes.answer_task(shown.kind), (reply,))
 
 
-def _questions_near(recipe: Recipe, shown: Shown, facts: Sequence[Fact], dice: Dice) -> list[Asked]:
+def _questions_near(
+    recipe: Recipe, shown: ShownText, facts: Sequence[Fact], dice: Dice
+) -> list[ProvedQuestion]:
     """Questions in random order, none twice: half about certain facts, half about the whole text.
 
     Args:
@@ -190,14 +196,14 @@ def _questions_near(recipe: Recipe, shown: Shown, facts: Sequence[Fact], dice: D
     """
     near = replace(shown, asker=Asker(shown.schema, facts, dice))
     half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
-    by_query: dict[Query, Asked] = {}
+    by_query: dict[Query, ProvedQuestion] = {}
     for about in (near, shown):
-        for question in ask_about(half, about, dice):
+        for question in draw_questions(half, about, dice):
             by_query[question.query] = question
     return dice.shuffled(list(by_query.values()))[: recipe.questions]
 
 
-def _parts(shown: Shown, dice: Dice) -> list[Part]:
+def _parts(shown: ShownText, dice: Dice) -> list[Facts]:
     """The parts of a text as the facts of each: its own parts, if there are 2 to _PARTS, else as
     many of about equal size."""
     parts = [facts for facts in shown.stated if facts]
@@ -205,10 +211,10 @@ def _parts(shown: Shown, dice: Dice) -> list[Part]:
         return parts
     facts = list(chain.from_iterable(parts))
     count = min(len(facts), dice.between(2, _PARTS))
-    return cut_into(facts, count)
+    return cut_into_parts(facts, count)
 
 
-def _halves(part: Part) -> list[Part]:
+def _halves(part: Facts) -> list[Facts]:
     """A part, as its facts, cut into two parts of about equal size; only one where it has a single
     fact."""
     middle = (len(part) + 1) // 2
@@ -216,12 +222,12 @@ def _halves(part: Part) -> list[Part]:
     return [half for half in halves if half]
 
 
-def _about_halves(part: Part, shown: Shown) -> str:
+def _about_halves(part: Facts, shown: ShownText) -> str:
     """The summary of a part that itself stands for two parts: a sentence for each half."""
     return _about_parts(_halves(part), shown)
 
 
-def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
+def _about_parts(parts: Sequence[Facts], shown: ShownText) -> str:
     """A sentence for each part with the things that it names: "About A and B. About C.".
 
     Args:
@@ -230,6 +236,6 @@ def _about_parts(parts: Sequence[Part], shown: Shown) -> str:
     """
     sentences: list[str] = []
     for part in parts:
-        names = names_of(part, shown)
+        names = names_in_facts(part, shown)
         sentences.append(scenes.about_sentence(names))
     return " ".join(sentences)

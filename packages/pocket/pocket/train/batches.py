@@ -3,7 +3,7 @@ grown to trees.
 
     number, batch = make_batch(stage, Dice("training", seed, 3, 120), teacher, drills)
     batch.passes                     lists of trees of similar length, each for one pass forward and backward
-    share_right(right, trees)        0.75
+    share_of_right_replies(right, trees)        0.75
 
 The document is the trunk, read once; every question about it with its answer is a branch, and so is
 every probe.
@@ -25,8 +25,8 @@ from pocket.tasks.catalog import skills
 from pocket.tasks.recall import DRILLS, PLAYED, DrillTokens
 from pocket.tasks.recipes import Recipe, Stage
 
-_AREA = 4096  # most tokens of a pass, with its padding, unless one tree has more
-_TRIES = 200  # trees in a row that are too long before a recipe is given up
+_MAX_TOKENS_OF_PASS = 4096  # most tokens of a pass, with its padding, unless one tree has more
+_MAX_MISSES = 200  # trees in a row that are too long before a recipe is given up
 
 
 @dataclass
@@ -35,73 +35,74 @@ class Batch:
 
     Args:
         passes: The trees of each forward pass.
-        dropped: How many replies were left out, as their text or branch is too long.
+        n_left_out: How many replies were left out, as their text or branch is too long.
     """
 
     passes: list[list[Tree]]
-    dropped: int = 0
+    n_left_out: int = 0
 
     @property
-    def kept(self) -> int:
+    def n_trained_on(self) -> int:
         """How many replies are trained on."""
         trees = chain.from_iterable(self.passes)
         return sum(len(tree.reply_lengths) for tree in trees)
 
 
-def take_trees(trees: Iterator[Tree], tokens: int, size: int) -> Batch:
+def take_trees(trees: Iterator[Tree], n_tokens: int, max_tokens_per_tree: int) -> Batch:
     """Take trees until they have enough tokens together, each without the branches that do not fit
     into a row, and divide them into passes.
 
     Args:
         trees: The trees, without end.
-        tokens: How many tokens all trees should have together.
-        size: Most tokens of a tree.
+        n_tokens: How many tokens all trees should have together.
+        max_tokens_per_tree: Most tokens of a tree.
 
     Raises:
-        UserError: None of _TRIES trees in a row fits.
+        UserError: None of _MAX_MISSES trees in a row fits.
     """
     taken: list[Tree] = []
-    dropped = misses = 0
-    while sum(map(len, taken)) < tokens:
-        whole = next(trees)
-        tree = _cut_to(whole, size)
+    n_left_out = n_misses = 0
+    while sum(map(len, taken)) < n_tokens:
+        drawn_tree = next(trees)
+        tree = _without_branches_that_do_not_fit(drawn_tree, max_tokens_per_tree)
         if tree is None:
-            dropped += len(whole.reply_lengths)
-            misses += 1
+            n_left_out += len(drawn_tree.reply_lengths)
+            n_misses += 1
         else:
-            dropped += len(whole.reply_lengths) - len(tree.reply_lengths)
-            misses = 0
+            n_left_out += len(drawn_tree.reply_lengths) - len(tree.reply_lengths)
+            n_misses = 0
             taken.append(tree)
-        if misses > _TRIES:
+        if n_misses > _MAX_MISSES:
             raise UserError(
-                f"no text of this recipe fits a row of {size} tokens; give the recipe a larger size"
+                f"no text of this recipe fits a row of {max_tokens_per_tree} tokens; give the "
+                "recipe a larger size"
             )
     passes: list[list[Tree]] = [[]]
     for tree in sorted(taken, key=len):
-        if passes[-1] and (len(passes[-1]) + 1) * len(tree) > _AREA:
+        if passes[-1] and (len(passes[-1]) + 1) * len(tree) > _MAX_TOKENS_OF_PASS:
             passes.append([])
         passes[-1].append(tree)
-    return Batch(passes, dropped)
+    return Batch(passes, n_left_out)
 
 
-def _cut_to(whole: Tree, size: int) -> Tree | None:
-    """The tree without the branches that do not fit into `size` tokens; None if its trunk does not,
-    or nothing is left to learn.
+def _without_branches_that_do_not_fit(tree: Tree, max_tokens: int) -> Tree | None:
+    """The tree without the branches that do not fit into `max_tokens` tokens; None if its trunk
+    does not, or nothing is left to learn.
 
     Args:
-        whole: The tree.
-        size: Most tokens of the trunk and all branches.
+        tree: The tree.
+        max_tokens: Most tokens of the trunk and all branches.
     """
-    tokens_left = size - len(whole.trunk)
+    tokens_left = max_tokens - len(tree.trunk)
     branches: list[Branch] = []
-    for branch in whole.branches:
+    for branch in tree.branches:
         if len(branch.ids) <= tokens_left:
             branches.append(branch)
             tokens_left -= len(branch.ids)
-    learns = bool(branches or whole.targets)
+    learns = bool(branches or tree.targets)
     if tokens_left < 0 or not learns:
         return None
-    return Tree(whole.trunk, whole.targets, branches)
+    return Tree(tree.trunk, tree.targets, branches)
 
 
 def make_batch(
@@ -118,12 +119,16 @@ def make_batch(
     Returns:
         (number of the recipe in the stage, batch).
     """
-    number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
-    recipe = stage.recipes[number]
-    return number, take_trees(_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size)
+    recipe_number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
+    recipe = stage.recipes[recipe_number]
+    return recipe_number, take_trees(
+        _draw_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size
+    )
 
 
-def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) -> Iterator[Tree]:
+def _draw_trees(
+    recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens
+) -> Iterator[Tree]:
     """Yield the token trees that a recipe makes, without end: exercises, or scenes about one text
     after the other.
 
@@ -141,24 +146,24 @@ def _trees(recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens) ->
         while True:
             yield DRILLS[recipe.skill](drills, dice, recipe.pairs, recipe.between)
     skill = skills()[recipe.skill]
-    number = 0
+    text_number = 0
     while True:
-        inner = Dice("text", dice.between(0, 2**31), number)
+        dice_of_text = Dice("text", dice.between(0, 2**31), text_number)
         if recipe.pairs is not None:
-            played = PLAYED[skill.scene](drills, inner, recipe.pairs, recipe.between)
+            scenes_of_text = PLAYED[skill.scene](drills, dice_of_text, recipe.pairs, recipe.between)
         else:
-            played = scenes(recipe, skill.scene, inner)
-        plays = [teacher.play(skill, scene) for scene in played]
-        number += 1
-        if plays:
-            yield from build_trees(plays)
-        elif number > 10_000:
+            scenes_of_text = scenes(recipe, skill.scene, dice_of_text)
+        transcripts = [teacher.play(skill, scene) for scene in scenes_of_text]
+        text_number += 1
+        if transcripts:
+            yield from build_trees(transcripts)
+        elif text_number > 10_000:
             raise UserError(
                 f"the recipe of '{recipe.skill}' makes no scene: no text allows what it asks"
             )
 
 
-def share_right(right: Tensor, trees: Sequence[Tree]) -> float:
+def share_of_right_replies(right: Tensor, trees: Sequence[Tree]) -> float:
     """The share of replies whose tokens were all the likeliest ones.
 
     Args:

@@ -37,11 +37,11 @@ from pocket.eval import card
 from pocket.tasks.recall import DrillTokens
 from pocket.tasks.recipes import Curriculum, Stage
 from pocket.train import llama, model_folder, tokenizer
-from pocket.train.batches import Batch, make_batch, share_right
+from pocket.train.batches import Batch, make_batch, share_of_right_replies
 from pocket.train.curriculum import course_digest
 
-_SAY = 50  # steps between lines of the log
-_LOST = 0.05  # share of a recipe's replies that may be left out without a warning
+_STEPS_PER_LOG_LINE = 50  # steps between lines of the log
+_MAX_SHARE_LEFT_OUT = 0.05  # share of a recipe's replies that may be left out without a warning
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ class Settings:
     save: int = 100
     device: str = "auto"
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _ReplyCounts:
+    """How many replies of a recipe were left out as too long, and how many were trained on."""
+
+    left_out: int = 0
+    trained_on: int = 0
 
 
 class Trainer(Loop[tuple[int, Batch]]):
@@ -97,45 +105,49 @@ class Trainer(Loop[tuple[int, Batch]]):
         self.tokenizer = _tokenizer(settings)
         self.teacher = Teacher(self.tokenizer, "pocket-llama", sizes["max_position_embeddings"])
         self.drills = DrillTokens(self.teacher)
-        about = _identity(settings, sizes)
+        identity = _identity(settings, sizes)
         self.net = self._new_network(sizes)
         self._loss = RowLoss(self.net)
-        # Recipe -> replies left out and used since the last line of the log.
-        self._lost: dict[int, list[int]] = {}
-        saved = load_checkpoint(settings.out / "checkpoint", about)
-        self._origin = self._origin_of(saved)
-        if saved is None and settings.begin is not None:
+        # Number of a recipe -> its replies since the last line of the log.
+        self._reply_counts: dict[int, _ReplyCounts] = {}
+        checkpoint = load_checkpoint(settings.out / "checkpoint", identity)
+        self._origin = self._find_origin(checkpoint)
+        if checkpoint is None and settings.begin is not None:
             llama.load_weights(self.net, settings.begin)
-        about |= _origin_as_json(self._origin)
+        identity |= _origin_as_json(self._origin)
         self.weights = dict(self.net.named_parameters())
-        steps = settings.steps
-        if steps is None:
-            steps = sum(stage.steps for stage in self.course.stages)
+        max_steps = settings.steps
+        if max_steps is None:
+            max_steps = sum(stage.steps for stage in self.course.stages)
         super().__init__(
             self.net,
             settings.out,
-            about,
-            saved,
+            identity,
+            checkpoint,
             optimizer=_optimizer(self.weights),
-            max_steps=steps,
+            max_steps=max_steps,
             save_steps=settings.save,
-            logging_steps=_SAY,
+            logging_steps=_STEPS_PER_LOG_LINE,
             use_cpu=self.device == "cpu",
             lr_scheduler_type="constant",
         )
-        if saved is not None:
-            self.tell(f"going on from step {self.progress.step}, stage '{self._stage().name}'")
+        if checkpoint is not None:
+            self.tell(
+                f"going on from step {self.progress.step}, stage '{self._present_stage().name}'"
+            )
 
     def _new_network(self, sizes: Mapping[str, int]) -> Any:
         """The network with first weights, on the training's device."""
-        ends = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
-        net = llama.new_network(len(self.tokenizer), self.settings.seed, ends, **sizes)
-        net = net.to(self.device)
+        special_token_ids = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        network = llama.new_network(
+            len(self.tokenizer), self.settings.seed, special_token_ids, **sizes
+        )
+        network = network.to(self.device)
         if self.device == "cpu" and has_slow_products(torch.bfloat16):
-            multiply_in_float32(net)
-        return net
+            multiply_in_float32(network)
+        return network
 
-    def _origin_of(self, saved: Checkpoint | None) -> card.Origin:
+    def _find_origin(self, saved: Checkpoint | None) -> card.Origin:
         """The weights that the training began from, and the trainings that these went through.
 
         Args:
@@ -155,12 +167,12 @@ class Trainer(Loop[tuple[int, Batch]]):
             (folder / name).unlink(missing_ok=True)
         llama.save_weights(self.net, folder)
         hardware = hardware_of(self.device)
-        made = card.card_after_training(
+        new_card = card.card_after_training(
             folder, self.progress, self.settings.seed, hardware, self._origin
         )
-        card.write_card(made)
+        card.write_card(new_card)
 
-    def _stage(self) -> Stage:
+    def _present_stage(self) -> Stage:
         """The present stage; once the curriculum has ended, the last one."""
         return self.course.stages[min(self.progress.stage, len(self.course.stages) - 1)]
 
@@ -181,11 +193,13 @@ class Trainer(Loop[tuple[int, Batch]]):
     def _learning_rate(self, stage: Stage) -> float:
         """The learning rate of the present step: it falls linearly over the stage, and rises over
         the first 100 steps of the training."""
-        p = self.progress
+        progress = self.progress
         rate = stage.rate
         if stage.end_rate is not None:
-            rate += (stage.end_rate - stage.rate) * min(1.0, (p.step - p.since) / stage.steps)
-        return rate * min(1.0, (p.step + 1) / 100)
+            rate += (stage.end_rate - stage.rate) * min(
+                1.0, (progress.step - progress.since) / stage.steps
+            )
+        return rate * min(1.0, (progress.step + 1) / 100)
 
     def _batches(self) -> Generator[tuple[int, Batch]]:
         """Yield the batch of each step, (number of the recipe, Batch), without end; the next one is
@@ -194,80 +208,80 @@ class Trainer(Loop[tuple[int, Batch]]):
         The caller advances `progress`; where that begins another stage, the batch that was made
         ahead is thrown away.
         """
-        p = self.progress
+        progress = self.progress
         with ThreadPoolExecutor(1) as pool:
-            made_ahead_for = (p.stage, p.step)
-            coming = pool.submit(self._batch, *made_ahead_for)
+            made_ahead_for = (progress.stage, progress.step)
+            next_batch = pool.submit(self._batch, *made_ahead_for)
             while True:
-                if made_ahead_for != (p.stage, p.step):  # the stage ended
-                    coming = pool.submit(self._batch, p.stage, p.step)
-                batch = coming.result()
-                made_ahead_for = (p.stage, p.step + 1)
-                coming = pool.submit(self._batch, *made_ahead_for)
+                if made_ahead_for != (progress.stage, progress.step):  # the stage ended
+                    next_batch = pool.submit(self._batch, progress.stage, progress.step)
+                batch = next_batch.result()
+                made_ahead_for = (progress.stage, progress.step + 1)
+                next_batch = pool.submit(self._batch, *made_ahead_for)
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
         """Compute the gradients of a batch and return its loss. Also records which replies were
         right, which did not fit, and how many tokens were trained on."""
-        p = self.progress
-        stage = self._stage()
-        number, made = batch
-        trees = list(itertools.chain.from_iterable(made.passes))
-        targets = sum(sum(tree.reply_lengths) for tree in trees)  # tokens to learn in all replies
-        hits: list[torch.Tensor] = []
+        progress = self.progress
+        stage = self._present_stage()
+        recipe_number, recipe_batch = batch
+        trees = list(itertools.chain.from_iterable(recipe_batch.passes))
+        n_targets = sum(sum(tree.reply_lengths) for tree in trees)  # tokens to learn in all replies
+        targets_right: list[torch.Tensor] = []
 
         def losses() -> Iterator[torch.Tensor]:
             """Yield the loss of each forward pass, with weights in half precision; also collects
-            which targets were right in `hits`."""
-            for trees_of_pass in made.passes:
-                half: dict[str, torch.Tensor] = {}
+            which targets were right in `targets_right`."""
+            for trees_of_pass in recipe_batch.passes:
+                half_weights: dict[str, torch.Tensor] = {}
                 for name, weight in self.weights.items():
-                    half[f"net.{name}"] = weight.to(torch.bfloat16)
+                    half_weights[f"net.{name}"] = weight.to(torch.bfloat16)
                 rows = [tree.row(by_reply=False) for tree in trees_of_pass]
-                loss, right = torch.func.functional_call(self._loss, half, (rows,))
-                hits.append(right)
-                yield loss / targets
+                loss, right = torch.func.functional_call(self._loss, half_weights, (rows,))
+                targets_right.append(right)
+                yield loss / n_targets
 
-        value = self.backward(losses(), self._learning_rate(stage))
-        recent = p.recent.setdefault(str(number), [])
-        recent.append(round(share_right(torch.cat(hits).cpu(), trees), 4))
+        loss_of_step = self.backward(losses(), self._learning_rate(stage))
+        recent = progress.recent.setdefault(str(recipe_number), [])
+        recent.append(round(share_of_right_replies(torch.cat(targets_right).cpu(), trees), 4))
         del recent[: -stage.over]
-        lost = self._lost.setdefault(number, [0, 0])
-        lost[0] += made.dropped
-        lost[1] += made.kept
-        p.tokens += sum(map(len, trees))
-        return value
+        counts = self._reply_counts.setdefault(recipe_number, _ReplyCounts())
+        counts.left_out += recipe_batch.n_left_out
+        counts.trained_on += recipe_batch.n_trained_on
+        progress.tokens += sum(map(len, trees))
+        return loss_of_step
 
     def _after_step(self) -> None:
         """Go on to the next stage when every recipe has reached its gate, or the stage's steps are
         used up."""
-        p = self.progress
-        stage = self._stage()
+        progress = self.progress
+        stage = self._present_stage()
         mastered = self._is_mastered(stage)
-        if not mastered and p.step - p.since < stage.steps:
+        if not mastered and progress.step - progress.since < stage.steps:
             return
         shares = self._shares_right(digits=4)
-        minutes = round(p.seconds / 60, 1)
+        minutes = round(progress.seconds / 60, 1)
         minutes_before = 0.0
-        if p.passed:
-            minutes_before = p.passed[-1].minutes or 0.0
+        if progress.passed:
+            minutes_before = progress.passed[-1].minutes or 0.0
         passed = PassedStage(
             stage=stage.name,
-            steps=p.step - p.since,
+            steps=progress.step - progress.since,
             right=shares,
             mastered=mastered,
             minutes=minutes,
             stage_minutes=round(minutes - minutes_before, 1),
         )
-        p.passed.append(passed)
-        how = "ended"
+        progress.passed.append(passed)
+        how_it_ended = "ended"
         if mastered:
-            how = "mastered"
-        self.tell(f"stage '{stage.name}' {how} at step {p.step}: {shares}")
-        p.stage += 1
-        p.since = p.step
-        p.recent = {}
-        self._lost = {}
+            how_it_ended = "mastered"
+        self.tell(f"stage '{stage.name}' {how_it_ended} at step {progress.step}: {shares}")
+        progress.stage += 1
+        progress.since = progress.step
+        progress.recent = {}
+        self._reply_counts = {}
 
     def _is_mastered(self, stage: Stage) -> bool:
         """Whether every recipe of the stage has reached its gate over its recent batches; a gate of
@@ -286,7 +300,7 @@ class Trainer(Loop[tuple[int, Batch]]):
     def _shares_right(self, digits: int) -> dict[str, float]:
         """ "0 answer" (number and skill of a recipe) -> the share of its recent replies that are
         right, rounded to so many digits."""
-        recipes = self._stage().recipes
+        recipes = self._present_stage().recipes
         shares: dict[str, float] = {}
         for number in sorted(map(int, self.progress.recent)):
             recent = self.progress.recent[str(number)]
@@ -295,37 +309,38 @@ class Trainer(Loop[tuple[int, Batch]]):
                 shares[f"{number} {recipes[number].skill}"] = round(share, digits)
         return shares
 
-    def _shares_lost(self) -> dict[str, float]:
+    def _shares_left_out(self) -> dict[str, float]:
         """ "0 answer" (number and skill of a recipe) -> the share of its replies since the last
-        line of the log that are too long for a row; only shares above _LOST."""
-        recipes = self._stage().recipes
+        line of the log that are too long for a row; only shares above _MAX_SHARE_LEFT_OUT."""
+        recipes = self._present_stage().recipes
         shares: dict[str, float] = {}
-        for number, (dropped, used) in sorted(self._lost.items()):
-            share = dropped / max(1, dropped + used)
-            if share > _LOST:
+        for number in sorted(self._reply_counts):
+            counts = self._reply_counts[number]
+            share = counts.left_out / max(1, counts.left_out + counts.trained_on)
+            if share > _MAX_SHARE_LEFT_OUT:
                 shares[f"{number} {recipes[number].skill}"] = round(share, 3)
         return shares
 
     def _log(self, loss: float) -> None:
         """Log and print a line: stage, mean loss, shares of right replies, and speed. Also starts
         to count anew which replies do not fit."""
-        p = self.progress
-        stage = self._stage()
-        right = self._shares_right(digits=3)
+        progress = self.progress
+        stage = self._present_stage()
+        shares_right = self._shares_right(digits=3)
         line: dict[str, object] = {
-            "step": p.step,
+            "step": progress.step,
             "stage": stage.name,
             "loss": round(loss, 5),
-            "right": right,
-            "minutes": round(p.seconds / 60, 2),
-            "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
+            "right": shares_right,
+            "minutes": round(progress.seconds / 60, 2),
+            "tokens_per_s": round(progress.tokens / max(progress.seconds, 1e-9)),
         }
-        lost = self._shares_lost()
-        self._lost = {}
-        parts = [f"step {p.step}", stage.name, f"loss {loss:.4f}", f"right {right}"]
-        if lost:
-            line["left_out"] = lost
-            parts.append(f"left out for want of room {lost}")
+        shares_left_out = self._shares_left_out()
+        self._reply_counts = {}
+        parts = [f"step {progress.step}", stage.name, f"loss {loss:.4f}", f"right {shares_right}"]
+        if shares_left_out:
+            line["left_out"] = shares_left_out
+            parts.append(f"left out for want of room {shares_left_out}")
         parts += [f"{line['minutes']} min", f"{line['tokens_per_s']} tokens/s"]
         self.log_line(line)
         self.tell("  ".join(parts))

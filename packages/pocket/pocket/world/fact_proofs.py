@@ -165,7 +165,7 @@ def _end_of(fact: Fact, step: str) -> str:
     return fact.object
 
 
-def paths_of(query: Query) -> tuple[Path, ...]:
+def paths_of_query(query: Query) -> tuple[Path, ...]:
     """The paths that a question follows: its own, or both of a comparison."""
     if isinstance(query, Path):
         return (query,)
@@ -183,7 +183,7 @@ def prove(query: Query, base: FactBase) -> frozenset[str]:
         query: The question.
         base: The facts.
     """
-    ends = [_follow(path, base)[0] for path in paths_of(query)]
+    ends = [_follow(path, base)[0] for path in paths_of_query(query)]
     if isinstance(query, Path):
         return ends[0]
     if any(len(end) != 1 for end in ends):
@@ -208,6 +208,6 @@ def supporting_facts(query: Query, base: FactBase) -> tuple[Fact, ...]:
         base: The facts.
     """
     facts: dict[Fact, None] = {}
-    for path in paths_of(query):
+    for path in paths_of_query(query):
         facts.update(dict.fromkeys(_follow(path, base)[1]))
     return tuple(facts)

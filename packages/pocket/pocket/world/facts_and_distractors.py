@@ -21,7 +21,7 @@ from pocket.world.fact_proofs import (
     Path,
     Query,
     Same,
-    paths_of,
+    paths_of_query,
     prove,
     supporting_facts,
 )
@@ -46,7 +46,7 @@ NOUNS = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProvedQuestion:
     """A question and its proof.
 
     Args:
@@ -74,7 +74,7 @@ class Asked:
     @property
     def relation(self) -> str:
         """The relation whose fact holds the answer: "person.born"."""
-        return paths_of(self.query)[0].steps[-1].removeprefix(INVERSE)
+        return paths_of_query(self.query)[0].steps[-1].removeprefix(INVERSE)
 
 
 class GrowingText:
@@ -168,7 +168,7 @@ class GrowingText:
         self.subjects.setdefault(fact.subject, []).append((fact, sentence))
         return True
 
-    def ask_path(self, hops: int) -> Asked:
+    def ask_path(self, hops: int) -> ProvedQuestion:
         """Add facts for a question of some steps, as "Where was the author of X born?" of two, and
         return the question.
 
@@ -205,7 +205,7 @@ class GrowingText:
             here = there
         return here
 
-    def ask_which(self, hops: int) -> Asked:
+    def ask_which(self, hops: int) -> ProvedQuestion:
         """Add facts on two new things, and return the question which of them has the smaller (or
         larger) number.
 
@@ -242,7 +242,7 @@ class GrowingText:
             return (self.dice.pick(names),)
         return (self.dice.pick(names), "person.birth")
 
-    def ask_same(self) -> Asked:
+    def ask_same(self) -> ProvedQuestion:
         """Add facts on two new things, and return the question whether they have the same object,
         as often yes as no."""
         relation = self.dice.pick(
@@ -259,7 +259,7 @@ class GrowingText:
         self.add_fact(Fact(second.start, relation.name, other_end))
         return self._proved_question(Same(first, second), "same")
 
-    def ask_nothing(self) -> Asked:
+    def ask_nothing(self) -> ProvedQuestion:
         """Add facts for a question that the text does not answer, and return it: the text says
         something else of the thing, and says what is asked of another thing."""
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
@@ -272,9 +272,9 @@ class GrowingText:
         self.add_fact(Fact(other_start, relation.name, self.add_thing(relation.object)))
         query = Path(start, (relation.name,))
         text = self.schema.question_for(query, self.dice)
-        return Asked(text, query, UNANSWERABLE, (), "unanswerable")
+        return ProvedQuestion(text, query, UNANSWERABLE, (), "unanswerable")
 
-    def _proved_question(self, query: Query, kind: str) -> Asked:
+    def _proved_question(self, query: Query, kind: str) -> ProvedQuestion:
         """The query as a question in words, with its answer and proof. Also states one more fact
         with the answer in it, which proves nothing.
 
@@ -284,14 +284,14 @@ class GrowingText:
         """
         (answer,) = prove(query, self.base)
         text = self.schema.question_for(query, self.dice)
-        question = Asked(text, query, answer, supporting_facts(query, self.base), kind)
+        question = ProvedQuestion(text, query, answer, supporting_facts(query, self.base), kind)
         last = self.schema.relations[question.relation]
         # Of yes or no there is nothing that a fact could name.
         if not isinstance(query, Same) and last.object != "flag":
             self._add_distractor(question, last)
         return question
 
-    def _add_distractor(self, question: Asked, last: Relation) -> None:
+    def _add_distractor(self, question: ProvedQuestion, last: Relation) -> None:
         """State one more fact with the answer of a question in it, mostly as its object, that is no
         proof of the answer.
 
@@ -300,7 +300,7 @@ class GrowingText:
             last: The relation that the answer is read from.
         """
         answer = question.answer
-        path = paths_of(question.query)[0]
+        path = paths_of_query(question.query)[0]
         is_inverse = path.steps[-1].startswith(INVERSE)
         kind = self.schema.ends(path.steps[-1])[1]  # of thing that the answer is
         if question.kind == "comparison":  # it is one of the things that its paths start from
@@ -319,7 +319,7 @@ class GrowingText:
         other = self.dice.pick(as_subject)
         self.add_fact(Fact(answer, other.name, self.add_thing(other.object, waiting=True)))
 
-    def fill(self, questions: Sequence[Asked], least: int = 0) -> None:
+    def fill(self, questions: Sequence[ProvedQuestion], least: int = 0) -> None:
         """Add subjects with facts, mostly of the relations in `questions`, until no characters are
         left.
 
@@ -329,7 +329,7 @@ class GrowingText:
         """
         alike: list[Relation] = []
         for question in questions:
-            for step in paths_of(question.query)[0].steps:
+            for step in paths_of_query(question.query)[0].steps:
                 relation = self.schema.relations[step.removeprefix(INVERSE)]
                 alike.append(relation)
         every = list(self.schema.relations.values())

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.stats.rng import Dice
 from harness.types import Document, Example, Passage, Support
 from pocket.world.fact_proofs import Fact, FactBase
-from pocket.world.facts_and_distractors import Asked
+from pocket.world.facts_and_distractors import ProvedQuestion
 
 GAP = "\n\n"
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English
@@ -120,7 +120,7 @@ class Sample:
 
     pages: tuple[Page, ...]
     examples: tuple[Example, ...]
-    asked: tuple[Asked, ...]
+    asked: tuple[ProvedQuestion, ...]
     base: FactBase
     rows: tuple[Mapping[str, object], ...] = ()
 

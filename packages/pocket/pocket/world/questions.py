@@ -1,7 +1,7 @@
 """All questions that a set of facts answers, and some that it does not: what makes a text worth
 training on.
 
-    Asker("encyclopedia", facts, dice).one()        an Asked, or None where the facts allow none
+    Asker("encyclopedia", facts, dice).one()   a ProvedQuestion, or None where the facts allow none
 
 Every answer is proved (pocket.world.fact_proofs.prove), never read off the sentence.
 """
@@ -21,7 +21,7 @@ from pocket.world.fact_proofs import (
     prove,
     supporting_facts,
 )
-from pocket.world.facts_and_distractors import UNANSWERABLE, Asked
+from pocket.world.facts_and_distractors import UNANSWERABLE, ProvedQuestion
 from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, schema
 
 _TRIES = 12
@@ -52,7 +52,7 @@ class Asker:
             self._touching.setdefault(fact.subject, []).append(fact)
             self._touching.setdefault(fact.object, []).append(fact)
 
-    def _ask_unique(self, query: Query, kind: str) -> Asked | None:
+    def _ask_unique(self, query: Query, kind: str) -> ProvedQuestion | None:
         """The query as a question in words with its answer and proof; None unless the facts prove
         exactly one answer.
 
@@ -65,7 +65,7 @@ class Asker:
             return None
         (answer,) = ends
         text = self.schema.question_for(query, self.dice)
-        return Asked(text, query, answer, supporting_facts(query, self.base), kind)
+        return ProvedQuestion(text, query, answer, supporting_facts(query, self.base), kind)
 
     def _step_from(self, fact: Fact, start: str) -> str:
         """The step by which a fact leads from one of its ends to the other: "person.born" from its
@@ -74,7 +74,7 @@ class Asker:
             return fact.relation
         return INVERSE + fact.relation
 
-    def one(self) -> Asked | None:
+    def one(self) -> ProvedQuestion | None:
         """Draw a question of one hop, for the object of a fact or for its subject; None where none
         was found in _TRIES draws."""
         for _ in range(_TRIES):
@@ -94,7 +94,7 @@ class Asker:
                 return question
         return None
 
-    def two(self) -> Asked | None:
+    def two(self) -> ProvedQuestion | None:
         """Draw a question of two hops, as "Where was the author of X born?"; None where none was
         found in _TRIES draws.
 
@@ -139,7 +139,7 @@ class Asker:
                 return first, second
         return None
 
-    def compare(self) -> Asked | None:
+    def compare(self) -> ProvedQuestion | None:
         """Draw a question which of two things has the smaller or larger number; None where no two
         can be compared."""
         pair = self._comparable_facts(SMALLER, LARGER)
@@ -154,7 +154,7 @@ class Asker:
         comparison = Compare(_path_of(first), _path_of(second), smaller)
         return self._ask_unique(comparison, "comparison")
 
-    def same(self) -> Asked | None:
+    def same(self) -> ProvedQuestion | None:
         """Draw a question whether two things have the same object, yes as often as no if the facts
         allow it; None where no two can be compared."""
         answer = "no"
@@ -171,7 +171,7 @@ class Asker:
                 return question
         return question
 
-    def nothing(self) -> Asked | None:
+    def nothing(self) -> ProvedQuestion | None:
         """Draw a question about a thing in the facts, which they could answer but do not; None
         where none was found in _TRIES draws."""
         for _ in range(_TRIES):
@@ -185,5 +185,5 @@ class Asker:
             query = Path(subject, (self.dice.pick(with_question).name,))
             if not prove(query, self.base):
                 text = self.schema.question_for(query, self.dice)
-                return Asked(text, query, UNANSWERABLE, (), "unanswerable")
+                return ProvedQuestion(text, query, UNANSWERABLE, (), "unanswerable")
         return None

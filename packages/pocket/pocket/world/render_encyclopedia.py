@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import INVERSE, Path
-from pocket.world.facts_and_distractors import Asked, GrowingText
+from pocket.world.facts_and_distractors import GrowingText, ProvedQuestion
 from pocket.world.layout import (
     Order,
     Page,
@@ -75,7 +75,7 @@ def make_retrieved(order: Order) -> Sample:
     return Sample(tuple(pages), (Example(question, gold),), (source,), growth.base)
 
 
-def _ask_question(order: Order, growth: GrowingText) -> Asked:
+def _ask_question(order: Order, growth: GrowingText) -> ProvedQuestion:
     """Add facts for a question of a random kind to the text, and return the question.
 
     Args:
@@ -106,7 +106,7 @@ def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
 
 
 def _musique(
-    name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
+    name: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of musique_ans_v1.0.
 
@@ -137,7 +137,7 @@ def _musique(
     }
 
 
-def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
+def _decomposition(question: ProvedQuestion, page: Page) -> list[dict[str, object]]:
     """The steps of a question as MuSiQue has them, where "#1" stands for the answer to the first:
 
         [{"id": 1, "question": "Velindra >> author", "answer": "Toren", "paragraph_support_idx": 4},
@@ -169,7 +169,7 @@ def _decomposition(question: Asked, page: Page) -> list[dict[str, object]]:
 
 
 def _supporting_facts(
-    question: Asked, paragraphs: Sequence[Paragraph], page: Page
+    question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> list[list[object]]:
     """[title, number of the sentence in its paragraph] of each supporting fact, as HotpotQA has
     them.
@@ -188,7 +188,7 @@ def _supporting_facts(
 
 
 def _hotpotqa(
-    name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
+    name: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of hotpot_dev_distractor_v1, where all sentences of a
     paragraph but the first begin with a space.
@@ -225,7 +225,7 @@ def _hotpotqa(
 
 
 def _twowiki(
-    name: str, question: Asked, paragraphs: Sequence[Paragraph], page: Page
+    name: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of 2WikiMultihopQA's dev.json, with sentences without
     spaces around them, and the evidence as triples.

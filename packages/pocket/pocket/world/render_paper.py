@@ -5,7 +5,7 @@ prove the answer).
 """
 
 from harness.types import Example, Gold, Question
-from pocket.world.facts_and_distractors import Asked, GrowingText
+from pocket.world.facts_and_distractors import GrowingText, ProvedQuestion
 from pocket.world.layout import (
     Order,
     Page,
@@ -56,7 +56,7 @@ def make(order: Order) -> Sample:
     return Sample((page,), tuple(examples), tuple(sources), growth.base)
 
 
-def _answer_type(question: Asked) -> str:
+def _answer_type(question: ProvedQuestion) -> str:
     """What kind of answer Qasper would call it: "none", "boolean" or "extractive"."""
     if question.kind == "unanswerable":
         return "none"
@@ -65,7 +65,7 @@ def _answer_type(question: Asked) -> str:
     return "extractive"
 
 
-def _ask_question(order: Order, growth: GrowingText) -> Asked:
+def _ask_question(order: Order, growth: GrowingText) -> ProvedQuestion:
     """Add facts for a question of a random kind to the text, and return the question; some
     questions are about what the paper does not say.
 

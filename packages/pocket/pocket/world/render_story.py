@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from harness.types import Example, Gold, Question
 from pocket.world.fact_proofs import Fact
-from pocket.world.facts_and_distractors import Asked, GrowingText
+from pocket.world.facts_and_distractors import GrowingText, ProvedQuestion
 from pocket.world.layout import (
     Order,
     Page,
@@ -56,7 +56,7 @@ def make(order: Order) -> Sample:
     """Make a story and questions about it. A question has two wordings of its answer as gold
     answers, and the sentences that prove it as gold spans."""
 
-    def solve(question: Asked, growth: GrowingText) -> Solution:
+    def solve(question: ProvedQuestion, growth: GrowingText) -> Solution:
         """The answer as a word and in a wording of its kind: "Kelford", "in Kelford"."""
         wording = _PLAIN
         is_object = bool(question.supports) and question.supports[-1].object == question.answer
@@ -72,7 +72,7 @@ def make_choice(order: Order) -> Sample:
     """Make a story and questions with options about it; the gold answer is the text of the right
     option."""
 
-    def solve(question: Asked, growth: GrowingText) -> Solution:
+    def solve(question: ProvedQuestion, growth: GrowingText) -> Solution:
         """The answer among its options, with the labels that QuALITY's rows have."""
         options, difficult = _options(question, growth)
         label = options.index(question.answer) + 1
@@ -82,7 +82,7 @@ def make_choice(order: Order) -> Sample:
     return _make_story(order, solve)
 
 
-def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -> Sample:
+def _make_story(order: Order, solve: Callable[[ProvedQuestion, GrowingText], Solution]) -> Sample:
     """Make a story of the ordered length and questions about it.
 
     Args:
@@ -109,7 +109,7 @@ def _make_story(order: Order, solve: Callable[[Asked, GrowingText], Solution]) -
     return Sample((page,), tuple(examples), tuple(asked), growth.base)
 
 
-def _ask_question(order: Order, growth: GrowingText) -> Asked:
+def _ask_question(order: Order, growth: GrowingText) -> ProvedQuestion:
     """Add facts for one more question to the text, and return the question.
 
     Args:
@@ -155,7 +155,7 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
     return lay_out(order.id, chapters, title=f"The Tale of {growth.draw_thing('person')}")
 
 
-def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
+def _options(question: ProvedQuestion, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
     """The options of a question in random order, and whether it is hard.
 
     A hard question has only wrong options that the text names, those in the answer's role first. An
@@ -183,7 +183,7 @@ def _options(question: Asked, growth: GrowingText) -> tuple[tuple[str, ...], boo
     return tuple(dice.shuffled([question.answer, *wrong])), difficult
 
 
-def _kind_of_answer(question: Asked, growth: GrowingText) -> str:
+def _kind_of_answer(question: ProvedQuestion, growth: GrowingText) -> str:
     """The kind of thing that the answer is, such as "town".
 
     Args:
@@ -199,7 +199,7 @@ def _kind_of_answer(question: Asked, growth: GrowingText) -> str:
     return relation.subject
 
 
-def _named_options(question: Asked, growth: GrowingText, kind: str) -> list[str]:
+def _named_options(question: ProvedQuestion, growth: GrowingText, kind: str) -> list[str]:
     """Things that the text names and that are not the answer, in random order: first those in the
     answer's role, the objects of the same relation.
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path as FilePath
 
 from harness.stats.rng import Dice
-from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths_of
+from pocket.world.fact_proofs import INVERSE, Fact, Path, Query, Same, paths_of_query
 from pocket.world.names import VALUES
 
 SMALLER, LARGER = "<", ">"
@@ -224,7 +224,7 @@ class Schema:
         Path("Velindra", ("book.author", "person.born"))
             -> "Where was the person who wrote Velindra born?"
         """
-        path = paths_of(query)[0]
+        path = paths_of_query(query)[0]
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):
             inner = self._phrase_but_last(path, dice)

@@ -27,25 +27,23 @@ from harness.engine.completed_method import make_method
 from harness.errors import UnknownName, UserError
 from harness.llm.backend import check_greedy, model_facts
 from harness.storage.files import check_writable, save_error
-from harness_training import settings as stored
 from harness_training.cli.training_run import TrainOptions, check_options, run_until_stopped
 from harness_training.exam import table_rows
 from harness_training.method_skills import trainings_of
 from harness_training.question_sets import Labels, QuestionSet, check_training
-from harness_training.settings import read_settings
+from harness_training.settings import Settings, profiles, read_settings
 
 if TYPE_CHECKING:
     from harness.config.schema import DatasetConfig, ModelConfig
     from harness.method import Method
     from harness_training.course import Course
     from harness_training.reader import ReaderTraining
-    from harness_training.settings import Settings
     from harness_training.tasks import TrainingTask
 
 
 _READER = "reader"
 _READER_PROFILE = "cpu"
-_PLACE = "{dataset}"
+_DATASET_PLACEHOLDER = "{dataset}"
 """In a path: the data set's name, so that one option names a file for each of several."""
 
 
@@ -66,14 +64,14 @@ def train(
     training rows in the folder --data.
     """
     folder = Path(out)
-    run = _planned_run(method, options, folder)
+    planned = _plan_training(method, options, folder)
     try:
         if not options.eval_only:
             check_writable(folder)
-            code = _train(run, options, folder)
+            code = _train_until_stopped(planned, options, folder)
             if code is not None:
                 return code
-        measures = run.training.examine(say)
+        measures = planned.training.examine(say)
     except OSError as error:
         raise save_error(folder, error, "--out") from error
     if options.json:
@@ -85,36 +83,38 @@ def train(
 
 
 @dataclass(frozen=True)
-class _Run:
+class _PlannedTraining:
     """A training that can start.
 
     Args:
         training: The training.
-        params: What MLflow is told of it.
-        use: A line on how to use its adapters.
-        saved: What an interruption leaves behind, in words.
-        examined: Whether its adapters are measured after it.
+        mlflow_params: Name -> value that MLflow shows with the run.
+        usage_line: How to use its adapters: "use them: harness run ... --set ...".
+        saved_parts: What an interruption leaves behind: "a checkpoint of the step is".
+        is_examined_after: Whether its adapters are measured after it.
     """
 
     training: Course | ReaderTraining
-    params: dict[str, str]
-    use: str
-    saved: str
-    examined: bool
+    mlflow_params: dict[str, str]
+    usage_line: str
+    saved_parts: str
+    is_examined_after: bool
 
 
-def _planned_run(method: str, options: TrainOptions, folder: Path) -> _Run:
+def _plan_training(method: str, options: TrainOptions, folder: Path) -> _PlannedTraining:
     """The training that the command asks for, ready to start. Raises UserError."""
     if method == _READER:
-        return _reader_run(options, folder)
-    return _course_run(method, options, folder)
+        return _plan_reader(options, folder)
+    return _plan_course(method, options, folder)
 
 
-def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
+def _train_until_stopped(
+    training: _PlannedTraining, options: TrainOptions, folder: Path
+) -> int | None:
     """Train until the end, --steps or a signal, and say what to do next.
 
     Args:
-        run: The training.
+        training: The training.
         options: The command's options.
         folder: The training folder.
 
@@ -124,24 +124,24 @@ def _train(run: _Run, options: TrainOptions, folder: Path) -> int | None:
 
     def train_steps(tell: Callable[[str], None], stop: threading.Event) -> bool:
         """Train to the end, --steps or until `stop` is set; return whether the end was reached."""
-        return run.training.run(tell, stop, options.steps)
+        return training.training.run(tell, stop, options.steps)
 
-    done, finished = run_until_stopped(
-        train_steps, folder, options.mlflow, "adapter training", run.params
+    was_uninterrupted, all_steps_done = run_until_stopped(
+        train_steps, folder, options.mlflow, "adapter training", training.mlflow_params
     )
-    if not done:
-        print_resume_command(f"interrupted; {run.saved} saved")
+    if not was_uninterrupted:
+        print_resume_command(f"interrupted; {training.saved_parts} saved")
         return INTERRUPTED
-    if finished or not run.examined:
-        say(run.use)
-    if not finished:
+    if all_steps_done or not training.is_examined_after:
+        say(training.usage_line)
+    if not all_steps_done:
         say(f"stopped after {options.steps} steps; the same command without --steps resumes")
-    if finished and run.examined:
+    if all_steps_done and training.is_examined_after:
         return None
     return 0
 
 
-def _course_run(name: str, options: TrainOptions, out: Path) -> _Run:
+def _plan_course(name: str, options: TrainOptions, out: Path) -> _PlannedTraining:
     """Check the command, and prepare the training of a method's adapters; no model is loaded.
 
     Args:
@@ -157,45 +157,49 @@ def _course_run(name: str, options: TrainOptions, out: Path) -> _Run:
     preset, method = _trainable_method(name)
     check_options(options.device, options.mlflow)
     _check_label_options(options)
-    sets = _sets_by_target(parse_assignments(options.sets, "--set "))
-    base = resolve_model(Choices(model=options.model, sets=sets.model)).value
-    base = check_greedy(base, "a model in training")
-    offered = {task.name: task for task in trainings_of(method)}
-    tasks = _chosen_tasks(preset, offered, split_names(options.task))
-    settings = _read_course(preset, options, base, list(offered), sets.training)
+    assignments = _assignments_by_target(parse_assignments(options.sets, "--set "))
+    base_model = resolve_model(Choices(model=options.model, sets=assignments.model)).value
+    base_model = check_greedy(base_model, "a model in training")
+    tasks_by_name = {task.name: task for task in trainings_of(method)}
+    tasks = _tasks_named_by_option(preset, tasks_by_name, split_names(options.task))
+    settings = _read_course_settings(
+        preset, options, base_model, list(tasks_by_name), assignments.training
+    )
     labels = None
     if options.teacher is not None:
-        teacher = resolve_model(Choices(model=options.teacher, sets=sets.teacher)).value
-        teacher = check_greedy(teacher, "a teacher")
-        labels = make_labels(options, settings, teacher, sets.dataset)
-    if base.backend != "hf":
+        teacher_model = resolve_model(
+            Choices(model=options.teacher, sets=assignments.teacher)
+        ).value
+        teacher_model = check_greedy(teacher_model, "a teacher")
+        labels = make_labels(options, settings, teacher_model, assignments.dataset)
+    if base_model.backend != "hf":
         raise UserError(
-            f"'{base.name}' runs on a server, so it cannot be trained here; name a model folder or "
-            "a hub id"
+            f"'{base_model.name}' runs on a server, so it cannot be trained here; name a model "
+            "folder or a hub id"
         )
-    _check_files(base)
+    _check_model_files(base_model)
     if labels is None:
         for task in tasks:
             settings.recipes(task.name, task.skill.name)
-    training = Course(
-        preset, method, base, tasks, settings, out, options.seed, options.device, labels
+    course = Course(
+        preset, method, base_model, tasks, settings, out, options.seed, options.device, labels
     )
-    return _Run(
-        training,
-        params={
+    return _PlannedTraining(
+        course,
+        mlflow_params={
             "method": preset,
-            "base": base.name,
+            "base": base_model.name,
             "seed": str(options.seed),
             "teacher": options.teacher or "the synthetic world",
             "dataset": options.dataset or "",
         },
-        use=_use_line(name, tasks, out),
-        saved="labels and a checkpoint of the step are",
-        examined=True,
+        usage_line=_usage_line(name, tasks, out),
+        saved_parts="labels and a checkpoint of the step are",
+        is_examined_after=True,
     )
 
 
-def _use_line(name: str, tasks: Sequence[TrainingTask], out: Path) -> str:
+def _usage_line(name: str, tasks: Sequence[TrainingTask], out: Path) -> str:
     """A line that says how to use the adapters: "use them: harness run --method longrefiner ...
     --set ...".
 
@@ -214,7 +218,8 @@ def _use_line(name: str, tasks: Sequence[TrainingTask], out: Path) -> str:
 def _check_label_options(options: TrainOptions) -> None:
     """Raise UserError for --teacher without --dataset or the reverse, and for --data or --exclude
     without --dataset."""
-    if (options.teacher is None) != (options.dataset is None):
+    has_one_of_both = (options.teacher is None) != (options.dataset is None)
+    if has_one_of_both:
         raise UserError(
             "a teacher labels a data set: name both --teacher MODEL and --dataset NAME, or neither"
         )
@@ -225,31 +230,33 @@ def _check_label_options(options: TrainOptions) -> None:
             raise UserError(f"{option} is where the rows of --dataset are; name the data set too")
 
 
-def _chosen_tasks(
-    preset: str, offered: Mapping[str, TrainingTask], chosen: Sequence[str]
+def _tasks_named_by_option(
+    preset: str, tasks_by_name: Mapping[str, TrainingTask], chosen_names: Sequence[str]
 ) -> list[TrainingTask]:
     """The tasks that --task names, in the method's order; all without it.
 
     Args:
         preset: The method's preset.
-        offered: Name -> task of the method.
-        chosen: The names.
+        tasks_by_name: Name -> task of the method.
+        chosen_names: The names.
 
     Raises:
         UnknownName: The method has no such task.
     """
-    for name in chosen:
-        if name not in offered:
-            raise UnknownName(f"task of '{preset}'", name, offered)
-    return [task for name, task in offered.items() if not chosen or name in chosen]
+    for name in chosen_names:
+        if name not in tasks_by_name:
+            raise UnknownName(f"task of '{preset}'", name, tasks_by_name)
+    return [
+        task for name, task in tasks_by_name.items() if not chosen_names or name in chosen_names
+    ]
 
 
-def _read_course(
+def _read_course_settings(
     preset: str,
     options: TrainOptions,
-    base: ModelConfig,
-    tasks: Sequence[str],
-    sets: Mapping[str, object],
+    base_model: ModelConfig,
+    task_names: Sequence[str],
+    assignments: Mapping[str, object],
 ) -> Settings:
     """The settings of a training, from the profiles of the preset, else of the longest beginning of
     its name that has some ("longrefiner-bm25": those of "longrefiner").
@@ -257,34 +264,34 @@ def _read_course(
     Args:
         preset: The method's preset.
         options: The command's options.
-        base: The model to train; an embedded one has the profile "pocket", others "paper", unless
-            --profile names one.
-        tasks: The names of the method's tasks.
-        sets: --set for the settings, key -> value.
+        base_model: The model to train; an embedded one has the profile "pocket", others "paper",
+            unless --profile names one.
+        task_names: The names of the method's tasks.
+        assignments: --set for the settings, key -> value.
     """
     profile = options.profile
     if profile is None:
-        profile = "pocket" if base.embedded else "paper"
+        profile = "pocket" if base_model.embedded else "paper"
     config_file = None
     if options.config is not None:
         config_file = Path(options.config)
-    name = preset
-    while not stored.profiles(name) and "-" in name:
-        name = name.rpartition("-")[0]
-    if not stored.profiles(name):
-        name = preset
-    return stored.read_settings(stored.Settings, name, profile, tasks, sets, config_file)
+    settings_name = preset
+    while not profiles(settings_name) and "-" in settings_name:
+        settings_name = settings_name.rpartition("-")[0]
+    if not profiles(settings_name):
+        settings_name = preset
+    return read_settings(Settings, settings_name, profile, task_names, assignments, config_file)
 
 
-def _check_files(base: ModelConfig) -> None:
+def _check_model_files(model: ModelConfig) -> None:
     """Raise UserError if the files of the model to train cannot be used."""
-    problems = model_facts(base).problems
+    problems = model_facts(model).problems
     if problems:
         raise UserError(problems[0])
 
 
 @dataclass(frozen=True)
-class _Sets:
+class _Assignments:
     """--set, key -> value, by what it is for.
 
     Args:
@@ -300,19 +307,19 @@ class _Sets:
     training: dict[str, object] = field(default_factory=dict)
 
 
-def _sets_by_target(sets: Mapping[str, object]) -> _Sets:
+def _assignments_by_target(assignments: Mapping[str, object]) -> _Assignments:
     """Split --set by what it is for.
 
     {"teacher.dtype": "float32", "rank": 8}
         -> teacher {"model.dtype": "float32"}, training {"rank": 8}
     """
-    by_target = _Sets()
-    for key, value in sets.items():
-        target, _, rest = key.partition(".")
-        if not rest:
+    by_target = _Assignments()
+    for key, value in assignments.items():
+        target, _, key_of_target = key.partition(".")
+        if not key_of_target:
             by_target.training[key] = value
         elif target == "teacher":
-            by_target.teacher[f"model.{rest}"] = value
+            by_target.teacher[f"model.{key_of_target}"] = value
         elif target == "model":
             by_target.model[key] = value
         elif target in ("dataset", "datasets"):
@@ -329,9 +336,9 @@ def _trainable_method(name: str) -> tuple[str, Method]:
         UnknownName: There is no such preset.
         UserError: The method has no adapters.
     """
-    part = resolve_method(Choices(method=name))
-    preset = str(part.value.name)
-    method = make_method(part.value, part.origins)
+    resolved = resolve_method(Choices(method=name))
+    preset = str(resolved.value.name)
+    method = make_method(resolved.value, resolved.origins)
     if not trainings_of(method):
         raise UserError(
             f"'{preset}' has no adapters to train; name a method that has, for instance longrefiner"
@@ -340,7 +347,10 @@ def _trainable_method(name: str) -> tuple[str, Method]:
 
 
 def make_labels(
-    options: TrainOptions, settings: Settings, teacher: ModelConfig, sets: Mapping[str, object]
+    options: TrainOptions,
+    settings: Settings,
+    teacher: ModelConfig,
+    assignments: Mapping[str, object],
 ) -> Labels:
     """The teacher with the training questions that it is to label.
 
@@ -348,50 +358,52 @@ def make_labels(
         options: The command's options.
         settings: The settings of the training.
         teacher: The model that labels.
-        sets: --set for dataset.KEY and datasets.NAME.KEY, key -> value.
+        assignments: --set for dataset.KEY and datasets.NAME.KEY, key -> value.
 
     Raises:
         UserError: A split or file is not a training one, or several data sets would share a path.
     """
-    names = split_names([options.dataset or ""])
-    if len(names) > 1:
-        _check_places(names, options, sets)
-    for key in sets:
-        prefix, _, rest = key.partition(".")
-        name = rest.partition(".")[0]
-        if prefix == "datasets" and name not in names:
+    dataset_names = split_names([options.dataset or ""])
+    if len(dataset_names) > 1:
+        _check_each_set_has_its_path(dataset_names, options, assignments)
+    for key in assignments:
+        prefix, _, dataset_key = key.partition(".")
+        name = dataset_key.partition(".")[0]
+        if prefix == "datasets" and name not in dataset_names:
             raise UserError(f"--set {key}: '{name}' is not among the data sets of --dataset")
-    chosen: list[QuestionSet] = []
-    for name in names:
-        questions = _question_set(name, options, settings, sets)
+    question_sets: list[QuestionSet] = []
+    for name in dataset_names:
+        questions = _resolve_question_set(name, options, settings, assignments)
         if questions is not None:
-            chosen.append(questions)
-    if not chosen:
+            question_sets.append(questions)
+    if not question_sets:
         raise UserError(
             f"{options.dataset} has no training split, so no adapter can be trained on it"
         )
-    return Labels(teacher, tuple(chosen), options.parallel)
+    return Labels(teacher, tuple(question_sets), options.parallel)
 
 
-def _check_places(names: Sequence[str], options: TrainOptions, sets: Mapping[str, object]) -> None:
+def _check_each_set_has_its_path(
+    dataset_names: Sequence[str], options: TrainOptions, assignments: Mapping[str, object]
+) -> None:
     """Raise UserError where a path has no "{dataset}", so that several data sets would share it.
 
     Args:
-        names: The names of the data sets, two or more.
+        dataset_names: The names of the data sets, two or more.
         options: The command's options.
-        sets: --set, key -> value.
+        assignments: --set, key -> value.
     """
-    documents = sets.get("dataset.documents")
+    documents = assignments.get("dataset.documents")
     for option, value in (("--data", options.data), ("--set dataset.documents", documents)):
-        if value is not None and _PLACE not in str(value):
+        if value is not None and _DATASET_PLACEHOLDER not in str(value):
             raise UserError(
-                f"{option} names one place for {len(names)} data sets; write {_PLACE} where the "
-                "name of each goes"
+                f"{option} names one place for {len(dataset_names)} data sets; write "
+                f"{_DATASET_PLACEHOLDER} where the name of each goes"
             )
 
 
-def _question_set(
-    name: str, options: TrainOptions, settings: Settings, sets: Mapping[str, object]
+def _resolve_question_set(
+    name: str, options: TrainOptions, settings: Settings, assignments: Mapping[str, object]
 ) -> QuestionSet | None:
     """The training questions of a data set, and the evaluation questions to keep out of them.
 
@@ -399,7 +411,7 @@ def _question_set(
         name: The name of the data set.
         options: The command's options.
         settings: The settings of the training.
-        sets: --set for dataset.KEY and datasets.NAME.KEY, key -> value.
+        assignments: --set for dataset.KEY and datasets.NAME.KEY, key -> value.
 
     Returns:
         None where the data set has no training split, which is also printed.
@@ -408,74 +420,76 @@ def _question_set(
         UserError: The split or file is not a training one.
     """
     dataset: DatasetConfig = resolve_dataset(Choices(dataset=name)).value
-    places = settings.splits.get(dataset.name, {})
-    if places is None:
+    split_location = settings.splits.get(dataset.name, {})
+    if split_location is None:
         say(f"'{dataset.name}' has no training split, so it is left out")
         return None
-    data = None
+    data_path = None
     if options.data is not None:
-        data = options.data.replace(_PLACE, dataset.name)
-    given = _sets_of_dataset(dataset.name, sets)
-    row_options = _training_split(places, given, from_file=data is not None)
-    training = resolve_dataset(Choices(dataset=name, data=data, sets=row_options)).value
+        data_path = options.data.replace(_DATASET_PLACEHOLDER, dataset.name)
+    assignments_for_dataset = _assignments_for_dataset(dataset.name, assignments)
+    row_options = _row_options(
+        split_location, assignments_for_dataset, from_file=data_path is not None
+    )
+    training = resolve_dataset(Choices(dataset=name, data=data_path, sets=row_options)).value
     check_training(training)
     evaluation: list[DatasetConfig] = []
-    if data is None:
+    if data_path is None:
         evaluation.append(dataset)
-    elif Path(data).is_dir():
-        evaluation.append(resolve_dataset(Choices(dataset=name, data=data)).value)
+    elif Path(data_path).is_dir():
+        evaluation.append(resolve_dataset(Choices(dataset=name, data=data_path)).value)
     if options.exclude is not None:
-        excluded = options.exclude.replace(_PLACE, dataset.name)
+        excluded = options.exclude.replace(_DATASET_PLACEHOLDER, dataset.name)
         evaluation.append(resolve_dataset(Choices(dataset=name, data=excluded)).value)
     return QuestionSet(training, tuple(evaluation))
 
 
-def _training_split(
-    places: Mapping[str, str], given: Mapping[str, object], *, from_file: bool
+def _row_options(
+    split_location: Mapping[str, str], assignments: Mapping[str, object], *, from_file: bool
 ) -> dict[str, object]:
     """Settings, "dataset.KEY" -> value, with which the training questions of a data set are read.
 
     Args:
-        places: Key -> value in the training's settings: where the split is on the hub.
-        given: The user's --set for this data set, which come first.
+        split_location: Key -> value in the training's settings: where the split is on the hub.
+        assignments: The user's --set for this data set, which come first.
         from_file: Whether the rows come from a file of the user's.
     """
     # A local file says itself where it is, and its format unless documents are retrieved.
-    said_by_file: tuple[str, ...] = ()
-    if from_file and "dataset.documents" in given:
-        said_by_file = ("hub", "subset")
+    keys_said_by_file: tuple[str, ...] = ()
+    if from_file and "dataset.documents" in assignments:
+        keys_said_by_file = ("hub", "subset")
     elif from_file:
-        said_by_file = ("hub", "subset", "format")
-    row_options: dict[str, object] = {"dataset.split": "train"}
-    for key, value in places.items():
-        if key not in said_by_file:
-            row_options[f"dataset.{key}"] = value
-    return {**row_options, **given}
+        keys_said_by_file = ("hub", "subset", "format")
+    from_settings: dict[str, object] = {"dataset.split": "train"}
+    for key, value in split_location.items():
+        if key not in keys_said_by_file:
+            from_settings[f"dataset.{key}"] = value
+    return {**from_settings, **assignments}
 
 
-def _sets_of_dataset(name: str, sets: Mapping[str, object]) -> dict[str, object]:
+def _assignments_for_dataset(name: str, assignments: Mapping[str, object]) -> dict[str, object]:
     """The --set that count for one data set: those for all, with its name in paths, then those for
     it alone.
 
         "nq", {"dataset.subset": "x", "datasets.nq.split": "dev", "datasets.squad.split": "a"}
             -> {"dataset.subset": "x", "dataset.split": "dev"}
     """
-    mine = f"datasets.{name}."
-    of_all: dict[str, object] = {}
-    own: dict[str, object] = {}
-    for key, value in sets.items():
-        if key.startswith(mine):
-            own[f"dataset.{key.removeprefix(mine)}"] = value
+    prefix_of_dataset = f"datasets.{name}."
+    for_all: dict[str, object] = {}
+    for_this_one: dict[str, object] = {}
+    for key, value in assignments.items():
+        if key.startswith(prefix_of_dataset):
+            for_this_one[f"dataset.{key.removeprefix(prefix_of_dataset)}"] = value
         elif key.startswith("datasets."):
             continue
         elif isinstance(value, str):
-            of_all[key] = value.replace(_PLACE, name)
+            for_all[key] = value.replace(_DATASET_PLACEHOLDER, name)
         else:
-            of_all[key] = value
-    return {**of_all, **own}
+            for_all[key] = value
+    return {**for_all, **for_this_one}
 
 
-def _reader_run(options: TrainOptions, out: Path) -> _Run:
+def _plan_reader(options: TrainOptions, out: Path) -> _PlannedTraining:
     """Check the command, and prepare the training of one adapter that serves all methods; no model
     is loaded.
 
@@ -492,36 +506,39 @@ def _reader_run(options: TrainOptions, out: Path) -> _Run:
         raise UserError(
             "name the folder with the training rows: --data DIR (files such as hotpot_train.json)"
         )
-    if any((options.teacher, options.dataset, options.task, options.exclude)):
+    has_option_of_labels = any((options.teacher, options.dataset, options.task, options.exclude))
+    if has_option_of_labels:
         raise UserError(
             "the reader learns from training rows: leave out --teacher, --dataset, --task and "
             "--exclude"
         )
     check_options(options.device, options.mlflow)
-    model_sets: dict[str, object] = {}
-    reader_sets: dict[str, object] = {}
+    model_assignments: dict[str, object] = {}
+    training_assignments: dict[str, object] = {}
     for key, value in parse_assignments(options.sets, "--set ").items():
         if key.startswith("model."):
-            model_sets[key] = value
+            model_assignments[key] = value
         else:
-            reader_sets[key] = value
+            training_assignments[key] = value
     config_file = None
     if options.config is not None:
         config_file = Path(options.config)
     profile = options.profile or _READER_PROFILE
-    settings = read_settings(ReaderSettings, _READER, profile, [_READER], reader_sets, config_file)
-    base = resolve_model(Choices(model=options.model, sets=model_sets)).value
-    _check_files(base)
-    data = Path(options.data)
-    return _Run(
-        ReaderTraining(base, settings, data, out, options.seed, options.device),
-        params={
+    settings = read_settings(
+        ReaderSettings, _READER, profile, [_READER], training_assignments, config_file
+    )
+    base_model = resolve_model(Choices(model=options.model, sets=model_assignments)).value
+    _check_model_files(base_model)
+    data_folder = Path(options.data)
+    return _PlannedTraining(
+        ReaderTraining(base_model, settings, data_folder, out, options.seed, options.device),
+        mlflow_params={
             "method": _READER,
-            "base": base.name,
+            "base": base_model.name,
             "seed": str(options.seed),
             "data": options.data,
         },
-        use=f"use it: --set model.adapter={out / 'adapters' / _READER}",
-        saved="a checkpoint of the step is",
-        examined=False,
+        usage_line=f"use it: --set model.adapter={out / 'adapters' / _READER}",
+        saved_parts="a checkpoint of the step is",
+        is_examined_after=False,
     )
