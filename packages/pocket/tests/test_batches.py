@@ -7,7 +7,7 @@ from itertools import chain, cycle
 import pytest
 import torch
 from harness_training.token_rows import Branch, Tree
-from pocket.tasks.recall import PARTS, pair_drill, parts_drill
+from pocket.tasks.recall import MAX_PARTS, pair_drill, parts_drill
 from pocket.tasks.recipes import Recipe
 from pocket.train import batches
 from pocket.train.batches import make_batch, share_of_right_replies, take_trees
@@ -133,7 +133,7 @@ def test_each_pair_is_asked_for_once(drills, pairs, between):
 
 def test_a_name_is_asked_for_the_number_of_its_part(drills, teacher):
     things, counts = set(drills.one_token_words), set()
-    numbers = [teacher.plain(f"Action: {n}")[-1] for n in range(PARTS)]
+    numbers = [teacher.plain(f"Action: {n}")[-1] for n in range(MAX_PARTS)]
     for n in range(60):
         tree = parts_drill(drills, Dice("parts", n), (2, 6), 5)
         text = teacher.text.tokenizer.decode(tree.trunk)

@@ -8,7 +8,7 @@ from harness_training.tasks import Scene, SceneOutcome, Skill
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocket.eval import exam
-from pocket.eval.exam import ASKED, NEEDED, cells, draw_sittings, examine
+from pocket.eval.exam import NEEDED_FACTS_ONLY, QUESTION_KINDS, cells, draw_sittings, examine
 from pocket.eval.metrics import EXACT, LIKELIHOOD, Sitting, measure
 from pocket.tasks.catalog import skills
 
@@ -32,7 +32,10 @@ def sit(played, questions=4):
 def test_the_cells_of_an_answer_and_full_marks_for_who_knows_it():
     rows = sit(skill("answer", "question", knowing))
     wanted = [
-        (ASKED[a], t) for a in ASKED for t in [NEEDED, *LENGTHS] if (a, t) != ("nothing", NEEDED)
+        (QUESTION_KINDS[a], t)
+        for a in QUESTION_KINDS
+        for t in [NEEDED_FACTS_ONLY, *LENGTHS]
+        if (a, t) != ("nothing", NEEDED_FACTS_ONLY)
     ]
     assert [(r.asked, r.text) for r in rows] == wanted
     assert {(r.skill, r.measure, r.value, r.high, r.n, r.failed) for r in rows} == {

@@ -37,10 +37,10 @@ from harness_training.example_files import HEAD, Item, SceneLine, is_made_from
 from harness_training.tasks import Labelling, Scene, TrainingTask
 
 T = TypeVar("T")
-_CACHED = 2048  # results of `once`: neighbouring questions share documents
+_MAX_CACHED_RESULTS = 2048  # results of `once`: neighbouring questions share documents
 IN_A_ROW = 10
 """Failed requests one after the other that end the labelling."""
-_SECONDS = 10.0  # between two lines of progress
+_SECONDS_BETWEEN_REPORTS = 10.0  # between two lines of progress
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class LabelledLine(SceneLine):
 
 
 @dataclass(frozen=True)
-class _Numbered:
+class _NumberedItem:
     """An item and its place in the order of items."""
 
     n: int
@@ -99,16 +99,16 @@ class LabelWriter:
     items: int = 0
     tokens: int = 0
     failed: list[str] = field(default_factory=list)
-    _in_a_row: int = 0
-    _empty: int = 0
+    _failures_in_a_row: int = 0
+    _n_without_scene: int = 0
     _stopped: bool = False
-    _reported: float = 0.0
+    _last_report_seconds: float = 0.0
 
     def write(
         self,
         items: Iterable[Item],
-        about: Mapping[str, object],
-        places: Callable[[], int] = lambda: 1,
+        made_from: Mapping[str, object],
+        max_at_a_time: Callable[[], int] = lambda: 1,
     ) -> None:
         """Label the items that the file lacks, and append a line for each.
 
@@ -117,9 +117,9 @@ class LabelWriter:
 
         Args:
             items: All items, in their order.
-            about: What the file is made from, which is its first line.
-            places: Gives the number of items to label at a time; called only where one is to be
-                labelled.
+            made_from: What the file is made from, which is its first line.
+            max_at_a_time: Gives the number of items to label at a time; called only where one is to
+                be labelled.
 
         Raises:
             UserError: The file was made from other data.
@@ -128,20 +128,22 @@ class LabelWriter:
             KeyboardInterrupt: `stop` was set.
         """
         make_folder(self.path.parent)
-        if not is_made_from(self.path, about):
-            write_atomic(self.path, json_line({"id": HEAD, **about}))
+        if not is_made_from(self.path, made_from):
+            write_atomic(self.path, json_line({"id": HEAD, **made_from}))
         cut_torn_line(self.path, "id")
-        done = {line["id"] for line in read_lines(self.path, "id")}
-        every = [_Numbered(n, item) for n, item in enumerate(items)]
-        left = [numbered for numbered in every if numbered.item.id not in done]
-        self._total = len(every)
-        self._left = len(left)
-        self._began = time.perf_counter()
+        labelled_ids = {line["id"] for line in read_lines(self.path, "id")}
+        numbered_items = [_NumberedItem(n, item) for n, item in enumerate(items)]
+        unlabelled_items = [
+            numbered for numbered in numbered_items if numbered.item.id not in labelled_ids
+        ]
+        self._n_items = len(numbered_items)
+        self._n_to_label = len(unlabelled_items)
+        self._start_seconds = time.perf_counter()
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
-            if left:
-                self.tell(f"{self.task.name}: labelling {len(left):,} items")
-                self._label(left, places())
+            if unlabelled_items:
+                self.tell(f"{self.task.name}: labelling {len(unlabelled_items):,} items")
+                self._label(unlabelled_items, max_at_a_time())
         finally:
             os.close(self._fd)
         if self.failed:
@@ -150,16 +152,16 @@ class LabelWriter:
                 f"{self.failed[-1]}. The same command asks them again"
             )
 
-    def _label(self, left: Sequence[_Numbered], places: int) -> None:
-        """Label the items that are left, `places` of them at a time, and append their lines to the
-        file."""
-        if places > 1:
-            in_flight(left, places, self.ask, self.finish_all)
+    def _label(self, unlabelled_items: Sequence[_NumberedItem], max_at_a_time: int) -> None:
+        """Label the items that are left, `max_at_a_time` of them at a time, and append their lines
+        to the file."""
+        if max_at_a_time > 1:
+            in_flight(unlabelled_items, max_at_a_time, self.ask, self.finish_all)
             return
-        for numbered in left:
+        for numbered in unlabelled_items:
             self.finish(self.ask(numbered))
 
-    def ask(self, numbered: _Numbered) -> LabelledLine | RequestFailed:
+    def ask(self, numbered: _NumberedItem) -> LabelledLine | RequestFailed:
         """Let the teacher label an item; return its line for the file, or the failed request.
 
         An item that the teacher cannot label gives a line without a scene, with the reason.
@@ -175,13 +177,13 @@ class LabelWriter:
                 return error
             except QuestionError as error:
                 left_out = str(error)
-        spent = sum_phases([usage_of(branch.events, {})])
+        usage = sum_phases([usage_of(branch.events, {})])
         return LabelledLine(
             id=item.id,
             scenes=scenes,
             n=numbered.n,
-            read=int(spent.get("tokens_in", 0)),
-            written=int(spent.get("tokens_out", 0)),
+            read=int(usage.get("tokens_in", 0)),
+            written=int(usage.get("tokens_out", 0)),
             left_out=left_out,
         )
 
@@ -216,39 +218,39 @@ class LabelWriter:
         """Add a failed request to `failed`. Raises CannotRun where it is the IN_A_ROW-th in a
         row."""
         self.failed.append(str(failure))
-        self._in_a_row += 1
-        if self._in_a_row == IN_A_ROW:
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row == IN_A_ROW:
             raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {failure}")
 
     def _append(self, line: LabelledLine) -> None:
-        """Append a line to the file and count it; report the progress every _SECONDS, and after the
-        last item."""
-        self._in_a_row = 0
+        """Append a line to the file and count it; report the progress every
+        _SECONDS_BETWEEN_REPORTS, and after the last item."""
+        self._failures_in_a_row = 0
         append_line(self._fd, self.path, json_line(line.as_json()))
         self.items += 1
         self.tokens += line.read + line.written
         if not line.scenes:
-            self._empty += 1
-        seconds = time.perf_counter() - self._began
-        left = self._left - self.items - len(self.failed)
-        if seconds - self._reported > _SECONDS or left == 0:
-            self._reported = seconds
-            self._report(seconds, left)
+            self._n_without_scene += 1
+        seconds = time.perf_counter() - self._start_seconds
+        n_left = self._n_to_label - self.items - len(self.failed)
+        if seconds - self._last_report_seconds > _SECONDS_BETWEEN_REPORTS or n_left == 0:
+            self._last_report_seconds = seconds
+            self._report(seconds, n_left)
 
-    def _report(self, seconds: float, left: int) -> None:
+    def _report(self, seconds: float, n_left: int) -> None:
         """Tell how many items are labelled, the speed, and how long those that are left take.
 
         Args:
             seconds: Seconds since this process began to label.
-            left: How many items have no label.
+            n_left: How many items have no label.
         """
-        empty = ""
-        if self._empty:
-            empty = f", {self._empty:,} without a usable reply"
+        without_reply = ""
+        if self._n_without_scene:
+            without_reply = f", {self._n_without_scene:,} without a usable reply"
         self.tell(
-            f"{self.task.name}: {self._total - left:,} of {self._total:,} labelled{empty}; "
-            f"{self.tokens / seconds:,.0f} tokens/s; left: about "
-            f"{duration_text(left * seconds / self.items)}"
+            f"{self.task.name}: {self._n_items - n_left:,} of {self._n_items:,} labelled"
+            f"{without_reply}; {self.tokens / seconds:,.0f} tokens/s; left: about "
+            f"{duration_text(n_left * seconds / self.items)}"
         )
 
 
@@ -284,15 +286,15 @@ class LabelModels:
         """The model that is trained, with the adapters of the tasks before."""
         return MeteredModel(self.once("model refiner", self.load_base), self.meter, "refiner")
 
-    def once(self, key: str, fn: Callable[[], T]) -> T:
-        """The result of `fn`, computed at the first call with this key and kept for the last
-        _CACHED keys; calls for one key never overlap."""
+    def once(self, key: str, compute: Callable[[], T]) -> T:
+        """The result of `compute`, computed at the first call with this key and kept for the last
+        _MAX_CACHED_RESULTS keys; calls for one key never overlap."""
         with self._locks.hold(key):
             cached = self._results.pop(key, None)  # (result,), as a result may be None
             if cached is None:
-                cached = (fn(),)
+                cached = (compute(),)
             self._results[key] = cached  # at the end, as the last one used
-            if len(self._results) > _CACHED:
+            if len(self._results) > _MAX_CACHED_RESULTS:
                 self._results.popitem(last=False)
         result: T = cached[0]
         return result

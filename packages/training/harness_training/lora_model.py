@@ -50,8 +50,11 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
     )
     if not tokenizer.chat_template:
         raise CannotRun(f"'{config.name}' has no chat template, so there are no turns to train on")
-    plain = ModelConfig(name="")
-    if (config.template, config.template_date) != (plain.template, plain.template_date):
+    default_config = ModelConfig(name="")
+    if (config.template, config.template_date) != (
+        default_config.template,
+        default_config.template_date,
+    ):
         raise CannotRun(
             "adapters learn the model's own chat template; leave model.template and "
             "model.template_date out"
@@ -126,33 +129,33 @@ class Base:
         """
         transformers.logging.disable_progress_bar()
         try:
-            net = AutoModelForCausalLM.from_pretrained(
+            network = AutoModelForCausalLM.from_pretrained(
                 str(folder),
                 dtype=getattr(torch, self.settings.dtype),
                 attn_implementation="sdpa",
                 use_safetensors=True,
                 trust_remote_code=self.config.trust_remote_code,
             )
-        except (OSError, ValueError, RuntimeError) as e:
-            why = next(iter(str(e).splitlines()), "") or type(e).__name__
+        except (OSError, ValueError, RuntimeError) as error:
+            why = next(iter(str(error).splitlines()), "") or type(error).__name__
             raise CannotRun(
                 f"cannot load the weights of '{self.config.name}' ({why.rstrip('.:! ')}); copy the "
                 "model's folder "
                 "again, or name another model"
-            ) from e
-        if self.device == "cpu" and has_slow_products(net.dtype):
-            multiply_in_float32(net)
-        net.requires_grad_(False)
-        net.config.use_cache = False
+            ) from error
+        if self.device == "cpu" and has_slow_products(network.dtype):
+            multiply_in_float32(network)
+        network.requires_grad_(False)
+        network.config.use_cache = False
         if self.settings.checkpointing:
             # Newer versions of transformers call it activation_checkpointing_enable, and warn of
             # the old name.
             enable = getattr(
-                net, "activation_checkpointing_enable", net.gradient_checkpointing_enable
+                network, "activation_checkpointing_enable", network.gradient_checkpointing_enable
             )
             enable({"use_reentrant": False})
         # Recomputing is for training mode only; there is no dropout to switch on.
-        return net.to(self.device).train()
+        return network.to(self.device).train()
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
         """Add a new adapter to all linear layers but the head; it alone is trained from now on.
@@ -184,11 +187,11 @@ class Base:
     def parameters(self, name: str) -> dict[str, torch.nn.Parameter]:
         """The matrices of an adapter, float32: their names in the network without the adapter's ->
         matrix."""
-        mark = f".{name}."
+        adapter_infix = f".{name}."
         parameters: dict[str, torch.nn.Parameter] = {}
         for key, value in self.adapted.named_parameters():
-            if mark in key and ".lora_" in key:
-                parameters[key.replace(mark, ".")] = value
+            if adapter_infix in key and ".lora_" in key:
+                parameters[key.replace(adapter_infix, ".")] = value
         return parameters
 
     def put(self, name: str, values: Mapping[str, Tensor]) -> None:
@@ -215,8 +218,8 @@ class Base:
         lora.target_modules = self._linear
         lora.inference_mode = True
         lora.save_pretrained(str(folder))
-        half: dict[str, Tensor] = {}
+        half_precision: dict[str, Tensor] = {}
         for key, weight in self.parameters(name).items():
-            half[key] = weight.detach().to("cpu", torch.bfloat16).contiguous()
-        save_file(half, str(folder / WEIGHTS), metadata={"format": "pt"})
+            half_precision[key] = weight.detach().to("cpu", torch.bfloat16).contiguous()
+        save_file(half_precision, str(folder / WEIGHTS), metadata={"format": "pt"})
         (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone

@@ -33,12 +33,12 @@ from harness.types import Document, Example, Question
 from harness.words import words
 from harness_training.example_files import Item
 
-_TRAINING = re.compile(r"train", re.IGNORECASE)
-_OTHER_SPLITS = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
-_SPLITS = {"train", "dev", "test", "validation"}
+_TRAINING_NAME = re.compile(r"train", re.IGNORECASE)
+_OTHER_SPLIT_NAME = re.compile(r"dev|test|valid|eval", re.IGNORECASE)
+_SPLIT_KEYS = {"train", "dev", "test", "validation"}
 """Keys of a file that holds several splits, as ASQA's does."""
-_OTHER_ID = re.compile(r"(test|dev|valid|validation|val|eval)[_-]\d+", re.IGNORECASE)
-_MOST_REFUSED = 0.2  # of a data set's questions; with more, the file is not what it says it is
+_ID_OF_OTHER_SPLIT = re.compile(r"(test|dev|valid|validation|val|eval)[_-]\d+", re.IGNORECASE)
+_MAX_SHARE_REFUSED = 0.2  # of a data set's questions; with more, the file is not what it says it is
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class Labels:
     @property
     def names(self) -> str:
         """The names of the data sets, with commas between them."""
-        return ", ".join(one.training.name for one in self.sets)
+        return ", ".join(question_set.training.name for question_set in self.sets)
 
 
 def is_training_name(name: str) -> bool:
     """Whether a file's name says that it holds a training split, and no other one:
     "hotpot_train.json" does, "train_dev.json" does not."""
-    return bool(_TRAINING.search(name)) and not _OTHER_SPLITS.search(name)
+    return bool(_TRAINING_NAME.search(name)) and not _OTHER_SPLIT_NAME.search(name)
 
 
 def check_training(config: DatasetConfig) -> None:
@@ -88,7 +88,7 @@ def check_training(config: DatasetConfig) -> None:
     path = Path(config.data)
     if not path.is_file() or is_archive(path.name) or is_training_name(path.name):
         return
-    if read_first_key(path) not in _SPLITS:
+    if read_first_key(path) not in _SPLIT_KEYS:
         raise UserError(
             f"'{path.name}' is no training file by its name ('train', and no 'dev' or 'test'), and "
             "adapters are trained on training splits only; name the training file of "
@@ -97,32 +97,32 @@ def check_training(config: DatasetConfig) -> None:
 
 
 @cache
-def _evaluation_ids() -> frozenset[str]:
+def _hashed_evaluation_ids() -> frozenset[str]:
     """The first 12 hex digits of the sha256 of ids of evaluation questions (HotpotQA, MuSiQue,
     2WikiMultihopQA and ASQA, dev)."""
     file = resources.files("harness_training") / "evaluation_ids.txt"
     return frozenset(file.read_text("utf-8").split())
 
 
-def refuse_evaluation(ids: Iterable[str], name: str, source: str) -> None:
+def refuse_evaluation(question_ids: Iterable[str], name: str, source: str) -> None:
     """Raise UserError where one of the questions is of a known evaluation split, by its id.
 
     Args:
-        ids: The ids of the questions.
+        question_ids: The ids of the questions.
         name: The data set, for the message.
         source: The file, for the message.
     """
-    for key in ids:
-        if ROW_NUMBER_ID.fullmatch(key):
+    for question_id in question_ids:
+        if ROW_NUMBER_ID.fullmatch(question_id):
             continue
-        if hashlib.sha256(key.encode()).hexdigest()[:12] in _evaluation_ids():
+        if hashlib.sha256(question_id.encode()).hexdigest()[:12] in _hashed_evaluation_ids():
             raise UserError(
-                f"'{source}' has evaluation questions of '{name}' (id {key}), and adapters are "
+                f"'{source}' has evaluation questions of '{name}' (id {question_id}), and adapters are "
                 "trained on training splits only; name its training split"
             )
 
 
-def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
+def _load_evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
     """Load (id, text) of the evaluation questions of a data set; a file that is not in the preset's
     format may be in FlashRAG's."""
     if config.format == "retrieved":  # its questions alone: they come without documents here
@@ -134,7 +134,7 @@ def _evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
         if config.data is None:
             raise
         with contextlib.suppress(HarnessError):
-            return _evaluation_questions(config.model_copy(update={"format": "retrieved"}))
+            return _load_evaluation_questions(config.model_copy(update={"format": "retrieved"}))
         raise
 
 
@@ -160,53 +160,53 @@ class TrainingQuestions:
                 questions, each text once.
             max_rows: Most questions of each data set.
         """
-        seen: set[str] = set()
+        yielded_texts: set[str] = set()
         for name, question in self._in_turn(max_rows):
             documents = [self.documents[name][i] for i in question.document_ids]
             if per == "question":
                 yield Item(f"{name}/{question.id}", question, documents)
                 continue
             for document in documents:
-                if document.text not in seen:
-                    seen.add(document.text)
+                if document.text not in yielded_texts:
+                    yielded_texts.add(document.text)
                     yield Item(f"{name}/{document.id}", None, [document])
 
     def _in_turn(self, max_rows: int) -> Iterator[tuple[str, Question]]:
         """Yield (data set, question) of the first `max_rows` questions of each set: the first of
         each set, then the second of each, and so on."""
         for number in range(max_rows):
-            more = False
+            any_set_has_more = False
             for name, examples in self.examples.items():
                 if number < len(examples):
-                    more = True
+                    any_set_has_more = True
                     yield name, examples[number].question
-            if not more:
+            if not any_set_has_more:
                 return
 
 
 @dataclass
-class _Evaluation:
+class _EvaluationQuestions:
     """Evaluation questions: their ids but for counters, and the words of their texts."""
 
     ids: set[str] = field(default_factory=set)
     texts: set[tuple[str, ...]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, configs: Iterable[DatasetConfig]) -> _Evaluation:
+    def of(cls, configs: Iterable[DatasetConfig]) -> _EvaluationQuestions:
         """Load the evaluation questions of some data sets. An id that is only a counter does not
         count."""
         evaluation = cls()
         for config in configs:
-            for key, text in _evaluation_questions(config):
+            for question_id, text in _load_evaluation_questions(config):
                 evaluation.texts.add(tuple(words(text)))
-                if not ROW_NUMBER_ID.fullmatch(key):
-                    evaluation.ids.add(key)
+                if not ROW_NUMBER_ID.fullmatch(question_id):
+                    evaluation.ids.add(question_id)
         return evaluation
 
     def holds(self, example: Example) -> bool:
         """Whether a question is one of these by id or text, or of another split by its id."""
         question = example.question
-        if _OTHER_ID.fullmatch(question.id) or question.id in self.ids:
+        if _ID_OF_OTHER_SPLIT.fullmatch(question.id) or question.id in self.ids:
             return True
         return tuple(words(question.text)) in self.texts
 
@@ -229,28 +229,30 @@ def load_questions_apart(
     examples: dict[str, list[Example]] = {}
     documents: dict[str, Mapping[str, Document]] = {}
     digests: dict[str, str] = {}
-    for one in sets:
-        name = one.training.name
-        check_training(one.training)
-        dataset = load_once(one.training, max_rows)
-        ids = [example.question.id for example in dataset.examples]
-        refuse_evaluation(ids, name, dataset.source)
-        evaluation = _Evaluation.of(one.evaluation)
-        examples[name] = [e for e in dataset.examples if not evaluation.holds(e)]
+    for question_set in sets:
+        name = question_set.training.name
+        check_training(question_set.training)
+        dataset = load_once(question_set.training, max_rows)
+        question_ids = [example.question.id for example in dataset.examples]
+        refuse_evaluation(question_ids, name, dataset.source)
+        evaluation_questions = _EvaluationQuestions.of(question_set.evaluation)
+        examples[name] = [
+            example for example in dataset.examples if not evaluation_questions.holds(example)
+        ]
         documents[name] = dataset.documents
         digests[name] = dataset.fingerprint[:16]
-        refused = len(dataset) - len(examples[name])
-        if refused > _MOST_REFUSED * len(dataset):
+        n_refused = len(dataset) - len(examples[name])
+        if n_refused > _MAX_SHARE_REFUSED * len(dataset):
             raise UserError(
-                f"{refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are "
+                f"{n_refused} of {len(dataset)} questions of '{name}' ({dataset.source}) are "
                 "evaluation questions by their id or text; name its training split"
             )
-        if refused:
+        if n_refused:
             tell(
-                f"{name}: {refused} of {len(dataset)} questions are evaluation questions too, and "
+                f"{name}: {n_refused} of {len(dataset)} questions are evaluation questions too, and "
                 "left out"
             )
-        if not evaluation.texts:
+        if not evaluation_questions.texts:
             tell(
                 f"warning: {name}: there are no evaluation questions to compare with; name them "
                 "with --exclude FILE, so that none of them is trained on"

@@ -64,31 +64,31 @@ class RealRow:
     steps: tuple[str, ...] = ()
 
 
-def check_apart(training: Sequence[RealRow], others: Sequence[RealRow]) -> None:
+def check_apart(training: Sequence[RealRow], evaluation: Sequence[RealRow]) -> None:
     """Raise UserError where an evaluation row is a training row by its id or by its question.
 
     Args:
         training: The training rows.
-        others: The evaluation rows.
+        evaluation: The evaluation rows.
     """
-    ids: set[str] = set()
-    questions: set[str] = set()
+    training_ids: set[str] = set()
+    training_questions: set[str] = set()
     for row in training:
-        ids.add(row.id)
-        questions.add(row.questions[0].text)
-    for row in others:
-        if row.id in ids or row.questions[0].text in questions:
+        training_ids.add(row.id)
+        training_questions.add(row.questions[0].text)
+    for row in evaluation:
+        if row.id in training_ids or row.questions[0].text in training_questions:
             raise UserError(
                 f"the row '{row.id}' is in the training and the evaluation files; remove it from "
                 "one"
             )
 
 
-def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
+def load_rows(file_patterns: Mapping[str, str], folder: Path, *, training: bool) -> list[RealRow]:
     """Load the usable rows of all sources, in the order of sources, files and rows.
 
     Args:
-        sources: Preset of a data set -> pattern of its files' names.
+        file_patterns: Preset of a data set -> pattern of its files' names.
         folder: The folder that is searched, with its subfolders.
         training: Whether the files should be training splits; else none may be one.
 
@@ -97,14 +97,15 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
         UserError: There are no such files, or a file's name says that it is of another split.
     """
     rows: list[RealRow] = []
-    for dataset, pattern in sources.items():
+    for dataset, pattern in file_patterns.items():
         for path in sorted(folder.rglob(pattern)):
             if training != is_training_name(path.name):
-                kind = "no"
+                expected_article = "no"
                 if training:
-                    kind = "a"
+                    expected_article = "a"
                 raise UserError(
-                    f"'{path.name}' should be {kind} training file by its name; correct the pattern"
+                    f"'{path.name}' should be {expected_article} training file by its name; "
+                    "correct the pattern"
                 )
             real_rows = _rows_of_file(dataset, path)
             if training:
@@ -113,7 +114,7 @@ def load_rows(sources: Mapping[str, str], folder: Path, *, training: bool) -> li
             rows += real_rows
     if not rows:
         raise UserError(
-            f"'{folder}' has no rows (files named {', '.join(sources.values())}); name their "
+            f"'{folder}' has no rows (files named {', '.join(file_patterns.values())}); name their "
             "folder with --data"
         )
     return rows
@@ -154,20 +155,20 @@ def _real_row(
     for passage in document.passages:
         text = document.text[passage.start : passage.end]
         passages.append(text.strip())
-    needs = _gold_passages(document, example)
+    gold_passages = _gold_passages(document, example)
     answer = example.gold.answers[0]
-    if not needs and not answer.lower().startswith("unanswerable"):
+    if not gold_passages and not answer.lower().startswith("unanswerable"):
         return None
     extra = example.gold.extra
-    hops = extra.get("question_decomposition") or []
+    decomposition = extra.get("question_decomposition") or []
     questions = [
-        RowQuestion(example.question.text, answer, needs),
-        *_hop_questions(hops, len(passages)),
+        RowQuestion(example.question.text, answer, gold_passages),
+        *_hop_questions(decomposition, len(passages)),
         *_relation_questions(extra.get("evidences") or [], passages),
     ]
-    steps = tuple(_as_question(hop["question"]) for hop in hops)
-    name = example.question.id
-    return RealRow(name, dataset, task, tuple(passages), tuple(questions), steps)
+    steps = tuple(_as_question(hop["question"]) for hop in decomposition)
+    question_id = example.question.id
+    return RealRow(question_id, dataset, task, tuple(passages), tuple(questions), steps)
 
 
 def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
@@ -181,7 +182,7 @@ def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
+def _hop_questions(hops: Sequence[Any], n_passages: int) -> list[RowQuestion]:
     """The single-hop questions of a decomposition, with earlier answers in place of "#1".
 
         [{"question": "Where was #1 born?", ...}] after one with the answer "Ann" -> "Where was Ann
@@ -189,7 +190,7 @@ def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
 
     Args:
         hops: MuSiQue's dicts, with question, answer and paragraph_support_idx.
-        passages: How many passages the row has; hops about others are left out.
+        n_passages: How many passages the row has; hops about others are left out.
     """
     answers = [str(hop["answer"]) for hop in hops]
 
@@ -203,9 +204,11 @@ def _hop_questions(hops: Sequence[Any], passages: int) -> list[RowQuestion]:
     questions = []
     for hop in hops:
         text = _REFERENCE.sub(earlier_answer, hop["question"])
-        place = hop["paragraph_support_idx"]
-        if place is not None and place < passages:
-            questions.append(RowQuestion(_as_question(text), str(hop["answer"]), (int(place),)))
+        passage_number = hop["paragraph_support_idx"]
+        if passage_number is not None and passage_number < n_passages:
+            questions.append(
+                RowQuestion(_as_question(text), str(hop["answer"]), (int(passage_number),))
+            )
     return questions
 
 
@@ -222,10 +225,14 @@ def _relation_questions(
     """
     questions = []
     for subject, relation, value in evidences:
-        form = _RELATIONS.get(relation)
-        places = [i for i, text in enumerate(passages) if subject in text and value in text]
-        if form is not None and len(places) == 1:
-            questions.append(RowQuestion(form.format(subject), value, (places[0],)))
+        question_form = _RELATIONS.get(relation)
+        stating_passages = [
+            i for i, text in enumerate(passages) if subject in text and value in text
+        ]
+        if question_form is not None and len(stating_passages) == 1:
+            questions.append(
+                RowQuestion(question_form.format(subject), value, (stating_passages[0],))
+            )
     return questions
 
 

@@ -100,41 +100,41 @@ class Settings(BaseModel):
                 f"tasks.{task}.recipes is missing, so no texts of the synthetic world can be made; "
                 "let a teacher label with --teacher MODEL --dataset NAME, or use --profile pocket"
             )
-        made: list[Any] = []
+        validated: list[Any] = []
         for number, values in enumerate(recipes):
             tree = Tree([("the training's settings", {"skill": skill, **values})])
-            made.append(
+            validated.append(
                 validate_tree(world_module().Recipe, tree, f"tasks.{task}.recipes.{number}")
             )
-        return made
+        return validated
 
 
 S = TypeVar("S", bound=Settings)
 
 
-def _folders() -> list[Path]:
+def _profile_folders() -> list[Path]:
     """The folders with YAML files of training settings, the user's own first, where there is
     one."""
     user_folder = os.environ.get(CONFIGS_VARIABLE)
-    own = Path(__file__).parent / "profiles"
+    shipped_folder = Path(__file__).parent / "profiles"
     if not user_folder:
-        return [own]
-    return [Path(user_folder) / "training", own]
+        return [shipped_folder]
+    return [Path(user_folder) / "training", shipped_folder]
 
 
 def profiles(method: str) -> list[str]:
     """The names of the profiles that a method's training has settings for, sorted."""
     names: set[str] = set()
-    for folder in _folders():
+    for folder in _profile_folders():
         for path in folder.glob(f"{method}-*.yaml"):
             names.add(path.stem.removeprefix(f"{method}-"))
     return sorted(names)
 
 
-def _profile_file(name: str) -> Path | None:
+def _find_profile_file(name: str) -> Path | None:
     """The settings file of this name ("longrefiner-paper.yaml"), the user's own first; None where
     there is none."""
-    for folder in _folders():
+    for folder in _profile_folders():
         path = folder / name
         if path.is_file():
             return path
@@ -165,24 +165,28 @@ def read_settings(
         ConfigError: Some values are wrong; it names each.
     """
     name = f"{method}-{profile}.yaml"
-    path = _profile_file(name)
+    path = _find_profile_file(name)
     if path is None:
-        known = ", ".join(profiles(method)) or "none"
-        raise UserError(f"the training of '{method}' has no profile '{profile}'; it has: {known}")
+        known_profiles = ", ".join(profiles(method)) or "none"
+        raise UserError(
+            f"the training of '{method}' has no profile '{profile}'; it has: {known_profiles}"
+        )
     layers = [Layer(f"profiles/{name}", read_yaml(path))]
     if own is not None:
         layers.append(Layer(own.name, read_yaml(own)))
-    typed = [_as_layer(form, key, value, tasks) for key, value in sets.items()]
-    for_all_tasks = [values for values in typed if "common" in values]
-    others = [values for values in typed if "common" not in values]
+    assignment_layers = [
+        _assignment_as_layer(form, key, value, tasks) for key, value in sets.items()
+    ]
+    for_all_tasks = [values for values in assignment_layers if "common" in values]
+    for_single_tasks = [values for values in assignment_layers if "common" not in values]
     # The latter override.
-    layers += [Layer("--set", values) for values in [*for_all_tasks, *others]]
+    layers += [Layer("--set", values) for values in [*for_all_tasks, *for_single_tasks]]
     tree = _settings_tree(layers, tasks)
-    own_tasks = ", ".join(tasks)
+    task_list = ", ".join(tasks)
     unknown_tasks = [task for task in mapping_at(tree.values, "tasks") if task not in tasks]
     if unknown_tasks:
         raise ConfigError(
-            [f"unknown task '{task}'; '{method}' has: {own_tasks}" for task in unknown_tasks]
+            [f"unknown task '{task}'; '{method}' has: {task_list}" for task in unknown_tasks]
         )
     return validate_tree(form, tree, "")
 
@@ -205,7 +209,7 @@ def _settings_tree(layers: Sequence[Layer], tasks: Sequence[str]) -> Tree:
     return Tree(settings)
 
 
-def _as_layer(
+def _assignment_as_layer(
     form: type[Settings], key: str, value: object, tasks: Sequence[str]
 ) -> dict[str, object]:
     """Turn a --set assignment into the mapping that a file would have.
@@ -223,21 +227,21 @@ def _as_layer(
     Raises:
         UserError: There is no such setting.
     """
-    head, _, rest = key.partition(".")
-    if head in tasks and rest:
-        return {"tasks": {head: {rest: value}}}
-    if head == "tasks" and rest.count(".") == 1:
+    first_key, _, rest = key.partition(".")
+    if first_key in tasks and rest:
+        return {"tasks": {first_key: {rest: value}}}
+    if first_key == "tasks" and rest.count(".") == 1:
         task, name = rest.split(".")
         return {"tasks": {task: {name: value}}}
     if key in TaskSettings.model_fields:
         return {"common": {key: value}}
-    may_be_nested = not rest or head not in Settings.model_fields
-    if head in form.model_fields and head != "tasks" and may_be_nested:
+    may_be_nested = not rest or first_key not in Settings.model_fields
+    if first_key in form.model_fields and first_key != "tasks" and may_be_nested:
         return nested(key, value)
-    names = dict.fromkeys(form.model_fields)
-    del names["tasks"]
-    settable = [*names, *TaskSettings.model_fields]
-    known = list(settable)
+    settings_names = dict.fromkeys(form.model_fields)
+    del settings_names["tasks"]
+    settable = [*settings_names, *TaskSettings.model_fields]
+    known_keys = list(settable)
     for task in tasks:
-        known += [f"{task}.{name}" for name in settable]
-    raise unknown_name_error(f"key '{key}' (--set)", key, known)
+        known_keys += [f"{task}.{name}" for name in settable]
+    raise unknown_name_error(f"key '{key}' (--set)", key, known_keys)

@@ -18,7 +18,7 @@ from harness.stats.rng import Dice
 from harness_training.tasks import Scene, Skill
 from harness_training.teacher import Teacher, Transcript
 
-_NEAR = 16  # batches whose rows are sorted by length together
+_BATCHES_SORTED_TOGETHER = 16  # batches whose rows are sorted by length together
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Row:
         """The position of each token in its context, [tokens]; a branch counts on from where it is
         attached."""
         positions = list(range(len(self.ids)))
-        for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
-            positions[start:end] = range(at, at + end - start)
+        for (start, attached_at), end in zip(self.branches, self._branch_ends(), strict=True):
+            positions[start:end] = range(attached_at, attached_at + end - start)
         return positions
 
     def _branch_ends(self) -> list[int]:
@@ -63,10 +63,10 @@ class Row:
         """
         if not self.branches:
             return []
-        trunk, _ = self.branches[0]
+        trunk_end, _ = self.branches[0]
         blocks = []
-        for (start, at), end in zip(self.branches, self._branch_ends(), strict=True):
-            blocks += [(start, end, at, trunk), (start, end, trunk, start)]
+        for (start, attached_at), end in zip(self.branches, self._branch_ends(), strict=True):
+            blocks += [(start, end, attached_at, trunk_end), (start, end, trunk_end, start)]
         return blocks
 
 
@@ -106,48 +106,48 @@ def rows_of_scenes(
         length: Most tokens of a row.
         overlong: Whether longer rows are left out or truncated; both are counted.
     """
-    data = Rows()
+    token_rows = Rows()
     for scene in scenes:
         transcript = teacher.play(skill, scene)
-        rows = []
+        rows_of_scene = []
         if transcript.targets:
-            rows.append(Row(tuple(transcript.ids), tuple(transcript.targets)))
+            rows_of_scene.append(Row(tuple(transcript.ids), tuple(transcript.targets)))
         for probe in transcript.probes:
             ids = (*transcript.ids[: probe.at], *probe.ids)
-            rows.append(Row(ids, (len(ids) - 1,)))
-        for row in rows:
+            rows_of_scene.append(Row(ids, (len(ids) - 1,)))
+        for row in rows_of_scene:
             if len(row.ids) <= length:
-                data.rows.append(row)
+                token_rows.rows.append(row)
             elif overlong == "cut":
-                data.rows.append(truncate(row, length))
-                data.cut += 1
+                token_rows.rows.append(truncate(row, length))
+                token_rows.cut += 1
             else:
-                data.left_out += 1
-    return data
+                token_rows.left_out += 1
+    return token_rows
 
 
-def truncate(row: Row, length: int) -> Row:
-    """Truncate a row to `length` tokens: prompt and reply each lose their ends, as by
+def truncate(row: Row, max_tokens: int) -> Row:
+    """Truncate a row to `max_tokens` tokens: prompt and reply each lose their ends, as by
     LLaMA-Factory's cutoff_len.
 
         prompt of 10 and reply of 10 tokens, length 8 -> the first 4 tokens of each
 
-    A reply of less than half of `length` stays whole, and the prompt is cut. If the prompt is that
-    short, the reply is cut. Otherwise both keep the same share (infer_seqlen in LLaMA-Factory's
-    data/processor; docs/methods/longrefiner.md#longrefiner-training).
+    A reply of less than half of `max_tokens` stays whole, and the prompt is cut. If the prompt is
+    that short, the reply is cut. Otherwise both keep the same share (infer_seqlen in
+    LLaMA-Factory's data/processor; docs/methods/longrefiner.md#longrefiner-training).
     """
     n_prompt = row.targets[0]
     n_reply = len(row.ids) - n_prompt
-    longest_reply = length
-    if 2 * n_reply >= length and 2 * n_prompt < length:
-        longest_reply = length - n_prompt
-    elif 2 * n_reply >= length:
-        longest_reply = length * n_reply // (n_prompt + n_reply)
-    kept_of_reply = min(longest_reply, n_reply)
-    kept_of_prompt = min(length - kept_of_reply, n_prompt)
-    ids = row.ids[:kept_of_prompt] + row.ids[n_prompt : n_prompt + kept_of_reply]
-    n_removed = n_prompt - kept_of_prompt  # tokens before the reply that are gone
-    targets = [place - n_removed for place in row.targets if place - n_removed < len(ids)]
+    max_reply_tokens = max_tokens
+    if 2 * n_reply >= max_tokens and 2 * n_prompt < max_tokens:
+        max_reply_tokens = max_tokens - n_prompt
+    elif 2 * n_reply >= max_tokens:
+        max_reply_tokens = max_tokens * n_reply // (n_prompt + n_reply)
+    n_reply_left = min(max_reply_tokens, n_reply)
+    n_prompt_left = min(max_tokens - n_reply_left, n_prompt)
+    ids = row.ids[:n_prompt_left] + row.ids[n_prompt : n_prompt + n_reply_left]
+    n_removed = n_prompt - n_prompt_left  # tokens before the reply that are gone
+    targets = [target - n_removed for target in row.targets if target - n_removed < len(ids)]
     return Row(ids, tuple(targets))
 
 
@@ -161,16 +161,19 @@ def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
         dice: Shuffles them.
     """
 
-    def short_rows_first(number: int) -> tuple[int, int]:
+    def short_rows_first(index: int) -> tuple[int, int]:
         """A sort key: the shorter row first, of the same length the lower number."""
-        return len(rows[number].ids), number
+        return len(rows[index].ids), index
 
-    order = dice.shuffled(range(len(rows)))
-    near: list[int] = []
-    for start in range(0, len(order), size * _NEAR):
-        part = order[start : start + size * _NEAR]
-        near += sorted(part, key=short_rows_first)
-    grouped = [near[start : start + size] for start in range(0, len(near), size)]
+    shuffled_indices = dice.shuffled(range(len(rows)))
+    sorted_within_parts: list[int] = []
+    for start in range(0, len(shuffled_indices), size * _BATCHES_SORTED_TOGETHER):
+        indices = shuffled_indices[start : start + size * _BATCHES_SORTED_TOGETHER]
+        sorted_within_parts += sorted(indices, key=short_rows_first)
+    grouped = [
+        sorted_within_parts[start : start + size]
+        for start in range(0, len(sorted_within_parts), size)
+    ]
     return dice.shuffled(grouped)
 
 
@@ -231,7 +234,7 @@ class Tree:
         for branch in self.branches:
             start = len(ids)
             branches.append((start, branch.at))
-            targets += [start + place for place in branch.targets]
+            targets += [start + target for target in branch.targets]
             ids += branch.ids
         weights: list[float] = []
         if by_reply:
@@ -247,14 +250,14 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
     The last shared token stays in the branches, so that every target has its predecessor in its own
     branch.
     """
-    if len(transcripts) < 2 or any(t.probes for t in transcripts):
+    if len(transcripts) < 2 or any(transcript.probes for transcript in transcripts):
         return list(map(_tree_of_one, transcripts))
-    shared = _shared_tokens(transcripts) - 1
+    n_shared = _shared_tokens(transcripts) - 1
     branches = []
-    for t in transcripts:
-        targets = [place - shared for place in t.targets]
-        branches.append(Branch(shared, t.ids[shared:], targets))
-    return [Tree(transcripts[0].ids[:shared], [], branches)]
+    for transcript in transcripts:
+        targets = [target - n_shared for target in transcript.targets]
+        branches.append(Branch(n_shared, transcript.ids[n_shared:], targets))
+    return [Tree(transcripts[0].ids[:n_shared], [], branches)]
 
 
 def _tree_of_one(transcript: Transcript) -> Tree:
@@ -267,11 +270,11 @@ def _tree_of_one(transcript: Transcript) -> Tree:
 def _shared_tokens(transcripts: Sequence[Transcript]) -> int:
     """How many first tokens all transcripts have in common, before the first target of any."""
     first_targets = [min(transcript.targets) for transcript in transcripts]
-    shared = min(first_targets) - 1
-    first = transcripts[0].ids
+    n_shared = min(first_targets) - 1
+    first_ids = transcripts[0].ids
     for other in transcripts[1:]:
-        at = 0
-        while at < shared and other.ids[at] == first[at]:
-            at += 1
-        shared = at
-    return shared
+        position = 0
+        while position < n_shared and other.ids[position] == first_ids[position]:
+            position += 1
+        n_shared = position
+    return n_shared

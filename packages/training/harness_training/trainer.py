@@ -63,11 +63,13 @@ class Job:
     @property
     def steps(self) -> int:
         """How many optimizer steps the training has: those of an epoch, times the epochs."""
-        passes = math.ceil(len(self.data.rows) / self.task_settings.batch)
-        return self.task_settings.epochs * math.ceil(passes / self.task_settings.accumulation)
+        passes_per_epoch = math.ceil(len(self.data.rows) / self.task_settings.batch)
+        return self.task_settings.epochs * math.ceil(
+            passes_per_epoch / self.task_settings.accumulation
+        )
 
 
-_NO_EFFECT = {"tasks", "save", "say", "exam", "exam_world", "start"}  # on weights
+_SETTINGS_WITHOUT_EFFECT_ON_WEIGHTS = {"tasks", "save", "say", "exam", "exam_world", "start"}
 
 
 def identity(
@@ -84,7 +86,7 @@ def identity(
     """
     task_settings = (
         settings.tasks[task].model_dump(mode="json"),
-        settings.model_dump(mode="json", exclude=_NO_EFFECT),
+        settings.model_dump(mode="json", exclude=_SETTINGS_WITHOUT_EFFECT_ON_WEIGHTS),
     )
     values = {"base": base.where, "settings": task_settings, **sources}
     return {"seed": seed} | {name: json_sha256(value)[:16] for name, value in values.items()}
@@ -112,23 +114,23 @@ def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Eve
     try:
         if job.start is not None:
             base.put(job.name, load_file(str(job.start / WEIGHTS)))
-        run = _Run(base, job, tell)
-        run.run(stop)
-        if run.progress.step >= job.steps or (job.partial and not stop.is_set()):
+        training = _AdapterTraining(base, job, tell)
+        training.run(stop)
+        if training.progress.step >= job.steps or (job.partial and not stop.is_set()):
             base.save(job.name, job.out / "adapters" / job.name)
-        return run.progress
+        return training.progress
     finally:
         base.drop(job.name)
 
 
-class _Run(Loop[list[list[Row]]]):
+class _AdapterTraining(Loop[list[list[Row]]]):
     """The optimizer and the position while one adapter is trained."""
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
         """Prepare the training from its checkpoint, if there is one; say so where steps of it are
         done."""
         settings = job.settings
-        saved = load_checkpoint(job.out / "checkpoint" / job.name, job.about)
+        checkpoint = load_checkpoint(job.out / "checkpoint" / job.name, job.about)
         schedule: str = settings.schedule
         if schedule == "constant":
             schedule = "constant_with_warmup"
@@ -136,7 +138,7 @@ class _Run(Loop[list[list[Row]]]):
             base.adapted,
             job.out,
             job.about,
-            saved,
+            checkpoint,
             task=job.name,
             max_steps=job.steps,
             save_steps=settings.save,
@@ -157,8 +159,8 @@ class _Run(Loop[list[list[Row]]]):
         if job.last_step is not None:
             self.last = min(job.steps, max(0, job.last_step - job.before))
         # Targets since the last report, and those of them whose likeliest token is right.
-        self._targets = 0
-        self._right = 0
+        self._n_targets = 0
+        self._n_right = 0
         if 0 < self.progress.step < job.steps:
             tell(f"{job.name}: going on from step {self.progress.step} of {job.steps}")
 
@@ -168,13 +170,13 @@ class _Run(Loop[list[list[Row]]]):
 
     def _batches(self) -> Generator[list[list[Row]]]:
         """Yield the batch of each step that is left: its forward passes, each a list of rows."""
-        done = self.progress.step
+        steps_to_skip = self.progress.step
         for epoch in range(self.job.task_settings.epochs):
             for passes in self._steps_of_epoch(epoch):
-                if done > 0:
-                    done -= 1
+                if steps_to_skip > 0:
+                    steps_to_skip -= 1
                     continue
-                yield [self._rows(numbers) for numbers in passes]
+                yield [self._rows_of_indices(indices) for indices in passes]
 
     def _steps_of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
         """Yield the forward passes of each step of an epoch, each pass as the numbers of its
@@ -185,26 +187,26 @@ class _Run(Loop[list[list[Row]]]):
         for start in range(0, len(passes), settings.accumulation):
             yield passes[start : start + settings.accumulation]
 
-    def _rows(self, numbers: list[int]) -> list[Row]:
+    def _rows_of_indices(self, indices: list[int]) -> list[Row]:
         """The rows with these numbers."""
-        return [self.job.data.rows[number] for number in numbers]
+        return [self.job.data.rows[index] for index in indices]
 
     def _step(self, batch: list[list[Row]]) -> float:
         """Compute the gradients of the passes of a batch, and return the mean loss of a target, by
         weight. Also counts targets, right ones and tokens."""
         rows = list(itertools.chain.from_iterable(batch))
         # The weight of all targets; in a row without weights each has the weight 1.
-        weight = sum(sum(row.weights) or len(row.targets) for row in rows)
+        weight_of_all_targets = sum(sum(row.weights) or len(row.targets) for row in rows)
 
         def losses() -> Iterator[Tensor]:
             """Yield the loss of each pass; also counts the right targets."""
             for rows_of_pass in batch:
                 loss, right = self.base.loss(rows_of_pass)
-                self._right += int(right.sum())
-                yield loss / weight
+                self._n_right += int(right.sum())
+                yield loss / weight_of_all_targets
 
         loss = self.backward(losses())
-        self._targets += sum(len(row.targets) for row in rows)
+        self._n_targets += sum(len(row.targets) for row in rows)
         self.progress.tokens += sum(len(row.ids) for row in rows)
         return loss
 
@@ -217,23 +219,23 @@ class _Run(Loop[list[list[Row]]]):
         """
         progress = self.progress
         job = self.job
-        right = self._right / max(1, self._targets)
-        speed = progress.tokens / max(progress.seconds, 1e-9)
+        share_right = self._n_right / max(1, self._n_targets)
+        tokens_per_second = progress.tokens / max(progress.seconds, 1e-9)
         self.log_line(
             {
                 "step": job.before + progress.step,
                 "task": job.name,
                 "task_step": progress.step,
                 "loss": {job.name: round(loss, 5)},
-                "right": {job.name: round(right, 4)},
-                "tokens_per_s": round(speed),
+                "right": {job.name: round(share_right, 4)},
+                "tokens_per_s": round(tokens_per_second),
             }
         )
-        left = progress.seconds / progress.step * (job.steps - progress.step)
+        seconds_left = progress.seconds / progress.step * (job.steps - progress.step)
         self.tell(
             f"{job.name}: step {progress.step} of {job.steps}  loss {loss:.4f}  targets right "
-            f"{100 * right:.1f} %  "
-            f"{speed:.0f} tokens/s  {duration_text(left)} left"
+            f"{100 * share_right:.1f} %  "
+            f"{tokens_per_second:.0f} tokens/s  {duration_text(seconds_left)} left"
         )
-        self._right = 0
-        self._targets = 0
+        self._n_right = 0
+        self._n_targets = 0

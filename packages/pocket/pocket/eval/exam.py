@@ -27,29 +27,31 @@ from pocket.tasks.recipes import Recipe
 from pocket.tasks.scenes import make_text
 from pocket.world.facts_and_distractors import ProvedQuestion
 
-READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
-NEEDED = "needed facts only"
-ASKED = {
+KINDS_READ = ("musique", "narrativeqa", "qasper")  # one kind of each of the three schemas
+NEEDED_FACTS_ONLY = "needed facts only"
+QUESTION_KINDS = {
     "one": "one hop",
     "two": "two hops",
     "compare": "compare",
     "same": "same (yes/no)",
     "nothing": "unanswerable",
 }
-_KINDS = {
-    "one": READ,
-    "two": READ,
+_TEXT_KINDS_OF_QUESTION = {
+    "one": KINDS_READ,
+    "two": KINDS_READ,
     "compare": ("hotpotqa", "qasper"),
     "same": ("hotpotqa", "qasper"),
 }
 # For "nothing": only the papers' instruction speaks of what the text does not say.
-_PAPER = ("qasper",)
-_CHOICE = ("quality",)
-_LENGTHS = (250, 500, 1000, 1500)
-_FACT = 15  # tokens of a sentence, about
-_DRAWN = 12  # facts drawn, from which the needed ones are taken
-_TRIES = 60  # texts a question may take until one allows it; the rarest, comparisons in a story, take 5 on average
-_LEAST = 2
+_PAPER_KINDS = ("qasper",)
+_CHOICE_KINDS = ("quality",)
+_DOCUMENT_TOKENS = (250, 500, 1000, 1500)
+_TOKENS_PER_FACT = 15  # tokens of a sentence, about
+_FACTS_DRAWN = 12  # facts drawn, from which the needed ones are taken
+# Texts a question may take until one allows it; the rarest, comparisons in a story, take 5 on
+# average.
+_TEXTS_PER_QUESTION = 60
+_MIN_QUESTIONS = 2
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Cell:
         asked: The row of its table, a kind of question.
         text: The column of its table, a kind of text.
         recipe: How its texts are made.
-        ask: The kind of question, a key of ASKED; None if the scene has none or several kinds.
+        ask: The kind of question, a key of QUESTION_KINDS; None if the scene has none or several
+            kinds.
         needed: Whether only the facts that prove the answer are shown.
         share: How many of the exam's questions a cell it has, as a share.
     """
@@ -78,84 +81,105 @@ def _cells_by_size(skill: str, ask: str, kinds: tuple[str, ...]) -> list[Cell]:
 
     Args:
         skill: The skill's name.
-        ask: The kind of question, a key of ASKED.
+        ask: The kind of question, a key of QUESTION_KINDS.
         kinds: The kinds of text.
     """
-    of_facts = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, facts=(8, 8))
-    rows = [Cell(ASKED[ask], "8 facts", of_facts, ask)]
-    for n in _LENGTHS:
-        of_tokens = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, tokens=(n, n))
-        rows.append(Cell(ASKED[ask], f"{n} tokens", of_tokens, ask))
-    return rows
+    recipe_of_facts = Recipe(skill=skill, kinds=kinds, ask={ask: 1.0}, facts=(8, 8))
+    cells = [Cell(QUESTION_KINDS[ask], "8 facts", recipe_of_facts, ask)]
+    for n_tokens in _DOCUMENT_TOKENS:
+        recipe_of_tokens = Recipe(
+            skill=skill, kinds=kinds, ask={ask: 1.0}, tokens=(n_tokens, n_tokens)
+        )
+        cells.append(Cell(QUESTION_KINDS[ask], f"{n_tokens} tokens", recipe_of_tokens, ask))
+    return cells
 
 
 def _answer_cells(skill: str) -> list[Cell]:
     """The cells of a skill that answers questions: each kind of question over the needed facts
     alone, over 8 facts, and over whole documents."""
-    rows: list[Cell] = []
-    for ask in ASKED:
-        kinds = _KINDS.get(ask, _PAPER)
+    skill_cells: list[Cell] = []
+    for ask in QUESTION_KINDS:
+        kinds = _TEXT_KINDS_OF_QUESTION.get(ask, _PAPER_KINDS)
         if ask != "nothing":  # it has no facts that prove it
-            recipe = Recipe(skill=skill, kinds=kinds, facts=(_DRAWN, _DRAWN), ask={ask: 1.0})
-            rows.append(Cell(ASKED[ask], NEEDED, recipe, ask, needed=True))
-        rows += _cells_by_size(skill, ask, kinds)
-    return rows
+            recipe = Recipe(
+                skill=skill, kinds=kinds, facts=(_FACTS_DRAWN, _FACTS_DRAWN), ask={ask: 1.0}
+            )
+            skill_cells.append(
+                Cell(QUESTION_KINDS[ask], NEEDED_FACTS_ONLY, recipe, ask, needed=True)
+            )
+        skill_cells += _cells_by_size(skill, ask, kinds)
+    return skill_cells
 
 
 def _sentences_in(tokens: int) -> tuple[int, int]:
     """About how many sentences have so many tokens, as the least and the most of a recipe."""
-    count = tokens // _FACT
-    return count, count
+    n_sentences = tokens // _TOKENS_PER_FACT
+    return n_sentences, n_sentences
 
 
 def _search_cells(skill: str) -> list[Cell]:
     """The cells of a skill that searches: one and two hops over 250 and 500 tokens, which come as
     points one by one, or as chunks of about 100 tokens that cut sentences."""
-    rows: list[Cell] = []
+    skill_cells: list[Cell] = []
     for ask in ("one", "two"):
-        for n in (250, 500):
-            points = Recipe(
-                skill=skill, kinds=READ, facts=_sentences_in(n), pieces=2, ask={ask: 1.0}
+        for n_tokens in (250, 500):
+            recipe_of_points = Recipe(
+                skill=skill,
+                kinds=KINDS_READ,
+                facts=_sentences_in(n_tokens),
+                pieces=2,
+                ask={ask: 1.0},
             )
-            chunks = Recipe(
-                skill=skill, kinds=READ, tokens=(n, n), pieces=n // 100 + 1, ask={ask: 1.0}
+            recipe_of_chunks = Recipe(
+                skill=skill,
+                kinds=KINDS_READ,
+                tokens=(n_tokens, n_tokens),
+                pieces=n_tokens // 100 + 1,
+                ask={ask: 1.0},
             )
-            rows.append(Cell(ASKED[ask], f"points, {n} tokens", points, ask))
-            rows.append(Cell(ASKED[ask], f"chunks, {n} tokens", chunks, ask))
-    return rows
+            skill_cells.append(
+                Cell(QUESTION_KINDS[ask], f"points, {n_tokens} tokens", recipe_of_points, ask)
+            )
+            skill_cells.append(
+                Cell(QUESTION_KINDS[ask], f"chunks, {n_tokens} tokens", recipe_of_chunks, ask)
+            )
+    return skill_cells
 
 
 def _points_cells(skill: str) -> list[Cell]:
     """The cells of a skill that writes points: texts of 100, 250 and 400 tokens. Those of 100 are
     single sentences, as a document has 200 tokens at least."""
-    sentences = Recipe(skill=skill, kinds=READ, facts=(7, 7))
-    rows = [Cell("points", "100 tokens", sentences, share=0.25)]
-    for n in (250, 400):
-        document = Recipe(skill=skill, kinds=READ, tokens=(n, n), pieces=2)
-        rows.append(Cell("points", f"{n} tokens", document, share=0.25))
-    return rows
+    sentences = Recipe(skill=skill, kinds=KINDS_READ, facts=(7, 7))
+    skill_cells = [Cell("points", "100 tokens", sentences, share=0.25)]
+    for n_tokens in (250, 400):
+        document = Recipe(skill=skill, kinds=KINDS_READ, tokens=(n_tokens, n_tokens), pieces=2)
+        skill_cells.append(Cell("points", f"{n_tokens} tokens", document, share=0.25))
+    return skill_cells
 
 
 def _gathered_cells(skill: str) -> list[Cell]:
     """The cells of a skill that lists the names which bullet points are about: points of 100, 250
     and 400 tokens, and points of a whole document. Each sentence is a bullet point, as
     `pieces` is above 1."""
-    rows: list[Cell] = []
-    for n in (100, 250, 400):
-        points = Recipe(skill=skill, kinds=READ, facts=_sentences_in(n), pieces=2)
-        rows.append(Cell("names", f"{n} tokens", points, share=0.25))
-    document = Recipe(skill=skill, kinds=READ, tokens=(1640, 1640), pieces=2)
-    rows.append(Cell("names", "of a document", document, share=0.5))
-    return rows
+    skill_cells: list[Cell] = []
+    for n_tokens in (100, 250, 400):
+        points = Recipe(skill=skill, kinds=KINDS_READ, facts=_sentences_in(n_tokens), pieces=2)
+        skill_cells.append(Cell("names", f"{n_tokens} tokens", points, share=0.25))
+    document = Recipe(skill=skill, kinds=KINDS_READ, tokens=(1640, 1640), pieces=2)
+    skill_cells.append(Cell("names", "of a document", document, share=0.5))
+    return skill_cells
 
 
 def _choice_cells(skill: str) -> list[Cell]:
     """The cells of a skill that chooses among options: one and two hops, over 8 facts and over
     whole documents."""
-    return [*_cells_by_size(skill, "one", _CHOICE), *_cells_by_size(skill, "two", _CHOICE)]
+    return [
+        *_cells_by_size(skill, "one", _CHOICE_KINDS),
+        *_cells_by_size(skill, "two", _CHOICE_KINDS),
+    ]
 
 
-_CELLS: dict[str, Callable[[str], list[Cell]]] = {
+_CELLS_OF_SKILL: dict[str, Callable[[str], list[Cell]]] = {
     "answer": _answer_cells,
     "choose": _choice_cells,
     "pecan search": _search_cells,
@@ -176,11 +200,11 @@ def default_cell(scene: str, skill: str = "") -> Cell:
     if scene in ("points", "gathered"):
         share = 0.25
     if scene == "gathered":
-        recipe = Recipe(skill=skill, kinds=READ, facts=_sentences_in(250), pieces=2)
+        recipe = Recipe(skill=skill, kinds=KINDS_READ, facts=_sentences_in(250), pieces=2)
         return Cell("one and two hops", "250 tokens", recipe, share=share)
-    kinds: tuple[str, ...] = READ
+    kinds: tuple[str, ...] = KINDS_READ
     if scene == "choice":
-        kinds = _CHOICE
+        kinds = _CHOICE_KINDS
     pieces = {"sufficiency": 3, "points": 2, "followed": 3}.get(scene, 1)
     ask = {"one": 1.0, "two": 1.0}
     recipe = Recipe(skill=skill, kinds=kinds, tokens=(250, 250), ask=ask, pieces=pieces)
@@ -189,8 +213,8 @@ def default_cell(scene: str, skill: str = "") -> Cell:
 
 def cells(skill: Skill) -> list[Cell]:
     """The cells of a skill in the exam; one for a skill that the exam has no table for."""
-    if skill.name in _CELLS:
-        return _CELLS[skill.name](skill.name)
+    if skill.name in _CELLS_OF_SKILL:
+        return _CELLS_OF_SKILL[skill.name](skill.name)
     return [default_cell(skill.scene, skill.name)]
 
 
@@ -210,7 +234,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
             return None
         # Whatever kind the scene asks for, it gets this question, whose proof is known here.
         asker = copy(shown.asker)
-        for name in ASKED:
+        for name in QUESTION_KINDS:
             setattr(asker, name, lambda: question)
         shown = replace(shown, asker=asker)
         if cell.needed:
@@ -236,7 +260,7 @@ def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[S
         seed: Another seed gives other texts.
     """
     drawn = 0
-    for number in range(count * _TRIES):
+    for number in range(count * _TEXTS_PER_QUESTION):
         if drawn == count:
             return
         sitting = _draw_sitting(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
@@ -268,21 +292,21 @@ def examine(
     Raises:
         HarnessError: What the model raises, but for errors of a single question.
     """
-    rows: list[Result] = []
+    results: list[Result] = []
     if skills is None:
         skills = declared().values()
     for skill in skills:
         for cell in cells(skill):
-            count = max(_LEAST, round(questions * cell.share))
+            count = max(_MIN_QUESTIONS, round(questions * cell.share))
             sittings: list[Sitting] = []
             for sitting in draw_sittings(skill, cell, count, seed):
                 outcome = record_scene(model, skill, sitting.scene)
                 sittings.append(replace(sitting, outcome=outcome))
-            measured = _rows_of_cell(skill, cell, sittings)
-            rows += measured
-            results = ", ".join(map(_result, measured))
-            progress(f"{skill.name}, {cell.asked}, {cell.text}: {results}")
-    return rows
+            results_of_cell = _rows_of_cell(skill, cell, sittings)
+            results += results_of_cell
+            results_in_words = ", ".join(map(_result_in_words, results_of_cell))
+            progress(f"{skill.name}, {cell.asked}, {cell.text}: {results_in_words}")
+    return results
 
 
 def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list[Result]:
@@ -293,8 +317,8 @@ def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list
         cell: The cell.
         sittings: Its scenes, played.
     """
-    failed = sum(sitting.outcome.failed for sitting in sittings)
-    rows: list[Result] = []
+    n_failed = sum(sitting.outcome.failed for sitting in sittings)
+    results: list[Result] = []
     for name, measured in measure(skill.scene, sittings).items():
         row = Result(
             skill=skill.name,
@@ -306,13 +330,13 @@ def _rows_of_cell(skill: Skill, cell: Cell, sittings: Sequence[Sitting]) -> list
             high=measured.value.high,
             n=measured.value.n,
             floor=measured.floor,
-            failed=failed,
+            failed=n_failed,
         )
-        rows.append(row)
-    return rows
+        results.append(row)
+    return results
 
 
-def _result(row: Result) -> str:
+def _result_in_words(row: Result) -> str:
     """A row in words: "exact match 97 % of 100"; "exact match - of 0" without a value."""
     share = "-"
     if row.value is not None:

@@ -25,19 +25,19 @@ from pocket.tasks.scenes import answer_task
 from pocket.world import names
 
 T = TypeVar("T")
-PARTS = 10
+MAX_PARTS = 10
 """Numbered parts of an exercise at most: a number is one token."""
-_BETWEEN = (
+_FILLER_WORDS = (
     " is", " of ", " was ", " the", " in ", " for", " by ", " to", " from ", " and", " first", " came", " at ", " who",
     " had", " has", " as", " year", " that ", " in", " town", " river ", " into", " on", " with", " born", " wrote ",
     " are", " made", " where", " told ", " held", " on ", " lake", " time", " all", " company", " its", " work",
     " home",
 )  # fmt: skip
-_AFTER = (".", ",", "\n", ";", "\n\n")
-_CHOICES = 10  # of them, where each question stands in a prompt
-_HEADS = ("\n\nSummary ", "\n\nPage ", "\n\nPart ", "\n")
-_ASKED = 24  # names of an exercise in parts that have a question
-_ENDS = (". ", ".\n", ".\n\n", ". ")
+_MARKS_AFTER_WORD = (".", ",", "\n", ";", "\n\n")
+_MAX_QUESTIONS_IN_PROMPTS = 10  # of them, where each question stands in a prompt
+_PART_HEADS = ("\n\nSummary ", "\n\nPage ", "\n\nPart ", "\n")
+_MAX_QUESTIONS_IN_DRILL = 24  # names of an exercise in parts that have a question
+_SENTENCE_ENDS = (". ", ".\n", ".\n\n", ". ")
 
 
 class DrillTokens:
@@ -61,16 +61,16 @@ class DrillTokens:
         self.words = [*made_up, *map(str, range(100, 1000))]
         tokens_of_words = map(teacher.plain, self.words)
         self.one_token_words = [ids[0] for ids in tokens_of_words if len(ids) == 1]
-        self.fillers = list(map(teacher.plain, _BETWEEN))
-        self.after = list(map(teacher.plain, _AFTER))
-        self.sentence_ends = list(map(teacher.plain, _ENDS))
-        self.part_heads = list(map(teacher.plain, _HEADS))
-        self.numbers = [teacher.plain(str(number)) for number in range(PARTS)]
+        self.fillers = list(map(teacher.plain, _FILLER_WORDS))
+        self.after = list(map(teacher.plain, _MARKS_AFTER_WORD))
+        self.sentence_ends = list(map(teacher.plain, _SENTENCE_ENDS))
+        self.part_heads = list(map(teacher.plain, _PART_HEADS))
+        self.numbers = [teacher.plain(str(number)) for number in range(MAX_PARTS)]
         self.colon = teacher.plain(": ")
         self.action = teacher.plain("\n\nAction: 0")[:-1]  # without the number
 
 
-def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
+def _draw_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) -> list[int]:
     """The tokens of random items, joined; there may be none.
 
     Args:
@@ -84,7 +84,7 @@ def _drawn_tokens(dice: Dice, items: Sequence[Sequence[int]], max_count: int) ->
     return tokens
 
 
-def _distinct_items(dice: Dice, items: Sequence[T], count: int) -> list[T]:
+def _draw_distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
     """Draw `count` different items; returns them in the order in which they were drawn."""
     drawn: dict[T, None] = {}
     while len(drawn) < count:
@@ -103,38 +103,52 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
         between: Most words between the two names; above 2 each pair is a sentence with words around
             it, and either name may be asked for.
     """
-    things = _distinct_items(dice, tokens.one_token_words, 2 * dice.between(*pairs))
+    names_to_pair = _draw_distinct(dice, tokens.one_token_words, 2 * dice.between(*pairs))
     trunk: list[int] = []
-    asked: list[tuple[int, int]] = []
-    between_question = min(1, between)
-    for key, value in zip(things[::2], things[1::2], strict=True):
-        link = _drawn_tokens(dice, tokens.fillers, between)
+    lookups: list[tuple[int, int]] = []
+    max_between_in_question = min(1, between)
+    for named, target in zip(names_to_pair[::2], names_to_pair[1::2], strict=True):
+        tokens_between = _draw_tokens(dice, tokens.fillers, between)
         if between <= 2:
-            trunk += [key, *link, value, *_drawn_tokens(dice, tokens.after, min(1, between))]
-            asked.append((key, value))
+            trunk += [
+                named,
+                *tokens_between,
+                target,
+                *_draw_tokens(dice, tokens.after, min(1, between)),
+            ]
+            lookups.append((named, target))
             continue
-        before = _drawn_tokens(dice, tokens.fillers, between // 2)
-        after = _drawn_tokens(dice, tokens.fillers, between // 2)
-        trunk += [*before, key, *link, value, *after, *dice.pick(tokens.sentence_ends)]
-        asked.append(_either_way(dice, key, value))
-        between_question = between
+        tokens_before = _draw_tokens(dice, tokens.fillers, between // 2)
+        tokens_after = _draw_tokens(dice, tokens.fillers, between // 2)
+        trunk += [
+            *tokens_before,
+            named,
+            *tokens_between,
+            target,
+            *tokens_after,
+            *dice.pick(tokens.sentence_ends),
+        ]
+        lookups.append(_in_random_order(dice, named, target))
+        max_between_in_question = between
     questions: list[Branch] = []
-    for key, value in asked:  # the name among other words, then its pair, which is the target
-        before = _drawn_tokens(dice, tokens.after, min(1, between))
-        link = _drawn_tokens(dice, tokens.fillers, between_question)
-        ids = [*before, key, *link, value]
+    for named, target in lookups:  # the name among other words, then its pair, which is the target
+        tokens_before = _draw_tokens(dice, tokens.after, min(1, between))
+        tokens_between = _draw_tokens(dice, tokens.fillers, max_between_in_question)
+        ids = [*tokens_before, named, *tokens_between, target]
         questions.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], questions)
 
 
-def _either_way(dice: Dice, first: T, second: T) -> tuple[T, T]:
+def _in_random_order(dice: Dice, first: T, second: T) -> tuple[T, T]:
     """The two items in this order or, in half of the cases, the other way round."""
     if dice.chance(0.5):
         return first, second
     return second, first
 
 
-def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int = 0) -> Tree:
+def parts_drill(
+    tokens: DrillTokens, dice: Dice, n_parts_range: tuple[int, int], between: int = 0
+) -> Tree:
     """Make an exercise as a tree of tokens: numbered parts that name things; each branch names a
     thing and has the number of its part as its target.
 
@@ -144,26 +158,28 @@ def parts_drill(tokens: DrillTokens, dice: Dice, count: tuple[int, int], between
     Args:
         tokens: What it is made of.
         dice: Draws names and words.
-        count: (least, most) parts.
+        n_parts_range: (least, most) parts.
         between: Most names of a part.
     """
-    most = max(1, between)
-    left = iter(_distinct_items(dice, tokens.one_token_words, count[1] * most))
+    max_names_per_part = max(1, between)
+    names_left = iter(
+        _draw_distinct(dice, tokens.one_token_words, n_parts_range[1] * max_names_per_part)
+    )
     trunk: list[int] = []
-    places: list[tuple[int, int]] = []  # (name, number of its part)
+    part_of_name: list[tuple[int, int]] = []  # (name, number of its part)
     head = dice.pick(tokens.part_heads)
-    for number in range(dice.between(*count)):
-        trunk += [*head, *tokens.numbers[number], *tokens.colon]
-        for _ in range(dice.between(1, most)):
-            name = next(left)
-            trunk += [name, *_drawn_tokens(dice, tokens.fillers, 3)]
-            places.append((name, number))
+    for part_number in range(dice.between(*n_parts_range)):
+        trunk += [*head, *tokens.numbers[part_number], *tokens.colon]
+        for _ in range(dice.between(1, max_names_per_part)):
+            name = next(names_left)
+            trunk += [name, *_draw_tokens(dice, tokens.fillers, 3)]
+            part_of_name.append((name, part_number))
     branches: list[Branch] = []
-    for name, number in dice.shuffled(places)[:_ASKED]:
-        before = _drawn_tokens(dice, tokens.fillers, 3)
-        after = _drawn_tokens(dice, tokens.fillers, 3)
-        ids = [*dice.pick(tokens.after), *before, name, *after]
-        ids += [*tokens.action, *tokens.numbers[number]]
+    for name, part_number in dice.shuffled(part_of_name)[:_MAX_QUESTIONS_IN_DRILL]:
+        tokens_before = _draw_tokens(dice, tokens.fillers, 3)
+        tokens_after = _draw_tokens(dice, tokens.fillers, 3)
+        ids = [*dice.pick(tokens.after), *tokens_before, name, *tokens_after]
+        ids += [*tokens.action, *tokens.numbers[part_number]]
         branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
     return Tree(trunk, [], branches)
 
@@ -180,53 +196,59 @@ def pair_scenes(
         pairs: (least, most) pairs.
         between: Most words between the two names.
     """
-    things = _distinct_items(dice, tokens.words, 2 * dice.between(*pairs))
-    lines: list[str] = []
+    names_to_pair = _draw_distinct(dice, tokens.words, 2 * dice.between(*pairs))
+    sentences: list[str] = []
     lookups: list[tuple[str, str]] = []
-    for first, second in zip(things[::2], things[1::2], strict=True):
-        start = f"{_filler(dice, 2)}{first} {_filler(dice, between)}{second}"
-        line = f"{start} {_filler(dice, 2)}".strip()
-        lines.append(f"{line}.")
-        lookups.append(_either_way(dice, first, second))
-    text = dice.pick((" ", "\n", "\n\n")).join(lines)
-    for key, value in lookups:
-        words = f"{_filler(dice, between)}{key} {_filler(dice, between)}".strip()
-        question = Question("scene", f"{words}?", ("scene",))
-        yield Scene(question, (text,), answer_task("musique"), (value,))
+    for first, second in zip(names_to_pair[::2], names_to_pair[1::2], strict=True):
+        pair_in_words = f"{_draw_filler(dice, 2)}{first} {_draw_filler(dice, between)}{second}"
+        sentence = f"{pair_in_words} {_draw_filler(dice, 2)}".strip()
+        sentences.append(f"{sentence}.")
+        lookups.append(_in_random_order(dice, first, second))
+    text = dice.pick((" ", "\n", "\n\n")).join(sentences)
+    for named, target in lookups:
+        question_words = (
+            f"{_draw_filler(dice, between)}{named} {_draw_filler(dice, between)}".strip()
+        )
+        question = Question("scene", f"{question_words}?", ("scene",))
+        yield Scene(question, (text,), answer_task("musique"), (target,))
 
 
 def part_scenes(
-    tokens: DrillTokens, dice: Dice, count: tuple[int, int], between: int
+    tokens: DrillTokens, dice: Dice, n_parts_range: tuple[int, int], between: int
 ) -> Iterator[Scene]:
     """Scenes of kind "triage": which of the shown parts has a name?
 
     Args:
         tokens: What they are made of.
         dice: Draws names and words.
-        count: (least, most) parts.
+        n_parts_range: (least, most) parts.
         between: Most names of a part.
     """
-    most = max(1, between)
-    number = dice.between(*count)
-    drawn = [dice.pick(tokens.words) for _ in range(number * most)]
-    left = list(dict.fromkeys(drawn))  # each once
+    max_names_per_part = max(1, between)
+    n_parts = dice.between(*n_parts_range)
+    drawn = [dice.pick(tokens.words) for _ in range(n_parts * max_names_per_part)]
+    names_left = list(dict.fromkeys(drawn))  # each once
     texts: list[str] = [""]
-    places: list[tuple[str, int]] = []  # (name, number of its part)
-    groups: list[list[str]] = []
-    for _ in range(number):
-        group = [left.pop() for _ in range(dice.between(1, most)) if left]
-        groups.append(group)
-    for i, group in enumerate(groups):
-        words = [f"{name} {_filler(dice, 3)}".strip() for name in group]
+    part_of_name: list[tuple[str, int]] = []  # (name, number of its part)
+    names_by_part: list[list[str]] = []
+    for _ in range(n_parts):
+        names_in_part = [
+            names_left.pop() for _ in range(dice.between(1, max_names_per_part)) if names_left
+        ]
+        names_by_part.append(names_in_part)
+    for part_number, names_in_part in enumerate(names_by_part):
+        words = [f"{name} {_draw_filler(dice, 3)}".strip() for name in names_in_part]
         texts.append(" ".join(words))
-        places += [(name, i) for name in group]
-    for name, right in dice.shuffled(places)[:_CHOICES]:
-        words_around = f"{_filler(dice, 3)}{name} {_filler(dice, 3)}".strip()
+        part_of_name += [(name, part_number) for name in names_in_part]
+    for name, part_of_asked_name in dice.shuffled(part_of_name)[:_MAX_QUESTIONS_IN_PROMPTS]:
+        words_around = f"{_draw_filler(dice, 3)}{name} {_draw_filler(dice, 3)}".strip()
         question = Question("scene", f"{words_around}?", ("scene",))
-        yield Scene(question, tuple(texts), answer_task("musique"), (f"Action: {right}",))
+        yield Scene(
+            question, tuple(texts), answer_task("musique"), (f"Action: {part_of_asked_name}",)
+        )
 
 
-def _filler(dice: Dice, max_count: int) -> str:
+def _draw_filler(dice: Dice, max_count: int) -> str:
     """Random words, each followed by a space: "river born "; there may be none.
 
     Args:
@@ -235,7 +257,7 @@ def _filler(dice: Dice, max_count: int) -> str:
     """
     words = ""
     for _ in range(dice.below(max_count + 1)):
-        words += f"{dice.pick(_BETWEEN).strip()} "
+        words += f"{dice.pick(_FILLER_WORDS).strip()} "
     return words
 
 

@@ -26,17 +26,17 @@ from pocket.tasks.shown_text import ShownText, draw_questions, scene_question
 from pocket.world.fact_proofs import Fact, paths_of_query
 from pocket.world.facts_and_distractors import ProvedQuestion
 
-_HELPING = 0.8
+_SHARE_WITH_HELPING_TITLE = 0.8
 """Share of titles that are shown of a document with something to select, where there is one."""
-_ENDS = 4  # words that an outline keeps of each end of a paragraph
-_SKIP = " <skip> "
-_ACCOUNTS = (
+_WORDS_PER_END = 4  # words that an outline keeps of each end of a paragraph
+_SKIP_MARK = " <skip> "
+_ACCOUNT_QUESTIONS = (
     "What is known about {}?",
     "Describe {}.",
     "Tell me about {}.",
     "Explain why {} is remembered.",
 )
-_HEADED = re.compile(r"[^\n.!?]{1,60}\n")
+_TITLE_LINE = re.compile(r"[^\n.!?]{1,60}\n")
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,15 @@ def breadth(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """
     for question in draw_questions(recipe, shown, dice):
         if question.supports:
-            local = scene_question(question)
-            account = dice.pick(_ACCOUNTS).format(question.supports[0].subject)
-            for asked in (local, replace(local, text=account)):
-                yield Scene(asked, (), scenes.answer_task(shown.kind), verdicts=(asked is local,))
+            local_question = scene_question(question)
+            global_text = dice.pick(_ACCOUNT_QUESTIONS).format(question.supports[0].subject)
+            for question_in_scene in (local_question, replace(local_question, text=global_text)):
+                yield Scene(
+                    question_in_scene,
+                    (),
+                    scenes.answer_task(shown.kind),
+                    verdicts=(question_in_scene is local_question,),
+                )
 
 
 def outline(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
@@ -81,7 +86,7 @@ def outline(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws which document.
     """
-    paragraphs = dice.pick(_documents(shown, dice))
+    paragraphs = dice.pick(_draw_documents(shown, dice))
     if len(paragraphs) < 2:
         return
     first, *sections = paragraphs
@@ -105,22 +110,26 @@ def titles(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws questions and documents.
     """
-    documents = [document for document in _documents(shown, dice) if len(document) > 1]
+    documents = [document for document in _draw_documents(shown, dice) if len(document) > 1]
     if not documents:
         return
     for question in draw_questions(recipe, shown, dice):
-        helping = [document for document in documents if _helping_titles(document, question)]
+        documents_with_help = [
+            document for document in documents if _helping_titles(document, question)
+        ]
         candidates = documents
-        if helping and dice.chance(_HELPING):
-            candidates = helping
+        if documents_with_help and dice.chance(_SHARE_WITH_HELPING_TITLE):
+            candidates = documents_with_help
         document = dice.pick(candidates)
-        named = _helping_titles(document, question)
+        helping_titles = _helping_titles(document, question)
         first, *sections = document
-        lines = ""
+        section_lines = ""
         for number, section in enumerate(sections, start=1):
-            lines += f"\nSection{number}: {section.title}"
-        texts = (first.title, " ".join(first.text.split()), lines)
-        yield Scene(scene_question(question), texts, scenes.answer_task(shown.kind), (str(named),))
+            section_lines += f"\nSection{number}: {section.title}"
+        texts = (first.title, " ".join(first.text.split()), section_lines)
+        yield Scene(
+            scene_question(question), texts, scenes.answer_task(shown.kind), (str(helping_titles),)
+        )
 
 
 def _helping_titles(document: Sequence[_Paragraph], question: ProvedQuestion) -> list[str]:
@@ -132,11 +141,11 @@ def _helping_titles(document: Sequence[_Paragraph], question: ProvedQuestion) ->
         question: The question with its proof.
     """
     first, *sections = document
-    helping: list[str] = []
+    titles: list[str] = []
     if _title_helps(first, question):
-        helping.append("abstract")
-    helping += [section.title for section in sections if _title_helps(section, question)]
-    return helping
+        titles.append("abstract")
+    titles += [section.title for section in sections if _title_helps(section, question)]
+    return titles
 
 
 def _title_helps(paragraph: _Paragraph, question: ProvedQuestion) -> bool:
@@ -149,18 +158,18 @@ def _title_helps(paragraph: _Paragraph, question: ProvedQuestion) -> bool:
 
 
 def _clip_middle(text: str) -> str:
-    """The first and last _ENDS words of a text with _SKIP between, as an outline keeps a paragraph;
-    a short text whole.
+    """The first and last _WORDS_PER_END words of a text with _SKIP_MARK between, as an outline
+    keeps a paragraph; a short text whole.
 
         "a b c d e f g h i j" -> "a b c d <skip> g h i j"
     """
     words = text.split()
-    if len(words) <= 2 * _ENDS:
+    if len(words) <= 2 * _WORDS_PER_END:
         return " ".join(words)
-    return " ".join(words[:_ENDS]) + _SKIP + " ".join(words[-_ENDS:])
+    return " ".join(words[:_WORDS_PER_END]) + _SKIP_MARK + " ".join(words[-_WORDS_PER_END:])
 
 
-def _documents(shown: ShownText, dice: Dice) -> list[list[_Paragraph]]:
+def _draw_documents(shown: ShownText, dice: Dice) -> list[list[_Paragraph]]:
     """Documents as lists of paragraphs: each shown text whose paragraphs have titles above them, or
     where there is none, one document made of all facts.
 
@@ -185,11 +194,11 @@ def _made_document(shown: ShownText, *, headed: bool) -> list[_Paragraph]:
         shown: The text.
         headed: Whether the subject stands as a title above its paragraph.
     """
-    by_subject: dict[str, list[Fact]] = {}
+    facts_by_subject: dict[str, list[Fact]] = {}
     for fact in shown.sentences:
-        by_subject.setdefault(fact.subject, []).append(fact)
+        facts_by_subject.setdefault(fact.subject, []).append(fact)
     document: list[_Paragraph] = []
-    for title, facts in by_subject.items():
+    for title, facts in facts_by_subject.items():
         text = " ".join(shown.sentences[fact] for fact in facts)
         if headed:
             text = f"{title}\n{text}"
@@ -207,10 +216,14 @@ def _headed_paragraphs(text: str, facts: Sequence[Fact], shown: ShownText) -> li
         shown: The whole text, which knows the sentence of each fact.
     """
     paragraphs = []
-    for paragraph in text.split("\n\n"):
-        head = _HEADED.match(paragraph)
-        if head is None:
+    for paragraph_text in text.split("\n\n"):
+        title_line = _TITLE_LINE.match(paragraph_text)
+        if title_line is None:
             return []
-        stated = tuple(fact for fact in facts if shown.sentences[fact] in paragraph)
-        paragraphs.append(_Paragraph(head.group().strip(), paragraph, stated))
+        facts_of_paragraph = tuple(
+            fact for fact in facts if shown.sentences[fact] in paragraph_text
+        )
+        paragraphs.append(
+            _Paragraph(title_line.group().strip(), paragraph_text, facts_of_paragraph)
+        )
     return paragraphs

@@ -36,8 +36,8 @@ from pocket.world.fact_proofs import Fact, Query, paths_of_query
 from pocket.world.facts_and_distractors import ProvedQuestion
 from pocket.world.questions import Asker
 
-_PARTS = 9  # summaries to choose from at most
-_LOST = 0.4
+_MAX_PARTS = 9  # summaries to choose from at most
+_SHARE_LOSING_A_FACT = 0.4
 """Share of segments from which facts are taken out, and of questions that lose one there."""
 
 
@@ -50,12 +50,12 @@ def shortened(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws parts and the form of the summaries.
     """
-    parts = _parts(shown, dice)
+    parts = _facts_of_each_part(shown, dice)
     if not parts:
         return
-    describe = _summary_writer(dice.chance(0.4), shown)
-    texts = tuple(map(describe, parts))
-    reply = _about_parts(parts, shown)
+    summary_of_part = _summary_writer(dice.chance(0.4), shown)
+    texts = tuple(map(summary_of_part, parts))
+    reply = _sentence_of_each_part(parts, shown)
     yield Scene(Question("scene", "", ("scene",)), texts, scenes.answer_task(shown.kind), (reply,))
 
 
@@ -68,7 +68,7 @@ def _summary_writer(names_only: bool, shown: ShownText) -> Callable[[Facts], str
         shown: The text.
     """
     if names_only:
-        return partial(_about_halves, shown=shown)
+        return partial(_sentence_of_each_half, shown=shown)
     return partial(facts_in_words, shown=shown)
 
 
@@ -82,38 +82,42 @@ def triage(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws parts, memory and questions.
     """
-    left = _parts(shown, dice)
+    unread_parts = _facts_of_each_part(shown, dice)
     remembered: Facts = ()
-    memory: list[str] = []
-    if left and dice.chance(0.4):
-        memory.append(_about_parts(left, shown))
-    if len(left) > 2 and dice.chance(0.5):
-        remembered = left.pop(dice.below(len(left)))
-        memory.append(facts_in_words(remembered, shown))
-    if len(left) < 2:
+    memory_lines: list[str] = []
+    if unread_parts and dice.chance(0.4):
+        memory_lines.append(_sentence_of_each_part(unread_parts, shown))
+    if len(unread_parts) > 2 and dice.chance(0.5):
+        remembered = unread_parts.pop(dice.below(len(unread_parts)))
+        memory_lines.append(facts_in_words(remembered, shown))
+    if len(unread_parts) < 2:
         return
     names_only = dice.chance(0.4)
-    describe = _summary_writer(names_only, shown)
-    texts = ("\n".join(memory), *map(describe, left))
+    summary_of_part = _summary_writer(names_only, shown)
+    texts = ("\n".join(memory_lines), *map(summary_of_part, unread_parts))
     for question in draw_questions(recipe, shown, dice):
-        lacking = next((fact for fact in question.supports if fact not in remembered), None)
-        if lacking is None:
+        missing_fact = next((fact for fact in question.supports if fact not in remembered), None)
+        if missing_fact is None:
             continue
-        right = [i for i, part in enumerate(left) if lacking in part]
-        if not right:
+        parts_with_fact = [i for i, part in enumerate(unread_parts) if missing_fact in part]
+        if not parts_with_fact:
             continue
-        if names_only and _named_parts(left, question, remembered, lacking, shown) != right:
+        if (
+            names_only
+            and _parts_naming_ends_of_fact(unread_parts, question, remembered, missing_fact, shown)
+            != parts_with_fact
+        ):
             continue
-        reply = f"Action: {right[0]}"
+        reply = f"Action: {parts_with_fact[0]}"
         task = scenes.answer_task(shown.kind)
         yield Scene(scene_question(question), texts, task, (reply,))
 
 
-def _named_parts(
+def _parts_naming_ends_of_fact(
     parts: Sequence[Facts],
     question: ProvedQuestion,
     remembered: Facts,
-    lacking: Fact,
+    missing_fact: Fact,
     shown: ShownText,
 ) -> list[int]:
     """The numbers of the parts that name what leads to the missing fact: an end of it that is known
@@ -123,21 +127,21 @@ def _named_parts(
         parts: The parts to choose from, as the facts of each.
         question: The question; what it starts from is known.
         remembered: The facts in the memory, whose subjects and objects are known.
-        lacking: The missing fact.
+        missing_fact: The missing fact.
         shown: The text.
     """
-    known: set[str] = set()
+    known_things: set[str] = set()
     for path in paths_of_query(question.query):
-        known.add(path.start)
+        known_things.add(path.start)
     for fact in remembered:
-        known.update((fact.subject, fact.object))
-    known &= {lacking.subject, lacking.object}
-    places: list[int] = []
+        known_things.update((fact.subject, fact.object))
+    known_things &= {missing_fact.subject, missing_fact.object}
+    part_numbers: list[int] = []
     for i, part in enumerate(parts):
         names = names_in_facts(part, shown)
-        if known.intersection(names):
-            places.append(i)
-    return places
+        if known_things.intersection(names):
+            part_numbers.append(i)
+    return part_numbers
 
 
 def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
@@ -155,35 +159,37 @@ def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws segment, memory and questions.
     """
-    stating = [i for i, facts in enumerate(shown.stated) if facts]
-    if not stating:
+    parts_with_facts = [i for i, segment_facts in enumerate(shown.stated) if segment_facts]
+    if not parts_with_facts:
         return
-    number = dice.pick(stating)
-    text = shown.texts[number].strip()
-    facts = shown.stated[number]
-    other_parts = [shown.stated[i] for i in stating if i != number]
+    segment_number = dice.pick(parts_with_facts)
+    segment_text = shown.texts[segment_number].strip()
+    segment_facts = shown.stated[segment_number]
+    other_parts = [shown.stated[i] for i in parts_with_facts if i != segment_number]
     remembered: Facts = ()
     if other_parts and dice.chance(0.6):
         remembered = dice.pick(other_parts)
-    memory: list[str] = []
+    memory_lines: list[str] = []
     if other_parts and dice.chance(0.5):
-        memory.append(_about_parts([*other_parts, facts], shown))
+        memory_lines.append(_sentence_of_each_part([*other_parts, segment_facts], shown))
     if remembered:
-        memory.append(facts_in_words(remembered, shown))
-    questions = _questions_near(recipe, shown, [*remembered, *facts], dice)
-    if dice.chance(_LOST):
+        memory_lines.append(facts_in_words(remembered, shown))
+    questions = _questions_half_about_facts(recipe, shown, [*remembered, *segment_facts], dice)
+    if dice.chance(_SHARE_LOSING_A_FACT):
         for question in questions:
-            if question.supports and dice.chance(_LOST):
-                text, facts = remove_fact(dice.pick(question.supports), text, facts, shown)
+            if question.supports and dice.chance(_SHARE_LOSING_A_FACT):
+                segment_text, segment_facts = remove_fact(
+                    dice.pick(question.supports), segment_text, segment_facts, shown
+                )
     for question in questions:
         reply = "Action: -1"
-        if proves(question, (*remembered, *facts)):
+        if proves(question, (*remembered, *segment_facts)):
             reply = f"Action: -2\nAnswer: {question.answer}"
-        texts = ("\n".join(memory), text)
+        texts = ("\n".join(memory_lines), segment_text)
         yield Scene(scene_question(question), texts, scenes.answer_task(shown.kind), (reply,))
 
 
-def _questions_near(
+def _questions_half_about_facts(
     recipe: Recipe, shown: ShownText, facts: Sequence[Fact], dice: Dice
 ) -> list[ProvedQuestion]:
     """Questions in random order, none twice: half about certain facts, half about the whole text.
@@ -194,23 +200,23 @@ def _questions_near(
         facts: The facts that half of them are about.
         dice: Draws them.
     """
-    near = replace(shown, asker=Asker(shown.schema, facts, dice))
-    half = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
-    by_query: dict[Query, ProvedQuestion] = {}
-    for about in (near, shown):
-        for question in draw_questions(half, about, dice):
-            by_query[question.query] = question
-    return dice.shuffled(list(by_query.values()))[: recipe.questions]
+    shown_near = replace(shown, asker=Asker(shown.schema, facts, dice))
+    half_recipe = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
+    question_of_query: dict[Query, ProvedQuestion] = {}
+    for asked_text in (shown_near, shown):
+        for question in draw_questions(half_recipe, asked_text, dice):
+            question_of_query[question.query] = question
+    return dice.shuffled(list(question_of_query.values()))[: recipe.questions]
 
 
-def _parts(shown: ShownText, dice: Dice) -> list[Facts]:
-    """The parts of a text as the facts of each: its own parts, if there are 2 to _PARTS, else as
-    many of about equal size."""
+def _facts_of_each_part(shown: ShownText, dice: Dice) -> list[Facts]:
+    """The parts of a text as the facts of each: its own parts, if there are 2 to _MAX_PARTS, else
+    as many of about equal size."""
     parts = [facts for facts in shown.stated if facts]
-    if 2 <= len(parts) <= _PARTS:
+    if 2 <= len(parts) <= _MAX_PARTS:
         return parts
     facts = list(chain.from_iterable(parts))
-    count = min(len(facts), dice.between(2, _PARTS))
+    count = min(len(facts), dice.between(2, _MAX_PARTS))
     return cut_into_parts(facts, count)
 
 
@@ -222,12 +228,12 @@ def _halves(part: Facts) -> list[Facts]:
     return [half for half in halves if half]
 
 
-def _about_halves(part: Facts, shown: ShownText) -> str:
+def _sentence_of_each_half(part: Facts, shown: ShownText) -> str:
     """The summary of a part that itself stands for two parts: a sentence for each half."""
-    return _about_parts(_halves(part), shown)
+    return _sentence_of_each_part(_halves(part), shown)
 
 
-def _about_parts(parts: Sequence[Facts], shown: ShownText) -> str:
+def _sentence_of_each_part(parts: Sequence[Facts], shown: ShownText) -> str:
     """A sentence for each part with the things that it names: "About A and B. About C.".
 
     Args:

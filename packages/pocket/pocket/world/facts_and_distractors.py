@@ -29,8 +29,8 @@ from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, Relation, Schema
 
 UNANSWERABLE = "unanswerable"
-_LOOK_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
-_REUSED = 0.7  # share of objects that the text names already
+_SHARE_LOOKING_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
+_SHARE_REUSED_OBJECTS = 0.7  # share of objects that the text names already
 NOUNS = (
     "lantern",
     "flute",
@@ -130,7 +130,7 @@ class GrowingText:
             return f"the {self.dice.pick(NOUNS)} {name}"
         return name
 
-    def add_thing(self, kind: str, waiting: bool = False) -> str:
+    def add_thing(self, kind: str, *, waiting: bool = False) -> str:
         """Draw a new thing, and remember a name as one that facts may use again.
 
         Args:
@@ -144,27 +144,27 @@ class GrowingText:
                 self._waiting.setdefault(kind, []).append(name)
         return name
 
-    def add_fact(self, fact: Fact, must: bool = True) -> bool:
+    def add_fact(self, fact: Fact, *, even_if_full: bool = True) -> bool:
         """Add a fact with a sentence that states it; returns whether it was added. Sets `is_full`
         where it was not added for want of characters.
 
         Args:
             fact: The fact. It is not added where it would contradict another, or change the answer
                 to a question.
-            must: Whether it is added even where no characters are left.
+            even_if_full: Whether it is added even where no characters are left.
         """
         if not self.base.allows(fact):
             return False
         sentence = self.schema.sentence_for(fact, self.dice)
-        cost = len(sentence) + 1
+        n_characters = len(sentence) + 1
         if self.title_characters and fact.subject not in self.subjects:
-            cost += len(fact.subject) + self.title_characters  # its title
-        if not must and self.used_characters + cost > self.max_characters:
+            n_characters += len(fact.subject) + self.title_characters  # its title
+        if not even_if_full and self.used_characters + n_characters > self.max_characters:
             self.is_full = True
             return False
         self.base.add(fact)
         self.named.update((fact.subject, fact.object))
-        self.used_characters += cost
+        self.used_characters += n_characters
         self.subjects.setdefault(fact.subject, []).append((fact, sentence))
         return True
 
@@ -191,19 +191,19 @@ class GrowingText:
             steps: Its relations; "^relation" for a step from object to subject.
             end: Where it ends; None for a new thing.
         """
-        here = start
-        for at, step in enumerate(steps):
-            there = end
-            if there is None or at < len(steps) - 1:
-                there = self.add_thing(self.schema.ends(step)[1])
+        thing = start
+        for number, step in enumerate(steps):
+            next_thing = end
+            if next_thing is None or number < len(steps) - 1:
+                next_thing = self.add_thing(self.schema.ends(step)[1])
             name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
-                self.add_fact(Fact(there, name, here))
-                self.base.closed.add((name, here))
+                self.add_fact(Fact(next_thing, name, thing))
+                self.base.closed.add((name, thing))
             else:
-                self.add_fact(Fact(here, name, there))
-            here = there
-        return here
+                self.add_fact(Fact(thing, name, next_thing))
+            thing = next_thing
+        return thing
 
     def ask_which(self, hops: int) -> ProvedQuestion:
         """Add facts on two new things, and return the question which of them has the smaller (or
@@ -232,15 +232,15 @@ class GrowingText:
     def _steps_to_number(self, hops: int) -> tuple[str, ...]:
         """The steps from a thing to a number that can be compared: a random relation to a number,
         or for two hops a random relation to a person, and then the person's birth."""
-        names: list[str] = []
+        first_steps: list[str] = []
         for relation in self.schema.relations.values():
-            to_number = SMALLER in relation.lines or LARGER in relation.lines
-            to_person = "@" in relation.lines and relation.object == "person"
-            if (hops == 1 and to_number) or (hops == 2 and to_person):
-                names.append(relation.name)
+            leads_to_number = SMALLER in relation.lines or LARGER in relation.lines
+            leads_to_person = "@" in relation.lines and relation.object == "person"
+            if (hops == 1 and leads_to_number) or (hops == 2 and leads_to_person):
+                first_steps.append(relation.name)
         if hops == 1:
-            return (self.dice.pick(names),)
-        return (self.dice.pick(names), "person.birth")
+            return (self.dice.pick(first_steps),)
+        return (self.dice.pick(first_steps), "person.birth")
 
     def ask_same(self) -> ProvedQuestion:
         """Add facts on two new things, and return the question whether they have the same object,
@@ -265,11 +265,11 @@ class GrowingText:
         relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
         start = self.add_thing(relation.subject)
         self.base.silent.add((start, relation.name))
-        of_start = self.schema.relations_from[relation.subject]
-        other = self.dice.pick([r for r in of_start if r is not relation])
-        self.add_fact(Fact(start, other.name, self.add_thing(other.object)))
-        other_start = self.add_thing(relation.subject)
-        self.add_fact(Fact(other_start, relation.name, self.add_thing(relation.object)))
+        relations_of_start = self.schema.relations_from[relation.subject]
+        stated_relation = self.dice.pick([r for r in relations_of_start if r is not relation])
+        self.add_fact(Fact(start, stated_relation.name, self.add_thing(stated_relation.object)))
+        other_thing = self.add_thing(relation.subject)
+        self.add_fact(Fact(other_thing, relation.name, self.add_thing(relation.object)))
         query = Path(start, (relation.name,))
         text = self.schema.question_for(query, self.dice)
         return ProvedQuestion(text, query, UNANSWERABLE, (), "unanswerable")
@@ -285,86 +285,104 @@ class GrowingText:
         (answer,) = prove(query, self.base)
         text = self.schema.question_for(query, self.dice)
         question = ProvedQuestion(text, query, answer, supporting_facts(query, self.base), kind)
-        last = self.schema.relations[question.relation]
+        last_relation = self.schema.relations[question.relation]
         # Of yes or no there is nothing that a fact could name.
-        if not isinstance(query, Same) and last.object != "flag":
-            self._add_distractor(question, last)
+        if not isinstance(query, Same) and last_relation.object != "flag":
+            self._add_distractor(question, last_relation)
         return question
 
-    def _add_distractor(self, question: ProvedQuestion, last: Relation) -> None:
+    def _add_distractor(self, question: ProvedQuestion, last_relation: Relation) -> None:
         """State one more fact with the answer of a question in it, mostly as its object, that is no
         proof of the answer.
 
         Args:
             question: The question.
-            last: The relation that the answer is read from.
+            last_relation: The relation that the answer is read from.
         """
         answer = question.answer
         path = paths_of_query(question.query)[0]
         is_inverse = path.steps[-1].startswith(INVERSE)
-        kind = self.schema.ends(path.steps[-1])[1]  # of thing that the answer is
+        kind_of_answer = self.schema.ends(path.steps[-1])[1]  # of thing that the answer is
         if question.kind == "comparison":  # it is one of the things that its paths start from
-            kind = self.schema.ends(path.steps[0])[0]
-        leading_to = self.schema.relations_to.get(kind, ())
-        as_object = [r for r in leading_to if (r.name, answer) not in self.base.closed]
+            kind_of_answer = self.schema.ends(path.steps[0])[0]
+        relations_to_kind = self.schema.relations_to.get(kind_of_answer, ())
+        relations_to_answer = [
+            r for r in relations_to_kind if (r.name, answer) not in self.base.closed
+        ]
         if not is_inverse and question.kind == "path" and self.dice.chance(0.5):
-            as_object = [last]  # the hardest one: the same relation of another subject
-        if as_object and (kind not in self.schema.relations_from or self.dice.chance(0.7)):
-            relation = self.dice.pick(as_object)
+            relations_to_answer = [
+                last_relation
+            ]  # the hardest one: the same relation of another subject
+        if relations_to_answer and (
+            kind_of_answer not in self.schema.relations_from or self.dice.chance(0.7)
+        ):
+            relation = self.dice.pick(relations_to_answer)
             self.add_fact(Fact(self.add_thing(relation.subject), relation.name, answer))
             return
         # Else the answer as the subject, of a relation that may still be stated of it.
-        leading_from = self.schema.relations_from[kind]
-        as_subject = [r for r in leading_from if self.base.allows(Fact(answer, r.name, ""))]
-        other = self.dice.pick(as_subject)
-        self.add_fact(Fact(answer, other.name, self.add_thing(other.object, waiting=True)))
+        relations_from_kind = self.schema.relations_from[kind_of_answer]
+        relations_from_answer = [
+            r for r in relations_from_kind if self.base.allows(Fact(answer, r.name, ""))
+        ]
+        relation = self.dice.pick(relations_from_answer)
+        self.add_fact(Fact(answer, relation.name, self.add_thing(relation.object, waiting=True)))
 
-    def fill(self, questions: Sequence[ProvedQuestion], least: int = 0) -> None:
+    def fill(self, questions: Sequence[ProvedQuestion], min_subjects: int = 0) -> None:
         """Add subjects with facts, mostly of the relations in `questions`, until no characters are
         left.
 
         Args:
             questions: Questions whose look-alikes are added.
-            least: How many subjects the text has at least, also beyond its characters.
+            min_subjects: How many subjects the text has at least, also beyond its characters.
         """
-        alike: list[Relation] = []
+        relations_in_questions: list[Relation] = []
         for question in questions:
             for step in paths_of_query(question.query)[0].steps:
                 relation = self.schema.relations[step.removeprefix(INVERSE)]
-                alike.append(relation)
-        every = list(self.schema.relations.values())
-        while not self.is_full or len(self.subjects) < least:
-            must = len(self.subjects) < least
-            relations = every
-            if alike and self.dice.chance(_LOOK_ALIKE):
-                relations = alike
-            self._add_subject(self.dice.pick(relations), must)
+                relations_in_questions.append(relation)
+        all_relations = list(self.schema.relations.values())
+        while not self.is_full or len(self.subjects) < min_subjects:
+            even_if_full = len(self.subjects) < min_subjects
+            relations = all_relations
+            if relations_in_questions and self.dice.chance(_SHARE_LOOKING_ALIKE):
+                relations = relations_in_questions
+            self._add_subject(self.dice.pick(relations), even_if_full=even_if_full)
 
-    def _add_subject(self, first: Relation, must: bool) -> None:
+    def _add_subject(self, first_relation: Relation, *, even_if_full: bool) -> None:
         """Add facts on one subject, which is new or was the object of a fact before: the relation
-        `first`, and usually some more.
+        `first_relation`, and usually some more.
 
         Args:
-            first: A relation that the subject gets.
-            must: Whether to add `first` alone, but even where no characters are left.
+            first_relation: A relation that the subject gets.
+            even_if_full: Whether to add `first_relation` alone, but even where no characters are
+                left.
         """
-        kind = first.subject
-        waiting = self._waiting.get(kind)
-        if waiting and self.dice.chance(0.5):
-            at = self.dice.below(len(waiting))
-            waiting[at], waiting[-1] = waiting[-1], waiting[at]
-            subject = waiting.pop()  # the one that was at `at`
+        kind = first_relation.subject
+        waiting_things = self._waiting.get(kind)
+        if waiting_things and self.dice.chance(0.5):
+            position = self.dice.below(len(waiting_things))
+            waiting_things[position], waiting_things[-1] = (
+                waiting_things[-1],
+                waiting_things[position],
+            )
+            subject = waiting_things.pop()  # the one that was at `at`
         else:
             subject = self.add_thing(kind)
-        other_relations = [r for r in self.schema.relations_from[kind] if r is not first]
+        other_relations = [r for r in self.schema.relations_from[kind] if r is not first_relation]
         count = 0
-        if not must:
+        if not even_if_full:
             count = self.dice.between(*self._more)
-        for relation in [first, *self.dice.shuffled(other_relations)[:count]]:
-            thing = ""
+        for relation in [first_relation, *self.dice.shuffled(other_relations)[:count]]:
+            fact_object = ""
             known = self.known.get(relation.object)
-            if known and self.dice.chance(_REUSED):  # usually a thing that the text names already
-                thing = self.dice.pick(known)
-            if not thing or thing == subject or (relation.name, thing) in self.base.closed:
-                thing = self.add_thing(relation.object, waiting=True)
-            self.add_fact(Fact(subject, relation.name, thing), must)
+            if known and self.dice.chance(
+                _SHARE_REUSED_OBJECTS
+            ):  # usually a thing that the text names already
+                fact_object = self.dice.pick(known)
+            if (
+                not fact_object
+                or fact_object == subject
+                or (relation.name, fact_object) in self.base.closed
+            ):
+                fact_object = self.add_thing(relation.object, waiting=True)
+            self.add_fact(Fact(subject, relation.name, fact_object), even_if_full=even_if_full)

@@ -38,7 +38,7 @@ def make(order: Order) -> Sample:
     characters = characters_for_facts(order.characters)
     growth = GrowingText(schema("encyclopedia"), order.dice, characters, _HEAD)
     question = _ask_question(order, growth)
-    growth.fill([question], least=len(question.supports) + 2)
+    growth.fill([question], min_subjects=len(question.supports) + 2)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.characters, order.dice)
     name = order.id
@@ -60,7 +60,7 @@ def make_retrieved(order: Order) -> Sample:
     characters = characters_for_facts(order.characters)
     growth = GrowingText(schema("encyclopedia"), order.dice, characters, _HEAD)
     source = growth.ask_path(order.dice.pick(order.hops))
-    growth.fill([source], least=_DOCUMENTS)
+    growth.fill([source], min_subjects=_DOCUMENTS)
     paragraphs = paragraphs_of(growth)
     pad(paragraphs, order.characters, order.dice)
     pages: list[Page] = []

@@ -33,7 +33,7 @@ from methods.longrefiner.tree import Tree, build_tree
 from methods.reading import question_text
 from methods.values import values_in
 
-_BREADTH = (
+_BREADTH_PROMPT = (
     "Questions are put to a collection of documents. Decide of the question below which kind it "
     "is.\n"
     '"local": its answer is clear and fixed, such as a name, a date, a choice or yes or no, and a few short passages '
@@ -42,7 +42,7 @@ _BREADTH = (
     "document must be understood.\n\nQuestion: {question}\n\n"
     'Reply with JSON alone: {"query_type": "local"} or {"query_type": "global"}.'
 )
-_SELECTION = (
+_SELECTION_PROMPT = (
     "Below are the abstract and the outline of a document, and a question. Select every part that "
     "may help to answer it, also one that helps only together with others, and leave out what "
     "does not.\n\n"
@@ -53,9 +53,9 @@ _SELECTION = (
     'Reply with a JSON list alone, of titles as they stand in the outline, or "abstract": '
     '["title", "title"]. Reply [] where no part helps.'
 )
-PROMPTS = {"analysis": _BREADTH, "selection": _SELECTION}  # of the teacher, by task
-_REPLY = 256  # tokens of a teacher's reply to the short tasks
-_PLACED = 0.9  # share of a text that a teacher's outline must stand for
+PROMPTS = {"analysis": _BREADTH_PROMPT, "selection": _SELECTION_PROMPT}  # of the teacher, by task
+_MAX_REPLY_TOKENS = 256  # tokens of a teacher's reply to the short tasks
+_MIN_SHARE_PLACED = 0.9  # share of a text that a teacher's outline must stand for
 
 
 def label_breadth(
@@ -64,10 +64,10 @@ def label_breadth(
     """Let the teacher say whether a question is local or global: one scene of kind "breadth"; [] if
     its reply names neither."""
     assert question is not None  # this task has one request per question
-    breadth = parse_level(_teacher_reply(tools, _BREADTH, question=question_text(question)))
-    if breadth is None:
+    level = parse_level(_teacher_reply(tools, _BREADTH_PROMPT, question=question_text(question)))
+    if level is None:
         return []
-    return [Scene(question, (), tools.task, verdicts=(breadth == "local",))]
+    return [Scene(question, (), tools.task, verdicts=(level == "local",))]
 
 
 def parse_level(reply: str) -> str | None:
@@ -117,9 +117,9 @@ def _teacher_outline(text: str, tools: Labelling) -> str | None:
     teacher = tools.teacher()
     max_tokens = tools.at_most_a_row(2 * teacher.count(text) + 64)
     prompt = Prompt("labels", tools.asked or prompts.STRUCTURING.text)
-    with teacher.session() as s:
-        feed(s, prompt.fill(text=[text]))
-        reply = s.write(max(1, min(max_tokens, s.room() - teacher.turn_tokens())))
+    with teacher.session() as session:
+        feed(session, prompt.fill(text=[text]))
+        reply = session.write(max(1, min(max_tokens, session.room() - teacher.turn_tokens())))
     if reply.finish == "length":
         raise ModelOutputError(
             f"the outline was not at its end after {reply.span.end - reply.span.start} tokens"
@@ -127,7 +127,7 @@ def _teacher_outline(text: str, tools: Labelling) -> str | None:
     root = parse_outline(reply.text)
     tree = build_tree(text, root, LongRefinerConfig(scoring="bm25"), teacher)
     is_titled = any(node.kind != "abstract" and not node.is_leaf for node in tree.nodes)
-    if not is_titled or tree.placed < _PLACED:
+    if not is_titled or tree.placed < _MIN_SHARE_PLACED:
         return None
     return write_outline(root)
 
@@ -153,26 +153,30 @@ def label_titles(
     scenes = []
     for document in documents:
         model = tools.base()
-        build_tree = partial(build_tree_of_document, document, config, model, _call)
+        build_tree = partial(build_tree_of_document, document, config, model, _call_without_storing)
         tree: Tree = tools.once(document.text, build_tree)  # which keeps the tree in memory
         if not any(selectable_titles(node) for node in tree.nodes):
             continue
         title = document.title
-        text = tree.kept_document(document).text
-        abstract, listed = abstract_and_outline(question, title, text, tree, config, model)
-        shown = {"title": title, "abstract": abstract, "outline": listed}
-        selection = _teacher_reply(tools, _SELECTION, question=question_text(question), **shown)
-        helpful = prompts.parse_titles(selection)
-        if helpful is None:
+        kept_text = tree.kept_document(document).text
+        abstract, outline_text = abstract_and_outline(
+            question, title, kept_text, tree, config, model
+        )
+        prompt_values = {"title": title, "abstract": abstract, "outline": outline_text}
+        teacher_reply = _teacher_reply(
+            tools, _SELECTION_PROMPT, question=question_text(question), **prompt_values
+        )
+        helpful_titles = prompts.parse_titles(teacher_reply)
+        if helpful_titles is None:
             continue
-        nodes = [node for node in tree.nodes if selectable_titles(node) & helpful]
-        titles = [node.title or "abstract" for node in nodes]
+        helpful_nodes = [node for node in tree.nodes if selectable_titles(node) & helpful_titles]
+        titles = [node.title or "abstract" for node in helpful_nodes]
         reply = prompts.titles_reply(list(dict.fromkeys(titles)))
-        scenes.append(Scene(question, (title, abstract, listed), tools.task, (reply,)))
+        scenes.append(Scene(question, (title, abstract, outline_text), tools.task, (reply,)))
     return scenes
 
 
-def _call(_key: str, fn: Callable[[], Any]) -> Any:
+def _call_without_storing(_key: str, fn: Callable[[], Any]) -> Any:
     """The result of `fn`, in place of `Tools.keep`: nothing is stored."""
     return fn()
 
@@ -180,29 +184,31 @@ def _call(_key: str, fn: Callable[[], Any]) -> Any:
 def _teacher_reply(tools: Labelling, prompt: str, **values: str) -> str:
     """The teacher's reply to a prompt filled with values, or to the user's prompt in its place.
     Raises WindowExceeded where it is too long."""
-    with tools.teacher().session() as s:
-        s.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
-        return s.write(_REPLY).text
+    with tools.teacher().session() as session:
+        session.user("".join(Prompt("labels", tools.asked or prompt).fill(**values)))
+        return session.write(_MAX_REPLY_TOKENS).text
 
 
 def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     """The training tasks of the three adapters in the order of training: titles are selected from
     outlines of the trained model."""
-    skills = {skill.name.removeprefix("longrefiner "): skill for skill in task_skills(config)}
-    structured = config.model_copy(update={"structuring": True})
+    skill_by_task = {
+        skill.name.removeprefix("longrefiner "): skill for skill in task_skills(config)
+    }
+    config_with_structuring = config.model_copy(update={"structuring": True})
     analysis = TrainingTask(
         "analysis",
-        skills["analysis"],
+        skill_by_task["analysis"],
         "accuracy",
         _accuracy,
         label_breadth,
-        floor=_majority_share,
+        floor=_share_of_commoner_verdict,
         asked=PROMPTS["analysis"],
         classes=prompts.LABELS,
     )
     structuring = TrainingTask(
         "structuring",
-        skills["structuring"],
+        skill_by_task["structuring"],
         "outline F1",
         _outline_scores,
         label_outline,
@@ -211,10 +217,10 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     )
     selection = TrainingTask(
         "selection",
-        skills["selection"],
+        skill_by_task["selection"],
         "selection F1",
         _selection_scores,
-        partial(label_titles, structured),
+        partial(label_titles, config_with_structuring),
         after=("structuring",),
         asked=PROMPTS["selection"],
     )
@@ -228,8 +234,8 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
     """
     if not predicted and not right:
         return 1.0
-    both = sum((Counter(predicted) & Counter(right)).values())
-    return 2 * both / (len(predicted) + len(right))
+    n_common = sum((Counter(predicted) & Counter(right)).values())
+    return 2 * n_common / (len(predicted) + len(right))
 
 
 def outline_items(outline: Part, under: str = "") -> list[Hashable]:
@@ -256,10 +262,10 @@ def _accuracy(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     return {"accuracy": float(says_first == scene.verdicts[0])}
 
 
-def _majority_share(scenes: Sequence[Scene]) -> float:
+def _share_of_commoner_verdict(scenes: Sequence[Scene]) -> float:
     """The share of the commoner verdict: what always giving it reaches."""
-    local = sum(scene.verdicts[0] for scene in scenes) / len(scenes)
-    return max(local, 1 - local)
+    share_local = sum(scene.verdicts[0] for scene in scenes) / len(scenes)
+    return max(share_local, 1 - share_local)
 
 
 def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
@@ -269,12 +275,12 @@ def _outline_scores(scene: Scene, outcome: SceneOutcome) -> dict[str, float]:
     right = outline_items(parse_outline(scene.replies[0]))
     return {
         "outline F1": f1(predicted, right),
-        "title F1": f1(_titles(predicted), _titles(right)),
+        "title F1": f1(_parts_of_outline_items(predicted), _parts_of_outline_items(right)),
         "exact": float(predicted == right),
     }
 
 
-def _titles(items: Sequence[Hashable]) -> list[Hashable]:
+def _parts_of_outline_items(items: Sequence[Hashable]) -> list[Hashable]:
     """Those of an outline's items that are parts: (kind, title)."""
     return [item for item in items if isinstance(item, tuple) and len(item) == 2]
 
