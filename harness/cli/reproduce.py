@@ -376,29 +376,29 @@ class _ItemWithChecks:
         item: The table or figure.
         suite: The suite whose runs fill it.
         checks: A check of each thing that they need.
+        gib_needed: GPU memory of the run that needs most; 0 where that is not known.
     """
 
     item: TableOrFigure
     suite: str
     checks: list[Check]
+    gib_needed: float
 
     @classmethod
     def with_checks(cls, item: TableOrFigure, suite: str) -> _ItemWithChecks:
         """Check what the runs of a suite need, for the table or figure that they fill."""
         needed = needs(suites.read_suite(suite))
-        return cls(item, suite, [*_file_checks(needed), _gpu_check(needed)])
+        checks = [*_file_checks(needed), _gpu_check(needed)]
+        return cls(item, suite, checks, gib_needed=needed.gpu / _BYTES_PER_GIB)
 
     @property
-    def memory(self) -> str:
+    def memory_text(self) -> str:
         """The GPU memory that the largest run needs: "16 GiB"; "–" where it needs next to none, or
         that is not known.
         """
-        for check in self.checks:
-            if check.part == "GPU":
-                size, has_size, _ = check.text.partition(" for ")
-                if has_size:
-                    return size
-        return "–"
+        if self.gib_needed < 1:
+            return "–"
+        return f"{self.gib_needed:.0f} GiB"
 
     @property
     def state(self) -> str:
@@ -432,7 +432,7 @@ def _print_needs(name: str | None, json: bool) -> int:
         rows = [("name", "table or figure", "GPU memory", "here", "")]
         for each in items:
             item = each.item
-            rows.append((each.suite, item.label, each.memory, each.state, item.title))
+            rows.append((each.suite, item.label, each.memory_text, each.state, item.title))
         print(aligned_columns(rows))
         print(_NOTES_BELOW_LIST)
     return 0
@@ -527,7 +527,7 @@ def _gpu_check(needed: Needs) -> Check:
     note_on_unknown = ""
     if needed.unknown:
         note_on_unknown = f"; without {', '.join(needed.unknown)}, whose size is not known"
-    gib_here = _gpu_memory() / _BYTES_PER_GIB
+    gib_here = _gpu_memory_bytes() / _BYTES_PER_GIB
     gpu_text = "no GPU"
     if gib_here:
         gpu_text = f"{gib_here:.0f} GiB"
@@ -538,11 +538,11 @@ def _gpu_check(needed: Needs) -> Check:
     return Check("GPU", state, "memory", text)
 
 
-def _gpu_memory() -> int:
+def _gpu_memory_bytes() -> int:
     """The bytes of memory of all GPUs of this machine; 0 where torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         return 0
     import torch
 
     devices = range(torch.cuda.device_count())
-    return sum(torch.cuda.get_device_properties(n).total_memory for n in devices)
+    return sum(torch.cuda.get_device_properties(gpu_index).total_memory for gpu_index in devices)

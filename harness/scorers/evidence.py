@@ -42,12 +42,14 @@ def _united_ranges_by_document(spans: Iterable[Span]) -> dict[str, list[_Range]]
 
     Raises ScoreError for a span that ends before it starts, or starts below 0.
     """
-    ranges: dict[str, list[_Range]] = defaultdict(list)
+    ranges_by_document: dict[str, list[_Range]] = defaultdict(list)
     for document_id, start, end in spans:
         if start > end or start < 0:
             raise ScoreError(f"a shown span of document '{document_id}' runs from {start} to {end}")
-        ranges[document_id].append(_Range(start, end))
-    return {document_id: _united_ranges(of_document) for document_id, of_document in ranges.items()}
+        ranges_by_document[document_id].append(_Range(start, end))
+    return {
+        document_id: _united_ranges(ranges) for document_id, ranges in ranges_by_document.items()
+    }
 
 
 def _united_ranges(ranges: Iterable[_Range]) -> list[_Range]:
@@ -184,7 +186,7 @@ def _ranked_pieces(shown: Sequence[Shown]) -> list[Shown]:
     return [piece for piece in shown if piece.kind in ("span", "quote")]
 
 
-def _first_index_on_each_passage(
+def _first_indices_on_found_passages(
     shown: Sequence[Shown], supporting: Sequence[Support]
 ) -> list[int]:
     """The index (from 0) among the ranked pieces of the first one on each supporting passage.
@@ -209,7 +211,7 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
     """
     if not supporting or _names_no_text_or_page(shown):
         return None
-    return float(bool(_first_index_on_each_passage(shown, supporting)))
+    return float(bool(_first_indices_on_found_passages(shown, supporting)))
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
@@ -220,7 +222,7 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
     """
     if not supporting or _names_no_text_or_page(shown):
         return None
-    indices = _first_index_on_each_passage(shown, supporting)
+    indices = _first_indices_on_found_passages(shown, supporting)
     if not indices:
         return 0.0
     return 1 / (1 + min(indices))
@@ -234,7 +236,7 @@ def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> flo
     """
     if not supporting or _names_no_text_or_page(shown):
         return None
-    return len(_first_index_on_each_passage(shown, supporting)) / len(supporting)
+    return len(_first_indices_on_found_passages(shown, supporting)) / len(supporting)
 
 
 @scorer(

@@ -78,6 +78,7 @@ def _take_unused_indexes(
     """
     taken = []
     for document_id in record.document_ids:
+        # An index belongs to a document, for all questions (None) or for one.
         for question_id in (None, record.question_id):
             line = unused.pop(IndexOwner(document_id, question_id), None)
             if line is not None:
