@@ -39,14 +39,11 @@ class CostShare:
         value: Cost over cost, on the questions that both answered.
         n_shared: How many these are.
         n_questions: How many the two were asked.
-        contrary: Another convention for FLOPs under which the dearer one is the cheaper, with the
-            share under it: "150 % under the convention full"; "" for none.
     """
 
     value: float
     n_shared: int
     n_questions: int
-    contrary: str = ""
 
     @property
     def is_cheaper(self) -> bool:
@@ -64,7 +61,7 @@ class CostShare:
         percent = 100 * self.value
         if percent < 0.01:
             return "less than 0.01 %"
-        if percent >= 1000:
+        if percent >= 999.5:
             return f"{percent:,.0f} %"
         return f"{percent:.3g} %"
 
@@ -108,19 +105,18 @@ class ComparedCost:
             value=value,
             n_shared=len(own_costs.keys() & other_costs.keys()),
             n_questions=max(row.n_questions, other.n_questions),
-            contrary=self._contrary_convention(row, other, value),
         )
 
-    def _contrary_convention(self, row: TableRow, other: TableRow, value: float) -> str:
+    def contrary_convention(self, row: TableRow, other: TableRow) -> str:
         """The first other convention for FLOPs under which the dearer run is clearly the cheaper,
-        in words with the share under it; "" for none.
+        with the share under it: "150 % under the convention full"; "" for none.
 
         Args:
             row: A run.
             other: The run that it is compared with.
-            value: The share under the convention of the table.
         """
-        if self.kind != "FLOPs":
+        own_share = self.share(row, other)
+        if self.kind != "FLOPs" or own_share is None:
             return ""
         for convention in CONVENTIONS:
             other_value = _ratio(
@@ -130,8 +126,8 @@ class ComparedCost:
             if other_value is None:
                 continue
             share = CostShare(other_value, 0, 0)
-            was_cheaper = value < _MAX_SHARE_OF_CHEAPER and share.is_dearer
-            was_dearer = value > 1 / _MAX_SHARE_OF_CHEAPER and share.is_cheaper
+            was_cheaper = own_share.is_cheaper and share.is_dearer
+            was_dearer = own_share.is_dearer and share.is_cheaper
             if was_cheaper or was_dearer:
                 return f"{share.percent} under the convention {convention}"
         return ""

@@ -39,16 +39,17 @@ def finding_text(rows: Sequence[TableRow]) -> str:
         rows: The rows of one data set, best first (main_table.best_first).
     """
     group = rank_runs(rows)
+    tests = PairTests(group, Checks())
     sentences = no_method_is_finished(rows)
     if not group.methods:
         sentences.append(_no_method_is_ranked(group, rows))
     elif len(group.methods) == 1 and not group.floors:
         sentences += _sentences_on_only_method(group)
     else:
-        sentences += _SeveralMethods(group, PairTests(group, Checks())).sentences()
+        sentences += _SeveralMethods(group, tests).sentences()
     if group.methods and group.upper_bounds:
         sentences.append(_why_bounds_are_not_proposed(group.upper_bounds))
-        sentences += _bounds_below_best(group, PairTests(group, Checks()))
+        sentences += _bounds_below_best(group, tests)
     if group.methods:
         sentences += _what_the_judge_judged(group)
     sentences += caveats(rows, group)

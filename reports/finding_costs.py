@@ -151,7 +151,9 @@ class CostSentences:
         if self.group.share(best, cheapest) is None:
             return []
         name = cheapest.method
-        if len(others) > 1:
+        if self.tests.untested and len(others) > 1:
+            name = f"{name}, the cheapest of those that were tested"
+        elif len(others) > 1:
             name = f"{name}, the cheapest of the others"
         if self.group.is_cheaper(best, cheapest):
             return [self._takes(best, cheapest, ".", name)]
@@ -174,9 +176,9 @@ class CostSentences:
         assert share is not None
         assert compared is not None
         of_other = f"{share.percent} of the {compared.kind} of {name or other.method}"
-        contrary = ""
-        if share.contrary:
-            contrary = f" (but {share.contrary})"
+        contrary = compared.contrary_convention(run.row, other.row)
+        if contrary:
+            contrary = f" (but {contrary})"
         return f"{run.method} takes {of_other}, {compared.remark}{share.coverage}{contrary}{end}"
 
     def _percent(self, run: Ranked, other: Ranked) -> str:

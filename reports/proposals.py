@@ -27,12 +27,12 @@ class Proposals:
     group: Group
     tests: PairTests
 
-    @property
+    @cached_property
     def proposed(self) -> Ranked | None:
         """The cheapest that may be proposed; None for none."""
         return next(iter(self._above_floors(self._safe)), None)
 
-    @property
+    @cached_property
     def risky(self) -> Ranked | None:
         """The cheapest that may lose more than half of the best score, if it is cheaper than the
         proposed one; None for none."""

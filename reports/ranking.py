@@ -423,6 +423,8 @@ class PairTests:
 
     def floors_not_beaten(self, method: Ranked) -> list[Ranked]:
         """The tested floors that a method is not shown to score more than."""
+        if not self.group.floors:
+            return []
         differences = self.minus_others(method)
         return [
             floor

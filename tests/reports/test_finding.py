@@ -1105,6 +1105,46 @@ CASES = {
             "(45.0 points, 400 % of the FLOPs of bm25 with large)."
         ),
     ),
+    "three methods with one model, one with another": (
+        [
+            Run("pecan", HIGH, 1.0),
+            Run("bm25", LOW, 2.0),
+            Run("lead", LOW, 4.0),
+            Run("bm25", LOW, 1.0, changes={"model": "large"}),
+        ],
+        (
+            "pecan with tiny scores highest of 4 runs, 95.0 of 100 points (longbench.qa_f1), on "
+            "20 questions about 20 documents. The data separate it from bm25 with tiny and lead "
+            "with tiny. pecan with tiny takes 50 % of the FLOPs of bm25 with tiny, the cheapest of "
+            "those that were tested, indexes included. Not tested, as with another model: bm25 "
+            "with large (5.0 points, 100 % of the FLOPs of pecan with tiny)."
+        ),
+    ),
+    "all answers of one failed": (
+        [Run("pecan", HIGH, 4.0), Run("bm25", ALIKE), Run("broken", [None] * 20)],
+        (
+            "pecan scores highest of 3 methods, 95.0 of 100 points (longbench.qa_f1), on 20 "
+            "questions about 20 documents. The highest of 3 scores is too high by chance, on "
+            "average by about X points. The data cannot separate bm25 (pecan minus bm25: 5.0 "
+            "points, 95 % interval for all pairs at once LOW to HIGH) from it; they separate it "
+            "from broken. bm25 takes 25 % of the FLOPs of pecan, indexes included. Failed "
+            "questions, which count 0: 20 of 20 of broken."
+        ),
+    ),
+    "a floor with a score for three questions": (
+        [
+            Run("pecan", HIGH, 4.0),
+            Run("bm25", LOW),
+            Run("closed-book", [1.0, 1.0, 0.0], 0.1, changes=FLOOR),
+        ],
+        (
+            "pecan scores highest of the 2 methods that are no floor, 95.0 of 100 points "
+            "(longbench.qa_f1), on 20 questions about 20 documents. Too few questions to test "
+            "closed-book (66.7 points on 3 of 20 questions), a floor that methods must beat. The "
+            "data separate it from bm25. bm25 scores 90.0 points less (95 % interval LOW to HIGH) "
+            "and takes 25 % of the FLOPs of pecan, indexes included."
+        ),
+    ),
     "a floor with another model": (
         [
             Run("pecan", HIGH, 4.0),
