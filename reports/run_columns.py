@@ -318,7 +318,7 @@ base                                method without these settings; this and the 
 method.k, seed, ...                 the settings, one column each (reports/settings.py)
 headline upper_bound                name of the score that runs are known by; whether the evidence alone was shown
 floor unfinished                    whether it only marks what others must beat; whether questions may be missing
-asked_otherwise                     whether the run asked other questions than most finished methods; it is not ranked then
+asked_otherwise                     whether it asked other questions than most finished methods; it is not ranked then
 n documents                         questions recorded, and their documents: the clusters of question_clusters.py
 failed truncated                    of them failed (scored 0 unless the run says skip), with cut context
 left_out                            questions without a record, left out by the loader
