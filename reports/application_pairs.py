@@ -5,52 +5,49 @@
     questions would mostly show it."
 
 It is the pair that a buyer asks about. Floors and upper bounds are not among the others. The best of
-the others was chosen by the data, so intervals and p hold for all pairs at once (reports/best.py).
+the others was chosen by the data, so intervals and p hold for all pairs at once, those with floors
+among them (reports/best.py).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.errors import UserError
 from harness.stats.best_of_several import FromBest
 from harness.stats.paired_tests import questions_to_show
-from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.best import common_scores, compare_runs_with_best
-from reports.compare import paired_rows
+from reports.checks import Checks
 from reports.number_formats import p_value_text
 from reports.ranked import Ranked
-from reports.ranking import Group, rank_runs
+from reports.ranking import Group, PairTests, rank_runs
 from reports.table_row import TableRow
 
 
 def application_sentences(rows: Sequence[TableRow]) -> list[str]:
     """A paragraph for each application on how it differs from the best of the other methods.
 
-    [] where there is no application or no other method, and where the runs must not be compared.
+    The tests are those of the verdict (ranking.py), floors among the pairs, so that the two never
+    contradict each other. [] where there is no application or no other method, and for an
+    application that must not be compared.
 
     Args:
         rows: The rows of one data set, best first.
     """
     group = rank_runs(rows)
-    runs: dict[str, StoredRun] = {}
-    for row in rows:
-        runs[row.run.name] = row.run
-    compared_runs: list[StoredRun] = []
-    applications: list[Ranked] = []
-    for method in group.methods:
-        run = runs[method.run_name]
-        compared_runs.append(run)
-        if facts.is_application(run):
-            applications.append(method)
-    if not applications or len(compared_runs) < 2:
+    if not any(facts.is_application(method.row.run) for method in group.methods):
         return []
-    try:
-        paired_rows(compared_runs, reference=group.best.run_name)
-    except UserError:
+    jointly_tested = PairTests(group, Checks()).jointly_tested
+    methods = [each for each in jointly_tested if each in group.methods]
+    if len(methods) < 2:
         return []
-    comparison = compare_runs_with_best(compared_runs, group.score, group.best.run_name)
-    pairs = _ApplicationPairs(group, runs, comparison.by_name())
+    comparison = compare_runs_with_best(
+        [each.row.run for each in jointly_tested],
+        group.score,
+        group.best.run_name,
+        group.questions,
+    )
+    pairs = _ApplicationPairs(group, methods, comparison.by_name())
+    applications = [each for each in methods if facts.is_application(each.row.run)]
     return list(map(pairs.sentences_on, applications))
 
 
@@ -60,12 +57,12 @@ class _ApplicationPairs:
 
     Args:
         group: The ranked runs.
-        runs: Name of a run -> the run.
-        from_best: Name of a run -> how it differs from the best one.
+        methods: The methods that are tested, the best of all first.
+        from_best: Name of each tested run -> how it differs from the best one.
     """
 
     group: Group
-    runs: dict[str, StoredRun]
+    methods: Sequence[Ranked]
     from_best: dict[str, FromBest]
 
     def sentences_on(self, application: Ranked) -> str:
@@ -77,7 +74,7 @@ class _ApplicationPairs:
         other = self._best_other(application)
         test = self._test(application, other)
         difference_name = f"{application.method} minus {other.method}"
-        if len(self.group.methods) > 2:
+        if len(self.methods) > 2:
             difference_name = f"{difference_name}, the best of the others"
         difference = f"{100 * test.difference:.1f} points ({self._interval(test)})"
         finding = f"{difference_name}: {difference}."
@@ -89,7 +86,7 @@ class _ApplicationPairs:
     def _best_other(self, application: Ranked) -> Ranked:
         """The best of the methods other than the application."""
         if self.group.best == application:
-            return self.group.methods[1]
+            return self.methods[1]
         return self.group.best
 
     def _test(self, application: Ranked, other: Ranked) -> FromBest:
@@ -104,18 +101,18 @@ class _ApplicationPairs:
         if test.low is None or test.high is None:
             return f"too few questions for an interval, {p}"
         interval_name = "95 % interval"
-        if len(self.group.methods) > 2:
+        if len(self.from_best) > 2:
             interval_name = "95 % interval for all pairs at once"
         return f"{interval_name} {100 * test.low:.1f} to {100 * test.high:.1f}, {p}"
 
     def _needed_questions(self, application: Ranked, other: Ranked) -> str:
         """The sentence on how many more questions would show the difference, if it is as large as
         it seems."""
-        pair = [self.runs[application.run_name], self.runs[other.run_name]]
-        common = common_scores(pair, self.group.score)
+        pair = [application.row.run, other.row.run]
+        common = common_scores(pair, self.group.score, self.group.questions)
         application_scores = common.scores[application.run_name]
         other_scores = common.scores[other.run_name]
-        n_tests = len(self.group.methods) - 1
+        n_tests = len(self.from_best) - 1
         n_needed = questions_to_show(application_scores, other_scores, common.clusters, n_tests)
         if n_needed is None:
             return "They score alike, so that no number of questions can be named that would."

@@ -444,15 +444,24 @@ class PairTests:
         Returns:
             Name of a run's folder -> its difference.
         """
-        whole_floors = []
-        found = {}
+        found = self._joint_test(base, self._whole_floors, self.group.questions)
         for floor in self._tested(self.group.floors):
-            if floor.extent.n_questions == self.group.best.extent.n_questions:
-                whole_floors.append(floor)
-            elif floor.extent.n_clusters >= MIN_TESTED_CLUSTERS:
+            is_large_enough = floor.extent.n_clusters >= MIN_TESTED_CLUSTERS
+            if floor not in self._whole_floors and is_large_enough:
                 found[floor.run_name] = self._on_own_questions(base, floor)
-        found.update(self._joint_test(base, whole_floors, self.group.questions))
         return found
+
+    @cached_property
+    def jointly_tested(self) -> list[Ranked]:
+        """The methods and floors whose tests hold for all their pairs at once, the best first."""
+        return [*self._tested(self.group.methods), *self._whole_floors]
+
+    @cached_property
+    def _whole_floors(self) -> list[Ranked]:
+        """The tested floors that have a score for all questions on which methods are ranked."""
+        n_questions = self.group.best.extent.n_questions
+        floors = self._tested(self.group.floors)
+        return [floor for floor in floors if floor.extent.n_questions == n_questions]
 
     def minus_bound(self, bound: Ranked) -> Difference | None:
         """How the best method differs from an upper bound, on the questions that the bound answered;

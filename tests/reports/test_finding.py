@@ -1169,6 +1169,32 @@ def test_the_page_opens_with_what_the_table_can_carry(name, command, tmp_path):
     assert masked(text) == expected
 
 
+APPLICATION = {
+    "settings": {
+        "model": {"name": "application", "backend": "application", "source": "wiki"},
+        "method": {
+            "name": "wiki", "implementation": "application", "view": "document", "params": {}
+        },
+    }
+}  # fmt: skip
+
+
+def test_the_verdict_and_the_paragraph_on_an_application_say_the_same(command, tmp_path):
+    runs = [
+        Run("wiki", [1.0] * 20, changes=APPLICATION),
+        Run("bm25", ONES_THEN_ZEROS[14]),
+        Run("closed-book", ZERO, 0.1, changes=FLOOR),
+        Run("random", HALF[::-1], 0.1, changes=FLOOR),
+    ]
+    (verdict,) = opening(command, tmp_path, *runs)
+    page_text = (tmp_path / "page.html").read_text()
+    (paragraph,) = re.findall(r'<p class="application">(.*?)</p>', page_text)
+    assert "The data cannot separate bm25 (wiki minus bm25: 30.0 points" in verdict
+    assert "The data cannot separate the two." in paragraph
+    (interval,) = re.findall(r"30.0 points, (95 % interval.*?)\)", verdict)
+    assert interval in paragraph
+
+
 def test_a_difference_of_nothing_has_no_sign(command, tmp_path):
     runs = [
         Run("pecan", [1.0] * 12, 4.0),
