@@ -39,7 +39,7 @@ def test_a_batch_is_a_function_of_seed_stage_and_step(teacher, drills):
 
 
 def test_a_pass_has_trees_of_similar_length(monkeypatch):
-    monkeypatch.setattr(batches, "_AREA", 24)
+    monkeypatch.setattr(batches, "_MAX_TOKENS_OF_PASS", 24)
     batch = take_trees(
         cycle([Tree([1] * 10, [9], []), Tree([1] * 3, [2], []), Tree([1] * 4, [3], [])]), 40, 64
     )

@@ -98,5 +98,5 @@ def settings(out, course, **more):
 
 def train(settings, tell):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer, "_SAY", 25)
+        patch.setattr(trainer, "_STEPS_PER_LOG_LINE", 25)
         Trainer(settings, tell).run()

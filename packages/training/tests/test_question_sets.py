@@ -178,7 +178,7 @@ def test_an_evaluation_file_that_is_called_train_is_caught_by_its_ids(tmp_path, 
     file.write_text(file.read_text().replace("train_7", "5a8e0dbd554299068b95zzzz"))
     assert len(kept(*sets_of(file))[0]) == 10
     known = {sha256(b"5a8e0dbd554299068b95zzzz").hexdigest()[:12]}
-    monkeypatch.setattr(question_sets, "_evaluation_ids", lambda: known)
+    monkeypatch.setattr(question_sets, "_hashed_evaluation_ids", lambda: known)
     with pytest.raises(
         UserError, match=r"has evaluation questions of 'nq' \(id 5a8e0dbd554299068b95zzzz\)"
     ):

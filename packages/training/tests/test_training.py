@@ -245,7 +245,7 @@ def test_labels_are_of_the_rows_and_asked_with_their_instruction(base, tmp_path,
     monkeypatch.setattr("harness_training.course.load_model", lambda _: teacher)
 
     def rows(mark):
-        made._merged = None
+        made._loaded_questions = None
         monkeypatch.setattr(
             "harness_training.question_sets.load_once",
             lambda *_: small.labelled({"d": Document("d", "A text.")}, mark)[1],
