@@ -78,10 +78,14 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
         options = Options.model_validate(config.options)
     except ValidationError as error:
         raise ConfigError(problems + error_sentences(error, Options, "dataset", {})) from None
-    moved = [name for name in PlaceOptions.model_fields if getattr(options, name) is not None]
-    if moved and options.kind in world.KINDS and options.kind not in PLACED:
-        why = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
-        problems += [f"dataset.{name}: {why}; use {', '.join(PLACED)}" for name in moved]
+    placement_settings = [
+        name for name in PlaceOptions.model_fields if getattr(options, name) is not None
+    ]
+    if placement_settings and options.kind in world.KINDS and options.kind not in PLACED:
+        reason = f"the paragraphs of a text of kind '{options.kind}' stand in an order of their own"
+        problems += [
+            f"dataset.{name}: {reason}; use {', '.join(PLACED)}" for name in placement_settings
+        ]
     elif options.distance is not None and options.hops and max(options.hops) < 2:
         problems.append(
             "dataset.distance: a question of one hop has one supporting paragraph; set "
@@ -115,35 +119,35 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         UnknownName: There is no such kind of text.
     """
     options, purpose = _checked_options(config)
-    where = placement_from_options(options)
-    wanted = options.questions
+    placement = placement_from_options(options)
+    n_returned = options.questions
     if limit is not None:
-        wanted = min(limit, wanted)
-    hashed = hashlib.sha256(b"pocket 1\n")
+        n_returned = min(limit, n_returned)
+    fingerprint = hashlib.sha256(b"pocket 1\n")
     examples: list[Example] = []
     documents: dict[str, Document] = {}
-    total = 0
+    n_made = 0
     for number in itertools.count():
-        made = _make_questions(options, purpose, where, number)
-        questions = made.questions[: options.questions - total]
-        parts = [*map(dataclasses.asdict, made.documents), *map(dataclasses.asdict, questions)]
-        hashed.update("".join(f"{canonical_json(part)}\n" for part in parts).encode())
-        if total < wanted:
-            examples += questions[: wanted - total]
+        made = _make_questions(options, purpose, placement, number)
+        questions = made.questions[: options.questions - n_made]
+        json_parts = [*map(dataclasses.asdict, made.documents), *map(dataclasses.asdict, questions)]
+        fingerprint.update("".join(f"{canonical_json(part)}\n" for part in json_parts).encode())
+        if n_made < n_returned:
+            examples += questions[: n_returned - n_made]
             for document in made.documents:
                 documents[document.id] = document
-        total += len(questions)
-        if total == options.questions:
+        n_made += len(questions)
+        if n_made == options.questions:
             break
     length = f"{options.tokens} tokens a text"
     source = f"made up by pocket: {options.kind}, seed {options.seed}, {length}"
-    if where is not None:
-        source += f", {where}"
-    return Dataset(config.name, tuple(examples), documents, hashed.hexdigest(), source)
+    if placement is not None:
+        source += f", {placement}"
+    return Dataset(config.name, tuple(examples), documents, fingerprint.hexdigest(), source)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Made:
+class _MadeQuestions:
     """Documents that were made together, and the questions about them."""
 
     questions: tuple[Example, ...]
@@ -151,17 +155,17 @@ class _Made:
 
 
 def _make_questions(
-    options: Options, purpose: world.Purpose, where: Placement | None, number: int
-) -> _Made:
+    options: Options, purpose: world.Purpose, placement: Placement | None, number: int
+) -> _MadeQuestions:
     """Make the documents of one number with their questions.
 
     Args:
         options: The options of the data set.
         purpose: Whether they are to train on or to test on.
-        where: Where to put supporting paragraphs; None to leave them.
+        placement: Where to put supporting paragraphs; None to leave them.
         number: The number of the documents among those of the seed, from 0.
     """
-    made = world.sample(
+    sample = world.sample(
         options.kind,
         options.seed,
         tokens=options.tokens,
@@ -169,26 +173,26 @@ def _make_questions(
         hops=options.hops,
         number=number,
     )
-    if made.rows:
-        example, document = _read_official(options.kind, made.rows[0], where)
-        return _Made((example,), (document,))
-    return _Made(made.examples, made.documents)
+    if sample.rows:
+        example, document = _read_official(options.kind, sample.rows[0], placement)
+        return _MadeQuestions((example,), (document,))
+    return _MadeQuestions(sample.examples, sample.documents)
 
 
 def _read_official(
-    kind: str, made: Mapping[str, object], where: Placement | None
+    kind: str, official_row: Mapping[str, object], placement: Placement | None
 ) -> tuple[Example, Document]:
     """Turn a row in the official format of a data set into a question and its document, with the
     parser that reads the data set's own files.
 
     Args:
         kind: The data set whose format it is.
-        made: The row.
-        where: Where to put its supporting paragraphs; None to leave them.
+        official_row: The row.
+        placement: Where to put its supporting paragraphs; None to leave them.
     """
     parse = registry.import_target(registry.targets("row_formats")[kind])
-    row = parse(dict(made))
+    row = parse(dict(official_row))
     assert isinstance(row, Row)  # the world makes no row to leave out
-    if where is not None:
-        row = with_support_moved(row, where)
+    if placement is not None:
+        row = with_support_moved(row, placement)
     return example_and_document(row)

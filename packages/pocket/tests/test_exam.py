@@ -3,7 +3,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from harness_training.exam import area_under_roc, record_scene
+from harness_training.exam import ScoredProbe, area_under_roc, record_scene
 from harness_training.tasks import Scene, SceneOutcome, Skill
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -198,7 +198,12 @@ def test_how_likely_scored_tokens_are():
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 5), st.sampled_from([0.1, 0.4, 0.5, 0.9]), st.booleans()),
+        st.builds(
+            ScoredProbe,
+            st.integers(0, 5),
+            st.sampled_from([0.1, 0.4, 0.5, 0.9]),
+            st.booleans(),
+        ),
         max_size=30,
     )
 )

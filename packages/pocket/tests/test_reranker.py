@@ -177,7 +177,7 @@ def test_the_loss_is_a_cross_entropy_with_the_stating_chunks_in_equal_shares():
 
 
 def test_interrupted_it_ends_the_same(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(reranker_training, "_SAY", 2)
+    monkeypatch.setattr(reranker_training, "_STEPS_PER_LOG_LINE", 2)
     whole = trained(tmp_path / "a", model)
     stop, said = threading.Event(), list[str]()
     trained(tmp_path / "b", model, lambda _: stop.set(), stop)

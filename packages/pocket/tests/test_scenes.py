@@ -77,7 +77,7 @@ def test_a_verdict_is_what_the_parts_so_far_prove(drawn, how):
         drawn.clear()
         whole = {
             scenes._on_one_line(text): facts
-            for text, facts in zip(shown.texts, shown.stated, strict=True)
+            for text, facts in zip(shown.texts, shown.facts_by_part, strict=True)
         }
         whole |= dict.fromkeys(scenes._headlines(shown), ())  # what a text is about proves nothing
         for scene in SCENES["sufficiency"](recipe, shown, dice):

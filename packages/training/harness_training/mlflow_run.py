@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.utils.async_logging.run_operations import RunOperations
 
-_POSITION = ("step", "task_step")
+_KEYS_OF_POSITION = ("step", "task_step")
 """Where a line of the log stands; no numbers of their own."""
 
 
 @dataclass
-class _Active:
+class _ActiveRun:
     """The run of a training that is going on.
 
     Args:
@@ -48,7 +48,7 @@ class _Active:
     sent: list[RunOperations] = field(default_factory=list)
 
 
-_active: list[_Active] = []
+_active_runs: list[_ActiveRun] = []
 """The run that has begun; none where nothing is logged."""
 
 
@@ -65,23 +65,23 @@ def begin(
         params: Name -> value, shown with the run.
         warn: Gets a sentence where numbers are not logged.
     """
-    file = out / "mlflow.json"
-    store = json_sha256(uri)[:16]
-    before = read_json_or_empty(file)
-    earlier_run: str | None = None
-    if before.get("store") == store:
-        earlier_run = before.get("run")
+    run_file = out / "mlflow.json"
+    store_hash = json_sha256(uri)[:16]
+    earlier = read_json_or_empty(run_file)
+    earlier_run_id: str | None = None
+    if earlier.get("store") == store_hash:
+        earlier_run_id = earlier.get("run")
     try:
         with mlflow_errors([out], uri):
             import mlflow
 
             # The fluent API would write the URI to os.environ.
             client = mlflow.MlflowClient(tracking_uri=uri)
-            if earlier_run is not None:
-                run = client.get_run(earlier_run)
+            if earlier_run_id is not None:
+                run = client.get_run(earlier_run_id)
             else:
                 tags = mlflow.tracking.context.registry.resolve_tags()
-                experiment_id = _experiment_id(client, experiment)
+                experiment_id = _find_or_create_experiment(client, experiment)
                 run = client.create_run(experiment_id, tags=tags, run_name=out.name)
             run_id = run.info.run_id
             client.update_run(run_id, "RUNNING")
@@ -93,11 +93,11 @@ def begin(
             reason = error.reason
         warn(f"not logged to MLflow ({reason}); the training goes on, its numbers are in log.jsonl")
         return
-    write_json(file, {"run": run_id, "store": store})
-    _active.append(_Active(client, run_id, out, uri, warn))
+    write_json(run_file, {"run": run_id, "store": store_hash})
+    _active_runs.append(_ActiveRun(client, run_id, out, uri, warn))
 
 
-def _experiment_id(client: MlflowClient, name: str) -> str:
+def _find_or_create_experiment(client: MlflowClient, name: str) -> str:
     """The id of an experiment, made if it is not there."""
     found = client.get_experiment_by_name(name)
     if found is not None:
@@ -114,15 +114,15 @@ def log_numbers(line: Mapping[str, object]) -> None:
     """
     step = line["step"]
     assert isinstance(step, int)  # each line of the log has it
-    for active in _active:
-        for name, number in _numbers(line):
-            promise = active.client.log_metric(
-                active.run_id, name, number, step=step, synchronous=False
+    for active_run in _active_runs:
+        for name, number in _named_numbers(line):
+            promise = active_run.client.log_metric(
+                active_run.run_id, name, number, step=step, synchronous=False
             )
-            active.sent.append(promise)
+            active_run.sent.append(promise)
 
 
-def _numbers(line: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+def _named_numbers(line: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """Yield (name, value) of the numbers in a line of the log.
 
     {"step": 50, "loss": 2.5, "right": {"a": 0.25}} -> ("loss", 2.5), ("right/a", 0.25)
@@ -131,7 +131,7 @@ def _numbers(line: Mapping[str, object]) -> Iterator[tuple[str, float]]:
         if isinstance(value, Mapping):
             for name, number in value.items():
                 yield f"{key}/{name}", float(number)
-        elif isinstance(value, int | float) and key not in _POSITION:
+        elif isinstance(value, int | float) and key not in _KEYS_OF_POSITION:
             yield key, float(value)
 
 
@@ -142,15 +142,15 @@ def end(status: str) -> None:
     Args:
         status: "FINISHED", "FAILED" or "KILLED".
     """
-    for active in _active:
+    for active_run in _active_runs:
         try:
-            with mlflow_errors([active.out], active.uri):
-                for promise in active.sent:
+            with mlflow_errors([active_run.out], active_run.uri):
+                for promise in active_run.sent:
                     promise.wait()
-                active.client.set_terminated(active.run_id, status)
+                active_run.client.set_terminated(active_run.run_id, status)
         except StoreError as error:
-            active.warn(
+            active_run.warn(
                 f"not logged to MLflow ({error.reason}); the numbers of the training are in "
-                f"{active.out}/log.jsonl"
+                f"{active_run.out}/log.jsonl"
             )
-    _active.clear()
+    _active_runs.clear()

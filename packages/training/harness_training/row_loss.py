@@ -3,8 +3,8 @@
     total, right = RowLoss(net)(rows)            summed, weighted, in nats; whether each target was the likeliest token
 
 Rows are padded at the end, which a causal model never attends to, so only rows with branches need a
-mask. Logits are computed at targets only, TARGETS at a time, and recomputed for the gradient:
-10,000 over 150,000 tokens take 6 GB.
+mask. Logits are computed at targets only, MAX_TARGETS_AT_ONCE at a time, and recomputed for the
+gradient: 10,000 over 150,000 tokens take 6 GB.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from harness_training.token_rows import Row
 
-TARGETS = 1024
+MAX_TARGETS_AT_ONCE = 1024
 """The most targets whose logits, [targets, vocabulary], are in memory at once; more are done in
 parts."""
 
@@ -39,25 +39,29 @@ class RowLoss(torch.nn.Module):
             The summed, weighted cross-entropy in nats; and for each target, in the order of rows,
             whether it was the likeliest token [targets].
         """
-        batch = _batch_of(rows)
+        padded = _pad_rows(rows)
         device = self.net.device
         positions, mask = self._positions_and_mask(rows)
-        hidden = self.hidden_states(batch.ids.to(device), positions, mask).flatten(0, 1)
-        hidden = hidden[torch.tensor(batch.places, device=device)]  # [targets, width]
-        targets = torch.tensor(batch.targets, device=device)
-        weights = torch.tensor(batch.weights, device=device)
+        hidden_states = self.hidden_states(padded.ids.to(device), positions, mask).flatten(0, 1)
+        hidden_states = hidden_states[
+            torch.tensor(padded.positions_before_targets, device=device)
+        ]  # [targets, width]
+        targets = torch.tensor(padded.targets, device=device)
+        weights = torch.tensor(padded.weights, device=device)
         head = self.net.get_output_embeddings()
-        if len(batch.targets) <= TARGETS:
-            return _loss(hidden, targets, weights, head.weight, head.bias)
+        if len(padded.targets) <= MAX_TARGETS_AT_ONCE:
+            return _weighted_loss_at_targets(
+                hidden_states, targets, weights, head.weight, head.bias
+            )
         losses: list[Tensor] = []
-        hits: list[Tensor] = []
-        for start in range(0, len(batch.targets), TARGETS):
-            part = slice(start, start + TARGETS)
-            values = (hidden[part], targets[part], weights[part], head.weight, head.bias)
-            loss, hit = checkpoint(_loss, *values, use_reentrant=False)
+        targets_right: list[Tensor] = []
+        for start in range(0, len(padded.targets), MAX_TARGETS_AT_ONCE):
+            part = slice(start, start + MAX_TARGETS_AT_ONCE)
+            arguments = (hidden_states[part], targets[part], weights[part], head.weight, head.bias)
+            loss, right = checkpoint(_weighted_loss_at_targets, *arguments, use_reentrant=False)
             losses.append(loss)
-            hits.append(hit)
-        return sum(losses[1:], losses[0]), torch.cat(hits)
+            targets_right.append(right)
+        return sum(losses[1:], losses[0]), torch.cat(targets_right)
 
     def _positions_and_mask(self, rows: Sequence[Row]) -> tuple[Tensor | None, Tensor | None]:
         """What a decoder needs beside the tokens of rows with branches.
@@ -71,13 +75,13 @@ class RowLoss(torch.nn.Module):
         longest = max(len(row.ids) for row in rows)
         positions = torch.arange(longest).repeat(len(rows), 1)
         causal = torch.ones(longest, longest, dtype=torch.bool).tril()
-        seen = causal.repeat(len(rows), 1, 1)  # [rows, tokens, tokens]
+        may_attend = causal.repeat(len(rows), 1, 1)  # [rows, tokens, tokens]
         for number, row in enumerate(rows):
             positions[number, : len(row.ids)] = torch.tensor(row.positions())
             for top, bottom, left, right in row.masked_blocks():
-                seen[number, top:bottom, left:right] = False
-        mask = torch.zeros(seen.shape, dtype=self.net.dtype)
-        mask = mask.masked_fill_(~seen, float("-inf"))[:, None]
+                may_attend[number, top:bottom, left:right] = False
+        mask = torch.zeros(may_attend.shape, dtype=self.net.dtype)
+        mask = mask.masked_fill_(~may_attend, float("-inf"))[:, None]
         return positions.to(self.net.device), mask.to(self.net.device)
 
     def hidden_states(
@@ -91,44 +95,46 @@ class RowLoss(torch.nn.Module):
             mask: What is added to attention, [rows, 1, tokens, tokens], with `positions` only;
                 causal by default.
         """
-        places: dict[str, Tensor | None] = {}
+        positions_and_mask: dict[str, Tensor | None] = {}
         if positions is not None:
-            places = {"position_ids": positions, "attention_mask": mask}
-        output = self.net.get_decoder()(input_ids=ids, use_cache=False, **places)
+            positions_and_mask = {"position_ids": positions, "attention_mask": mask}
+        output = self.net.get_decoder()(input_ids=ids, use_cache=False, **positions_and_mask)
         hidden: Tensor = output.last_hidden_state
         return hidden
 
 
 @dataclass(frozen=True)
-class _Batch:
+class _PaddedRows:
     """Rows as one tensor.
 
     Args:
         ids: Tokens [rows, longest], 0 after the end of a row.
-        places: For each target the token before it, counted through all rows.
+        positions_before_targets: For each target the token before it, counted through all rows.
         targets: The tokens to learn.
         weights: The weight of each target in the loss.
     """
 
     ids: Tensor
-    places: list[int]
+    positions_before_targets: list[int]
     targets: list[int]
     weights: list[float]
 
 
-def _batch_of(rows: Sequence[Row]) -> _Batch:
+def _pad_rows(rows: Sequence[Row]) -> _PaddedRows:
     """Pad rows to the longest one, and collect their targets and weights."""
     longest = max(len(row.ids) for row in rows)
-    batch = _Batch(torch.zeros(len(rows), longest, dtype=torch.long), [], [], [])
+    padded = _PaddedRows(torch.zeros(len(rows), longest, dtype=torch.long), [], [], [])
     for number, row in enumerate(rows):
-        batch.ids[number, : len(row.ids)] = torch.tensor(row.ids)
-        batch.places.extend(number * longest + place - 1 for place in row.targets)
-        batch.targets.extend(row.ids[place] for place in row.targets)
-        batch.weights.extend(row.weights or [1.0] * len(row.targets))
-    return batch
+        padded.ids[number, : len(row.ids)] = torch.tensor(row.ids)
+        padded.positions_before_targets.extend(
+            number * longest + target - 1 for target in row.targets
+        )
+        padded.targets.extend(row.ids[target] for target in row.targets)
+        padded.weights.extend(row.weights or [1.0] * len(row.targets))
+    return padded
 
 
-def _loss(
+def _weighted_loss_at_targets(
     hidden: Tensor, targets: Tensor, weights: Tensor, head: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Compute the loss of predicting target tokens.

@@ -280,7 +280,8 @@ def test_the_loss_is_of_targets_alone_and_knows_no_padding(base, monkeypatch):
     total, right = net.loss(rows)
     assert float(total) == pytest.approx(expected, rel=1e-4)
     assert right.shape == (3,)
-    monkeypatch.setattr("harness_training.row_loss.TARGETS", 2)  # in parts that are not kept
+    # In parts that are not kept.
+    monkeypatch.setattr("harness_training.row_loss.MAX_TARGETS_AT_ONCE", 2)
     assert float(net.loss(rows)[0]) == pytest.approx(expected, rel=1e-4)
 
 
@@ -289,7 +290,7 @@ def test_the_loss_of_other_weights_has_their_gradient_also_in_parts(base, monkey
     rows = [Row((5, 6, 7, 8, 9, 10), (1, 3, 5)), Row((11, 12, 13), (2,))]
     found = []
     for most in (1024, 2):
-        monkeypatch.setattr("harness_training.row_loss.TARGETS", most)
+        monkeypatch.setattr("harness_training.row_loss.MAX_TARGETS_AT_ONCE", most)
         others = {
             name: (2 * weight).detach().requires_grad_() for name, weight in loss.named_parameters()
         }

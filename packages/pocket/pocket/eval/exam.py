@@ -240,7 +240,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         if cell.needed:
             facts = tuple(dice.shuffled(question.supports))
             text = " ".join(shown.sentences[fact] for fact in facts)
-            shown = replace(shown, texts=(text,), stated=(facts,))
+            shown = replace(shown, texts=(text,), facts_by_part=(facts,))
     scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
     if not scenes:
         return None

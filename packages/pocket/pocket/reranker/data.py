@@ -30,9 +30,9 @@ Offsets = Callable[[str], Sequence[tuple[int, int]]]
 
 KINDS = ("musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "quality", "retrieved")
 HOPS = (1, 2)
-_TOKENS = (800, 1640)  # of texts (characters / 4)
-_SIZES = (60, 100, 100, 150)  # of chunks
-_TRIES = 8  # texts looked at for one question; few have none that is answered
+_TEXT_TOKENS = (800, 1640)  # of texts (characters / 4)
+_CHUNK_TOKENS = (60, 100, 100, 150)  # of chunks
+_TEXTS_PER_QUESTION = 8  # texts looked at for one question; few have none that is answered
 
 
 @dataclass(frozen=True)
@@ -54,29 +54,31 @@ class QuestionWithChunks:
     facts: tuple[Support, ...]
 
 
-def chunk_lists(made: Sample, size: int, offsets: Offsets) -> Iterator[QuestionWithChunks]:
+def chunk_lists(
+    made_text: Sample, chunk_tokens: int, offsets: Offsets
+) -> Iterator[QuestionWithChunks]:
     """Yield each question of a text that some fact supports, with all chunks of the text.
 
     Args:
-        made: The text with its questions.
-        size: How many tokens a chunk has.
+        made_text: The text with its questions.
+        chunk_tokens: How many tokens a chunk has.
         offsets: A function: text -> the characters [start, end) of each of its tokens.
     """
     chunks: list[Support] = []
-    words: list[str] = []
-    for document in made.documents:
-        for start, end in _cut_places(document.text, size, offsets):
+    chunk_texts: list[str] = []
+    for document in made_text.documents:
+        for start, end in _chunk_spans(document.text, chunk_tokens, offsets):
             chunks.append(Support(document.id, start, end))
-            words.append(document.text[start:end])
-    for example, source in zip(made.examples, made.asked, strict=True):
-        facts = spans_of_facts(made.pages, source.supports, whole=False)
+            chunk_texts.append(document.text[start:end])
+    for example, proved_question in zip(made_text.examples, made_text.asked, strict=True):
+        fact_spans = spans_of_facts(made_text.pages, proved_question.supports, whole=False)
         stating = np.zeros(len(chunks), dtype=bool)
-        for fact in facts:  # the chunk that holds most of its sentence
-            shared = [_shared_characters(chunk, fact) for chunk in chunks]
-            stating[int(np.argmax(shared))] = True
-        if facts:
+        for fact in fact_spans:  # the chunk that holds most of its sentence
+            shared_characters = [_shared_characters(chunk, fact) for chunk in chunks]
+            stating[int(np.argmax(shared_characters))] = True
+        if fact_spans:
             yield QuestionWithChunks(
-                example.question.text, tuple(chunks), tuple(words), stating, facts
+                example.question.text, tuple(chunks), tuple(chunk_texts), stating, fact_spans
             )
 
 
@@ -88,21 +90,23 @@ def _shared_characters(chunk: Support, fact: Support) -> int:
     return min(chunk.end, fact.end) - max(chunk.start, fact.start)
 
 
-def _cut_places(text: str, size: int, offsets: Offsets) -> Iterator[tuple[int, int]]:
+def _chunk_spans(text: str, chunk_tokens: int, offsets: Offsets) -> Iterator[tuple[int, int]]:
     """Yield the characters [start, end) of each chunk of a text; nothing for a text without tokens.
 
     Args:
         text: The text.
-        size: How many tokens a chunk has.
+        chunk_tokens: How many tokens a chunk has.
         offsets: A function: text -> the characters [start, end) of each of its tokens.
     """
-    starts = [start for start, _ in offsets(text)]
-    if starts:
-        cuts = [*dict.fromkeys([0, *starts[size::size]]), len(text)]
+    token_starts = [start for start, _ in offsets(text)]
+    if token_starts:
+        cuts = [*dict.fromkeys([0, *token_starts[chunk_tokens::chunk_tokens]]), len(text)]
         yield from pairwise(cuts)
 
 
-def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[QuestionWithChunks]:
+def lists_of_step(
+    seed: int, step: int, n_questions: int, offsets: Offsets
+) -> list[QuestionWithChunks]:
     """The questions that one step of training reads, each with all chunks of its text: a function
     of seed and step alone.
 
@@ -112,20 +116,20 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Qu
     Args:
         seed: The seed of the training.
         step: The number of the step.
-        count: How many questions.
+        n_questions: How many questions.
         offsets: A function: text -> the characters [start, end) of each of its tokens.
 
     Raises:
         CannotRun: Too few of the drawn texts have questions that a fact supports.
     """
     dice = Dice("reranker", seed, step)
-    lists: list[QuestionWithChunks] = []
-    for attempt in range(_TRIES * count):
-        number = step * _TRIES * count + attempt
+    questions: list[QuestionWithChunks] = []
+    for attempt in range(_TEXTS_PER_QUESTION * n_questions):
+        number = step * _TEXTS_PER_QUESTION * n_questions + attempt
         kind = dice.pick(KINDS)
-        tokens = dice.pick(_TOKENS)
-        size = dice.pick(_SIZES)
-        made = sample(
+        tokens = dice.pick(_TEXT_TOKENS)
+        chunk_tokens = dice.pick(_CHUNK_TOKENS)
+        made_text = sample(
             kind,
             FIRST_TRAINING_SEED + seed,
             tokens=tokens,
@@ -133,10 +137,12 @@ def lists_of_step(seed: int, step: int, count: int, offsets: Offsets) -> list[Qu
             hops=HOPS,
             number=number,
         )
-        lists += dice.shuffled(list(chunk_lists(made, size, offsets)))[: count - len(lists)]
-        if len(lists) == count:
-            return lists
+        questions += dice.shuffled(list(chunk_lists(made_text, chunk_tokens, offsets)))[
+            : n_questions - len(questions)
+        ]
+        if len(questions) == n_questions:
+            return questions
     raise CannotRun(
-        f"{_TRIES * count} made-up texts have no {count} questions that something supports; name a "
-        "--seed"
+        f"{_TEXTS_PER_QUESTION * n_questions} made-up texts have no {n_questions} questions that "
+        "something supports; name a --seed"
     )

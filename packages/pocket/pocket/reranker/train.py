@@ -43,21 +43,30 @@ from pocket.train import llama, model_folder
 LAYERS = 5
 STEPS = 700
 _RATE = 4e-4  # highest learning rate
-_WARM = 50  # steps in which it rises
-_LEAST = 0.02  # share of it that is left at the end
-_SAY = 25  # steps between lines of the log
-_SAVE = 100  # steps between checkpoints
-_TOP = 5  # chunks with the highest scores, among which those that state facts are counted
-LONGEST = 512
+_WARM_UP_STEPS = 50  # steps in which it rises
+_FINAL_SHARE_OF_RATE = 0.02  # share of it that is left at the end
+_STEPS_PER_LOG_LINE = 25  # steps between lines of the log
+_STEPS_PER_CHECKPOINT = 100  # steps between checkpoints
+_N_BEST_CHUNKS = 5  # chunks with the highest scores, among which those that state facts are counted
+MAX_PAIR_TOKENS = 512
 """Tokens of a pair at most, as the released rerankers have it
 (docs/methods/retrieval.md#encoders)."""
 
-_PAD = "<|end|>"
-_A = "A"  # the question of a pair
-_B = "B"  # the passage of a pair
-_ASKED = "\n\nQuestion: "
-_ANSWER = "\nAnswer:"
-_PAIR = ("<|begin|>", "<|user|>", _B, _ASKED, _A, _ANSWER, "<|end|>", "<|assistant|>")
+_PAD_TOKEN = "<|end|>"
+_QUESTION_PART = "A"  # the question of a pair
+_PASSAGE_PART = "B"  # the passage of a pair
+_BEFORE_QUESTION = "\n\nQuestion: "
+_BEFORE_REPLY = "\nAnswer:"
+_PAIR_TEMPLATE = (
+    "<|begin|>",
+    "<|user|>",
+    _PASSAGE_PART,
+    _BEFORE_QUESTION,
+    _QUESTION_PART,
+    _BEFORE_REPLY,
+    "<|end|>",
+    "<|assistant|>",
+)
 
 _CARD = """# pocket-reranker
 
@@ -119,8 +128,9 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
         optimizer = torch.optim.AdamW(self.net.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
         saved = load_checkpoint(settings.out / "checkpoint", about)
         super().__init__(
-            self.net, settings.out, about, saved, optimizer=optimizer, max_steps=settings.steps, save_steps=_SAVE,
-            logging_steps=_SAY, use_cpu=True, lr_scheduler_type="constant",
+            self.net, settings.out, about, saved, optimizer=optimizer, max_steps=settings.steps,
+            save_steps=_STEPS_PER_CHECKPOINT, logging_steps=_STEPS_PER_LOG_LINE, use_cpu=True,
+            lr_scheduler_type="constant",
         )  # fmt: skip
         self.found = self.progress.recent.setdefault("found", [])
         if self.progress.step:
@@ -129,19 +139,22 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
     def _after_save(self) -> None:
         """Write the model as it is now, with its card."""
         folder = self.settings.out / "model"
-        p = self.progress
+        progress = self.progress
         llama.save_weights(self.net, folder, "float32")  # else padding changes scores
         trained: dict[str, object] = {
             **self.about,
-            "tokens": p.tokens,
-            "processor_minutes": round(p.seconds / 60, 1),
+            "tokens": progress.tokens,
+            "processor_minutes": round(progress.seconds / 60, 1),
         }
-        sums = {name: file_hash(folder / name) for name in ("model.safetensors", "tokenizer.json")}
+        file_hashes = {
+            name: file_hash(folder / name) for name in ("model.safetensors", "tokenizer.json")
+        }
         write_json(
-            folder / "card.json", {"name": "pocket-reranker", "trained": trained, "sha256": sums}
+            folder / "card.json",
+            {"name": "pocket-reranker", "trained": trained, "sha256": file_hashes},
         )
-        values = {**trained, "step": p.step, "layers": self.settings.layers}
-        (folder / "CARD.md").write_text(_CARD.format(**values), encoding="utf-8")
+        card_values = {**trained, "step": progress.step, "layers": self.settings.layers}
+        (folder / "CARD.md").write_text(_CARD.format(**card_values), encoding="utf-8")
 
     def _batches(self) -> Generator[list[QuestionWithChunks]]:
         """Yield the batch of each step, without end: its questions, each with every chunk of its
@@ -153,7 +166,7 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
 
     def _step(self, batch: list[QuestionWithChunks]) -> float:
         """Compute the gradients of a batch, and return the mean loss of its questions. Also records
-        for each question which share of its supporting chunks is among the _TOP best."""
+        for each question which share of its supporting chunks is among the _N_BEST_CHUNKS best."""
         scores = self._scores(batch)
         loss = torch.zeros(())
         for chunk_scores, question in zip(scores, batch, strict=True):
@@ -161,45 +174,47 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
             loss = loss - chunk_scores.log_softmax(0)[stating].mean()
         loss = loss / len(batch)
         step = self.progress.step
-        warm_up = min(1.0, (step + 1) / _WARM)
-        fall = max(_LEAST, 1 - step / self.settings.steps)
-        value = self.backward([loss], _RATE * warm_up * fall)
+        warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
+        decay = max(_FINAL_SHARE_OF_RATE, 1 - step / self.settings.steps)
+        loss_of_step = self.backward([loss], _RATE * warm_up * decay)
         for chunk_scores, question in zip(scores, batch, strict=True):
             # Chunks with equal scores keep the order of the text.
-            best = np.argsort(-chunk_scores.detach().numpy(), kind="stable")[:_TOP]
+            best = np.argsort(-chunk_scores.detach().numpy(), kind="stable")[:_N_BEST_CHUNKS]
             share = question.stating[best].sum() / question.stating.sum()
             self.found.append(float(share))
         del self.found[:-200]  # the last 200 stay
-        return value
+        return loss_of_step
 
-    def _scores(self, lists: Sequence[QuestionWithChunks]) -> list[Tensor]:
+    def _scores(self, questions_with_chunks: Sequence[QuestionWithChunks]) -> list[Tensor]:
         """Score every chunk of each question: a tensor [chunks], float32, for each. Also counts the
         tokens that were read."""
         questions: list[str] = []
         texts: list[str] = []
-        for item in lists:
-            questions += [item.question] * len(item.texts)
-            texts += item.texts
-        rows = self.tokenizer(
+        for question in questions_with_chunks:
+            questions += [question.question] * len(question.texts)
+            texts += question.texts
+        pair_tokens = self.tokenizer(
             questions, texts,
-            truncation=True, max_length=LONGEST, padding=True, return_tensors="pt",
+            truncation=True, max_length=MAX_PAIR_TOKENS, padding=True, return_tensors="pt",
         )  # fmt: skip
-        self.progress.tokens += int(rows["attention_mask"].sum())
+        self.progress.tokens += int(pair_tokens["attention_mask"].sum())
         with torch.autocast("cpu", torch.bfloat16):
             logits = self.net(
-                input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]
+                input_ids=pair_tokens["input_ids"], attention_mask=pair_tokens["attention_mask"]
             ).logits[:, 0]
-        return list(logits.float().split([len(item.texts) for item in lists]))
+        return list(
+            logits.float().split([len(question.texts) for question in questions_with_chunks])
+        )
 
     def _log(self, loss: float) -> None:
         """Log and print a line: mean loss, recall over the recent questions, and speed."""
-        p = self.progress
+        progress = self.progress
         record = {
-            "step": p.step,
+            "step": progress.step,
             "loss": round(loss, 4),
-            f"recall@{_TOP}": round(float(np.mean(self.found)), 3),
-            "minutes": round(p.seconds / 60, 2),
-            "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9)),
+            f"recall@{_N_BEST_CHUNKS}": round(float(np.mean(self.found)), 3),
+            "minutes": round(progress.seconds / 60, 2),
+            "tokens_per_s": round(progress.tokens / max(progress.seconds, 1e-9)),
         }
         self.log_line(record)
         self.tell("  ".join(f"{name} {value}" for name, value in record.items()))
@@ -217,8 +232,8 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
     Raises:
         CannotRun: The model has fewer layers, or its weights cannot be read.
     """
-    added = read_object(folder / "tokenizer.json")["added_tokens"]
-    pad = next(token["id"] for token in added if token["content"] == _PAD)
+    added_tokens = read_object(folder / "tokenizer.json")["added_tokens"]
+    pad_id = next(token["id"] for token in added_tokens if token["content"] == _PAD_TOKEN)
     config = llama.config_of(folder)
     if layers > config.num_hidden_layers:
         raise CannotRun(
@@ -226,50 +241,52 @@ def cut_to_layers(folder: Path, layers: int, seed: int = 0) -> Any:
             "taken"
         )
     config.num_hidden_layers = layers
-    config.pad_token_id = pad
+    config.pad_token_id = pad_id
     config.num_labels = 1
     config.use_cache = False
     torch.manual_seed(seed)
-    net = LlamaForSequenceClassification(config).float()
-    llama.load_weights(net, folder, {"score.weight"})
-    return net
+    network = LlamaForSequenceClassification(config).float()
+    llama.load_weights(network, folder, {"score.weight"})
+    return network
 
 
-def pair_tokenizer(folder: Path, to: Path) -> Any:
+def pair_tokenizer(folder: Path, target_folder: Path) -> Any:
     """Make a tokenizer that lays out a question and a passage as the reranker reads them, from that
     of a pocket model:
 
         <|begin|><|user|>passage\\n\\nQuestion: question\\nAnswer:<|end|><|assistant|>
 
-    It is written into `to`, and loaded from there. Raises OSError.
+    It is written into `target_folder`, and loaded from there. Raises OSError.
 
     Args:
         folder: The folder of the pocket model.
-        to: The folder to write it into, made if it is not there.
+        target_folder: The folder to write it into, made if it is not there.
     """
-    spec = read_object(folder / "tokenizer.json")
-    plain = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    marks: dict[str, dict[str, object]] = {}
-    pair: list[dict[str, dict[str, object]]] = []
-    for part in _PAIR:
-        if part in (_A, _B):
-            pair.append({"Sequence": {"id": part, "type_id": 0}})
+    tokenizer_spec = read_object(folder / "tokenizer.json")
+    model_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    special_tokens: dict[str, dict[str, object]] = {}
+    pair_template: list[dict[str, dict[str, object]]] = []
+    for part in _PAIR_TEMPLATE:
+        if part in (_QUESTION_PART, _PASSAGE_PART):
+            pair_template.append({"Sequence": {"id": part, "type_id": 0}})
             continue
-        pair.append({"SpecialToken": {"id": part, "type_id": 0}})
-        encoding = plain.encode(part, add_special_tokens=False)
-        marks[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
-    spec["post_processor"] |= {"pair": pair, "special_tokens": marks}
+        pair_template.append({"SpecialToken": {"id": part, "type_id": 0}})
+        encoding = model_tokenizer.encode(part, add_special_tokens=False)
+        special_tokens[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
+    tokenizer_spec["post_processor"] |= {"pair": pair_template, "special_tokens": special_tokens}
     settings = read_object(folder / "tokenizer_config.json")
     settings |= {
-        "pad_token": _PAD,
-        "model_max_length": LONGEST,
+        "pad_token": _PAD_TOKEN,
+        "model_max_length": MAX_PAIR_TOKENS,
         "padding_side": "right",
         "split_special_tokens": True,
     }
-    to.mkdir(parents=True, exist_ok=True)
-    (to / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
-    write_json(to / "tokenizer_config.json", settings)
-    return AutoTokenizer.from_pretrained(str(to))
+    target_folder.mkdir(parents=True, exist_ok=True)
+    (target_folder / "tokenizer.json").write_text(
+        json.dumps(tokenizer_spec, ensure_ascii=False), encoding="utf-8"
+    )
+    write_json(target_folder / "tokenizer_config.json", settings)
+    return AutoTokenizer.from_pretrained(str(target_folder))
 
 
 def offsets_of(tokenizer: Any) -> Callable[[str], list[tuple[int, int]]]:

@@ -34,11 +34,11 @@ from pocket.tasks.shown_text import (
     cut_into_parts,
     draw_questions,
     facts_in_words,
+    facts_prove_answer,
     names_in_facts,
-    plain,
-    proves,
     remove_fact,
     scene_question,
+    without_opener,
 )
 from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths_of_query
 from pocket.world.facts_and_distractors import ProvedQuestion
@@ -143,8 +143,10 @@ def fusion(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
             continue
         relation = dice.pick(relations)
         second_relation = _same_or_other_relation(relation, text_schema, dice)
-        first_sentence = plain(shown.sentences[relation], shown.schema)
-        second_sentence = plain(text_schema.sentence_for(second_relation, dice), shown.schema)
+        first_sentence = without_opener(shown.sentences[relation], shown.schema)
+        second_sentence = without_opener(
+            text_schema.sentence_for(second_relation, dice), shown.schema
+        )
         merged = first_sentence
         if second_relation != relation:
             merged = f"{first_sentence} {second_sentence}"
@@ -191,7 +193,7 @@ def reflection(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         dice: Draws questions and missing facts.
     """
     texts = [text.strip() for text in shown.texts]
-    facts_by_part = list(shown.stated)
+    facts_by_part = list(shown.facts_by_part)
     questions = list(draw_questions(recipe, shown, dice))
     for question in questions:  # before the first scene, so that all scenes share one text
         if not question.supports or not dice.chance(_SHARE_LACKING_A_FACT):
@@ -207,7 +209,7 @@ def reflection(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         known_facts = [fact for fact in question.supports if fact in stated_facts]
         answer: str | None = None
         action = "Action: -1"
-        if proves(question, stated_facts):
+        if facts_prove_answer(question, stated_facts):
             answer = question.answer
             action = f"Action: -2\nAnswer: {answer}"
         reason = _reasoning_text(question, known_facts, answer, shown, dice)
@@ -260,7 +262,7 @@ def elaborated(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
             Path(two_step.middle, two_step.path.steps[1:]), dice
         )
         relation = two_step.first
-        sentence = plain(shown.sentences[relation], shown.schema)
+        sentence = without_opener(shown.sentences[relation], shown.schema)
         entity_names = "\n".join([two_step.start, two_step.middle])
         texts = (entity_names, f"{relation.subject} ; {sentence} ; {relation.object}")
         yield _answered_scene(
@@ -359,7 +361,7 @@ def pause(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         number = ""
         if i >= first_number:
             number = str(i)
-        texts += [number, plain(shown.sentences[fact], shown.schema)]
+        texts += [number, without_opener(shown.sentences[fact], shown.schema)]
     texts += [str(len(facts)), ""]
     yield _answered_scene(
         Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {break_number}"
@@ -404,13 +406,13 @@ def _draw_segments(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[_Se
         shown: The text.
         dice: Draws questions and parts.
     """
-    parts_with_facts = [i for i, facts in enumerate(shown.stated) if facts]
+    parts_with_facts = [i for i, facts in enumerate(shown.facts_by_part) if facts]
     if not parts_with_facts:
         return
     for question in draw_questions(recipe, shown, dice):
         part = dice.pick(parts_with_facts)
         text = shown.texts[part].strip()
-        yield _Segment(scene_question(question), text, shown.stated[part])
+        yield _Segment(scene_question(question), text, shown.facts_by_part[part])
 
 
 def _made_up_summary(shown: ShownText, dice: Dice) -> str:
@@ -444,7 +446,7 @@ def _relation_lines(facts: Sequence[Fact], shown: ShownText) -> list[str]:
     """
     lines: list[str] = []
     for fact in _facts_about_two_things(facts, shown):
-        sentence = plain(shown.sentences[fact], shown.schema)
+        sentence = without_opener(shown.sentences[fact], shown.schema)
         lines.append(f"{fact.subject} | {fact.object} | {sentence}")
     return lines
 
@@ -548,7 +550,7 @@ def _reasoning_text(
         shown: The text.
         dice: Draws the wording.
     """
-    sentences = [plain(shown.sentences[fact], shown.schema) for fact in known_facts]
+    sentences = [without_opener(shown.sentences[fact], shown.schema) for fact in known_facts]
     if answer is None:
         sentences.append(
             f"The text does not say: {_first_unproved_step(question, known_facts, shown, dice)}"

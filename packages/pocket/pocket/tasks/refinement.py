@@ -178,7 +178,7 @@ def _draw_documents(shown: ShownText, dice: Dice) -> list[list[_Paragraph]]:
         dice: Draws whether a made document has titles.
     """
     documents: list[list[_Paragraph]] = []
-    for text, facts in zip(shown.texts, shown.stated, strict=True):
+    for text, facts in zip(shown.texts, shown.facts_by_part, strict=True):
         paragraphs = _headed_paragraphs(text, facts, shown)
         if len(paragraphs) > 1:
             documents.append(paragraphs)

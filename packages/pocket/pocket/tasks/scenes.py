@@ -28,8 +28,8 @@ from pocket.tasks.shown_text import (
     draw_question,
     draw_questions,
     facts_in_words,
-    plain,
     scene_question,
+    without_opener,
 )
 from pocket.world.fact_proofs import Fact, FactBase, Path, prove
 from pocket.world.facts_and_distractors import NOUNS, UNANSWERABLE
@@ -132,7 +132,7 @@ def _show_separate_sentences(
     )
     asker = Asker(SCHEMAS[kind], facts, dice)
     if recipe.pieces > 1:
-        chosen_sentences = {fact: plain(sentences[fact], SCHEMAS[kind]) for fact in facts}
+        chosen_sentences = {fact: without_opener(sentences[fact], SCHEMAS[kind]) for fact in facts}
         parts = tuple((fact,) for fact in facts)
         return ShownText(kind, tuple(chosen_sentences.values()), parts, chosen_sentences, asker)
     chosen_sentences = {fact: sentences[fact] for fact in facts}
@@ -322,10 +322,11 @@ def _parts_to_probe(recipe: Recipe, shown: ShownText, dice: Dice) -> list[_Probe
     for i in order:
         if recipe.mixed and dice.chance(0.5):
             parts += [
-                _ProbedPart(facts_in_words([fact], shown), (fact,)) for fact in shown.stated[i]
+                _ProbedPart(facts_in_words([fact], shown), (fact,))
+                for fact in shown.facts_by_part[i]
             ]
         else:
-            parts.append(_ProbedPart(_on_one_line(shown.texts[i]), shown.stated[i]))
+            parts.append(_ProbedPart(_on_one_line(shown.texts[i]), shown.facts_by_part[i]))
     return parts
 
 
@@ -382,7 +383,7 @@ def followed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws part and questions.
     """
-    text, facts = dice.pick(list(zip(shown.texts, shown.stated, strict=True)))
+    text, facts = dice.pick(list(zip(shown.texts, shown.facts_by_part, strict=True)))
     part_asker = shown.asker
     if facts and dice.chance(0.8):
         part_asker = Asker(shown.schema, list(facts), dice)
@@ -462,7 +463,7 @@ def _level_of_parts(shown: ShownText) -> list[_Point]:
     """The points of a text in parts: each part that states a fact, about the subject of its first
     fact."""
     level: list[_Point] = []
-    for text, facts in zip(shown.texts, shown.stated, strict=True):
+    for text, facts in zip(shown.texts, shown.facts_by_part, strict=True):
         if facts:
             level.append(_Point(text, facts[0].subject))
     return level

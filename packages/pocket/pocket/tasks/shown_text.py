@@ -24,14 +24,14 @@ class ShownText:
     Args:
         kind: The kind of text, one of pocket.world.sample.KINDS.
         texts: Its parts, in order.
-        stated: For each part the facts that it states whole.
+        facts_by_part: For each part the facts that it states whole.
         sentences: Fact -> the sentence that states it.
         asker: Draws questions about the facts.
     """
 
     kind: str
     texts: tuple[str, ...]
-    stated: tuple[tuple[Fact, ...], ...]
+    facts_by_part: tuple[tuple[Fact, ...], ...]
     sentences: Mapping[Fact, str]
     asker: Asker
 
@@ -70,15 +70,15 @@ def draw_questions(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Pro
         shown: The text.
         dice: Draws the kinds.
     """
-    seen: set[Query] = set()
+    drawn_queries: set[Query] = set()
     if not shown.asker.facts:
         return
     for _ in range(recipe.questions * _TRIES):
         question = draw_question(recipe, shown, dice)
-        if question is not None and question.query not in seen:
-            seen.add(question.query)
+        if question is not None and question.query not in drawn_queries:
+            drawn_queries.add(question.query)
             yield question
-            if len(seen) == recipe.questions:
+            if len(drawn_queries) == recipe.questions:
                 return
 
 
@@ -92,7 +92,7 @@ def scene_question(question: ProvedQuestion, options: tuple[str, ...] | None = N
     return Question("scene", question.text, ("scene",), options)
 
 
-def plain(sentence: str, schema_name: str) -> str:
+def without_opener(sentence: str, schema_name: str) -> str:
     """A sentence without its opening phrase: "In truth, Toren sold it." -> "Toren sold it."
 
     Args:
@@ -106,7 +106,7 @@ def plain(sentence: str, schema_name: str) -> str:
     return sentence
 
 
-def proves(question: ProvedQuestion, facts: Sequence[Fact]) -> bool:
+def facts_prove_answer(question: ProvedQuestion, facts: Sequence[Fact]) -> bool:
     """Whether facts prove the answer to a question, and no other answer; never for one that the
     text does not answer.
 
@@ -147,7 +147,7 @@ def facts_in_words(facts: Iterable[Fact], shown: ShownText) -> str:
         facts: The facts.
         shown: The text that states them.
     """
-    return " ".join(plain(shown.sentences[fact], shown.schema) for fact in facts)
+    return " ".join(without_opener(shown.sentences[fact], shown.schema) for fact in facts)
 
 
 def cut_into_parts(facts: Sequence[Fact], count: int) -> list[Facts]:

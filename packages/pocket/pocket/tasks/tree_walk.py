@@ -27,8 +27,8 @@ from pocket.tasks.shown_text import (
     cut_into_parts,
     draw_questions,
     facts_in_words,
+    facts_prove_answer,
     names_in_facts,
-    proves,
     remove_fact,
     scene_question,
 )
@@ -159,13 +159,13 @@ def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws segment, memory and questions.
     """
-    parts_with_facts = [i for i, segment_facts in enumerate(shown.stated) if segment_facts]
+    parts_with_facts = [i for i, segment_facts in enumerate(shown.facts_by_part) if segment_facts]
     if not parts_with_facts:
         return
     segment_number = dice.pick(parts_with_facts)
     segment_text = shown.texts[segment_number].strip()
-    segment_facts = shown.stated[segment_number]
-    other_parts = [shown.stated[i] for i in parts_with_facts if i != segment_number]
+    segment_facts = shown.facts_by_part[segment_number]
+    other_parts = [shown.facts_by_part[i] for i in parts_with_facts if i != segment_number]
     remembered: Facts = ()
     if other_parts and dice.chance(0.6):
         remembered = dice.pick(other_parts)
@@ -183,7 +183,7 @@ def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
                 )
     for question in questions:
         reply = "Action: -1"
-        if proves(question, (*remembered, *segment_facts)):
+        if facts_prove_answer(question, (*remembered, *segment_facts)):
             reply = f"Action: -2\nAnswer: {question.answer}"
         texts = ("\n".join(memory_lines), segment_text)
         yield Scene(scene_question(question), texts, scenes.answer_task(shown.kind), (reply,))
@@ -212,7 +212,7 @@ def _questions_half_about_facts(
 def _facts_of_each_part(shown: ShownText, dice: Dice) -> list[Facts]:
     """The parts of a text as the facts of each: its own parts, if there are 2 to _MAX_PARTS, else
     as many of about equal size."""
-    parts = [facts for facts in shown.stated if facts]
+    parts = [facts for facts in shown.facts_by_part if facts]
     if 2 <= len(parts) <= _MAX_PARTS:
         return parts
     facts = list(chain.from_iterable(parts))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 INVERSE = "^"
 
@@ -83,24 +84,24 @@ class FactBase:
     facts: list[Fact] = field(default_factory=list)
     closed: set[tuple[str, str]] = field(default_factory=set)
     silent: set[tuple[str, str]] = field(default_factory=set)
-    _forward: dict[tuple[str, str], Fact] = field(default_factory=dict)
-    _backward: dict[tuple[str, str], list[Fact]] = field(default_factory=dict)
+    _fact_of_subject: dict[tuple[str, str], Fact] = field(default_factory=dict)
+    _facts_of_object: dict[tuple[str, str], list[Fact]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, facts: Iterable[Fact]) -> FactBase:
         """A base of these facts, added one after the other. Raises ValueError where they contradict
         each other."""
-        base = cls()
+        fact_base = cls()
         for fact in facts:
-            base.add(fact)
-        return base
+            fact_base.add(fact)
+        return fact_base
 
     def allows(self, fact: Fact) -> bool:
         """Whether the fact may be added: its subject has no object for that relation yet, and it
         would change no question's answer."""
         key = (fact.subject, fact.relation)
         return (
-            key not in self._forward
+            key not in self._fact_of_subject
             and key not in self.silent
             and (fact.relation, fact.object) not in self.closed
         )
@@ -110,8 +111,8 @@ class FactBase:
         if not self.allows(fact):
             raise ValueError(f"{fact} contradicts what is known")
         self.facts.append(fact)
-        self._forward[fact.subject, fact.relation] = fact
-        self._backward.setdefault((fact.relation, fact.object), []).append(fact)
+        self._fact_of_subject[fact.subject, fact.relation] = fact
+        self._facts_of_object.setdefault((fact.relation, fact.object), []).append(fact)
 
     def facts_of_step(self, thing: str, step: str) -> list[Fact]:
         """The facts by which one step leads on from a thing; [] for none.
@@ -121,8 +122,8 @@ class FactBase:
             step: A relation, whose subject is the thing, or "^relation", whose object is the thing.
         """
         if step.startswith(INVERSE):
-            return self._backward.get((step[1:], thing), [])
-        fact = self._forward.get((thing, step))
+            return self._facts_of_object.get((step[1:], thing), [])
+        fact = self._fact_of_subject.get((thing, step))
         if fact is None:
             return []
         return [fact]
@@ -135,26 +136,34 @@ def numeric_value(text: str) -> int:
     return int(digits)
 
 
-def _follow(path: Path, base: FactBase) -> tuple[frozenset[str], list[Fact]]:
+class _FollowedPath(NamedTuple):
+    """Where a path leads.
+
+    Attributes:
+        ends: All things at its end, none if it breaks off.
+        facts: The facts on the way, in the order of its steps.
+    """
+
+    ends: frozenset[str]
+    facts: list[Fact]
+
+
+def _follow_path(path: Path, base: FactBase) -> _FollowedPath:
     """Follow a path through the facts.
 
     Args:
         path: The path.
         base: The facts.
-
-    Returns:
-        (all things at its end, none if it breaks off; the facts on the way, in the order of its
-        steps).
     """
     reached = {path.start}
-    used: list[Fact] = []
+    facts_on_the_way: list[Fact] = []
     for step in path.steps:
-        facts: list[Fact] = []
+        facts_of_step: list[Fact] = []
         for thing in sorted(reached):
-            facts += base.facts_of_step(thing, step)
-        used += facts
-        reached = {_end_of(fact, step) for fact in facts}
-    return frozenset(reached), used
+            facts_of_step += base.facts_of_step(thing, step)
+        facts_on_the_way += facts_of_step
+        reached = {_end_of(fact, step) for fact in facts_of_step}
+    return _FollowedPath(frozenset(reached), facts_on_the_way)
 
 
 def _end_of(fact: Fact, step: str) -> str:
@@ -183,10 +192,11 @@ def prove(query: Query, base: FactBase) -> frozenset[str]:
         query: The question.
         base: The facts.
     """
-    ends = [_follow(path, base)[0] for path in paths_of_query(query)]
+    ends = [_follow_path(path, base).ends for path in paths_of_query(query)]
     if isinstance(query, Path):
         return ends[0]
-    if any(len(end) != 1 for end in ends):
+    each_path_has_one_end = all(len(end) == 1 for end in ends)
+    if not each_path_has_one_end:
         return frozenset()
     (first,), (second,) = ends  # the one thing at the end of each path
     if isinstance(query, Same):
@@ -209,5 +219,5 @@ def supporting_facts(query: Query, base: FactBase) -> tuple[Fact, ...]:
     """
     facts: dict[Fact, None] = {}
     for path in paths_of_query(query):
-        facts.update(dict.fromkeys(_follow(path, base)[1]))
+        facts.update(dict.fromkeys(_follow_path(path, base).facts))
     return tuple(facts)

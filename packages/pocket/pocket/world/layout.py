@@ -21,8 +21,15 @@ from pocket.world.facts_and_distractors import ProvedQuestion
 GAP = "\n\n"
 CHARACTERS = 4  # a token, in characters: the usual rule of thumb for English
 _PHRASES = (Path(__file__).with_name("words") / "filler.txt").read_text("utf-8")
-_FIRST, _SECOND, _THIRD = (part.splitlines() for part in _PHRASES.split("\n\n"))
-_SHORTEST = min(map(len, _FIRST)) + min(map(len, _SECOND)) + min(map(len, _THIRD)) + 3
+_SENTENCE_STARTS, _SENTENCE_MIDDLES, _SENTENCE_ENDS = (
+    part.splitlines() for part in _PHRASES.split("\n\n")
+)
+_SHORTEST_FILLER = (
+    min(map(len, _SENTENCE_STARTS))
+    + min(map(len, _SENTENCE_MIDDLES))
+    + min(map(len, _SENTENCE_ENDS))
+    + 3
+)
 
 
 @dataclass
@@ -146,7 +153,9 @@ def characters_for_facts(characters: int) -> int:
 
 def filler(dice: Dice) -> str:
     """A sentence that says nothing: no name, no number, no value of any relation."""
-    return f"{dice.pick(_FIRST)} {dice.pick(_SECOND)} {dice.pick(_THIRD)}."
+    return (
+        f"{dice.pick(_SENTENCE_STARTS)} {dice.pick(_SENTENCE_MIDDLES)} {dice.pick(_SENTENCE_ENDS)}."
+    )
 
 
 def pad(paragraphs: Sequence[Paragraph], characters: int, dice: Dice) -> None:
@@ -158,49 +167,49 @@ def pad(paragraphs: Sequence[Paragraph], characters: int, dice: Dice) -> None:
         characters: How long all paragraphs may be together.
         dice: Draws sentences and places.
     """
-    left = characters - len(_printed(paragraphs))
-    while left > _SHORTEST:
+    characters_left = characters - len(_printed_text(paragraphs))
+    while characters_left > _SHORTEST_FILLER:
         sentence = filler(dice)
-        if len(sentence) + 1 <= left:
+        if len(sentence) + 1 <= characters_left:
             lines = dice.pick(paragraphs).lines
             lines.insert(1 + dice.below(len(lines)), (None, sentence))
-        left -= len(sentence) + 1
+        characters_left -= len(sentence) + 1
 
 
-def _printed(paragraphs: Sequence[Paragraph]) -> str:
+def _printed_text(paragraphs: Sequence[Paragraph]) -> str:
     """The text of a document: its paragraphs as they are printed, with a blank line between two."""
     return GAP.join(paragraph.printed for paragraph in paragraphs)
 
 
-def lay_out(name: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
+def lay_out(document_id: str, paragraphs: Sequence[Paragraph], title: str = "") -> Page:
     """Make a document of paragraphs, and note where each fact is stated. The passages of the
     document are the paragraphs, printed titles included.
 
     Args:
-        name: The id of the document.
+        document_id: The id of the document.
         paragraphs: Its paragraphs.
         title: The title of the document.
     """
     passages: list[Passage] = []
-    stated: list[Stated] = []
+    stated_facts: list[Stated] = []
     paragraph_of: dict[Fact, int] = {}
     start = 0
     for number, paragraph in enumerate(paragraphs):
         end = start + len(paragraph.printed)
         passages.append(Passage(paragraph.title, start, end))
-        at = end - len(paragraph.text)
+        sentence_start = end - len(paragraph.text)
         for fact, sentence in paragraph.lines:
             if fact is not None:
-                stated.append(Stated(fact, at, at + len(sentence)))
+                stated_facts.append(Stated(fact, sentence_start, sentence_start + len(sentence)))
                 paragraph_of[fact] = number
-            at += len(sentence) + 1  # and a space
+            sentence_start += len(sentence) + 1  # and a space
         start = end + len(GAP)
-    document = Document(name, _printed(paragraphs), title, tuple(passages))
-    return Page(document, tuple(stated), paragraph_of)
+    document = Document(document_id, _printed_text(paragraphs), title, tuple(passages))
+    return Page(document, tuple(stated_facts), paragraph_of)
 
 
 def spans_of_facts(
-    pages: Sequence[Page], facts: Iterable[Fact], whole: bool = True
+    pages: Sequence[Page], facts: Iterable[Fact], *, whole: bool = True
 ) -> tuple[Support, ...]:
     """Where facts are stated: spans of documents, each once, in the order of the text.
 
@@ -209,11 +218,11 @@ def spans_of_facts(
         facts: The facts.
         whole: Whether a span is the passage that states a fact, or the sentence alone.
     """
-    needed = set(facts)
+    wanted_facts = set(facts)
     supports: list[Support] = []
     for page in pages:
         for stated in page.stated:
-            if stated.fact not in needed:
+            if stated.fact not in wanted_facts:
                 continue
             start = stated.start
             end = stated.end

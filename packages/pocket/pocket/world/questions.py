@@ -24,10 +24,10 @@ from pocket.world.fact_proofs import (
 from pocket.world.facts_and_distractors import UNANSWERABLE, ProvedQuestion
 from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, schema
 
-_TRIES = 12
+_MAX_DRAWS = 12
 
 
-def _path_of(fact: Fact) -> Path:
+def _one_step_path(fact: Fact) -> Path:
     """The path of one step from the subject of a fact to its object."""
     return Path(fact.subject, (fact.relation,))
 
@@ -47,12 +47,12 @@ class Asker:
         self.dice = dice
         self.facts = list(facts)
         self.base = FactBase.of(self.facts)
-        self._touching: dict[str, list[Fact]] = {}  # thing -> facts that it is an end of
+        self._facts_of_thing: dict[str, list[Fact]] = {}  # thing -> facts that it is an end of
         for fact in self.facts:
-            self._touching.setdefault(fact.subject, []).append(fact)
-            self._touching.setdefault(fact.object, []).append(fact)
+            self._facts_of_thing.setdefault(fact.subject, []).append(fact)
+            self._facts_of_thing.setdefault(fact.object, []).append(fact)
 
-    def _ask_unique(self, query: Query, kind: str) -> ProvedQuestion | None:
+    def _question_if_proved_once(self, query: Query, kind: str) -> ProvedQuestion | None:
         """The query as a question in words with its answer and proof; None unless the facts prove
         exactly one answer.
 
@@ -60,14 +60,14 @@ class Asker:
             query: What is asked.
             kind: The kind of question: "path", "comparison" or "same".
         """
-        ends = prove(query, self.base)
-        if len(ends) != 1:
+        answers = prove(query, self.base)
+        if len(answers) != 1:
             return None
-        (answer,) = ends
+        (answer,) = answers
         text = self.schema.question_for(query, self.dice)
         return ProvedQuestion(text, query, answer, supporting_facts(query, self.base), kind)
 
-    def _step_from(self, fact: Fact, start: str) -> str:
+    def _step_by_fact(self, fact: Fact, start: str) -> str:
         """The step by which a fact leads from one of its ends to the other: "person.born" from its
         subject, "^person.born" from its object."""
         if fact.subject == start:
@@ -76,8 +76,8 @@ class Asker:
 
     def one(self) -> ProvedQuestion | None:
         """Draw a question of one hop, for the object of a fact or for its subject; None where none
-        was found in _TRIES draws."""
-        for _ in range(_TRIES):
+        was found in _MAX_DRAWS draws."""
+        for _ in range(_MAX_DRAWS):
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
             asks_subject = "!" in relation.lines
@@ -89,29 +89,29 @@ class Asker:
                 path = Path(fact.subject, (fact.relation,))
             else:
                 continue
-            question = self._ask_unique(path, "path")
+            question = self._question_if_proved_once(path, "path")
             if question is not None:
                 return question
         return None
 
     def two(self) -> ProvedQuestion | None:
         """Draw a question of two hops, as "Where was the author of X born?"; None where none was
-        found in _TRIES draws.
+        found in _MAX_DRAWS draws.
 
         It goes from one end of a fact (start) to its other end (middle), and from there to the
         other end of a second fact, by two steps that the schema has a question for.
         """
         routes = self.schema.routes(2)
-        for _ in range(_TRIES):
-            first = self.dice.pick(self.facts)
-            start, middle = self.dice.shuffled((first.subject, first.object))
-            second = self.dice.pick(self._touching[middle])
-            if second == first:
+        for _ in range(_MAX_DRAWS):
+            first_fact = self.dice.pick(self.facts)
+            start, middle = self.dice.shuffled((first_fact.subject, first_fact.object))
+            second_fact = self.dice.pick(self._facts_of_thing[middle])
+            if second_fact == first_fact:
                 continue
-            steps = (self._step_from(first, start), self._step_from(second, middle))
+            steps = (self._step_by_fact(first_fact, start), self._step_by_fact(second_fact, middle))
             if steps not in routes:
                 continue
-            question = self._ask_unique(Path(start, steps), "path")
+            question = self._question_if_proved_once(Path(start, steps), "path")
             # More than two supports: one of the steps leads to several things, though all lead to
             # one answer.
             if question is not None and question.answer != start and len(question.supports) == 2:
@@ -127,12 +127,12 @@ class Asker:
         """
         candidates: list[Fact] = []
         for fact in self.facts:
-            lines = self.schema.relations[fact.relation].lines
-            if not lines.keys().isdisjoint(marks):
+            wordings = self.schema.relations[fact.relation].lines
+            if not wordings.keys().isdisjoint(marks):
                 candidates.append(fact)
         if len(candidates) < 2:
             return None
-        for _ in range(_TRIES):
+        for _ in range(_MAX_DRAWS):
             first = self.dice.pick(candidates)
             second = self.dice.pick([f for f in candidates if f.relation == first.relation])
             if first.subject != second.subject:
@@ -142,47 +142,51 @@ class Asker:
     def compare(self) -> ProvedQuestion | None:
         """Draw a question which of two things has the smaller or larger number; None where no two
         can be compared."""
-        pair = self._comparable_facts(SMALLER, LARGER)
-        if pair is None:
+        two_facts = self._comparable_facts(SMALLER, LARGER)
+        if two_facts is None:
             return None
-        first, second = pair
+        first, second = two_facts
         if numeric_value(first.object) == numeric_value(second.object):
             return None
-        lines = self.schema.relations[first.relation].lines
-        marks = [mark for mark in (SMALLER, LARGER) if mark in lines]
+        wordings = self.schema.relations[first.relation].lines
+        marks = [mark for mark in (SMALLER, LARGER) if mark in wordings]
         smaller = self.dice.pick(marks) == SMALLER
-        comparison = Compare(_path_of(first), _path_of(second), smaller)
-        return self._ask_unique(comparison, "comparison")
+        comparison = Compare(_one_step_path(first), _one_step_path(second), smaller)
+        return self._question_if_proved_once(comparison, "comparison")
 
     def same(self) -> ProvedQuestion | None:
         """Draw a question whether two things have the same object, yes as often as no if the facts
         allow it; None where no two can be compared."""
-        answer = "no"
+        wanted_answer = "no"
         if self.dice.chance(0.5):
-            answer = "yes"
+            wanted_answer = "yes"
         question = None
-        for _ in range(_TRIES):
-            pair = self._comparable_facts(SAME_OBJECT)
-            if pair is None:
+        for _ in range(_MAX_DRAWS):
+            two_facts = self._comparable_facts(SAME_OBJECT)
+            if two_facts is None:
                 return None
-            first, second = pair
-            question = self._ask_unique(Same(_path_of(first), _path_of(second)), "same")
-            if question is not None and question.answer == answer:
+            first, second = two_facts
+            question = self._question_if_proved_once(
+                Same(_one_step_path(first), _one_step_path(second)), "same"
+            )
+            if question is not None and question.answer == wanted_answer:
                 return question
         return question
 
     def nothing(self) -> ProvedQuestion | None:
         """Draw a question about a thing in the facts, which they could answer but do not; None
-        where none was found in _TRIES draws."""
-        for _ in range(_TRIES):
+        where none was found in _MAX_DRAWS draws."""
+        for _ in range(_MAX_DRAWS):
             subject = self.dice.pick(self.facts).subject
-            first = self._touching[subject][0]
-            kind = self.schema.relations[first.relation].subject
-            with_question = [r for r in self.schema.relations_from.get(kind, ()) if "?" in r.lines]
+            first_fact = self._facts_of_thing[subject][0]
+            kind = self.schema.relations[first_fact.relation].subject
+            askable_relations = [
+                r for r in self.schema.relations_from.get(kind, ()) if "?" in r.lines
+            ]
             # Where the thing is the object of that fact, its kind is not known.
-            if not with_question or first.subject != subject:
+            if not askable_relations or first_fact.subject != subject:
                 continue
-            query = Path(subject, (self.dice.pick(with_question).name,))
+            query = Path(subject, (self.dice.pick(askable_relations).name,))
             if not prove(query, self.base):
                 text = self.schema.question_for(query, self.dice)
                 return ProvedQuestion(text, query, UNANSWERABLE, (), "unanswerable")

@@ -26,9 +26,9 @@ from pocket.world.layout import (
 from pocket.world.names import aliases
 from pocket.world.templates import schema
 
-_COMPARED = 0.4  # share of comparisons among the questions that can be one
-_DOCUMENTS = 8  # that are retrieved
-_HEAD = 3  # a title's line break and the blank line after the paragraph
+_SHARE_OF_COMPARISONS = 0.4  # share of comparisons among the questions that can be one
+_N_DOCUMENTS = 8  # that are retrieved
+_TITLE_CHARACTERS = 3  # a title's line break and the blank line after the paragraph
 
 
 def make(order: Order) -> Sample:
@@ -36,108 +36,111 @@ def make(order: Order) -> Sample:
     official format of the data set. It has at least two subjects more than the question has
     supporting facts."""
     characters = characters_for_facts(order.characters)
-    growth = GrowingText(schema("encyclopedia"), order.dice, characters, _HEAD)
-    question = _ask_question(order, growth)
-    growth.fill([question], min_subjects=len(question.supports) + 2)
-    paragraphs = paragraphs_of(growth)
+    growing_text = GrowingText(schema("encyclopedia"), order.dice, characters, _TITLE_CHARACTERS)
+    question = _ask_question(order, growing_text)
+    growing_text.fill([question], min_subjects=len(question.supports) + 2)
+    paragraphs = paragraphs_of(growing_text)
     pad(paragraphs, order.characters, order.dice)
-    name = order.id
+    question_id = order.id
     answers: tuple[str, ...] = (question.answer,)
     if order.kind == "musique":
-        name = f"{question.hops}hop__{order.id}"
+        question_id = f"{question.hops}hop__{order.id}"
         answers = (question.answer, *aliases(question.answer))
-    page = lay_out(name, paragraphs)
-    extra = {"hops": question.hops, "type": question.kind}
-    gold = Gold(answers, spans_of_facts([page], question.supports), extra)
-    example = Example(Question(name, question.text, (name,)), gold)
-    row = _WRITERS[order.kind](name, question, paragraphs, page)
-    return Sample((page,), (example,), (question,), growth.base, (row,))
+    page = lay_out(question_id, paragraphs)
+    extra_gold = {"hops": question.hops, "type": question.kind}
+    gold = Gold(answers, spans_of_facts([page], question.supports), extra_gold)
+    example = Example(Question(question_id, question.text, (question_id,)), gold)
+    row = _WRITERS[order.kind](question_id, question, paragraphs, page)
+    return Sample((page,), (example,), (question,), growing_text.base, (row,))
 
 
 def make_retrieved(order: Order) -> Sample:
     """Make eight documents, each titled by its first paragraph, and one question whose supporting
     paragraphs are spread over them."""
     characters = characters_for_facts(order.characters)
-    growth = GrowingText(schema("encyclopedia"), order.dice, characters, _HEAD)
-    source = growth.ask_path(order.dice.pick(order.hops))
-    growth.fill([source], min_subjects=_DOCUMENTS)
-    paragraphs = paragraphs_of(growth)
+    growing_text = GrowingText(schema("encyclopedia"), order.dice, characters, _TITLE_CHARACTERS)
+    proved_question = growing_text.ask_path(order.dice.pick(order.hops))
+    growing_text.fill([proved_question], min_subjects=_N_DOCUMENTS)
+    paragraphs = paragraphs_of(growing_text)
     pad(paragraphs, order.characters, order.dice)
     pages: list[Page] = []
-    for at in range(_DOCUMENTS):
-        share = paragraphs[at::_DOCUMENTS]
-        page = lay_out(f"{order.id}-d{at}", share, title=share[0].title)
+    for number in range(_N_DOCUMENTS):
+        paragraphs_of_document = paragraphs[number::_N_DOCUMENTS]
+        page = lay_out(
+            f"{order.id}-d{number}", paragraphs_of_document, title=paragraphs_of_document[0].title
+        )
         pages.append(page)
-    answers = (source.answer, *aliases(source.answer))
-    extra = {"hops": source.hops, "type": source.kind}
-    gold = Gold(answers, spans_of_facts(pages, source.supports), extra)
-    question = Question(order.id, source.text, tuple(page.document.id for page in pages))
-    return Sample(tuple(pages), (Example(question, gold),), (source,), growth.base)
+    answers = (proved_question.answer, *aliases(proved_question.answer))
+    extra_gold = {"hops": proved_question.hops, "type": proved_question.kind}
+    gold = Gold(answers, spans_of_facts(pages, proved_question.supports), extra_gold)
+    question = Question(order.id, proved_question.text, tuple(page.document.id for page in pages))
+    return Sample(tuple(pages), (Example(question, gold),), (proved_question,), growing_text.base)
 
 
-def _ask_question(order: Order, growth: GrowingText) -> ProvedQuestion:
+def _ask_question(order: Order, growing_text: GrowingText) -> ProvedQuestion:
     """Add facts for a question of a random kind to the text, and return the question.
 
     Args:
         order: Says which numbers of hops and which data set; comparisons depend on both.
-        growth: The text, which gets the facts.
+        growing_text: The text, which gets the facts.
     """
     hops = order.dice.pick(order.hops)
-    if order.kind == "musique" or hops not in (2, 4) or not order.dice.chance(_COMPARED):
-        return growth.ask_path(hops)
+    can_compare = order.kind != "musique" and hops in (2, 4)
+    if not can_compare or not order.dice.chance(_SHARE_OF_COMPARISONS):
+        return growing_text.ask_path(hops)
     if hops == 4:
         if order.kind == "2wikimultihopqa":
-            return growth.ask_which(hops=2)
-        return growth.ask_path(hops)
+            return growing_text.ask_which(hops=2)
+        return growing_text.ask_path(hops)
     if order.dice.chance(0.6):
-        return growth.ask_which(hops=1)
-    return growth.ask_same()
+        return growing_text.ask_which(hops=1)
+    return growing_text.ask_same()
 
 
-def paragraphs_of(growth: GrowingText) -> list[Paragraph]:
+def paragraphs_of(growing_text: GrowingText) -> list[Paragraph]:
     """A paragraph for each subject of the text; subjects, and the facts of each, in random
     order."""
-    dice = growth.dice
+    dice = growing_text.dice
     paragraphs: list[Paragraph] = []
-    for subject in dice.shuffled([*growth.subjects]):
-        lines = dice.shuffled(growth.subjects[subject])
-        paragraphs.append(Paragraph(subject, [*lines]))
+    for subject in dice.shuffled([*growing_text.subjects]):
+        facts_with_sentences = dice.shuffled(growing_text.subjects[subject])
+        paragraphs.append(Paragraph(subject, [*facts_with_sentences]))
     return paragraphs
 
 
-def _musique(
-    name: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
+def _musique_row(
+    row_id: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of musique_ans_v1.0.
 
     Args:
-        name: The id of the row.
+        row_id: The id of the row.
         question: The question with its proof.
         paragraphs: The paragraphs of the document.
         page: The document, laid out.
     """
-    needed = {page.paragraph_of[fact] for fact in question.supports}
-    parts: list[dict[str, object]] = []
-    for at, paragraph in enumerate(paragraphs):
-        part: dict[str, object] = {
-            "idx": at,
+    supporting_paragraphs = {page.paragraph_of[fact] for fact in question.supports}
+    paragraph_rows: list[dict[str, object]] = []
+    for number, paragraph in enumerate(paragraphs):
+        paragraph_row: dict[str, object] = {
+            "idx": number,
             "title": paragraph.title,
             "paragraph_text": paragraph.text,
-            "is_supporting": at in needed,
+            "is_supporting": number in supporting_paragraphs,
         }
-        parts.append(part)
+        paragraph_rows.append(paragraph_row)
     return {
-        "id": name,
-        "paragraphs": parts,
+        "id": row_id,
+        "paragraphs": paragraph_rows,
         "question": question.text,
-        "question_decomposition": _decomposition(question, page),
+        "question_decomposition": _musique_steps(question, page),
         "answer": question.answer,
         "answer_aliases": list(aliases(question.answer)),
         "answerable": True,
     }
 
 
-def _decomposition(question: ProvedQuestion, page: Page) -> list[dict[str, object]]:
+def _musique_steps(question: ProvedQuestion, page: Page) -> list[dict[str, object]]:
     """The steps of a question as MuSiQue has them, where "#1" stands for the answer to the first:
 
         [{"id": 1, "question": "Velindra >> author", "answer": "Toren", "paragraph_support_idx": 4},
@@ -179,22 +182,22 @@ def _supporting_facts(
         paragraphs: The paragraphs of the document.
         page: The document, laid out.
     """
-    places: list[list[object]] = []
+    titles_and_numbers: list[list[object]] = []
     for fact in question.supports:
         paragraph = paragraphs[page.paragraph_of[fact]]
         facts = [stated for stated, _ in paragraph.lines]
-        places.append([paragraph.title, facts.index(fact)])
-    return places
+        titles_and_numbers.append([paragraph.title, facts.index(fact)])
+    return titles_and_numbers
 
 
-def _hotpotqa(
-    name: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
+def _hotpotqa_row(
+    row_id: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of hotpot_dev_distractor_v1, where all sentences of a
     paragraph but the first begin with a space.
 
     Args:
-        name: The id of the row.
+        row_id: The id of the row.
         question: The question with its proof.
         paragraphs: The paragraphs of the document.
         page: The document, laid out.
@@ -214,7 +217,7 @@ def _hotpotqa(
     if question.hops > 1:
         level = "hard"
     return {
-        "_id": name,
+        "_id": row_id,
         "answer": question.answer,
         "question": question.text,
         "supporting_facts": _supporting_facts(question, paragraphs, page),
@@ -224,14 +227,14 @@ def _hotpotqa(
     }
 
 
-def _twowiki(
-    name: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
+def _twowiki_row(
+    row_id: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of 2WikiMultihopQA's dev.json, with sentences without
     spaces around them, and the evidence as triples.
 
     Args:
-        name: The id of the row.
+        row_id: The id of the row.
         question: The question with its proof.
         paragraphs: The paragraphs of the document.
         page: The document, laid out.
@@ -250,7 +253,7 @@ def _twowiki(
         relation = fact.relation.rpartition(".")[2]
         evidences.append([fact.subject, relation, fact.object])
     return {
-        "_id": name,
+        "_id": row_id,
         "type": kind,
         "question": question.text,
         "context": context,
@@ -260,5 +263,5 @@ def _twowiki(
     }
 
 
-_WRITERS = {"musique": _musique, "hotpotqa": _hotpotqa, "2wikimultihopqa": _twowiki}
+_WRITERS = {"musique": _musique_row, "hotpotqa": _hotpotqa_row, "2wikimultihopqa": _twowiki_row}
 """Kind of text -> what writes its row in the data set's official format."""

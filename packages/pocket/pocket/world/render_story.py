@@ -74,7 +74,7 @@ def make_choice(order: Order) -> Sample:
 
     def solve(question: ProvedQuestion, growth: GrowingText) -> Solution:
         """The answer among its options, with the labels that QuALITY's rows have."""
-        options, difficult = _options(question, growth)
+        options, difficult = _draw_options(question, growth)
         label = options.index(question.answer) + 1
         extra = {"gold_label": label, "difficult": int(difficult), "all_classes": list(options)}
         return Solution((question.answer,), options, extra)
@@ -89,40 +89,42 @@ def _make_story(order: Order, solve: Callable[[ProvedQuestion, GrowingText], Sol
         order: Length, number of questions and hops, and the random numbers.
         solve: Gives the gold answers and the options of a question, from it and the text.
     """
-    growth = GrowingText(schema("story"), order.dice, characters_for_facts(order.characters))
+    growing_text = GrowingText(schema("story"), order.dice, characters_for_facts(order.characters))
     # Each question adds the facts that prove its answer; the rest of the room gets other facts.
-    asked = [_ask_question(order, growth) for _ in range(questions_that_fit(order))]
-    growth.fill(asked)
-    page = _write_chapters(order, growth)
+    proved_questions = [
+        _ask_question(order, growing_text) for _ in range(questions_that_fit(order))
+    ]
+    growing_text.fill(proved_questions)
+    page = _write_chapters(order, growing_text)
     examples = []
-    for number, question in enumerate(asked):
-        solution = solve(question, growth)
-        extra = {"hops": question.hops, "type": question.kind, **solution.extra}
+    for number, question in enumerate(proved_questions):
+        solution = solve(question, growing_text)
+        extra_gold = {"hops": question.hops, "type": question.kind, **solution.extra}
         supporting = spans_of_facts([page], question.supports, whole=False)
-        name = f"{order.id}-q{number}"
+        question_id = f"{order.id}-q{number}"
         examples.append(
             Example(
-                Question(name, question.text, (order.id,), solution.options),
-                Gold(solution.answers, supporting, extra),
+                Question(question_id, question.text, (order.id,), solution.options),
+                Gold(solution.answers, supporting, extra_gold),
             )
         )
-    return Sample((page,), tuple(examples), tuple(asked), growth.base)
+    return Sample((page,), tuple(examples), tuple(proved_questions), growing_text.base)
 
 
-def _ask_question(order: Order, growth: GrowingText) -> ProvedQuestion:
+def _ask_question(order: Order, growing_text: GrowingText) -> ProvedQuestion:
     """Add facts for one more question to the text, and return the question.
 
     Args:
         order: Says which numbers of hops a question may have.
-        growth: The text, which gets the facts.
+        growing_text: The text, which gets the facts.
     """
     hops = order.dice.pick(order.hops)
     if hops == 2 and order.dice.chance(_COMPARED):
-        return growth.ask_which(hops=1)
-    return growth.ask_path(hops)
+        return growing_text.ask_which(hops=1)
+    return growing_text.ask_path(hops)
 
 
-def _write_chapters(order: Order, growth: GrowingText) -> Page:
+def _write_chapters(order: Order, growing_text: GrowingText) -> Page:
     """Lay out the story: its sentences in the order of time, cut into chapters, and padded.
 
     The facts of a thing follow each other from a random moment on, in the order of the relations'
@@ -130,32 +132,40 @@ def _write_chapters(order: Order, growth: GrowingText) -> Page:
 
     Args:
         order: The length and id of the story.
-        growth: Its facts and sentences.
+        growing_text: Its facts and sentences.
     """
     dice = order.dice
-    relations = growth.schema.relations
-    timed: list[tuple[float, Fact, str]] = []  # (moment in the story, fact, its sentence)
-    for facts in growth.subjects.values():
+    relations = growing_text.schema.relations
+    # Each as (moment in the story, fact, its sentence).
+    sentences_in_time: list[tuple[float, Fact, str]] = []
+    for facts in growing_text.subjects.values():
         moment = dice.random()
         for fact, sentence in sorted(facts, key=lambda line: relations[line[0].relation].rank):
             if relations[fact.relation].subject == "person":
                 moment = dice.random()
             else:
                 moment += _STEP * dice.random()
-            timed.append((moment, fact, sentence))
-    timed.sort(key=lambda line: line[0])
-    lines = [(fact, sentence) for _, fact, sentence in timed]
+            sentences_in_time.append((moment, fact, sentence))
+    sentences_in_time.sort(key=lambda line: line[0])
+    facts_with_sentences = [(fact, sentence) for _, fact, sentence in sentences_in_time]
     chapters: list[Paragraph] = []
-    at = 0
-    while at < len(lines):
-        count = order.dice.between(*_SCENE)
-        chapters.append(Paragraph(f"Chapter {len(chapters) + 1}", [*lines[at : at + count]]))
-        at += count
+    next_line = 0
+    while next_line < len(facts_with_sentences):
+        n_sentences = order.dice.between(*_SCENE)
+        chapters.append(
+            Paragraph(
+                f"Chapter {len(chapters) + 1}",
+                [*facts_with_sentences[next_line : next_line + n_sentences]],
+            )
+        )
+        next_line += n_sentences
     pad(chapters, order.characters, order.dice)
-    return lay_out(order.id, chapters, title=f"The Tale of {growth.draw_thing('person')}")
+    return lay_out(order.id, chapters, title=f"The Tale of {growing_text.draw_thing('person')}")
 
 
-def _options(question: ProvedQuestion, growth: GrowingText) -> tuple[tuple[str, ...], bool]:
+def _draw_options(
+    question: ProvedQuestion, growing_text: GrowingText
+) -> tuple[tuple[str, ...], bool]:
     """The options of a question in random order, and whether it is hard.
 
     A hard question has only wrong options that the text names, those in the answer's role first. An
@@ -163,58 +173,62 @@ def _options(question: ProvedQuestion, growth: GrowingText) -> tuple[tuple[str, 
 
     Args:
         question: The question with its proof.
-        growth: The text.
+        growing_text: The text.
     """
-    dice = growth.dice
-    kind = _kind_of_answer(question, growth)
-    wrong: list[str] = []
-    difficult = dice.chance(_HARD)
-    if difficult:
-        wrong = _named_options(question, growth, kind)[: OPTIONS - 1]
-        difficult = len(wrong) == OPTIONS - 1
-    tries = 0
-    while len(wrong) < OPTIONS - 1:
-        name = growth.draw_thing(kind)
-        tries += 1
-        if name in (question.answer, *wrong):
+    dice = growing_text.dice
+    kind = _kind_of_answer(question, growing_text)
+    wrong_options: list[str] = []
+    is_hard = dice.chance(_HARD)
+    if is_hard:
+        wrong_options = _options_named_in_text(question, growing_text, kind)[: OPTIONS - 1]
+        is_hard = len(wrong_options) == OPTIONS - 1
+    n_draws = 0
+    while len(wrong_options) < OPTIONS - 1:
+        thing = growing_text.draw_thing(kind)
+        n_draws += 1
+        if thing in (question.answer, *wrong_options):
             continue
-        if name not in growth.named or tries > _TRIES:
-            wrong.append(name)
-    return tuple(dice.shuffled([question.answer, *wrong])), difficult
+        if thing not in growing_text.named or n_draws > _TRIES:
+            wrong_options.append(thing)
+    return tuple(dice.shuffled([question.answer, *wrong_options])), is_hard
 
 
-def _kind_of_answer(question: ProvedQuestion, growth: GrowingText) -> str:
+def _kind_of_answer(question: ProvedQuestion, growing_text: GrowingText) -> str:
     """The kind of thing that the answer is, such as "town".
 
     Args:
         question: The question with its proof.
-        growth: The text, whose schema knows the kinds.
+        growing_text: The text, whose schema knows the kinds.
     """
     if question.kind == "comparison":
-        return growth.schema.relations[question.supports[0].relation].subject
-    last = question.supports[-1]
-    relation = growth.schema.relations[last.relation]
-    if last.object == question.answer:
+        return growing_text.schema.relations[question.supports[0].relation].subject
+    last_fact = question.supports[-1]
+    relation = growing_text.schema.relations[last_fact.relation]
+    if last_fact.object == question.answer:
         return relation.object
     return relation.subject
 
 
-def _named_options(question: ProvedQuestion, growth: GrowingText, kind: str) -> list[str]:
+def _options_named_in_text(
+    question: ProvedQuestion, growing_text: GrowingText, kind: str
+) -> list[str]:
     """Things that the text names and that are not the answer, in random order: first those in the
     answer's role, the objects of the same relation.
 
     Args:
         question: The question with its proof.
-        growth: The text.
+        growing_text: The text.
         kind: The kind of thing that the answer is.
     """
-    role: list[str] = []
+    things_in_role: list[str] = []
     if question.kind == "path":
-        facts = growth.base.facts
-        role = [fact.object for fact in facts if fact.relation == question.relation]
-    if question.answer not in role:
-        role = []
-    named = [name for name in growth.known.get(kind, ()) if name in growth.named]
-    options = dict.fromkeys([*growth.dice.shuffled(role), *growth.dice.shuffled(named)])
+        facts = growing_text.base.facts
+        things_in_role = [fact.object for fact in facts if fact.relation == question.relation]
+    if question.answer not in things_in_role:
+        things_in_role = []
+    named_things = [name for name in growing_text.known.get(kind, ()) if name in growing_text.named]
+    options = dict.fromkeys(
+        [*growing_text.dice.shuffled(things_in_role), *growing_text.dice.shuffled(named_things)]
+    )
     options.pop(question.answer, None)
     return list(options)

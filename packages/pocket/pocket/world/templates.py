@@ -162,12 +162,14 @@ class Schema:
             routes: list[tuple[str, ...]] = []
             for kind in sorted({*self.relations_from, *self.relations_to} - VALUES):
                 routes += [(step,) for step in self._steps(kind, last=hops == 1)]
-            for number in range(1, hops):
-                last = number == hops - 1
-                longer: list[tuple[str, ...]] = []
+            for n_steps in range(1, hops):
+                last = n_steps == hops - 1
+                longer_routes: list[tuple[str, ...]] = []
                 for route in routes:
-                    longer += [(*route, step) for step in self._steps_after(route[-1], last=last)]
-                routes = longer
+                    longer_routes += [
+                        (*route, step) for step in self._steps_after(route[-1], last=last)
+                    ]
+                routes = longer_routes
             self._routes[hops] = tuple(routes)
         return self._routes[hops]
 
@@ -181,12 +183,12 @@ class Schema:
         """
         kind = self.ends(step)[1]
         relation = step.removeprefix(INVERSE)
-        following: list[str] = []
-        for onward in self._steps(kind, last=last):
-            undone = onward != step and onward.removeprefix(INVERSE) == relation
-            if not undone:
-                following.append(onward)
-        return following
+        next_steps: list[str] = []
+        for next_step in self._steps(kind, last=last):
+            goes_back = next_step != step and next_step.removeprefix(INVERSE) == relation
+            if not goes_back:
+                next_steps.append(next_step)
+        return next_steps
 
     def sentence_for(self, fact: Fact, dice: Dice) -> str:
         """A sentence that states the fact, in one of the relation's wordings, sometimes after an
@@ -196,9 +198,9 @@ class Schema:
         if relation.object == "flag":
             mark = _FLAG_MARKS[fact.object]
         text = dice.pick(relation.lines[mark])
-        opened = dice.chance(_OPENED) and text.startswith("{")
+        gets_opener = dice.chance(_OPENED) and text.startswith("{")
         text = text.format(s=fact.subject, o=fact.object)
-        if not opened:
+        if not gets_opener:
             return _capital(text)
         return dice.pick(OPENERS[self.name]) + text
 
@@ -207,11 +209,11 @@ class Schema:
         Velindra"; its start for a path without steps."""
         phrase = path.start
         for step in path.steps:
-            lines = self.relations[step.removeprefix(INVERSE)].lines
+            wordings = self.relations[step.removeprefix(INVERSE)].lines
             mark = "="
             if step.startswith(INVERSE):
                 mark = "-"
-            phrase = dice.pick(lines[mark]).format(s=phrase, o=phrase)
+            phrase = dice.pick(wordings[mark]).format(s=phrase, o=phrase)
         return phrase
 
     def _phrase_but_last(self, path: Path, dice: Dice) -> str:
