@@ -41,7 +41,9 @@ def scenes_of(monkeypatch, module, kind, pieces):
 
 def stated(text, shown):
     """The facts of the text whose sentence, with or without its opening, stands in `text`."""
-    sentences = {fact: shown_text.plain(s, shown.schema) for fact, s in shown.sentences.items()}
+    sentences = {
+        fact: shown_text.without_opener(s, shown.schema) for fact, s in shown.sentences.items()
+    }
     return [f for f, s in sentences.items() if s in text or shown.sentences[f] in text]
 
 
