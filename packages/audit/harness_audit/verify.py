@@ -71,9 +71,12 @@ NEVER_CHECKED = (
     "sources of rows and weights",
 )
 """What no bundle can prove, whatever it holds."""
-_ENDS = (".low", ".high")  # of the names of an interval's ends
-_RESTS_ON_TEXTS = ("apart", "asked_otherwise")  # whether a run is ranked
-_SAME = 1e-9
+_INTERVAL_END_SUFFIXES = (".low", ".high")
+"""The names of an interval's ends are that of the number with these."""
+_COLUMNS_RESTING_ON_TEXTS = ("apart", "asked_otherwise")
+"""Columns of a table that say whether a run is ranked, for which the data set's texts are read."""
+_ROUNDING_TOLERANCE = 1e-9
+"""By how much numbers may differ that count as equal: relative, and absolute near 0."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,10 @@ class Difference:
 
     def __str__(self) -> str:
         """ "other scoring: runs/musique/bm25--..., question 'q7': f1 is 0.5 in the bundle, ..."."""
-        where = self.place
+        subject = self.place
         if self.question is not None:
-            where = f"{self.place}, question '{self.question}'"
-        return f"{self.kind}: {where}: {self.sentence}"
+            subject = f"{self.place}, question '{self.question}'"
+        return f"{self.kind}: {subject}: {self.sentence}"
 
 
 @dataclass
@@ -136,14 +139,14 @@ class Report:
             "consistent; computed again: 40 scores, 212 numbers, 9 checksums; not checked: ..."
             "NOT consistent: 2 differences"
         """
-        count = len(self.differences)
-        if count == 1:
+        n_differences = len(self.differences)
+        if n_differences == 1:
             return "NOT consistent: 1 difference"
-        if count:
-            return f"NOT consistent: {count} differences"
-        again = f"{self.scores} scores, {self.numbers} numbers, {self.files} checksums"
+        if n_differences:
+            return f"NOT consistent: {n_differences} differences"
+        recomputed = f"{self.scores} scores, {self.numbers} numbers, {self.files} checksums"
         not_checked = ", ".join([*self.unchecked, *NEVER_CHECKED])
-        return f"consistent; computed again: {again}; not checked: {not_checked}"
+        return f"consistent; computed again: {recomputed}; not checked: {not_checked}"
 
 
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
@@ -168,7 +171,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         report.files = len(bundle.index.files) - len(bundle.changed)
         rule = bundle.index.interval_rule
         if rule != INTERVAL_RULE:
-            _leave_out_intervals(f"the table of {INDEX}", rule, report)
+            _report_intervals_not_compared(f"the table of {INDEX}", rule, report)
         for name in bundle.changed:
             sentence = "it is not as it was exported (checksum)"
             report.differences.append(Difference("file", name, None, sentence))
@@ -177,15 +180,15 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         for place, run in bundle.runs.items():
             # Digests of 100,000 answers take 40 MB, so they leave memory before the table is made.
             entry = bundle.index.runs.pop(place)
-            check = _RunCheck(place, run, entry, report)
-            checks.append(check)
-            rescored.append(check.rescored(data))
-        _compare_tables(bundle, table(rescored), report)
-        for check, other in combinations(checks, 2):
-            _compare_pair(check, other, report)
-        _note_reproductions(bundle, report)
+            run_check = _RunCheck(place, run, entry, report)
+            checks.append(run_check)
+            rescored.append(run_check.rescore_and_report(data))
+        _report_table_differences(bundle, table(rescored), report)
+        for run_check, other in combinations(checks, 2):
+            _report_pair_inconsistencies(run_check, other, report)
+        _add_reproduction_notes(bundle, report)
         for run in against:
-            _compare_own_run(bundle, run, report)
+            _report_differences_from_own_run(bundle, run, report)
         return report
 
 
@@ -212,16 +215,16 @@ def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mappin
     Args:
         rows: Each a mapping from column to value, with the columns "dataset" and "run".
     """
-    found: dict[_TableKey, Mapping[str, object]] = {}
+    rows_by_key: dict[_TableKey, Mapping[str, object]] = {}
     for row in rows:
         key = _TableKey(str(row.get("dataset")), str(row.get("run")), 1)
-        while key in found:
+        while key in rows_by_key:
             key = replace(key, number=key.number + 1)
-        found[key] = row
-    return found
+        rows_by_key[key] = row
+    return rows_by_key
 
 
-def _compare_tables(
+def _report_table_differences(
     bundle: Bundle, rescored_table: Sequence[Mapping[str, object]], report: Report
 ) -> None:
     """Compare the numbers of the bundle's table with those of the table of the rescored runs.
@@ -231,20 +234,20 @@ def _compare_tables(
         rescored_table: The same table, computed again.
         report: Gets what differs.
     """
-    stored = _rows_by_run(bundle.index.table)
-    here = _rows_by_run(rescored_table)
+    stored_rows = _rows_by_run(bundle.index.table)
+    recomputed_rows = _rows_by_run(rescored_table)
     with_intervals = bundle.index.interval_rule == INTERVAL_RULE
-    for key in dict.fromkeys([*stored, *here]):
-        _compare_numbers(
-            stored.get(key, {}),
-            here.get(key, {}),
+    for key in dict.fromkeys([*stored_rows, *recomputed_rows]):
+        _report_different_numbers(
+            stored_rows.get(key, {}),
+            recomputed_rows.get(key, {}),
             f"{key.dataset}, {key.run}",
             report,
             with_intervals=with_intervals,
         )
 
 
-def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> None:
+def _report_pair_inconsistencies(check: "_RunCheck", other: "_RunCheck", report: Report) -> None:
     """Compare two runs of a bundle, and add what does not fit between them to `report`.
 
     Answers with exactly the same costs are reported, because no second run has the same seconds; so
@@ -256,10 +259,11 @@ def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> Non
         report: Gets the differences.
     """
     sentences = []
-    copied = check.examined.count_copied_answers(other.examined)
-    if copied:
+    n_copied_answers = check.examined.count_copied_answers(other.examined)
+    if n_copied_answers:
         sentences.append(
-            f"{copied} of its answers have the costs of those of {other.place}, seconds included"
+            f"{n_copied_answers} of its answers have the costs of those of {other.place}, "
+            "seconds included"
         )
     sentences += [
         f"other sizes of the same weights than in {other.place} ({size})"
@@ -269,7 +273,7 @@ def _compare_pair(check: "_RunCheck", other: "_RunCheck", report: Report) -> Non
         report.differences.append(Difference("does not fit", check.place, None, sentence))
 
 
-def _note_reproductions(bundle: Bundle, report: Report) -> None:
+def _add_reproduction_notes(bundle: Bundle, report: Report) -> None:
     """Add a note to `report` for each run of the bundle that is an earlier one made again: how many
     answers are alike."""
     sentences = reproduction_notes(list(bundle.runs.values()), list(bundle.runs))
@@ -284,7 +288,7 @@ class _RunCheck:
     def __init__(self, place: str, run: StoredRun, entry: RunEntry, report: Report) -> None:
         """Count the run's answers, compare them and their texts with the digests of bundle.json,
         and check that its files fit each other. What differs goes to the report at once; answers
-        and scores are computed again by `rescored`.
+        and scores are computed again by `rescore_and_report`.
 
         Args:
             place: The run's folder in the bundle.
@@ -296,44 +300,45 @@ class _RunCheck:
         self.run = run
         self.entry = entry
         self.report = report
-        self.questions: dict[str, bool] = {}  # id -> whether its record has gold answers
-        self.changed_answers: set[str] = set()  # questions whose answers are not the exported ones
-        self.score_names: set[str] = set()  # of all scores in the records
-        self.judged_scores: set[str] = set()  # names of those that models gave
+        self.has_gold_by_question: dict[str, bool] = {}  # id -> whether its record has gold answers
+        self.changed_answer_ids: set[str] = set()  # question ids; the answer is not the exported
+        self.recorded_score_names: set[str] = set()  # of all scores in the records
+        self.judge_score_names: set[str] = set()  # of those that models gave
         # Of the rescored records what a table reads of them.
         self.rescored_numbers: list[StoredRecord] = []
-        other_texts = self._read_records()
-        report.answers += len(self.questions)
+        other_texts = self._collect_from_records()
+        report.answers += len(self.has_gold_by_question)
         if run.manifest.imported:
-            self._note_import(run.manifest.imported)
-        self._check_consistency()
-        for question in sorted(entry.answers.keys() - self.questions.keys()):
-            self._differs("other answers", question, "its record is missing")
+            self._report_import_as_unchecked(run.manifest.imported)
+        self._report_inconsistencies()
+        for question in sorted(entry.answers.keys() - self.has_gold_by_question.keys()):
+            self._report_question_difference("other answers", question, "its record is missing")
         for note in run.notes:
-            self._run_differs("other texts", note)
+            self._report_run_difference("other texts", note)
         if run.manifest.scorers != entry.scorers:
             sentence = "versions of scorers in manifest.json are not those of bundle.json"
-            self._run_differs("table", sentence)
+            self._report_run_difference("table", sentence)
         for question in other_texts:
             sentence = "its question or gold answers are not those that were exported"
-            self._differs("other texts", question, sentence)
+            self._report_question_difference("other texts", question, sentence)
 
-    def _read_records(self) -> list[str]:
-        """Note of each record its question, its scores, and whether its answer is not the exported
-        one; returns the ids of questions whose texts are not the exported ones."""
+    def _collect_from_records(self) -> list[str]:
+        """Read the records once: fill `has_gold_by_question`, `recorded_score_names`,
+        `judge_score_names` and `changed_answer_ids`, and return the ids of questions whose texts
+        are not the exported ones."""
         other_texts: list[str] = []
         for record in self.run.records:
             question = record.question_id
-            self.questions[question] = record.gold is not None
-            self.score_names.update(record.scores)
-            self.judged_scores.update(record.judgements)
+            self.has_gold_by_question[question] = record.gold is not None
+            self.recorded_score_names.update(record.scores)
+            self.judge_score_names.update(record.judgements)
             if answer_digest(record) != self.entry.answers.get(question):
-                self.changed_answers.add(question)
+                self.changed_answer_ids.add(question)
             if texts_digest(record) != self.entry.questions.get(question):
                 other_texts.append(question)
         return other_texts
 
-    def _note_import(self, imported: Import) -> None:
+    def _report_import_as_unchecked(self, imported: Import) -> None:
         """Report as unchecked whether an imported run holds what the files of the other tool said,
         since the bundle does not have those files.
 
@@ -341,42 +346,48 @@ class _RunCheck:
             imported: What the manifest says of the import: the tool, and names and checksums of
                 files.
         """
-        named = [f"{file.name} (sha256 {file.sha256[:12]})" for file in imported.files]
-        files = ", ".join(named)
-        self.report.unchecked.append(f"that {self.place} holds what {files} says")
-        self._note(
-            f"imported from {imported.tool}; whether its answers and costs are those of {files} "
-            "is open"
+        names_with_checksums = [
+            f"{file.name} (sha256 {file.sha256[:12]})" for file in imported.files
+        ]
+        file_names = ", ".join(names_with_checksums)
+        self.report.unchecked.append(f"that {self.place} holds what {file_names} says")
+        self._add_note(
+            f"imported from {imported.tool}; whether its answers and costs are those of "
+            f"{file_names} is open"
         )
 
-    def _check_consistency(self) -> None:
+    def _report_inconsistencies(self) -> None:
         """Report where the run's records, settings, hash and times do not fit each other, or its
         files are not as the run left them. Also keeps what was found in the records as
         `self.examined`."""
         # The files of a bundle are written anew: what they were at the export is in its index, and
         # the numbers of the summary are computed again below.
-        stated = self.run.summary
-        summary = RunSummary(
-            n_asked=stated.n_asked, n_left_out=stated.n_left_out, edited=stated.edited
+        stored_summary = self.run.summary
+        counts_only = RunSummary(
+            n_asked=stored_summary.n_asked,
+            n_left_out=stored_summary.n_left_out,
+            edited=stored_summary.edited,
         )
-        run = replace(self.run, summary=summary)
-        self.examined = found = examine(self.run)
-        sentences = inconsistencies(run, found)
-        sentences += self._entry_misfits()
+        run_without_numbers = replace(self.run, summary=counts_only)
+        self.examined = examined = examine(self.run)
+        sentences = inconsistencies(run_without_numbers, examined)
+        sentences += self._differences_from_index()
         sentences += self.entry.misfits or ()
-        changed = self.entry.changed
-        if changed:
-            sentences.append(f"{', '.join(changed)} had been changed when the run was exported")
+        changed_files = self.entry.changed
+        if changed_files:
+            sentences.append(
+                f"{', '.join(changed_files)} had been changed when the run was exported"
+            )
         for sentence in sentences:
-            self._run_differs("does not fit", sentence)
+            self._report_run_difference("does not fit", sentence)
         # A bundle's index tells of files, and gold answers are compared with rows: not here.
-        for phrase in unchecked_parts(run, found):
+        for phrase in unchecked_parts(run_without_numbers, examined):
             if "files" not in phrase and "gold" not in phrase:
                 self._add_unchecked_phrase(phrase)
-        if changed is None and run.manifest.imported is None:
+        if changed_files is None and run_without_numbers.manifest.imported is None:
             self._add_unchecked_phrase("whether the files are as the run left them")
 
-    def _compare_and_read_golds(self, data: str | None) -> dict[str, Gold]:
+    def _report_other_texts_and_read_golds(self, data: str | None) -> dict[str, Gold]:
         """Compare the bundle's texts with the data set's rows, reporting what differs, and return
         gold answers of the rows.
 
@@ -392,13 +403,13 @@ class _RunCheck:
             DataError: The rows cannot be read.
         """
         if data is not None:
-            return self._golds_of_file(data)
-        self._compare_with_known_rows()
-        if any(self.questions.values()):
+            return self._read_golds_of_unchanged_rows(data)
+        self._report_differences_from_known_rows()
+        if any(self.has_gold_by_question.values()):
             return {}
         return load_golds(self.run) or {}
 
-    def _golds_of_file(self, data: str) -> dict[str, Gold]:
+    def _read_golds_of_unchanged_rows(self, data: str) -> dict[str, Gold]:
         """Read the data set's rows from the file `data`, and return question id -> gold answers for
         those that are as they were exported; the others are reported. Empty where the data set
         cannot be used here.
@@ -412,48 +423,48 @@ class _RunCheck:
         config = config.model_copy(update={"data": with_home_expanded(data)})
         for example in datasets.load(config, None).examples:
             question = example.question
-            if question.id not in self.questions:
+            if question.id not in self.has_gold_by_question:
                 continue
             gold = json_values(example.gold, not_finite=[])
-            here = question_digest(question.text, question.options, gold)
-            if here == self.entry.questions.get(question.id):
+            row_digest = question_digest(question.text, question.options, gold)
+            if row_digest == self.entry.questions.get(question.id):
                 golds[question.id] = example.gold
             else:
                 sentence = f"the row in {data} is not the one that was exported"
-                self._differs("other texts", question.id, sentence)
+                self._report_question_difference("other texts", question.id, sentence)
         return golds
 
-    def _compare_with_known_rows(self) -> None:
+    def _report_differences_from_known_rows(self) -> None:
         """Report where questions, gold answers and passages are not those of the data set's rows,
         if these are at hand without --data; if they are not, note how to compare them."""
         sentences: list[str] | None = []
-        if any(self.questions.values()):
+        if any(self.has_gold_by_question.values()):
             sentences = dataset_inconsistencies(self.run)
         if sentences is None:
             self._add_unchecked_phrase("gold answers")
-            self._note(
+            self._add_note(
                 "gold answers are the bundle's own; to compare them with the data set's rows: "
                 "--data FILE"
             )
         for sentence in sentences or ():
-            self._run_differs("other texts", sentence)
+            self._report_run_difference("other texts", sentence)
 
-    def _entry_misfits(self) -> Iterator[str]:
+    def _differences_from_index(self) -> Iterator[str]:
         """Yield a sentence for each of dataset, licence, fingerprint and scorers that bundle.json
         and the run's own files give differently."""
         dataset = self.run.config.dataset
         manifest = self.run.manifest
-        own = {
+        values_of_run = {
             "dataset": dataset.name,
             "licence": dataset.licence,
             "fingerprint": manifest.dataset.fingerprint,
             "scorers": manifest.scorers,
         }
-        for name, value in own.items():
+        for name, value in values_of_run.items():
             if getattr(self.entry, name) != value:
                 yield f"{INDEX} names another {name} than the run does"
 
-    def rescored(self, data: str | None) -> StoredRun:
+    def rescore_and_report(self, data: str | None) -> StoredRun:
         """Score the run's answers again, report where its scores and summary differ from that, and
         return the run with the rescored records, reduced to the numbers that a table needs.
 
@@ -466,26 +477,33 @@ class _RunCheck:
             DataError: The rows cannot be read.
         """
         summary = self.run.summary
-        records = self._rescored_records(self._compare_and_read_golds(data))
+        golds = self._report_other_texts_and_read_golds(data)
+        records = self._rescore_records(golds)
         # This reads `records` to their end, which fills `rescored_numbers`.
-        fresh = summarise(records, self.run.index_lines, self.run.config)
-        here = flatten(fresh.of_records())
-        stored = flatten(summary.of_records())
+        computed = summarise(records, self.run.index_lines, self.run.config)
+        computed_numbers = flatten(computed.of_records())
+        stored_numbers = flatten(summary.of_records())
         place = f"{self.place}/{SUMMARY}"
-        rule = summary.interval_rule
-        if rule != INTERVAL_RULE:
-            _leave_out_intervals(place, rule, self.report)
-        _compare_numbers(stored, here, place, self.report, with_intervals=rule == INTERVAL_RULE)
-        asked = summary.n_to_record
-        recorded = fresh.n_total or 0
-        if summary.is_finished and asked > recorded:
-            sentence = f"the run is called finished, with {recorded} of {asked} questions"
+        interval_rule = summary.interval_rule
+        if interval_rule != INTERVAL_RULE:
+            _report_intervals_not_compared(place, interval_rule, self.report)
+        _report_different_numbers(
+            stored_numbers,
+            computed_numbers,
+            place,
+            self.report,
+            with_intervals=interval_rule == INTERVAL_RULE,
+        )
+        n_asked = summary.n_to_record
+        n_recorded = computed.n_total or 0
+        if summary.is_finished and n_asked > n_recorded:
+            sentence = f"the run is called finished, with {n_recorded} of {n_asked} questions"
             self.report.differences.append(Difference("table", place, None, sentence))
         if summary.stopped_early is not None or not summary.is_finished:
             self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.rescored_numbers)
 
-    def _rescored_records(self, golds: Mapping[str, Gold]) -> Iterator[StoredRecord]:
+    def _rescore_records(self, golds: Mapping[str, Gold]) -> Iterator[StoredRecord]:
         """Yield the run's records with new scores, reporting scores that differ. A record without
         gold answers or a usable data set keeps the scores it has; a note counts those without gold
         answers. Also collects the numbers of each record in `self.rescored_numbers`.
@@ -497,31 +515,33 @@ class _RunCheck:
         configured: Sequence[str] = ()
         if config is not None:
             configured = config.scorers
-        names = self._usable_scorers(configured)
+        scorer_names = self._usable_scorers(configured)
         if config is not None:
-            config = config.model_copy(update={"scorers": tuple(names)})
-        lacking = 0
-        for question, has_gold in self.questions.items():
+            config = config.model_copy(update={"scorers": tuple(scorer_names)})
+        n_without_gold = 0
+        for question, has_gold in self.has_gold_by_question.items():
             if not has_gold and question not in golds:
-                lacking += 1
-        if lacking:
-            self.report.unchecked.append(f"{lacking} answers without gold answers")
-            self._note(
-                f"{lacking} answers have no gold answers in the bundle; with the data set's rows: "
-                "--data FILE"
+                n_without_gold += 1
+        if n_without_gold:
+            self.report.unchecked.append(f"{n_without_gold} answers without gold answers")
+            self._add_note(
+                f"{n_without_gold} answers have no gold answers in the bundle; with the data set's "
+                "rows: --data FILE"
             )
         for record in self.run.records:
             question = record.question_id
             gold = golds.get(question) or gold_of(record)
             if config is not None and gold is not None:
-                record = self._rescore(record, config, gold)
-            elif question in self.changed_answers:
+                record = self._rescore_record(record, config, gold)
+            elif question in self.changed_answer_ids:
                 sentence = "the answer is not the one that was exported"
-                self._differs("other answers", question, sentence)
+                self._report_question_difference("other answers", question, sentence)
             self.rescored_numbers.append(reduced_to_numbers(record))
             yield record
 
-    def _rescore(self, record: StoredRecord, config: DatasetConfig, gold: Gold) -> StoredRecord:
+    def _rescore_record(
+        self, record: StoredRecord, config: DatasetConfig, gold: Gold
+    ) -> StoredRecord:
         """Score a record again, report scores and notes that differ, and return it with the new
         scores. A record that cannot be scored is reported, and returned as it is.
 
@@ -531,27 +551,27 @@ class _RunCheck:
             gold: The gold answers.
         """
         question = record.question_id
-        judges = dict(record.judgements)
+        other_judgements = dict(record.judgements)
         for name in config.scorers:
-            judges.pop(name, None)
-        judged = replace(record, notes={**record.notes, JUDGES: judges})
+            other_judgements.pop(name, None)
+        record_to_score = replace(record, notes={**record.notes, JUDGES: other_judgements})
         try:
-            fresh = score_record(judged, config, gold)
+            rescored = score_record(record_to_score, config, gold)
         except STOPS:
             raise
         # Whatever a scorer does with gold answers from outside.
         except Exception as error:  # noqa: BLE001
             sentence = f"it cannot be scored ({type(error).__name__}: {error})"
-            self._differs("other scoring", question, sentence)
+            self._report_question_difference("other scoring", question, sentence)
             return record
         self.report.scores += len(config.scorers)
-        sentences = _scoring_differences(record, fresh, config.scorers)
-        if question in self.changed_answers:
+        sentences = _scoring_differences(record, rescored, config.scorers)
+        if question in self.changed_answer_ids:
             sentences.insert(0, "the answer is not the one that was exported")
-            self._differs("other answers", question, "; ".join(sentences))
+            self._report_question_difference("other answers", question, "; ".join(sentences))
         elif sentences:
-            self._differs("other scoring", question, "; ".join(sentences))
-        return replace(fresh, scores={**record.scores, **fresh.scores})
+            self._report_question_difference("other scoring", question, "; ".join(sentences))
+        return replace(rescored, scores={**record.scores, **rescored.scores})
 
     def _dataset_config(self) -> DatasetConfig | None:
         """The settings of the run's data set; None where they cannot be used here. In that case it
@@ -559,7 +579,7 @@ class _RunCheck:
         try:
             return dataset_of_run(self.run.config, self.run.path.name)
         except UserError as error:
-            self._leave_scores_unchecked(sorted(self.score_names), str(error))
+            self._report_scores_as_unchecked(sorted(self.recorded_score_names), str(error))
             return None
 
     def _usable_scorers(self, configured: Sequence[str]) -> list[str]:
@@ -567,41 +587,42 @@ class _RunCheck:
         then others that the run has scores of. Also notes why the remaining ones cannot (not
         installed, a judge's, another tool's), and which have another version here."""
         installed = set(scorers.names())
-        judged = self.judged_scores - installed
-        held = self.score_names | self.entry.scorers.keys()
-        logged = {name for name in held if name.startswith(LOGGED_SCORE_PREFIX)}
-        names = dict.fromkeys([*configured, *sorted(held - judged)])
+        judge_names = self.judge_score_names - installed
+        stored_names = self.recorded_score_names | self.entry.scorers.keys()
+        logged_names = {name for name in stored_names if name.startswith(LOGGED_SCORE_PREFIX)}
+        candidates = dict.fromkeys([*configured, *sorted(stored_names - judge_names)])
         usable: list[str] = []
-        for name in names:
-            if name in logged:
+        for name in candidates:
+            if name in logged_names:
                 continue
             problem = _scorer_problem(name, installed)
             if problem is None:
                 usable.append(name)
-                self._compare_version(name)
+                self._note_other_version(name)
             else:
-                self._leave_scores_unchecked([name], problem)
-        if judged:
-            self._leave_scores_unchecked(sorted(judged), "they are a model's")
-        if logged:
-            self._leave_scores_unchecked(sorted(logged), "another tool gave them")
+                self._report_scores_as_unchecked([name], problem)
+        if judge_names:
+            self._report_scores_as_unchecked(sorted(judge_names), "they are a model's")
+        if logged_names:
+            self._report_scores_as_unchecked(sorted(logged_names), "another tool gave them")
         return usable
 
-    def _compare_version(self, name: str) -> None:
+    def _note_other_version(self, name: str) -> None:
         """Note it where a scorer has another version here than bundle.json says."""
-        before = self.entry.scorers.get(name)
-        here = scorers.version(name)
-        if before is not None and str(before) != here:
+        version_in_bundle = self.entry.scorers.get(name)
+        version_here = scorers.version(name)
+        if version_in_bundle is not None and str(version_in_bundle) != version_here:
             self.report.unchecked.append(f"the recorded version of {name}")
-            self._note(
-                f"'{name}' is version {here} here, and {before} in the bundle: scores may differ"
+            self._add_note(
+                f"'{name}' is version {version_here} here, and {version_in_bundle} in the bundle: "
+                "scores may differ"
             )
 
-    def _leave_scores_unchecked(self, names: Sequence[str], why: str) -> None:
+    def _report_scores_as_unchecked(self, names: Sequence[str], why: str) -> None:
         """Report as unchecked the scores `names`, with a note that says why."""
         for name in names:
             self._add_unchecked_phrase(name)
-        self._note(f"scores of {', '.join(map(repr, names))} are not computed again: {why}")
+        self._add_note(f"scores of {', '.join(map(repr, names))} are not computed again: {why}")
 
     def _add_unchecked_phrase(self, phrase: str) -> None:
         """Add a phrase to the report's list of what could not be checked, unless it is there
@@ -609,15 +630,15 @@ class _RunCheck:
         if phrase not in self.report.unchecked:
             self.report.unchecked.append(phrase)
 
-    def _run_differs(self, kind: Kind, sentence: str) -> None:
+    def _report_run_difference(self, kind: Kind, sentence: str) -> None:
         """Report a difference that is about the run as a whole."""
         self.report.differences.append(Difference(kind, self.place, None, sentence))
 
-    def _differs(self, kind: Kind, question: str, sentence: str) -> None:
+    def _report_question_difference(self, kind: Kind, question: str, sentence: str) -> None:
         """Report a difference about one question; question: its id."""
         self.report.differences.append(Difference(kind, self.place, question, sentence))
 
-    def _note(self, sentence: str) -> None:
+    def _add_note(self, sentence: str) -> None:
         """Add a note about the run, unless it is there already."""
         note = f"{self.place}: {sentence}"
         if note not in self.report.notes:
@@ -632,37 +653,38 @@ def _scoring_notes(notes: Mapping[str, object], names: Sequence[str]) -> dict[st
 
     Each key of SCORING_NOTES is there, with {} where the record has no such note.
     """
-    of_scorers: dict[str, object] = {}
+    reduced_notes: dict[str, object] = {}
     for key in SCORING_NOTES:
         value = notes.get(key) or {}
         if isinstance(value, dict):
             value = {name: value[name] for name in names if name in value}
-        of_scorers[key] = value
-    return of_scorers
+        reduced_notes[key] = value
+    return reduced_notes
 
 
 def _scoring_differences(
-    stored: StoredRecord, fresh: StoredRecord, names: Sequence[str]
+    stored: StoredRecord, rescored: StoredRecord, scorer_names: Sequence[str]
 ) -> list[str]:
     """Sentences on the scores and notes of a record that differ between the bundle and scoring it
     here.
 
     Args:
         stored: The record of the bundle.
-        fresh: The same, scored again.
-        names: The scorers.
+        rescored: The same, scored again.
+        scorer_names: The scorers.
     """
     sentences: list[str] = []
-    for name in names:
-        before = stored.scores.get(name)
-        here = fresh.scores.get(name)
-        if not _is_same(before, here):
+    for name in scorer_names:
+        stored_score = stored.scores.get(name)
+        computed_score = rescored.scores.get(name)
+        if not _is_same(stored_score, computed_score):
             sentences.append(
-                f"{name} is {_shown_value(before)} in the bundle, and {_shown_value(here)} "
-                "computed again"
+                f"{name} is {_short_text(stored_score)} in the bundle, and "
+                f"{_short_text(computed_score)} computed again"
             )
-    stored_notes = _scoring_notes(stored.notes, names)
-    for key, note in _scoring_notes(json_values(fresh.notes, not_finite=[]), names).items():
+    stored_notes = _scoring_notes(stored.notes, scorer_names)
+    rescored_notes = _scoring_notes(json_values(rescored.notes, not_finite=[]), scorer_names)
+    for key, note in rescored_notes.items():
         if note != stored_notes[key]:
             sentences.append(f"notes.{key} is not what scoring gives")
     return sentences
@@ -687,10 +709,10 @@ def _is_same(a: object, b: object) -> bool:
     """Whether two values are the same: numbers up to rounding, a bool, a text or None exactly."""
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return bool(a == b)
-    return math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME)
+    return math.isclose(a, b, rel_tol=_ROUNDING_TOLERANCE, abs_tol=_ROUNDING_TOLERANCE)
 
 
-def _shown_value(value: object) -> str:
+def _short_text(value: object) -> str:
     """A value as a sentence shows it: None -> "missing", 0.123456789 -> "0.123457"; else at most 80
     characters of its text."""
     if value is None:
@@ -700,7 +722,7 @@ def _shown_value(value: object) -> str:
     return str(value)[:80]
 
 
-def _leave_out_intervals(place: str, rule: object, report: Report) -> None:
+def _report_intervals_not_compared(place: str, rule: object, report: Report) -> None:
     """Report that the intervals at one place are not compared, as another rule made them: a phrase
     of what is unchecked, and a note. Also sets `report.intervals` to False.
 
@@ -723,9 +745,9 @@ def _leave_out_intervals(place: str, rule: object, report: Report) -> None:
     )
 
 
-def _compare_numbers(
+def _report_different_numbers(
     stored: Mapping[str, object],
-    here: Mapping[str, object],
+    computed: Mapping[str, object],
     place: str,
     report: Report,
     *,
@@ -736,23 +758,27 @@ def _compare_numbers(
 
     Args:
         stored: Numbers of the bundle, by name.
-        here: Those computed again, by name.
+        computed: Those computed again, by name.
         place: The table or summary of the bundle that has them, to be named where one differs.
         report: Gets what differs.
         with_intervals: Whether the ends of intervals (names in .low and .high) are compared too.
     """
-    for name in dict.fromkeys([*stored, *here]):
-        if name in _RESTS_ON_TEXTS or (name.endswith(_ENDS) and not with_intervals):
+    for name in dict.fromkeys([*stored, *computed]):
+        is_interval_end = name.endswith(_INTERVAL_END_SUFFIXES)
+        if name in _COLUMNS_RESTING_ON_TEXTS or (is_interval_end and not with_intervals):
             continue
-        before = stored.get(name)
-        after = here.get(name)
+        stored_value = stored.get(name)
+        computed_value = computed.get(name)
         report.numbers += 1
-        if not _is_same(before, after):
-            sentence = f"{name} is {_shown_value(before)}, and {_shown_value(after)} computed again"
+        if not _is_same(stored_value, computed_value):
+            sentence = (
+                f"{name} is {_short_text(stored_value)}, and {_short_text(computed_value)} "
+                "computed again"
+            )
             report.differences.append(Difference("table", place, None, sentence))
 
 
-def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
+def _report_differences_from_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
     """Compare a run of one's own with the bundle's run of the same data set and folder name: report
     answers and scores that differ, and note questions that only one of them has.
 
@@ -762,27 +788,30 @@ def _compare_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
         report: Gets what differs.
     """
     place = str(run.path)
-    theirs = _run_of_same_name(bundle, run)
-    if theirs is None:
+    run_of_bundle = _run_of_same_name(bundle, run)
+    if run_of_bundle is None:
         report.notes.append(
             f"{place}: the bundle has no run of this name, which covers settings, models and data"
         )
         return
-    records = RecordsByQuestion(theirs.records)
-    missing = records.keys() - {record.question_id for record in run.records}
-    if missing:
-        report.notes.append(f"{place}: {len(missing)} questions are in the bundle alone")
+    records = RecordsByQuestion(run_of_bundle.records)
+    ids_only_in_bundle = records.keys() - {record.question_id for record in run.records}
+    if ids_only_in_bundle:
+        report.notes.append(f"{place}: {len(ids_only_in_bundle)} questions are in the bundle alone")
     for record in run.records:
         question = record.question_id
         if question not in records:
             report.notes.append(f"{place}: question '{question}' is not in the bundle")
             continue
-        other = records[question]
-        if answer_parts(record) != answer_parts(other):
-            answers = f"{record.prediction[:60]!r} here, {other.prediction[:60]!r} in the bundle"
+        record_of_bundle = records[question]
+        if answer_parts(record) != answer_parts(record_of_bundle):
+            answers = (
+                f"{record.prediction[:60]!r} here, "
+                f"{record_of_bundle.prediction[:60]!r} in the bundle"
+            )
             report.differences.append(Difference("other answers", place, question, answers))
             continue
-        sentence = _own_score_differences(record, other)
+        sentence = _own_score_differences(record, record_of_bundle)
         if sentence:
             report.differences.append(Difference("other scoring", place, question, sentence))
 
@@ -806,8 +835,8 @@ def _own_score_differences(record: StoredRecord, other: StoredRecord) -> str:
         other: The record of the bundle.
     """
     sentences: list[str] = []
-    for name, here in record.scores.items():
-        if name in other.scores and not _is_same(here, other.scores[name]):
-            there = _shown_value(other.scores[name])
-            sentences.append(f"{name} is {_shown_value(here)} here, {there} in it")
+    for name, own_score in record.scores.items():
+        if name in other.scores and not _is_same(own_score, other.scores[name]):
+            score_in_bundle = _short_text(other.scores[name])
+            sentences.append(f"{name} is {_short_text(own_score)} here, {score_in_bundle} in it")
     return "; ".join(sentences)
