@@ -52,33 +52,34 @@ from harness.types import VERSION
 from reports.consistency import inconsistencies_outside_bundles
 from reports.main_table import frame
 
-_MOST_BYTES = 2**30
+_MAX_BYTES = 2**30
 """Bytes that all files of a bundle may have together."""
-_MOST_FILES = 20_000
+_MAX_FILES = 20_000
 """Files that a bundle may have."""
-_MOST_EXPANSION = 200
+_MAX_EXPANSION = 200
 """Times that a file over 1 MiB may be larger than its part of the bundle. JSON of answers is 3 to
 20."""
-_ENCRYPTED = 1  # the bit of an entry's flags
-_TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can hold
-_NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,255})*")
+_ENCRYPTED_FLAG = 1  # the bit of an entry's flags
+_EARLIEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can hold
+_PLAIN_NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,255})*")
 
 
-def write_zip(held: IO[bytes], files: Mapping[str, Iterable[bytes]]) -> None:
+def write_zip(zip_file: IO[bytes], contents: Mapping[str, Iterable[bytes]]) -> None:
     """Write a zip file whose bytes depend on nothing but names, contents and the version of zlib.
 
     Args:
-        held: The file to write to, open for bytes.
-        files: Name in the zip -> pieces of the file's bytes, which are written one after the other.
+        zip_file: The file to write to, open for bytes.
+        contents: Name in the zip -> pieces of the file's bytes, which are written one after the
+            other.
     """
-    with zipfile.ZipFile(held, "w") as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name, _TIME)
+    with zipfile.ZipFile(zip_file, "w") as archive:
+        for name in sorted(contents):
+            entry = zipfile.ZipInfo(name, _EARLIEST_ZIP_TIME)
             entry.create_system = 3
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=False) as file:
-                file.writelines(files[name])
+                file.writelines(contents[name])
 
 
 def read_zip(path: Path, folder: Path) -> dict[str, Path]:
@@ -95,7 +96,7 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
     Raises:
         DataError: It is no zip file, is damaged, or must not be read (see `zip_problems`).
     """
-    files: dict[str, Path] = {}
+    unpacked: dict[str, Path] = {}
     name = None
     try:
         with zipfile.ZipFile(path) as archive:
@@ -105,10 +106,10 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
             for number, entry in enumerate(entries):
                 if not entry.is_dir():
                     name = entry.filename
-                    files[name] = folder / str(number)
-                    with archive.open(entry) as packed, files[name].open("wb") as file:
+                    unpacked[name] = folder / str(number)
+                    with archive.open(entry) as packed, unpacked[name].open("wb") as file:
                         shutil.copyfileobj(packed, file)
-            return files
+            return unpacked
     except FileNotFoundError:
         raise DataError.of_file(path, "there is no such file") from None
     except (
@@ -119,39 +120,39 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
         ValueError,
         NotImplementedError,
     ) as error:
-        what = "no zip file that can be read"
+        problem = "no zip file that can be read"
         if name is not None:
-            what = f"'{name}' is damaged"
-        raise DataError.of_file(path, f"{what} ({error})") from None
+            problem = f"'{name}' is damaged"
+        raise DataError.of_file(path, f"{problem} ({error})") from None
 
 
 def zip_problems(entries: Iterable[zipfile.ZipInfo]) -> Iterator[str]:
     """Yield a sentence for each reason not to read a zip file: names that lead out of a folder,
     links, passwords, the same name twice, too many files, or more bytes than the limits allow. It
     looks at the entries' headers alone."""
-    seen: set[str] = set()
-    total = 0
+    names_seen: set[str] = set()
+    total_bytes = 0
     for entry in entries:
         name = entry.filename
-        total += entry.file_size
-        is_plain_name = _NAME.fullmatch(name.removesuffix("/"))
+        total_bytes += entry.file_size
+        is_plain_name = _PLAIN_NAME.fullmatch(name.removesuffix("/"))
         leaves_folder = {".", ".."} & set(name.split("/"))
         if not is_plain_name or leaves_folder:
             yield f"the name {name[:80]!r} leads to another place"
         unix_mode = entry.external_attr >> 16
         if stat.S_IFMT(unix_mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             yield f"'{name}' is a link or no plain file"
-        if entry.flag_bits & _ENCRYPTED:
+        if entry.flag_bits & _ENCRYPTED_FLAG:
             yield f"'{name}' has a password"
-        if name.casefold() in seen:
+        if name.casefold() in names_seen:
             yield f"'{name}' is in it twice"
-        if entry.file_size > max(2**20, _MOST_EXPANSION * entry.compress_size):
+        if entry.file_size > max(2**20, _MAX_EXPANSION * entry.compress_size):
             yield f"'{name}' would be {entry.file_size:,} bytes out of {entry.compress_size:,}"
-        seen.add(name.casefold())
-        if len(seen) > _MOST_FILES:
-            yield f"it has more than {_MOST_FILES:,} files"
-    if total > _MOST_BYTES:
-        yield f"its files have {total:,} bytes, more than {_MOST_BYTES:,}"
+        names_seen.add(name.casefold())
+        if len(names_seen) > _MAX_FILES:
+            yield f"it has more than {_MAX_FILES:,} files"
+    if total_bytes > _MAX_BYTES:
+        yield f"its files have {total_bytes:,} bytes, more than {_MAX_BYTES:,}"
 
 
 FORMAT = 3
@@ -159,14 +160,14 @@ INDEX = "bundle.json"
 README = "README.txt"
 TEXTS_HASH = "texts_sha256"
 """The key of a record without texts that holds the digest of its question and gold answers."""
-_README = """Runs of longdoc-harness, exported so that others can check them.
+_README_TEXT = """Runs of longdoc-harness, exported so that others can check them.
 
     harness verify BUNDLE.zip
 
 scores the stored answers again, without a model, and computes every number of the table again. Nothing in this file is
 executed. The files below runs/ are described in docs/run-folder.md; bundle.json has their checksums.
 """
-_FILES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
+_RUN_FILE_NAMES = (RUN, MANIFEST, RECORDS, DOCUMENTS, SUMMARY, TEXTS)
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ class Index:
         return {
             "format": FORMAT,
             "made_with": f"longdoc-harness {VERSION}",
-            "runs": {place: vars(entry) for place, entry in self.runs.items()},
+            "runs": {bundle_folder: vars(entry) for bundle_folder, entry in self.runs.items()},
             "interval_rule": self.interval_rule,
             "table": self.table,
             "files": self.files,
@@ -254,37 +255,37 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def answer_parts(row: StoredRecord) -> list[object]:
+def answer_parts(record: StoredRecord) -> list[object]:
     """What makes the answer of a record: [prediction, type of the error, shown].
 
     The type is None for a question that did not fail; `shown` has a list [document, start, end,
     sources] for each text that the reader was shown.
     """
-    places = list(map(_place_of_piece, row.shown))
-    error = row.error or {}
-    return [row.prediction, error.get("type"), places]
+    sources = list(map(_source_of_shown_text, record.shown))
+    error = record.error or {}
+    return [record.prediction, error.get("type"), sources]
 
 
-def _place_of_piece(piece: Mapping[str, object]) -> list[object]:
+def _source_of_shown_text(shown_text: Mapping[str, object]) -> list[object]:
     """Where a text that was shown stands: [document id, start, end, sources], None for what it
     lacks."""
-    return [piece.get(key) for key in ("document_id", "start", "end", "sources")]
+    return [shown_text.get(key) for key in ("document_id", "start", "end", "sources")]
 
 
-def answer_digest(row: StoredRecord) -> str:
+def answer_digest(record: StoredRecord) -> str:
     """A sha256 of a record's answer (`answer_parts`) and of the texts that its reader and its
     search were shown."""
-    hashes = list(map(_text_hash, row.pieces()))
-    return digest(canonical_json([*answer_parts(row), hashes]))
+    text_hashes = list(map(_hash_of_shown_text, record.pieces()))
+    return digest(canonical_json([*answer_parts(record), text_hashes]))
 
 
-def _text_hash(piece: StoredPiece) -> str | None:
+def _hash_of_shown_text(shown_text: StoredPiece) -> str | None:
     """The checksum of a text that was shown: computed from the text, or where a record holds none,
     the one that stands in its place; None for neither."""
-    text = piece.get("text")
+    text = shown_text.get("text")
     if text:
         return text_checksum(text)
-    return piece.get("text_sha256") or piece.get("sha256")
+    return shown_text.get("text_sha256") or shown_text.get("sha256")
 
 
 def texts_digest(record: StoredRecord) -> str | None:
@@ -327,33 +328,40 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         SaveError: The file cannot be written.
     """
     entries: dict[str, RunEntry] = {}
-    files: dict[str, Iterable[bytes]] = {}
-    digests = {README: digest(_README)}
-    shown: list[StoredRun] = []
-    for place, run in _runs_by_folder(runs).items():
+    pieces_by_name: dict[str, Iterable[bytes]] = {}
+    sha256_by_name = {README: digest(_README_TEXT)}
+    exported_runs: list[StoredRun] = []
+    for bundle_folder, run in _runs_by_bundle_folder(runs).items():
         _check_ended(run)
-        keep = keep_texts and run.config.dataset.keep_texts
+        with_texts = keep_texts and run.config.dataset.keep_texts
         manifest = run.manifest
-        if not keep:
+        if not with_texts:
             manifest = manifest.without("first_prompts")
         exported = replace(run, manifest=manifest)
-        shown.append(exported)
+        exported_runs.append(exported)
         try:
-            content = _run_files(exported, keep)
-            entries[place], digests[f"{place}/{RECORDS}"] = _index_entry(run, keep)
+            content_by_name = _files_without_records(exported, with_texts=with_texts)
+            entry, records_sha256 = _index_entry(run, with_texts=with_texts)
         except ValueError as error:  # a key that nobody reads may hold Infinity
             raise UserError(
                 f"{run.path} holds a number that JSON has not, so it is not exported ({error})"
             ) from None
-        for name, data in content.items():
-            digests[f"{place}/{name}"] = digest(data)
-            files[f"{place}/{name}"] = [data]
-        files[f"{place}/{RECORDS}"] = _record_lines(run, keep)
-    index = Index(entries, INTERVAL_RULE, table(shown), dict(sorted(digests.items())))
-    listed = json.dumps(index.as_json(), indent=1, allow_nan=False).encode() + b"\n"
+        entries[bundle_folder] = entry
+        sha256_by_name[f"{bundle_folder}/{RECORDS}"] = records_sha256
+        for name, data in content_by_name.items():
+            sha256_by_name[f"{bundle_folder}/{name}"] = digest(data)
+            pieces_by_name[f"{bundle_folder}/{name}"] = [data]
+        pieces_by_name[f"{bundle_folder}/{RECORDS}"] = _record_lines(run, with_texts=with_texts)
+    index = Index(
+        runs=entries,
+        interval_rule=INTERVAL_RULE,
+        table=report_rows(exported_runs),
+        files=dict(sorted(sha256_by_name.items())),
+    )
+    index_bytes = json.dumps(index.as_json(), indent=1, allow_nan=False).encode() + b"\n"
     with replacing(path) as file:
-        write_zip(file, {README: [_README.encode()], INDEX: [listed], **files})
-    return digest(listed)
+        write_zip(file, {README: [_README_TEXT.encode()], INDEX: [index_bytes], **pieces_by_name})
+    return digest(index_bytes)
 
 
 def _check_ended(run: StoredRun) -> None:
@@ -365,7 +373,7 @@ def _check_ended(run: StoredRun) -> None:
         )
 
 
-def _runs_by_folder(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
+def _runs_by_bundle_folder(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
     """Folder in the bundle -> the run that will be in it, in an order that does not depend on that
     of `runs`.
 
@@ -374,18 +382,18 @@ def _runs_by_folder(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
 
     Raises UserError for two copies of one run.
     """
-    found: dict[str, StoredRun] = {}
+    runs_by_folder: dict[str, StoredRun] = {}
     for run in sorted(runs, key=_order_key):
-        folder, _, name = _folder_name(run).rpartition("/")
-        number = 1
-        place = f"{folder}/{name}"
-        while place in found:
-            if found[place].manifest.id == run.manifest.id:
+        parent_folder, _, name = _folder_name(run).rpartition("/")
+        copy_number = 1
+        bundle_folder = f"{parent_folder}/{name}"
+        while bundle_folder in runs_by_folder:
+            if runs_by_folder[bundle_folder].manifest.id == run.manifest.id:
                 raise UserError(f"{name} is given twice, from several folders; leave one out")
-            number += 1
-            place = f"{folder}.{number}/{name}"
-        found[place] = run
-    return found
+            copy_number += 1
+            bundle_folder = f"{parent_folder}.{copy_number}/{name}"
+        runs_by_folder[bundle_folder] = run
+    return runs_by_folder
 
 
 def _order_key(run: StoredRun) -> tuple[str, str, str]:
@@ -399,49 +407,49 @@ def _folder_name(run: StoredRun) -> str:
     return f"runs/{run.config.dataset.name.replace('/', '~')}/{run.path.name}"
 
 
-def _exported_records(run: StoredRun, keep: bool) -> Iterator[StoredRecord]:
+def _records_of_bundle(run: StoredRun, *, with_texts: bool) -> Iterator[StoredRecord]:
     """The records of a run as its bundle holds them.
 
     Args:
         run: The run.
-        keep: Whether they keep the data set's texts; without, hashes stand in their place.
+        with_texts: Whether they keep the data set's texts; without, hashes stand in their place.
     """
-    if keep:
+    if with_texts:
         return iter(run.records_with_texts)
-    return map(_hash_texts, run.records_with_texts)
+    return map(_with_hashes_for_texts, run.records_with_texts)
 
 
-def _record_lines(run: StoredRun, keep: bool) -> Iterator[bytes]:
+def _record_lines(run: StoredRun, *, with_texts: bool) -> Iterator[bytes]:
     """Yield the lines of records.jsonl of a run in its bundle, one a record.
 
     Args:
         run: The run.
-        keep: Whether records keep the data set's texts.
+        with_texts: Whether records keep the data set's texts.
     """
-    for record in _exported_records(run, keep):
+    for record in _records_of_bundle(run, with_texts=with_texts):
         yield json_line(record.to_json())
 
 
-def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
+def _index_entry(run: StoredRun, *, with_texts: bool) -> tuple[RunEntry, str]:
     """What bundle.json says of a run, and the sha256 of its records.jsonl in the bundle.
 
     Args:
         run: The run.
-        keep: Whether records keep the data set's texts.
+        with_texts: Whether records keep the data set's texts.
 
     Raises:
         ValueError: A record holds what JSON cannot hold, such as NaN.
     """
     dataset = run.config.dataset
-    all_records = hashlib.sha256()
-    answers: dict[str, str] = {}
-    questions: dict[str, str | None] = {}
-    for record in _exported_records(run, keep):
-        all_records.update(json_line(record.to_json()))
-        answers[record.question_id] = answer_digest(record)
-        questions[record.question_id] = texts_digest(record)
+    records_sha256 = hashlib.sha256()
+    answer_digests: dict[str, str] = {}
+    question_digests: dict[str, str | None] = {}
+    for record in _records_of_bundle(run, with_texts=with_texts):
+        records_sha256.update(json_line(record.to_json()))
+        answer_digests[record.question_id] = answer_digest(record)
+        question_digests[record.question_id] = texts_digest(record)
     texts = "hashed"
-    if keep:
+    if with_texts:
         texts = "whole"
     entry = RunEntry(
         texts=texts,
@@ -451,49 +459,52 @@ def _index_entry(run: StoredRun, keep: bool) -> tuple[RunEntry, str]:
         scorers=run.manifest.scorers,
         changed=changed_files(run.path, run.manifest, run.summary),
         misfits=list(inconsistencies_outside_bundles(run)),
-        answers=answers,
-        questions=questions,
+        answers=answer_digests,
+        questions=question_digests,
     )
-    return entry, all_records.hexdigest()
+    return entry, records_sha256.hexdigest()
 
 
-def _run_files(run: StoredRun, keep: bool) -> dict[str, bytes]:
+def _files_without_records(run: StoredRun, *, with_texts: bool) -> dict[str, bytes]:
     """The files of a run in its bundle but for the records: name -> content.
 
     Args:
         run: The run.
-        keep: Whether the data set's texts go with it, which adds texts.jsonl.
+        with_texts: Whether the data set's texts go with it, which adds texts.jsonl.
     """
-    texts = run.texts(run.records_with_texts)
-    described = {"config": run.config.to_json(), "origins": run.origins}
-    files = {
-        RUN: yaml.safe_dump(described, sort_keys=False, allow_unicode=True).encode(),
+    text_by_sha256 = run.texts(run.records_with_texts)
+    run_yaml = {"config": run.config.to_json(), "origins": run.origins}
+    content_by_name = {
+        RUN: yaml.safe_dump(run_yaml, sort_keys=False, allow_unicode=True).encode(),
         MANIFEST: _json_bytes(run.manifest.to_json()),
         DOCUMENTS: b"".join(json_line(line.to_json()) for line in run.index_lines),
         SUMMARY: _json_bytes(run.summary.to_json()),
     }
-    if keep and texts:
-        lines = b"".join(json_line({"sha256": key, "text": texts[key]}) for key in sorted(texts))
-        files[TEXTS] = lines
-    return files
+    if with_texts and text_by_sha256:
+        lines = b"".join(
+            json_line({"sha256": sha256, "text": text_by_sha256[sha256]})
+            for sha256 in sorted(text_by_sha256)
+        )
+        content_by_name[TEXTS] = lines
+    return content_by_name
 
 
-def _hash_texts(record: StoredRecord) -> StoredRecord:
+def _with_hashes_for_texts(record: StoredRecord) -> StoredRecord:
     """A copy of a record with hashes in the place of the data set's texts: one for each text that
     was shown, and one for question, options and gold answers together.
 
     The hash of a shown text is in "sha256": a bundle has no texts.jsonl, a line of which
     "text_sha256" would name.
     """
-    bare = without_texts(record)
-    for whole_piece, bare_piece in zip(record.pieces(), bare.pieces(), strict=True):
-        text_hash = _text_hash(whole_piece)
+    hashed_record = without_texts(record)
+    for whole_piece, hashed_piece in zip(record.pieces(), hashed_record.pieces(), strict=True):
+        text_hash = _hash_of_shown_text(whole_piece)
         if text_hash:
-            bare_piece["sha256"] = text_hash
-    hashed = texts_digest(record)
-    if not hashed:
-        return bare
-    return bare.with_other(TEXTS_HASH, hashed)
+            hashed_piece["sha256"] = text_hash
+    digest_of_texts = texts_digest(record)
+    if not digest_of_texts:
+        return hashed_record
+    return hashed_record.with_other(TEXTS_HASH, digest_of_texts)
 
 
 def _json_bytes(value: Mapping[str, object]) -> bytes:
@@ -501,7 +512,7 @@ def _json_bytes(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
 
 
-def table(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
+def report_rows(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
     """The numbers of `harness report` for these runs, as JSON values: for each run, in their order,
     a row column -> value, with None for a value that there is not. The columns notes and scorers
     are left out."""
@@ -520,85 +531,90 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
     Raises DataError for what is no bundle, or has an unreadable run.
     """
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
-        parts = Path(temporary, "files")
-        folder = Path(temporary, "runs")
-        parts.mkdir()
-        files = read_zip(path, parts)
-        if INDEX not in files:
+        unpacked_folder = Path(temporary, "files")
+        runs_folder = Path(temporary, "runs")
+        unpacked_folder.mkdir()
+        unpacked = read_zip(path, unpacked_folder)
+        if INDEX not in unpacked:
             raise DataError.of_file(path, f"no bundle of this program: it has no {INDEX}")
-        index = _parse_index(path, files[INDEX])
-        hashes = {name: file_hash(file) for name, file in sorted(files.items())}
-        changed = _changed_names(index.files, hashes)
+        index = _parse_index(path, unpacked[INDEX])
+        hashes = {name: file_hash(file) for name, file in sorted(unpacked.items())}
+        changed_names = _changed_names(index.files, hashes)
         sha256 = hashes[INDEX]
-        if changed:
+        if changed_names:
             # The hash of bundle.json would be that of what was exported.
             sha256 = digest(json.dumps(hashes))
         runs: dict[str, StoredRun] = {}
-        for place in index.runs:
-            root = _unpacked_run(path, place, files, folder)
+        for bundle_folder in index.runs:
+            run_folder = _move_unpacked_run(path, bundle_folder, unpacked, runs_folder)
             try:
-                runs[place] = _read_whole(root, place)
+                runs[bundle_folder] = _read_run_and_check_texts(run_folder, bundle_folder)
             except UserError as error:
-                raise DataError.of_file(path, str(error).replace(f"{folder}/", "")) from None
-        yield Bundle(path, index, runs, sha256, changed)
+                raise DataError.of_file(path, str(error).replace(f"{runs_folder}/", "")) from None
+        yield Bundle(path, index, runs, sha256, changed_names)
 
 
-def _changed_names(listed: Mapping[str, str], hashes: Mapping[str, str]) -> list[str]:
+def _changed_names(
+    exported_hashes: Mapping[str, str], present_hashes: Mapping[str, str]
+) -> list[str]:
     """The names of files that are missing, new, or not as they were exported; sorted, bundle.json
     left out.
 
     Args:
-        listed: Name -> checksum in bundle.json.
-        hashes: Name -> checksum of the file that is there.
+        exported_hashes: Name -> checksum in bundle.json.
+        present_hashes: Name -> checksum of the file that is there.
     """
-    changed: list[str] = []
-    for name in sorted({*listed, *hashes}):
-        is_missing = name not in hashes
-        if name != INDEX and (is_missing or hashes[name] != listed.get(name)):
-            changed.append(name)
-    return changed
+    changed_names: list[str] = []
+    for name in sorted({*exported_hashes, *present_hashes}):
+        is_missing = name not in present_hashes
+        if name != INDEX and (is_missing or present_hashes[name] != exported_hashes.get(name)):
+            changed_names.append(name)
+    return changed_names
 
 
-def _unpacked_run(path: Path, place: str, files: Mapping[str, Path], folder: Path) -> Path:
+def _move_unpacked_run(
+    path: Path, bundle_folder: str, unpacked: Mapping[str, Path], runs_folder: Path
+) -> Path:
     """Move the unpacked files of one run into a folder of its own, under their usual names; returns
     that folder.
 
     Args:
         path: The bundle, to be named in errors.
-        place: The run's folder in the bundle, "runs/DATASET/NAME".
-        files: Name in the bundle -> unpacked file.
-        folder: Where the run's folder is made, as DATASET/NAME.
+        bundle_folder: The run's folder in the bundle, "runs/DATASET/NAME".
+        unpacked: Name in the bundle -> unpacked file.
+        runs_folder: Where the run's folder is made, as DATASET/NAME.
 
     Raises:
-        DataError: `place` is no folder of a run, or has no run.yaml.
+        DataError: `bundle_folder` is no folder of a run, or has no run.yaml.
     """
-    _, *names = place.split("/")
-    if len(names) != 2 or not place.startswith("runs/") or f"{place}/{RUN}" not in files:
-        raise DataError.of_file(path, f"the run '{place[:80]}' is not in it")
-    root = folder.joinpath(*names)
-    root.mkdir(parents=True)
-    for name in _FILES:
-        file = files.get(f"{place}/{name}")
+    _, *dataset_and_run = bundle_folder.split("/")
+    is_run_folder = len(dataset_and_run) == 2 and bundle_folder.startswith("runs/")
+    if not is_run_folder or f"{bundle_folder}/{RUN}" not in unpacked:
+        raise DataError.of_file(path, f"the run '{bundle_folder[:80]}' is not in it")
+    run_folder = runs_folder.joinpath(*dataset_and_run)
+    run_folder.mkdir(parents=True)
+    for name in _RUN_FILE_NAMES:
+        file = unpacked.get(f"{bundle_folder}/{name}")
         if file is not None:
-            file.rename(root / name)
-    return root
+            file.rename(run_folder / name)
+    return run_folder
 
 
-def _read_whole(root: Path, place: str) -> StoredRun:
+def _read_run_and_check_texts(run_folder: Path, bundle_folder: str) -> StoredRun:
     """Read an unpacked run, and compare its texts with their checksums.
 
     Args:
-        root: The run's folder on disk.
-        place: The run's folder in the bundle, to be named in errors.
+        run_folder: The run's folder on disk.
+        bundle_folder: The run's folder in the bundle, to be named in errors.
 
     Raises:
         UserError: The run cannot be read, a text does not fit its checksum, or there is no record.
     """
-    run = read_run(root, hold="nothing")
+    run = read_run(run_folder, hold="nothing")
     for _ in run.stream_texts(run.records):  # raises for a text that does not fit its checksum
         pass
     if not run.records:
-        raise UserError(f"{place} has no record")
+        raise UserError(f"{bundle_folder} has no record")
     return run
 
 
@@ -613,35 +629,35 @@ def _parse_index(path: Path, file: Path) -> Index:
         DataError: It is damaged, of another format, or not of this program.
     """
     try:
-        held = parse_object(file.read_bytes())
+        content = parse_object(file.read_bytes())
     except ValueError as error:
         raise DataError.of_file(path, f"{INDEX} is damaged ({error})") from None
-    foreign = f"{INDEX} is not of this program"
-    types = {"format": int, "runs": dict, "table": list, "files": dict}
-    for name, kind in types.items():
-        if not isinstance(held.get(name), kind):
-            raise DataError(path, None, name, foreign)
-    if held["format"] != FORMAT:
-        problem = f"{held['format']}, and this version reads {FORMAT}; export it again"
+    wrong_form = f"{INDEX} is not of this program"
+    type_by_key = {"format": int, "runs": dict, "table": list, "files": dict}
+    for name, expected_type in type_by_key.items():
+        if not isinstance(content.get(name), expected_type):
+            raise DataError(path, None, name, wrong_form)
+    if content["format"] != FORMAT:
+        problem = f"{content['format']}, and this version reads {FORMAT}; export it again"
         raise DataError(path, None, "format", problem)
-    names = [each.name for each in fields(RunEntry)]
+    field_names = [each.name for each in fields(RunEntry)]
     runs: dict[str, RunEntry] = {}
-    for place, values in held["runs"].items():
-        if not _is_entry(values):
-            raise DataError(path, None, place[:80], foreign)
-        runs[place] = RunEntry(**{name: values.get(name) for name in names})
-    if not all(isinstance(row, dict) for row in held["table"]):
-        raise DataError(path, None, "table", foreign)
-    return Index(runs, held.get("interval_rule"), held["table"], held["files"])
+    for bundle_folder, values in content["runs"].items():
+        if not _has_form_of_run_entry(values):
+            raise DataError(path, None, bundle_folder[:80], wrong_form)
+        runs[bundle_folder] = RunEntry(**{name: values.get(name) for name in field_names})
+    if not all(isinstance(row, dict) for row in content["table"]):
+        raise DataError(path, None, "table", wrong_form)
+    return Index(runs, content.get("interval_rule"), content["table"], content["files"])
 
 
-def _is_entry(values: object) -> bool:
+def _has_form_of_run_entry(values: object) -> bool:
     """Whether what bundle.json has for a run has the form of a `RunEntry`: "answers", "questions"
     and "scorers" are objects, and "misfits", if there, is a list of texts."""
     if not isinstance(values, dict):
         return False
-    for part in ("answers", "questions", "scorers"):
-        if not isinstance(values.get(part), dict):
+    for key in ("answers", "questions", "scorers"):
+        if not isinstance(values.get(key), dict):
             return False
     misfits = values.get("misfits") or []
-    return isinstance(misfits, list) and all(isinstance(one, str) for one in misfits)
+    return isinstance(misfits, list) and all(isinstance(sentence, str) for sentence in misfits)

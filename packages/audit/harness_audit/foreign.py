@@ -199,10 +199,10 @@ class ForeignRun:
         answers: The answers.
         files: All files that were read.
         printed_means: Score -> (mean, standard error) that the tool printed.
-        asked: How many questions it was to ask, each repeat; 0 where the file does not say.
+        n_to_answer: How many questions it was to ask, each repeat; 0 where the file does not say.
         state: "finished", "interrupted" or "stopped", as in a run's summary.
         started: When it started, in ISO format.
-        lost: Sentences on what cannot be taken over.
+        left_out_notes: Sentences on what cannot be taken over.
         repeats: The numbers that answers have among those to one question: (1, 2) if each has two.
         scores: Names of the tool's own scores.
     """
@@ -214,10 +214,10 @@ class ForeignRun:
     answers: Answers
     files: Sequence[Path]
     printed_means: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
-    asked: int = 0
+    n_to_answer: int = 0
     state: str = "finished"
     started: str | None = None
-    lost: Sequence[str] = ()
+    left_out_notes: Sequence[str] = ()
     repeats: Sequence[int] = (1,)
     scores: Sequence[str] = ()
 
@@ -321,21 +321,21 @@ def _no_prediction(row: ForeignRow) -> str:
 
 def without_thinking(run: ForeignRun) -> ForeignRun:
     """The run without the thinking that known reasoning models write between markers before their
-    answers. Where there is any, a sentence in `lost` counts these answers."""
-    thought = 0
+    answers. Where there is any, a sentence in `left_out_notes` counts these answers."""
+    n_with_thinking = 0
     for answer in run.answers:
-        thought += bool(split_known_thinking(answer.prediction).thinking)
-    if not thought:
+        n_with_thinking += bool(split_known_thinking(answer.prediction).thinking)
+    if not n_with_thinking:
         return run
     answers = Answers()
     for answer in run.answers:
         text = split_known_thinking(answer.prediction).answer
         answers.append(answer.model_copy(update={"prediction": text}))
     note = (
-        f"{thought} answers have reasoning before them, which is left out (--keep-thinking leaves "
+        f"{n_with_thinking} answers have reasoning before them, which is left out (--keep-thinking leaves "
         "it in)"
     )
-    return replace(run, answers=answers, lost=[*run.lost, note])
+    return replace(run, answers=answers, left_out_notes=[*run.left_out_notes, note])
 
 
 def _with_options(answer: ForeignAnswer) -> ForeignAnswer:
@@ -379,7 +379,7 @@ def _named_option(right: str, options: Sequence[str]) -> str:
 
 def check_run(run: ForeignRun) -> ForeignRun:
     """Check the answers of a file, and return the run with `repeats` and `scores` filled in. Scores
-    that are not from 0 to 1 are left out of it, with a sentence in `lost`.
+    that are not from 0 to 1 are left out of it, with a sentence in `left_out_notes`.
 
     Raises DataError for no answers, several models, a question that comes twice, or an answer that
     names no question.
@@ -400,13 +400,13 @@ def check_run(run: ForeignRun) -> ForeignRun:
     answers = run.answers
     if not_shares:
         answers = _without_scores(answers, not_shares)
-    lost = [f"{name} is not from 0 to 1, so it is left out" for name in not_shares]
+    score_notes = [f"{name} is not from 0 to 1, so it is left out" for name in not_shares]
     return replace(
         run,
         answers=answers,
         repeats=sorted(repeats),
         scores=[name for name in names if name not in not_shares],
-        lost=[*run.lost, *lost],
+        left_out_notes=[*run.left_out_notes, *score_notes],
     )
 
 

@@ -85,7 +85,7 @@ def _read_inspect(path: Path) -> ForeignRun:
         answers=parse_answers(samples, FORMS["inspect"], _adjust_inspect),
         files=[path],
         printed_means=_inspect_means(log),
-        asked=_inspect_questions(log),
+        n_to_answer=_inspect_questions(log),
         state=_STATES.get(str(log.get("status")), "interrupted"),
         started=_inspect_start(log),
     )
@@ -300,15 +300,15 @@ class _LmEvalScores:
     """Takes scores and right answers out of the samples of one file of lm-eval.
 
     Attributes:
-        lost: Metrics that have no number for a single question, so far.
+        names_without_number: Metrics that have no number for a single question, so far.
     """
 
-    lost: set[str] = field(default_factory=set)
+    names_without_number: set[str] = field(default_factory=set)
 
     def adjust(self, row: ForeignRow, values: dict[str, object]) -> None:
         """Fill in scores and right answer of a sample: changes `values`, and adds metrics without a
-        number to `lost`. A right answer that is the number of an option, from 0, becomes the
-        option.
+        number to `names_without_number`. A right answer that is the number of an option, from 0,
+        becomes the option.
 
         Args:
             row: The sample.
@@ -321,34 +321,34 @@ class _LmEvalScores:
             raise TypeError("answers are log-likelihoods, not texts")
         if len(row["resps"][0]) > 1:
             raise TypeError("a question has several replies, which are scored together")
-        mark = ""
+        filter_suffix = ""
         if row.get("filter") not in (None, "none"):
-            mark = f",{row['filter']}"
+            filter_suffix = f",{row['filter']}"
         scores: dict[str, float] = {}
         for name in row["metrics"]:
             if isinstance(row[name], int | float):
-                scores[f"{name}{mark}"] = row[name]
+                scores[f"{name}{filter_suffix}"] = row[name]
             else:
-                self.lost.add(name)
+                self.names_without_number.add(name)
         values["scores"] = scores
-        right = str(values.get("answers"))
+        right_answer = str(values.get("answers"))
         options = as_options(values.get("options")) or ()
-        is_number = right.isdigit() and right not in options  # of the right option, from 0
-        if is_number and int(right) < len(options):
-            values["answers"] = options[int(right)]
+        is_option_number = right_answer.isdigit() and right_answer not in options  # from 0
+        if is_option_number and int(right_answer) < len(options):
+            values["answers"] = options[int(right_answer)]
 
 
 def _read_lm_eval(path: Path) -> ForeignRun:
     """Read the samples of one task of lm-eval, and the printed means from the results file beside
     it, if there is one. Raises DataError for a file of another name than lm-eval gives."""
-    named = _SAMPLES.fullmatch(path.name)
-    if named is None:
+    name_parts = _SAMPLES.fullmatch(path.name)
+    if name_parts is None:
         name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
         raise DataError.of_file(path, f"should have the name that lm-eval gives it: {name}")
-    task = named["task"]
+    task = name_parts["task"]
     files = [path]
     results: Any = {}
-    results_file = path.with_name(f"results_{named['date']}.json")
+    results_file = path.with_name(f"results_{name_parts['date']}.json")
     if results_file.exists():
         results = read_json_value(results_file, PYTHON_JSON)
     if results:
@@ -360,9 +360,9 @@ def _read_lm_eval(path: Path) -> ForeignRun:
     model = value_at(results, "model_name") or value_at(results, "model_source")
     scores = _LmEvalScores()
     answers = parse_answers(_rows(path), FORMS["lm-eval"], scores.adjust)
-    lost = [
+    left_out_notes = [
         f"{name} has no value for a single question, so it is left out"
-        for name in sorted(scores.lost)
+        for name in sorted(scores.names_without_number)
     ]
     return ForeignRun(
         tool=tool,
@@ -372,8 +372,8 @@ def _read_lm_eval(path: Path) -> ForeignRun:
         answers=answers,
         files=files,
         printed_means=_lm_eval_means(value_at(results, f"results.{task}") or {}),
-        asked=int(value_at(results, f"n-samples.{task}.effective") or 0),
-        lost=lost,
+        n_to_answer=int(value_at(results, f"n-samples.{task}.effective") or 0),
+        left_out_notes=left_out_notes,
     )
 
 

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 from harness import scorers
 from harness.api.option import choice
@@ -49,11 +49,17 @@ from harness.storage.summary_file import RunSummary
 from harness.types import LOGGED_SCORE_PREFIX, VERSION, Example, Gold, Question
 from harness_audit.foreign import COSTS, Answers, ForeignAnswer, ForeignRun
 
-_NOT_KNOWN = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}
-"""Settings of a data set that say how questions were asked."""
-_ASIDE = "run.yaml-of-draft"
+_SETTINGS_OF_ASKING = {"instruction", "max_answer_tokens", "answer_prefix", "demonstration"}
+"""Settings of a data set that say how questions were asked, which is not known."""
+_RUN_YAML_OF_DRAFT = "run.yaml-of-draft"
 """The name of run.yaml in a folder that no command should take for a run yet."""
-_Pair = tuple[ForeignAnswer, Example]
+
+
+class _MatchedAnswer(NamedTuple):
+    """An answer of another tool with the question that it is to."""
+
+    answer: ForeignAnswer
+    example: Example
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class Imported:
             self.config.dataset.name, self.run.method, self.run.model, str(self.manifest.hash)
         )
 
-    def draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
+    def write_draft(self, folder: Path, note: Callable[[str], None], stack: ExitStack) -> Path:
         """Write the run into a temporary folder, which commands do not take for a run yet: its
         run.yaml has another name.
 
@@ -98,8 +104,8 @@ class Imported:
             counts = counts.with_values(n_left_out=len(self.left_out))
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".import-", dir=folder.parent)
-        draft = Path(stack.enter_context(temporary), "run")
-        with RunStore.open(draft, None, note) as store:
+        draft_folder = Path(stack.enter_context(temporary), "run")
+        with RunStore.open(draft_folder, None, note) as store:
             store.replace_records(self.records)
             store.write_manifest(self.manifest)
             # The intervals of all repeats are drawn by one seed.
@@ -107,8 +113,8 @@ class Imported:
             store.write_run_yaml(self.config, {})
             store.write_summary(counts.with_numbers(numbers))
         # A folder without it is no run, and a killed import leaves its drafts.
-        (draft / RUN).rename(draft / _ASIDE)
-        return draft
+        (draft_folder / RUN).rename(draft_folder / _RUN_YAML_OF_DRAFT)
+        return draft_folder
 
 
 def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], None]) -> list[Path]:
@@ -126,16 +132,16 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
         SaveError: Something cannot be written.
         UserError: A scorer fails.
     """
-    folders = [results / one.place for one in runs]
+    folders = [results / run.place for run in runs]
     folder = results
     with ExitStack() as stack:
         try:
-            drafts = []
-            for one, folder in zip(runs, folders, strict=True):
-                drafts.append(one.draft(folder, note, stack))
-            for draft, folder in zip(drafts, folders, strict=True):
-                (draft / _ASIDE).rename(draft / RUN)
-                os.replace(draft, folder)
+            draft_folders = []
+            for run, folder in zip(runs, folders, strict=True):
+                draft_folders.append(run.write_draft(folder, note, stack))
+            for draft_folder, folder in zip(draft_folders, folders, strict=True):
+                (draft_folder / _RUN_YAML_OF_DRAFT).rename(draft_folder / RUN)
+                os.replace(draft_folder, folder)
         except OSError as error:
             raise save_error(folder, error, "--out") from error
     return folders
@@ -190,14 +196,14 @@ class QuestionsOf:
 
 
 def prepare_import(
-    run: ForeignRun, questions: QuestionsOf | None = None, own: Sequence[str] = ()
+    run: ForeignRun, questions: QuestionsOf | None = None, scorer_names: Sequence[str] = ()
 ) -> list[Imported]:
     """Match the answers of another tool's file to questions and score them; nothing is written.
 
     Args:
         run: What the file says.
         questions: Whose questions the answers are to; None: the file has its own.
-        own: Names of scorers to use in place of the data set's.
+        scorer_names: Names of scorers to use in place of the data set's.
 
     Returns:
         A run for each repeat: the first answers to all questions, the second ones, ...
@@ -207,7 +213,7 @@ def prepare_import(
         DataError: A line of the file cannot be used.
     """
     questions = questions or QuestionsOf()
-    config = _dataset_config(run, questions, own)
+    config = _dataset_config(run, questions, scorer_names)
     dataset = None
     if questions.dataset_name is not None:
         dataset = load(config, None)
@@ -231,42 +237,57 @@ def _prepare_repeat(
         UserError: No answer fits a question, or none has a score.
     """
     answers = _answers_of_repeat(run, repeat)
-    matched = _match(run, answers, config, dataset)
-    notes = [*run.lost, *matched.notes]
-    logged = [LOGGED_SCORE_PREFIX + name for name in run.scores]
-    computed, records = _score_answers(config, matched.pairs, dataset, logged, notes)
-    names = [*computed, *logged]
-    if not names:
-        why = "; ".join(["name some with --scorers (harness list scorers)", *run.lost])
-        raise UserError(f"{run.files[0]} holds no score; {why}")
-    settings = _settings(run, repeat, config, names)
-    files = [ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files]
+    matched = _match_to_questions(run, answers, config, dataset)
+    notes = [*run.left_out_notes, *matched.notes]
+    logged_names = [LOGGED_SCORE_PREFIX + name for name in run.scores]
+    scored = _score_answers_and_note(config, matched.pairs, dataset, logged_names, notes)
+    score_names = [*scored.scorer_names, *logged_names]
+    if not score_names:
+        advice = "; ".join(["name some with --scorers (harness list scorers)", *run.left_out_notes])
+        raise UserError(f"{run.files[0]} holds no score; {advice}")
+    settings = _run_yaml_values(run, repeat, config, score_names)
+    imported = Import(
+        tool=run.tool,
+        files=[ImportedFile(name=path.name, sha256=file_hash(path)) for path in run.files],
+        at=utc_now(),
+        told=run.printed_means,
+        left_out=matched.left_out,
+    )
     rows_identity = _identity_of_rows(dataset)
-    hashed = [settings, [file.to_json() for file in files], rows_identity]
-    rows = DatasetRows(name=config.name, questions=max(run.asked, len(answers)))
+    dataset_rows = DatasetRows(name=config.name, questions=max(run.n_to_answer, len(answers)))
     manifest = RunManifest(
         started=run.started,
         method=run.method,
-        hash=json_sha256(hashed)[:8],
-        dataset=rows.with_values(**rows_identity),
-        scorers=_scorer_versions(computed, logged, run.tool),
+        hash=_run_hash(settings, imported.files, rows_identity),
+        dataset=dataset_rows.with_values(**rows_identity),
+        scorers=_scorer_versions(scored.scorer_names, logged_names, run.tool),
         packages={"longdoc-harness": VERSION},
         warnings=notes,
-        imported=Import(
-            tool=run.tool,
-            files=files,
-            at=utc_now(),
-            told=run.printed_means,
-            left_out=matched.left_out,
-        ),
+        imported=imported,
     )
     return Imported(
         run=replace(run, answers=Answers()),  # `records` has them now
         config=StoredConfig.from_json(settings),
         manifest=manifest,
-        records=records,
+        records=scored.records,
         left_out=matched.left_out,
     )
+
+
+def _run_hash(
+    settings: Mapping[str, object],
+    files: Sequence[ImportedFile],
+    rows_identity: Mapping[str, str],
+) -> str:
+    """The eight characters of a hash by which the folder of an imported run is known.
+
+    Args:
+        settings: The values of its run.yaml.
+        files: The files that it was imported from, with their checksums.
+        rows_identity: What identifies the data set's rows.
+    """
+    hashed = [settings, [file.to_json() for file in files], rows_identity]
+    return json_sha256(hashed)[:8]
 
 
 def _answers_of_repeat(run: ForeignRun, repeat: int) -> Answers:
@@ -300,7 +321,7 @@ def _identity_of_rows(dataset: Dataset | None) -> dict[str, str]:
     return {"fingerprint": dataset.fingerprint, "source": dataset.source}
 
 
-def _settings(
+def _run_yaml_values(
     run: ForeignRun, repeat: int, config: DatasetConfig, scores: Sequence[str]
 ) -> dict[str, object]:
     """The settings of an imported run, in the form of run.yaml: {"method": ..., "dataset": ...,
@@ -314,7 +335,10 @@ def _settings(
     """
     return {
         "method": {"name": run.method, "implementation": MADE_ELSEWHERE, "mark": "imported"},
-        "dataset": {**config.model_dump(mode="json", exclude=_NOT_KNOWN), "scorers": scores},
+        "dataset": {
+            **config.model_dump(mode="json", exclude=_SETTINGS_OF_ASKING),
+            "scorers": scores,
+        },
         "model": {"name": run.model},
         "seed": repeat - 1,
     }
@@ -330,12 +354,12 @@ class _Matched:
         notes: Sentences on both.
     """
 
-    pairs: Iterable[_Pair]
+    pairs: Iterable[_MatchedAnswer]
     left_out: list[str]
     notes: list[str]
 
 
-def _match(
+def _match_to_questions(
     run: ForeignRun, answers: Answers, config: DatasetConfig, dataset: Dataset | None
 ) -> _Matched:
     """Find the question of each answer.
@@ -365,36 +389,39 @@ def _match(
     return _Matched(pairs, left_out, notes)
 
 
-def _dataset_config(run: ForeignRun, questions: QuestionsOf, own: Sequence[str]) -> DatasetConfig:
+def _dataset_config(
+    run: ForeignRun, questions: QuestionsOf, scorer_names: Sequence[str]
+) -> DatasetConfig:
     """The settings of the data set with the scorers to use: its preset, or where no data set is
     named, settings made up for the questions of the file.
 
     Args:
         run: What the other tool's file says.
         questions: Whose questions the answers are to.
-        own: Names of scorers to use in place of the data set's; empty for the data set's own,
-            without those that need to know what a reader was shown.
+        scorer_names: Names of scorers to use in place of the data set's; empty for the data set's
+            own, without those that need to know what a reader was shown.
     """
     name = questions.dataset_name
     if name is None:
         # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
-        made = DatasetConfig(
+        made_up = DatasetConfig(
             name=run.dataset,
             format=MADE_ELSEWHERE,
             instruction="",
             max_answer_tokens=1,
             scorers=("",),
         )
-        return made.model_copy(update={"scorers": tuple(own)})
+        return made_up.model_copy(update={"scorers": tuple(scorer_names)})
     preset = questions.config(name)
-    # What a reader was shown is not known.
-    chosen = own or [one for one in preset.scorers if scorers.lookup(one).kind != "shown"]
+    chosen = scorer_names
+    if not chosen:  # what a reader was shown is not known
+        chosen = [name for name in preset.scorers if scorers.lookup(name).kind != "shown"]
     return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})
 
 
 def match_answers(
     answers: Iterable[ForeignAnswer], examples: Sequence[Example]
-) -> tuple[list[_Pair], list[str]]:
+) -> tuple[list[_MatchedAnswer], list[str]]:
     """Pair answers of another tool with the questions of a data set.
 
     An answer fits the question with its id, unless question or right answer in the file speak
@@ -412,54 +439,58 @@ def match_answers(
     Raises:
         DataError: Two answers fit one question.
     """
-    by_id = {example.question.id: example for example in examples}
-    by_gold: dict[str, list[Example]] = defaultdict(list)
+    example_by_id = {example.question.id: example for example in examples}
+    examples_by_gold: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         for gold in set(map(normalize_answer, example.gold.answers)):
-            by_gold[gold].append(example)
-    matched: dict[str, _Pair] = {}
-    lost = []
+            examples_by_gold[gold].append(example)
+    matched: dict[str, _MatchedAnswer] = {}
+    left_out = []
     for answer in answers:
-        fitting = _fitting_examples(answer, by_id, by_gold)
+        fitting = _examples_it_may_answer(answer, example_by_id, examples_by_gold)
         if len(fitting) != 1:
-            lost.append(_why_unmatched(answer, fitting))
+            left_out.append(_sentence_on_unmatched(answer, fitting))
             continue
-        key = fitting[0].question.id
-        if key in matched:
+        question_id = fitting[0].question.id
+        if question_id in matched:
             raise answer.place.error(
-                None, f"answers question '{key}', as {matched[key][0].place} does; keep one of them"
+                None,
+                f"answers question '{question_id}', as {matched[question_id].answer.place} does; "
+                "keep one of them",
             )
-        matched[key] = answer, fitting[0]
-    return list(matched.values()), lost
+        matched[question_id] = _MatchedAnswer(answer, fitting[0])
+    return list(matched.values()), left_out
 
 
-def _fitting_examples(
-    answer: ForeignAnswer, by_id: Mapping[str, Example], by_gold: Mapping[str, Sequence[Example]]
+def _examples_it_may_answer(
+    answer: ForeignAnswer,
+    example_by_id: Mapping[str, Example],
+    examples_by_gold: Mapping[str, Sequence[Example]],
 ) -> list[Example]:
     """The examples that an answer may be to: the one with its id, or else all with its question and
     a right answer in common.
 
     Args:
         answer: An answer of another tool.
-        by_id: Question id -> example.
-        by_gold: Normalised right answer -> the examples that have it.
+        example_by_id: Question id -> example.
+        examples_by_gold: Normalised right answer -> the examples that have it.
     """
     same_id: Example | None = None
     if answer.id is not None:
-        same_id = by_id.get(answer.id)
-    if same_id is not None and _is_about(answer, same_id):
+        same_id = example_by_id.get(answer.id)
+    if same_id is not None and _may_be_answer_to(answer, same_id):
         return [same_id]
     if not answer.question:
         return []
     fitting: dict[str, Example] = {}
     for gold in map(normalize_answer, answer.answers):
-        for example in by_gold.get(gold, ()):
-            if _is_about(answer, example):
+        for example in examples_by_gold.get(gold, ()):
+            if _may_be_answer_to(answer, example):
                 fitting[example.question.id] = example
     return list(fitting.values())
 
 
-def _why_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
+def _sentence_on_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
     """ "answers.jsonl, line 3: 'q7' fits no question": a sentence on an answer that is left out.
 
     Args:
@@ -467,18 +498,18 @@ def _why_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) -> str:
         fitting: The questions that it fits: none, or several.
     """
     label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
-    number = "no question"
+    what_it_fits = "no question"
     if fitting:
-        number = "several questions"
-    return f"{answer.place}: '{label}' fits {number}"
+        what_it_fits = "several questions"
+    return f"{answer.place}: '{label}' fits {what_it_fits}"
 
 
-def _is_about(answer: ForeignAnswer, example: Example) -> bool:
+def _may_be_answer_to(answer: ForeignAnswer, example: Example) -> bool:
     """Whether an answer's question contains that of the example, and one of its right answers is a
     gold answer. What the file does not say speaks against nothing."""
     if answer.question:
-        written = normalize_answer(answer.question)
-        if normalize_answer(example.question.text) not in written:
+        question_in_file = normalize_answer(answer.question)
+        if normalize_answer(example.question.text) not in question_in_file:
             return False
     if not answer.answers:
         return True
@@ -486,7 +517,7 @@ def _is_about(answer: ForeignAnswer, example: Example) -> bool:
     return any(exact(right, gold) for right, gold in pairs)
 
 
-class _OwnQuestions(Iterable[_Pair]):
+class _OwnQuestions(Iterable[_MatchedAnswer]):
     """Pairs of an answer and its question, where the imported file has the questions. They are made
     anew at each pass, so that they need no memory."""
 
@@ -494,23 +525,24 @@ class _OwnQuestions(Iterable[_Pair]):
         """Keep the answers, which must be iterable several times."""
         self._answers = answers
 
-    def __iter__(self) -> Iterator[_Pair]:
+    def __iter__(self) -> Iterator[_MatchedAnswer]:
         """Yield each answer with a question made from it; one without an id gets a hash of question
         and right answers for an id. Raises DataError for an answer without a right answer."""
-        made: set[str] = set()
+        made_ids: set[str] = set()
         for answer in self._answers:
             if not answer.answers:
                 raise answer.place.error(
                     None, "has no right answer; name the data set with --dataset"
                 )
-            key = answer.id
-            if key is None:
-                key = id_from_text("q", json_sha256([answer.question, answer.answers]))
-                while key in made:  # other questions with the same right answers
-                    key += "-again"
-                made.add(key)
-            question = Question(key, answer.question or "", (), answer.options)
-            yield answer, Example(question, Gold(answer.answers, extra=answer.extra))
+            question_id = answer.id
+            if question_id is None:
+                question_id = id_from_text("q", json_sha256([answer.question, answer.answers]))
+                while question_id in made_ids:  # other questions with the same right answers
+                    question_id += "-again"
+                made_ids.add(question_id)
+            question = Question(question_id, answer.question or "", (), answer.options)
+            example = Example(question, Gold(answer.answers, extra=answer.extra))
+            yield _MatchedAnswer(answer, example)
 
 
 class _CostCounts:
@@ -518,33 +550,40 @@ class _CostCounts:
 
     def __init__(self) -> None:
         """Begin with no question counted."""
-        self.answered = 0
+        self.n_answered = 0
         self._counts = dict.fromkeys(COSTS, 0)
 
     def add(self, answer: ForeignAnswer) -> None:
         """Count one answered question, and each cost that is known of it."""
-        self.answered += 1
+        self.n_answered += 1
         for name in COSTS:
             if getattr(answer, name) is not None:
                 self._counts[name] += 1
 
-    def known(self) -> set[str]:
+    def names_known_of_all(self) -> set[str]:
         """The names of the costs that are known of every answered question."""
-        return {name for name, count in self._counts.items() if count == self.answered}
+        return {name for name, count in self._counts.items() if count == self.n_answered}
 
     def notes(self) -> list[str]:
         """A sentence for each cost that is known of some answered questions, but not of all."""
-        partly = [name for name, count in self._counts.items() if 0 < count < self.answered]
+        partly = [name for name, count in self._counts.items() if 0 < count < self.n_answered]
         return [f"{name} is not known of all questions, so it is left out" for name in partly]
 
 
-def _score_answers(
+class _ScoredAnswers(NamedTuple):
+    """The names of the scorers that were used, and a record for each answer with its scores."""
+
+    scorer_names: Sequence[str]
+    records: PackedRecords
+
+
+def _score_answers_and_note(
     config: DatasetConfig,
-    pairs: Iterable[_Pair],
+    pairs: Iterable[_MatchedAnswer],
     dataset: Dataset | None,
-    logged: Sequence[str],
+    logged_names: Sequence[str],
     notes: list[str],
-) -> tuple[Sequence[str], PackedRecords]:
+) -> _ScoredAnswers:
     """Score answers with the scorers that can score any of them. Also adds sentences to `notes`:
     which scorers and costs are left out, and why.
 
@@ -552,36 +591,36 @@ def _score_answers(
         config: The data set, with the scorers to use.
         pairs: The answers with their questions; passed over several times.
         dataset: Its rows; None where the file has the questions.
-        logged: Names of the other tool's scores, which become scores too; a failed question has 0.
+        logged_names: Names of the other tool's scores, which become scores too; a failed question
+            has 0.
         notes: Gets the sentences.
-
-    Returns:
-        (the names of the scorers that were used, a record for each answer with its scores).
     """
     costs = _CostCounts()
     for answer, _ in pairs:
         if answer.error is None:
             costs.add(answer)
-    useless = _useless_scorers(config.scorers, pairs, only_answered=costs.answered > 0)
-    for name, why in useless.items():
+    reason_by_useless_scorer = _scorers_without_score(
+        config.scorers, pairs, only_answered=costs.n_answered > 0
+    )
+    for name, why in reason_by_useless_scorer.items():
         notes.append(f"{name} scores none of these answers: {why}")
-    useful = tuple(name for name in config.scorers if name not in useless)
-    config = config.model_copy(update={"scorers": useful})
+    useful_names = tuple(name for name in config.scorers if name not in reason_by_useless_scorer)
+    config = config.model_copy(update={"scorers": useful_names})
     notes += costs.notes()
-    known = costs.known()
+    known_costs = costs.names_known_of_all()
     records = PackedRecords()
     for answer, example in pairs:
-        unscored = _record(answer, example, known, dataset)
+        unscored = _unscored_record(answer, example, known_costs, dataset)
         record = score_record(unscored, config, example.gold)
         logged_scores = {LOGGED_SCORE_PREFIX + name: value for name, value in answer.scores.items()}
         if answer.error is not None:
-            logged_scores = dict.fromkeys(logged, 0.0)
+            logged_scores = dict.fromkeys(logged_names, 0.0)
         records.append(replace(record, scores={**record.scores, **logged_scores}))
-    return config.scorers, records
+    return _ScoredAnswers(config.scorers, records)
 
 
-def _useless_scorers(
-    names: Sequence[str], pairs: Iterable[_Pair], *, only_answered: bool
+def _scorers_without_score(
+    names: Sequence[str], pairs: Iterable[_MatchedAnswer], *, only_answered: bool
 ) -> dict[str, str]:
     """The scorers that can score none of the answers: name -> why it cannot score the first one.
 
@@ -590,7 +629,7 @@ def _useless_scorers(
         pairs: Answers with their questions; passed over once for each scorer.
         only_answered: Whether failed questions are passed over.
     """
-    useless: dict[str, str] = {}
+    reason_by_scorer: dict[str, str] = {}
     for name in names:
         first_flag: str | None = None
         for answer, example in pairs:
@@ -603,23 +642,23 @@ def _useless_scorers(
             first_flag = first_flag or flag
         else:
             assert first_flag is not None  # check_run takes no file without answers
-            useless[name] = first_flag
-    return useless
+            reason_by_scorer[name] = first_flag
+    return reason_by_scorer
 
 
-def _record(
-    answer: ForeignAnswer, example: Example, known: set[str], dataset: Dataset | None
+def _unscored_record(
+    answer: ForeignAnswer, example: Example, known_costs: set[str], dataset: Dataset | None
 ) -> StoredRecord:
     """The record of an answer, without scores.
 
     Args:
         answer: The answer.
         example: Its question.
-        known: The costs that are known of every answered question; others are left out.
+        known_costs: The costs that are known of every answered question; others are left out.
         dataset: Its rows, whose texts are added; None where the file has the questions.
     """
     question = example.question
-    costs = answer.model_dump(include=known, exclude_none=True)
+    costs = answer.model_dump(include=known_costs, exclude_none=True)
     options = None
     if question.options is not None:
         options = list(question.options)

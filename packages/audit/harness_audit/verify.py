@@ -51,7 +51,7 @@ from harness_audit.bundle import (
     answer_parts,
     open_bundle,
     question_digest,
-    table,
+    report_rows,
     texts_digest,
 )
 from reports.consistency import inconsistencies, unchecked_parts
@@ -183,7 +183,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             run_check = _RunCheck(place, run, entry, report)
             checks.append(run_check)
             rescored.append(run_check.rescore_and_report(data))
-        _report_table_differences(bundle, table(rescored), report)
+        _report_table_differences(bundle, report_rows(rescored), report)
         for run_check, other in combinations(checks, 2):
             _report_pair_inconsistencies(run_check, other, report)
         _add_reproduction_notes(bundle, report)

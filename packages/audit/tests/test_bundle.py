@@ -449,7 +449,7 @@ def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
 def test_a_head_that_lies_about_its_size(
     tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness_audit.bundle._MOST_BYTES", 1000)
+    monkeypatch.setattr("harness_audit.bundle._MAX_BYTES", 1000)
     (tmp_path / "text.zip").write_text("no zip")
     for name, problem in {
         "b": "more than 1,000",
