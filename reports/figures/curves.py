@@ -322,7 +322,7 @@ def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel
     lines = [Line(score, [Point.of(row, column, "mean", 100) for row in frame_rows(rows)])]
     if rows["tflops"].notna().any():
         points = [Point.of(row, column, "tflops") for row in frame_rows(rows)]
-        lines.append(Line("TFLOPs a question", points, right=True))
+        lines.append(Line("TFLOPs a question", points, on_right_axis=True))
     x = Axis(axis_name, ticks=tuple(map(float, rows[column])))
-    right = Axis(f"TFLOPs a question ({convention})", zero=True)
-    return Panel(title, x, Axis(f"{score} × 100"), right, lines, aside=True)
+    right = Axis(f"TFLOPs a question ({convention})", starts_at_zero=True)
+    return Panel(title, x, Axis(f"{score} × 100"), right, lines, side_by_side=True)

@@ -52,7 +52,7 @@ BEATEN = "beaten"
 FLOOR = "floor"
 UPPER_BOUND = "upper bound"
 ASKED_OTHERWISE = "asked otherwise"
-_UNRANKED = (UPPER_BOUND, ASKED_OTHERWISE)
+_KINDS_NOT_COMPARED = (UPPER_BOUND, ASKED_OTHERWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class MarkStyle:
 
 _BLUE = "#0072B2"
 _GREY = "#7b8694"
-_MARKS = {
+_STYLE_BY_KIND = {
     BEST: MarkStyle(
         "best for its cost: none scores as high at no higher cost", _BLUE, "o", is_filled=True
     ),
@@ -89,15 +89,15 @@ _MARKS = {
 }
 """The kinds of points, in the order of the legend."""
 
-_WIDE = 7.0, 4.0
+_WIDE_SIZE = 7.0, 4.0
 """Inches: both columns of a paper."""
-_NARROW = 3.6, 4.2
+_NARROW_SIZE = 3.6, 4.2
 """Inches: a telephone."""
-_MOST_LABELLED = 25
+_MAX_POINTS_ALL_LABELLED = 25
 """With more points, those that are beaten have no label: there is no room to read it."""
-_FAR = 14
+_JOINING_LINE_DISTANCE = 14
 """Points of the page between a mark and its label from which on a line joins them."""
-_ASIDE = np.array([0, 40, 80])
+_SIDE_SHIFTS = np.array([0, 40, 80])
 """Points of the page by which a label may stand further to the left or right of its mark."""
 
 
@@ -110,11 +110,11 @@ class Estimate:
     high: float | None = None
 
     @classmethod
-    def of_interval(cls, found: Interval) -> Estimate | None:
+    def of_interval(cls, estimated: Interval) -> Estimate | None:
         """The mean of an interval with its ends; None where it has no mean."""
-        if found.mean is None:
+        if estimated.mean is None:
             return None
-        return cls(found.mean, found.low, found.high)
+        return cls(estimated.mean, estimated.low, estimated.high)
 
     def columns(self, name: str) -> dict[str, float | None]:
         """The estimate as columns of a table: {"f1": 0.4, "f1.low": 0.3, "f1.high": 0.5}."""
@@ -133,17 +133,17 @@ class CostKind:
     """A cost that the figure can show.
 
     Args:
-        of: Gives the cost of a row of the main table; None where it is unknown.
+        cost_of_row: Gives the cost of a row of the main table; None where it is unknown.
         unit: What the axis says: "TFLOPs".
         parts: What is counted: "with its index".
     """
 
-    of: Callable[[TableRow], Estimate | None]
+    cost_of_row: Callable[[TableRow], Estimate | None]
     unit: str
     parts: str
 
 
-def _money(row: TableRow) -> Estimate | None:
+def _money_of_row(row: TableRow) -> Estimate | None:
     """Mean money of a question, without an interval; None where it is unknown."""
     if row.money is None:
         return None
@@ -157,7 +157,7 @@ COSTS = {
     "search": CostKind(
         lambda row: Estimate.of_interval(row.numbers.tflops), "TFLOPs", "search + answer"
     ),
-    "money": CostKind(_money, "money", "with its index"),
+    "money": CostKind(_money_of_row, "money", "with its index"),
 }
 
 
@@ -173,7 +173,7 @@ class MethodPoint:
         spent: Its cost, of the kind COSTS[cost].
         cost: A key of COSTS.
         convention: How FLOPs are counted.
-        mark: The kind of point that it is, a key of _MARKS.
+        kind: The kind of point that it is, a key of _STYLE_BY_KIND.
         beaten_by: Methods that score no less and cost no more.
     """
 
@@ -184,11 +184,11 @@ class MethodPoint:
     spent: Estimate
     cost: str
     convention: str
-    mark: str
+    kind: str
     beaten_by: tuple[str, ...] = ()
 
     @property
-    def place(self) -> tuple[float, float]:
+    def position(self) -> tuple[float, float]:
         """Where the mark stands: the cost, and the score in points of 100."""
         return self.spent.value, 100 * self.score.value
 
@@ -206,11 +206,11 @@ class MethodPoint:
         """
         if other.dataset != self.dataset:
             return False
-        if self.mark in _UNRANKED or other.mark in _UNRANKED:
+        if self.kind in _KINDS_NOT_COMPARED or other.kind in _KINDS_NOT_COMPARED:
             return False
-        dearer = self.spent.value - other.spent.value
-        better = self.score.value - other.score.value
-        return dearer <= 0 <= better and (dearer, better) != (0, 0)
+        extra_cost = self.spent.value - other.spent.value
+        extra_score = self.score.value - other.score.value
+        return extra_cost <= 0 <= extra_score and (extra_cost, extra_score) != (0, 0)
 
     def columns(self, score: str) -> Row:
         """The point as a row of the figure's table, its score under the name `score`.
@@ -231,7 +231,7 @@ class MethodPoint:
             row["cost"] = self.cost
             row["convention"] = self.convention
         row["beaten_by"] = ", ".join(self.beaten_by)
-        row["mark"] = self.mark
+        row["mark"] = self.kind
         return row
 
 
@@ -254,15 +254,15 @@ def figure(
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
     by_dataset = facts.runs_by_dataset(runs)
-    name = _chosen_dataset(list(by_dataset), dataset)
-    rows = table_rows(by_dataset[name], convention=convention)
-    marks = points(rows, score, cost)
-    if not marks:
-        unknown = f"no run has both a score and known {COSTS[cost].unit}, so there is no figure"
-        raise UserError(f"{unknown}; harness report says what is missing")
+    dataset_name = _chosen_dataset(list(by_dataset), dataset)
+    rows = table_rows(by_dataset[dataset_name], convention=convention)
+    method_points = points(rows, score, cost)
+    if not method_points:
+        problem = f"no run has both a score and known {COSTS[cost].unit}, so there is no figure"
+        raise UserError(f"{problem}; harness report says what is missing")
     score_name = score or rows[0].headline
-    table = facts.as_floats(pd.DataFrame([point.columns(score_name) for point in marks]))
-    return Figure("Score against cost", table, drawing=partial(draw, marks, score_name))
+    table = facts.as_floats(pd.DataFrame([point.columns(score_name) for point in method_points]))
+    return Figure("Score against cost", table, drawing=partial(draw, method_points, score_name))
 
 
 def _chosen_dataset(names: Sequence[str], dataset: str | None) -> str:
@@ -299,12 +299,12 @@ def points(
     """
     if score is not None:
         _check_score([row.run for row in rows], score)
-    found = []
+    method_points = []
     for row in rows:
         point = _point_of_row(row, score or row.headline, cost)
         if point is not None:
-            found.append(point)
-    return [_compared(point, found) for point in found]
+            method_points.append(point)
+    return [_with_beaten_by(point, method_points) for point in method_points]
 
 
 def _check_score(runs: Sequence[StoredRun], score: str) -> None:
@@ -326,25 +326,25 @@ def _point_of_row(row: TableRow, score: str, cost: str) -> MethodPoint | None:
         score: The name of the score.
         cost: A key of COSTS.
     """
-    scored = Estimate.of_interval(row.score(score))
-    spent = COSTS[cost].of(row)
-    if scored is None or spent is None or spent.value <= 0:
+    estimated_score = Estimate.of_interval(row.score(score))
+    estimated_cost = COSTS[cost].cost_of_row(row)
+    if estimated_score is None or estimated_cost is None or estimated_cost.value <= 0:
         return None
     return MethodPoint(
         dataset=row.dataset,
         method=row.label,
         model=row.model,
-        score=scored,
-        spent=spent,
+        score=estimated_score,
+        spent=estimated_cost,
         cost=cost,
         convention=row.numbers.convention,
-        mark=_mark_of_row(row),
+        kind=_kind_before_comparison(row),
     )
 
 
-def _mark_of_row(row: TableRow) -> str:
-    """The kind of point of a row as long as nothing beats it; `_compared` makes a BEST that is
-    beaten BEATEN."""
+def _kind_before_comparison(row: TableRow) -> str:
+    """The kind of point of a row as long as nothing beats it; `_with_beaten_by` makes a BEST that
+    is beaten BEATEN."""
     if row.is_upper_bound:
         return UPPER_BOUND
     if row.asked_otherwise:
@@ -354,30 +354,30 @@ def _mark_of_row(row: TableRow) -> str:
     return BEST
 
 
-def _compared(point: MethodPoint, others: Sequence[MethodPoint]) -> MethodPoint:
+def _with_beaten_by(point: MethodPoint, all_points: Sequence[MethodPoint]) -> MethodPoint:
     """The point with the methods that beat it; where any does, BEST becomes BEATEN.
 
     Args:
         point: The point.
-        others: All points, also of other data sets and the point itself.
+        all_points: All points, also of other data sets and the point itself.
     """
-    beaten_by = tuple(other.method for other in others if other.beats(point))
-    mark = point.mark
-    if beaten_by and mark == BEST:
-        mark = BEATEN
-    return replace(point, beaten_by=beaten_by, mark=mark)
+    beaten_by = tuple(other.method for other in all_points if other.beats(point))
+    kind = point.kind
+    if beaten_by and kind == BEST:
+        kind = BEATEN
+    return replace(point, beaten_by=beaten_by, kind=kind)
 
 
 def draw(
-    rows: Sequence[MethodPoint],
+    method_points: Sequence[MethodPoint],
     score: str,
     form: str = "svg",
-    size: tuple[float, float] = _WIDE,
+    size: tuple[float, float] = _WIDE_SIZE,
 ) -> bytes:
     """The points of one data set as a file: marks with error bars, the front, legend and labels.
 
     Args:
-        rows: One or more points.
+        method_points: One or more points.
         score: The name of their score.
         form: One of plot.FORMS.
         size: Width and height in inches.
@@ -385,41 +385,41 @@ def draw(
     Returns:
         The content of the file.
     """
-    unit = COSTS[rows[0].cost].unit
+    unit = COSTS[method_points[0].cost].unit
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=size)
         ax = figure.add_subplot()
-        handles = {}
-        for number, point in enumerate(rows):
-            handles[point.mark] = _draw_mark(ax, point, number)
-        set_axis(ax.xaxis, Axis(_cost_axis_name(rows[0]), log=True))
+        artist_by_kind = {}
+        for index, point in enumerate(method_points):
+            artist_by_kind[point.kind] = _draw_mark(ax, point, index)
+        set_axis(ax.xaxis, Axis(_cost_axis_name(method_points[0]), is_logarithmic=True))
         set_axis(ax.yaxis, Axis(f"{score} × 100"))
-        ax.set_title(rows[0].dataset)
-        _draw_front(ax, rows)
-        _draw_legend(ax, handles, characters=int(12 * size[0]))
+        ax.set_title(method_points[0].dataset)
+        _draw_front(ax, method_points)
+        _draw_legend(ax, artist_by_kind, max_characters=int(12 * size[0]))
         figure.draw_without_rendering()  # fixes the layout, so that places on the page are known
         figure.set_layout_engine("none")
-        _draw_labels(ax, rows)
+        _draw_labels(ax, method_points)
         return figure_file(figure, f"{score} against {unit} a question", form)
 
 
-def _draw_legend(ax: Axes, handles: Mapping[str, Line2D], characters: int) -> None:
+def _draw_legend(ax: Axes, artist_by_kind: Mapping[str, Line2D], max_characters: int) -> None:
     """Draw the legend of the kinds of marks that are there.
 
     Args:
         ax: The axes.
-        handles: Kind of mark -> the artist of one such mark.
-        characters: Most characters of a line.
+        artist_by_kind: Kind of mark -> the artist of one such mark.
+        max_characters: Most characters of a line.
     """
-    drawn = []
+    artists = []
     legends = []
-    for kind, style in _MARKS.items():
-        if kind in handles:
-            drawn.append(handles[kind])
+    for kind, style in _STYLE_BY_KIND.items():
+        if kind in artist_by_kind:
+            artists.append(artist_by_kind[kind])
             legends.append(style.legend)
-    legend_below(ax, drawn, legends, characters=characters)
+    legend_below(ax, artists, legends, max_characters=max_characters)
 
 
 def _cost_axis_name(point: MethodPoint) -> str:
@@ -431,16 +431,16 @@ def _cost_axis_name(point: MethodPoint) -> str:
     return f"{kind.unit} a question, {kind.parts} ({scale})"
 
 
-def _draw_front(ax: Axes, rows: Sequence[MethodPoint]) -> None:
+def _draw_front(ax: Axes, method_points: Sequence[MethodPoint]) -> None:
     """Draw the best score that each cost buys, as steps up to the right edge."""
-    best = sorted(point.place for point in rows if point.mark == BEST)
-    if not best:
+    best_positions = sorted(point.position for point in method_points if point.kind == BEST)
+    if not best_positions:
         return
     limits = ax.get_xlim()
     right_edge = limits[1]
-    last_score = best[-1][1]
-    costs = [*(cost for cost, _ in best), right_edge]
-    scores = [*(score for _, score in best), last_score]
+    last_score = best_positions[-1][1]
+    costs = [*(cost for cost, _ in best_positions), right_edge]
+    scores = [*(score for _, score in best_positions), last_score]
     ax.step(
         costs,
         scores,
@@ -455,23 +455,23 @@ def _draw_front(ax: Axes, rows: Sequence[MethodPoint]) -> None:
     ax.set_xlim(limits)
 
 
-def to_html(rows: Sequence[MethodPoint], score: str) -> tuple[Html, dict[str, bytes]]:
+def to_html(method_points: Sequence[MethodPoint], score: str) -> tuple[Html, dict[str, bytes]]:
     """The drawing as HTML, with tooltips of the marks, and as files: {"svg": ..., "pdf": ...}.
 
     The HTML holds it for wide and for narrow screens; page.css shows one of them. Without points it
     is a sentence, and there is no file.
 
     Args:
-        rows: The points of one data set.
+        method_points: The points of one data set.
         score: The name of their score.
     """
-    if not rows:
+    if not method_points:
         sentence = "No run of this data set has both a score and a known cost."
         return element("p", sentence, class_="none"), {}
-    titles = {f"point-{number}": _tooltip(point) for number, point in enumerate(rows)}
-    files = {"svg": draw(rows, score, "svg"), "pdf": draw(rows, score, "pdf")}
+    titles = {f"point-{index}": _tooltip(point) for index, point in enumerate(method_points)}
+    files = {"svg": draw(method_points, score, "svg"), "pdf": draw(method_points, score, "pdf")}
     wide = element("div", inline_svg(files["svg"], titles), class_="on-wide")
-    narrow_file = draw(rows, score, size=_NARROW)
+    narrow_file = draw(method_points, score, size=_NARROW_SIZE)
     narrow = element("div", inline_svg(narrow_file, titles), class_="on-narrow")
     return join_html(wide, narrow), files
 
@@ -495,17 +495,17 @@ def place_labels(
     Returns:
         Boxes [n, 4] of left, bottom, right, top.
     """
-    occupied = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
-    placed: list[np.ndarray] = []
-    for number, size in enumerate(sizes):
-        boxes = _boxes_around(anchors[number], size, area)
-        covered = _covered_area(boxes, np.array(occupied), len(obstacles))
-        misread = _reads_as_another(boxes, anchors, number)
-        penalty = covered.round(6) + 10 * misread * size[0] * size[1]
-        chosen = boxes[int(np.argmin(penalty))]
-        placed.append(chosen)
-        occupied.append(chosen)
-    return np.array(placed)
+    taken_boxes = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
+    chosen_boxes: list[np.ndarray] = []
+    for label_index, size in enumerate(sizes):
+        boxes = _boxes_around(anchors[label_index], size, area)
+        covered_areas = _covered_area(boxes, np.array(taken_boxes), len(obstacles))
+        is_misleading = _is_near_another_mark(boxes, anchors, label_index)
+        penalty = covered_areas.round(6) + 10 * is_misleading * size[0] * size[1]
+        chosen_box = boxes[int(np.argmin(penalty))]
+        chosen_boxes.append(chosen_box)
+        taken_boxes.append(chosen_box)
+    return np.array(chosen_boxes)
 
 
 def _boxes_around(
@@ -523,71 +523,74 @@ def _boxes_around(
     """
     x, y = anchor
     width, height = size
-    lefts = np.concatenate([[x - width / 2], x + 6 + _ASIDE, x - 6 - width - _ASIDE])
+    lefts = np.concatenate([[x - width / 2], x + 6 + _SIDE_SHIFTS, x - 6 - width - _SIDE_SHIFTS])
     corners = []
-    for ring in range(24):
+    for step in range(24):
         for direction in (1, -1):
-            middle = y + direction * (8 + ring * height / 2)
+            middle = y + direction * (8 + step * height / 2)
             bottoms = np.full(len(lefts), middle - height / 2)
             corners.append(np.column_stack([lefts, bottoms]))
-    first = np.array(area[:2])
-    last = np.maximum(first, np.array(area[2:]) - size)
-    lower = np.clip(np.concatenate(corners), first, last)
-    return np.hstack([lower, lower + size])
+    lowest_corner = np.array(area[:2])
+    highest_corner = np.maximum(lowest_corner, np.array(area[2:]) - size)
+    lower_left = np.clip(np.concatenate(corners), lowest_corner, highest_corner)
+    return np.hstack([lower_left, lower_left + size])
 
 
-def _covered_area(boxes: np.ndarray, occupied: np.ndarray, n_obstacles: int) -> np.ndarray:
+def _covered_area(boxes: np.ndarray, taken_boxes: np.ndarray, n_obstacles: int) -> np.ndarray:
     """The area that each box would cover; of marks and labels it counts ten times.
 
     Args:
         boxes: Boxes that a label may take, [k, 4] of left, bottom, right, top.
-        occupied: Boxes that are taken, [m, 4]: obstacles, then marks and labels.
+        taken_boxes: Boxes that are taken, [m, 4]: obstacles, then marks and labels.
         n_obstacles: How many of these are obstacles.
 
     Returns:
         Areas, [k].
     """
-    right = np.minimum(boxes[:, None, 2], occupied[:, 2])
-    left = np.maximum(boxes[:, None, 0], occupied[:, 0])
-    top = np.minimum(boxes[:, None, 3], occupied[:, 3])
-    bottom = np.maximum(boxes[:, None, 1], occupied[:, 1])
+    right = np.minimum(boxes[:, None, 2], taken_boxes[:, 2])
+    left = np.maximum(boxes[:, None, 0], taken_boxes[:, 0])
+    top = np.minimum(boxes[:, None, 3], taken_boxes[:, 3])
+    bottom = np.maximum(boxes[:, None, 1], taken_boxes[:, 1])
     overlap = np.maximum(right - left, 0) * np.maximum(top - bottom, 0)
-    weights = np.full(len(occupied), 10)
+    weights = np.full(len(taken_boxes), 10)
     weights[:n_obstacles] = 1
     return np.asarray(overlap @ weights)
 
 
-def _reads_as_another(boxes: np.ndarray, anchors: np.ndarray, number: int) -> np.ndarray:
+def _is_near_another_mark(boxes: np.ndarray, anchors: np.ndarray, label_index: int) -> np.ndarray:
     """For each box of a label, whether it is about as near to another label's anchor.
 
     Args:
         boxes: Boxes that the label may take, [k, 4].
         anchors: The marks of all labels, [n, 2].
-        number: The number of the label.
+        label_index: The number of the label.
 
     Returns:
         Truth values, [k].
     """
-    nearest = np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:])
-    away = np.linalg.norm(nearest - anchors, axis=2)
-    from_others = np.delete(away, number, axis=1).min(axis=1, initial=np.inf)
-    return np.asarray(from_others < np.minimum(away[:, number] + 2, _FAR))
+    nearest_points = np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:])
+    distances = np.linalg.norm(nearest_points - anchors, axis=2)
+    distance_to_nearest_other = np.delete(distances, label_index, axis=1).min(
+        axis=1, initial=np.inf
+    )
+    about_as_near = np.minimum(distances[:, label_index] + 2, _JOINING_LINE_DISTANCE)
+    return np.asarray(distance_to_nearest_other < about_as_near)
 
 
-def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
+def _draw_mark(ax: Axes, point: MethodPoint, index: int) -> Line2D:
     """Draw the mark of a point with the intervals of its score and cost.
 
     Args:
         ax: The axes.
         point: The point.
-        number: Its place among the points, by which its tooltip finds it.
+        index: Its place among the points, by which its tooltip finds it.
 
     Returns:
         The artist of the mark.
     """
-    x, y = point.place
-    style = _MARKS[point.mark]
-    drawn = ax.errorbar(
+    x, y = point.position
+    style = _STYLE_BY_KIND[point.kind]
+    error_bars = ax.errorbar(
         [x],
         [y],
         yerr=_error_bar(y, point.score_ends),
@@ -598,11 +601,11 @@ def _draw_mark(ax: Axes, point: MethodPoint, number: int) -> Line2D:
         marker=style.marker,
         ecolor=style.bar_colour,
     )
-    mark = drawn.lines[0]
+    mark = error_bars.lines[0]
     assert mark is not None
     if style.is_filled:
         mark.set_markerfacecolor(style.colour)
-    mark.set_gid(f"point-{number}")
+    mark.set_gid(f"point-{index}")
     return mark
 
 
@@ -613,35 +616,36 @@ def _error_bar(value: float, ends: tuple[float, float]) -> tuple[list[float], li
     return [max(0.0, value - low)], [max(0.0, high - value)]
 
 
-def _draw_labels(ax: Axes, rows: Sequence[MethodPoint]) -> None:
+def _draw_labels(ax: Axes, method_points: Sequence[MethodPoint]) -> None:
     """Write the methods' names beside their marks; a line joins a mark with a label that is far
     away."""
-    labelled = _points_with_label(rows)
-    with_model = len({point.model for point in rows}) > 1
+    labelled = _points_with_label(method_points)
+    with_model = len({point.model for point in method_points}) > 1
     # Error bars cross labels, so that these have a ground of their own.
-    backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}
+    background = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.3}
     artists = []
     sizes = []
     anchors = []
     for point in labelled:
-        artist = ax.text(0, 0, _label_text(point, with_model=with_model), fontsize=7, bbox=backing)
+        label = _label_text(point, with_model=with_model)
+        artist = ax.text(0, 0, label, fontsize=7, bbox=background)
         extent = artist.get_window_extent()
         artists.append(artist)
         sizes.append((extent.width, extent.height))
-        anchors.append(ax.transData.transform(point.place))
+        anchors.append(ax.transData.transform(point.position))
     boxes = place_labels(
         np.array(anchors).reshape(-1, 2),
         np.array(sizes).reshape(-1, 2),
         ax.bbox.extents,
-        _error_bar_boxes(ax, rows),
+        _error_bar_boxes(ax, method_points),
     )
-    from_page = ax.transData.inverted().transform
+    page_to_data = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
-        colour = _MARKS[point.mark].colour
-        artist.set(position=from_page(box[:2]), va="bottom", color=colour)
-        near = np.clip(anchor, box[:2], box[2:])
-        if np.hypot(*(near - anchor)) > _FAR:
-            _draw_joining_line(ax, from_page(anchor), from_page(near))
+        colour = _STYLE_BY_KIND[point.kind].colour
+        artist.set(position=page_to_data(box[:2]), va="bottom", color=colour)
+        nearest_point = np.clip(anchor, box[:2], box[2:])
+        if np.hypot(*(nearest_point - anchor)) > _JOINING_LINE_DISTANCE:
+            _draw_joining_line(ax, page_to_data(anchor), page_to_data(nearest_point))
 
 
 def _label_text(point: MethodPoint, *, with_model: bool) -> str:
@@ -653,26 +657,26 @@ def _label_text(point: MethodPoint, *, with_model: bool) -> str:
     return wrapped(name, 40)
 
 
-def _points_with_label(rows: Sequence[MethodPoint]) -> list[MethodPoint]:
+def _points_with_label(method_points: Sequence[MethodPoint]) -> list[MethodPoint]:
     """The points that have a label: all, or those that are not beaten where there are many."""
-    if len(rows) <= _MOST_LABELLED:
-        return list(rows)
-    return [point for point in rows if point.mark != BEATEN]
+    if len(method_points) <= _MAX_POINTS_ALL_LABELLED:
+        return list(method_points)
+    return [point for point in method_points if point.kind != BEATEN]
 
 
-def _error_bar_boxes(ax: Axes, rows: Sequence[MethodPoint]) -> np.ndarray:
+def _error_bar_boxes(ax: Axes, method_points: Sequence[MethodPoint]) -> np.ndarray:
     """The boxes of both error bars of each point, [2 n, 4] of left, bottom, right, top.
 
     All lengths are points of the page; a bar counts as two points wide.
     """
-    on_page = ax.transData.transform
+    data_to_page = ax.transData.transform
     boxes = []
-    for point in rows:
-        x, y = on_page(point.place)
-        least_cost, most_cost = point.spent.ends
-        low, high = point.score_ends
-        left, bottom = on_page((least_cost, low))
-        right, top = on_page((most_cost, high))
+    for point in method_points:
+        x, y = data_to_page(point.position)
+        cost_low, cost_high = point.spent.ends
+        score_low, score_high = point.score_ends
+        left, bottom = data_to_page((cost_low, score_low))
+        right, top = data_to_page((cost_high, score_high))
         boxes.append((left, y - 1, right, y + 1))
         boxes.append((x - 1, bottom, x + 1, top))
     return np.array(boxes)
@@ -700,10 +704,11 @@ def _draw_joining_line(ax: Axes, start: np.ndarray, end: np.ndarray) -> None:
 def _tooltip(point: MethodPoint) -> str:
     """What a pointer over a mark reads: "bm25 (llama-8b): 41.3 at 0.512 TFLOPs; beaten by
     pecan"."""
-    spent = f"{three_digits(point.spent.value, min_without_exponent=1e-9)} {COSTS[point.cost].unit}"
-    value = f"{point.method} ({point.model}): {100 * point.score.value:.1f} at {spent}"
-    if point.mark == BEATEN:
-        return f"{value}; beaten by {', '.join(point.beaten_by)}"
-    if point.mark == BEST:
-        return value
-    return f"{value}; {_MARKS[point.mark].legend}"
+    amount = three_digits(point.spent.value, min_without_exponent=1e-9)
+    cost_text = f"{amount} {COSTS[point.cost].unit}"
+    text = f"{point.method} ({point.model}): {100 * point.score.value:.1f} at {cost_text}"
+    if point.kind == BEATEN:
+        return f"{text}; beaten by {', '.join(point.beaten_by)}"
+    if point.kind == BEST:
+        return text
+    return f"{text}; {_STYLE_BY_KIND[point.kind].legend}"

@@ -26,7 +26,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures.figure import Figure
-from reports.figures.plot import Axis, Line, Panel, Point
+from reports.figures.plot import Axis, Bar, Line, Panel, Point
 from reports.run_notes import run_notes
 from reports.table_cell import Row
 
@@ -220,19 +220,19 @@ def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
         n_inside = sum(start <= value < start + width for value in values)
         percent = 100 * n_inside / len(values)
         left = max(start - 0.5, 0.0)  # the axis does not go below 0
-        bars.append((left, start + width - 0.5, percent))
-    low = bars[0][0]
-    high = bars[-1][1]
+        bars.append(Bar(left, start + width - 0.5, percent))
+    x_min = bars[0].left
+    x_max = bars[-1].right
     if smallest <= 0.2 * max(values):
-        low = 0.0
+        x_min = 0.0
     lines = []
     if isinstance(fitted, Fit):
         title = f"{title} · KS {fitted.ks:.3f}, p {fitted.p:.3f}"
         share_above_0 = sum(value > 0 for value in values) / len(values)
-        curve = _curve(fitted, 100 * share_above_0 * width, low, high)
-        lines.append(Line("log-normal", curve, marks=False))
-    x = Axis("nodes retrieved per question", limits=(low, high))
-    return Panel(title, x, Axis("questions, per cent", zero=True), None, lines, bars)
+        curve = _curve(fitted, 100 * share_above_0 * width, x_min, x_max)
+        lines.append(Line("log-normal", curve, has_marks=False))
+    x = Axis("nodes retrieved per question", limits=(x_min, x_max))
+    return Panel(title, x, Axis("questions, per cent", starts_at_zero=True), None, lines, bars)
 
 
 def _curve(fitted: Fit, scale: float, low: float, high: float) -> list[Point]:

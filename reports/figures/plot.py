@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.facts import frame_rows
 from reports.markup import Html, escaped_text, printable
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 FORMS = ("svg", "pdf", "png")
-KINDS = 6
+MAX_LINES_PER_PANEL = 6
 """Lines that look different: the length of the style's cycle, and the most lines of a panel."""
 
 _PAGE_COLOURS = {
@@ -51,30 +51,30 @@ _PAGE_COLOURS = {
 """Colours of a figure -> names of templates/page.css, as a page has a dark form."""
 
 # Inches of a panel without its legend, and of a line of the legend.
-_WIDTH = 3.5
-_HEIGHT = 2.4
-_ENTRY = 0.15
+_PANEL_WIDTH = 3.5
+_PANEL_HEIGHT = 2.4
+_LEGEND_LINE_HEIGHT = 0.15
 
-# Characters of a line.
-_TITLE = 44
-_LEGEND = 42  # of a legend
-_HANDLES = 12  # of a legend, that the lines and gaps of two columns take
-_ACROSS = 60  # of the name of an x axis
-_UP = 30  # of the name of a y axis
-_TICK = 16
+# Most characters of a line of text.
+_TITLE_CHARACTERS = 44
+_LEGEND_CHARACTERS = 42
+_HANDLE_CHARACTERS = 12  # of a legend, what the drawn lines and gaps of two columns take
+_X_NAME_CHARACTERS = 60
+_Y_NAME_CHARACTERS = 30
+_TICK_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures, and how it is drawn; `log` is whether its scale is logarithmic."""
+    """What an axis measures, and how it is drawn."""
 
     name: str
     ticks: tuple[float, ...] = ()
     """The only values with a tick; () for ticks at round numbers."""
     labels: tuple[str, ...] = ()
     """The texts of the ticks; () for their values."""
-    log: bool = False
-    zero: bool = False
+    is_logarithmic: bool = False
+    starts_at_zero: bool = False
     """Whether the axis starts at 0."""
     limits: tuple[float, float] | None = None
     """Its ends; None for those of the data."""
@@ -90,20 +90,20 @@ class Point:
     high: float | None = None
 
     @classmethod
-    def of(cls, row: Row, x: str, y: str, scale: float = 1.0) -> Point:
+    def of(cls, row: Row, x_column: str, y_column: str, scale: float = 1.0) -> Point:
         """The point of a table's row.
 
         Args:
             row: Values by the names of their columns.
-            x: The column of the place on the x axis.
-            y: The column of the value; `y`.low and `y`.high are its interval.
+            x_column: The column of the place on the x axis.
+            y_column: The column of the value; `y_column`.low and `y_column`.high are its interval.
             scale: The factor of the value and its interval: 100 for a score in [0, 1].
         """
         return cls(
-            x=float(number_or_raise(row[x])),
-            y=_scaled(row[y], scale),
-            low=_scaled(row[f"{y}.low"], scale),
-            high=_scaled(row[f"{y}.high"], scale),
+            x=float(number_or_raise(row[x_column])),
+            y=_scaled(row[y_column], scale),
+            low=_scaled(row[f"{y_column}.low"], scale),
+            high=_scaled(row[f"{y_column}.high"], scale),
         )
 
     @property
@@ -126,10 +126,18 @@ class Line:
 
     name: str
     points: Sequence[Point]
-    right: bool = False
+    on_right_axis: bool = False
     """Whether it is measured on the right axis."""
-    marks: bool = True
+    has_marks: bool = True
     """False for a smooth curve."""
+
+
+class Bar(NamedTuple):
+    """A column of a histogram, from x at its left end to x at its right end."""
+
+    left: float
+    right: float
+    height: float
 
 
 @dataclass(frozen=True)
@@ -141,31 +149,31 @@ class Panel:
     left: Axis
     right: Axis | None = None
     lines: Sequence[Line] = ()
-    bars: Sequence[tuple[float, float, float]] = ()
-    """Columns of a histogram: x at both ends, height."""
-    aside: bool = False
+    bars: Sequence[Bar] = ()
+    """Columns of a histogram."""
+    side_by_side: bool = False
     """Whether lines over the same x stand a little beside each other, so that no error bar covers
     another."""
 
 
-def lines(rows: pd.DataFrame, x: str, y: str, scale: float = 1.0) -> list[Line]:
+def lines(rows: pd.DataFrame, x_column: str, y_column: str, scale: float = 1.0) -> list[Line]:
     """A line for each method of a table, named by it.
 
     Args:
         rows: The table, with a column "method".
-        x: The column of the place on the x axis.
-        y: The column of the value; `y`.low and `y`.high are its interval.
+        x_column: The column of the place on the x axis.
+        y_column: The column of the value; `y_column`.low and `y_column`.high are its interval.
         scale: The factor of the value and its interval.
     """
-    drawn = []
+    method_lines = []
     for method, method_rows in rows.groupby("method", sort=False):
-        points = [Point.of(row, x, y, scale) for row in frame_rows(method_rows)]
-        drawn.append(Line(str(method), points))
-    return drawn
+        points = [Point.of(row, x_column, y_column, scale) for row in frame_rows(method_rows)]
+        method_lines.append(Line(str(method), points))
+    return method_lines
 
 
 def panels(
-    title: str, x: Axis, left: Axis, drawn: Sequence[Line], *, aside: bool = True
+    title: str, x: Axis, left: Axis, lines_of_methods: Sequence[Line], *, side_by_side: bool = True
 ) -> list[Panel]:
     """The lines in panels of at most KINDS each: "musique (1 of 2)" and "musique (2 of 2)".
 
@@ -173,17 +181,18 @@ def panels(
         title: The title of the panels, before their numbers.
         x: The x axis of each panel.
         left: The y axis of each panel.
-        drawn: The lines; without a line there is no panel.
-        aside: Whether lines over the same x stand a little beside each other.
+        lines_of_methods: The lines; without a line there is no panel.
+        side_by_side: Whether lines over the same x stand a little beside each other.
     """
-    parts = [drawn[i : i + KINDS] for i in range(0, len(drawn), KINDS)]
-    made = []
-    for number, part in enumerate(parts, 1):
+    starts = range(0, len(lines_of_methods), MAX_LINES_PER_PANEL)
+    groups = [lines_of_methods[start : start + MAX_LINES_PER_PANEL] for start in starts]
+    panel_list = []
+    for number, group in enumerate(groups, 1):
         numbered = title
-        if len(parts) > 1:
-            numbered = f"{title} ({number} of {len(parts)})"
-        made.append(Panel(numbered, x, left, None, part, aside=aside))
-    return made
+        if len(groups) > 1:
+            numbered = f"{title} ({number} of {len(groups)})"
+        panel_list.append(Panel(numbered, x, left, None, group, side_by_side=side_by_side))
+    return panel_list
 
 
 def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
@@ -199,13 +208,13 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    height = _HEIGHT + _ENTRY * max(_legend_height(panel) for panel in panels)
+    height = _PANEL_HEIGHT + _LEGEND_LINE_HEIGHT * max(_legend_height(panel) for panel in panels)
     with paper_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(_WIDTH * columns, height * rows))
-        for place, panel in enumerate(panels, 1):
-            _draw_panel(figure.add_subplot(rows, columns, place), panel)
+        figure = Figure(figsize=(_PANEL_WIDTH * columns, height * rows))
+        for panel_number, panel in enumerate(panels, 1):
+            _draw_panel(figure.add_subplot(rows, columns, panel_number), panel)
         return figure_file(figure, title, form)
 
 
@@ -214,10 +223,10 @@ def _legend_height(panel: Panel) -> int:
     if len(panel.lines) < 2:
         return 0
     names = [line.name for line in panel.lines]
-    n_lines = 0
+    n_text_lines = 0
     for name in names:
-        n_lines += wrapped(name, _LEGEND).count("\n") + 1
-    return math.ceil(n_lines / _legend_columns(names, _LEGEND))
+        n_text_lines += wrapped(name, _LEGEND_CHARACTERS).count("\n") + 1
+    return math.ceil(n_text_lines / _legend_columns(names, _LEGEND_CHARACTERS))
 
 
 @contextmanager
@@ -241,16 +250,17 @@ def figure_file(figure: Figure, title: str, form: str) -> bytes:
         title: The title in the file's metadata.
         form: One of FORMS.
     """
-    metadata: dict[str, dict[str, None]] = {
+    left_out: dict[str, dict[str, None]] = {
         "svg": {"Creator": None, "Date": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
         "png": {"Software": None},
     }
-    out = io.BytesIO()
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
-        figure.savefig(out, format=form, metadata={"Title": printable(title), **metadata[form]})
-    return out.getvalue()
+        metadata = {"Title": printable(title), **left_out[form]}
+        figure.savefig(buffer, format=form, metadata=metadata)
+    return buffer.getvalue()
 
 
 def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
@@ -264,13 +274,13 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
         titles: Id of an artist -> what a pointer over it reads.
     """
     source = svg.decode()
-    view = re.search(r'viewBox="[^"]*"', source)
-    assert view is not None  # `figure_file` makes no other file
+    view_box = re.search(r'viewBox="[^"]*"', source)
+    assert view_box is not None  # `figure_file` makes no other file
     body = source[source.index('<g id="figure_1">') :]
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{escaped_text(title)}</title>", 1)
     body = re.sub("<[^>]*>", _tag_for_page, body)  # text between tags is not touched
-    return Html(f'<svg class="figure" {view[0]} role="img" stroke-linejoin="round">{body}')
+    return Html(f'<svg class="figure" {view_box[0]} role="img" stroke-linejoin="round">{body}')
 
 
 def _tag_for_page(found: re.Match[str]) -> str:
@@ -295,38 +305,35 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
     """Draw title, bars, lines and legend of a panel on its axes."""
     from matplotlib import rcParams
 
-    ax.set_title(textwrap.fill(printable(panel.title), _TITLE, max_lines=3))
+    ax.set_title(textwrap.fill(printable(panel.title), _TITLE_CHARACTERS, max_lines=3))
     if panel.bars:
         _draw_bars(ax, panel.bars)
-    right = _right_axes(ax, panel)
+    right_axes = _right_axes(ax, panel)
     styles = list(rcParams["axes.prop_cycle"])
-    shifts = _shifts(panel)
-    handles = []
+    shifts = _shift_of_each_line(panel)
+    legend_artists = []
     for number, line in enumerate(panel.lines):
-        axes = ax
-        if line.right and right is not None:
-            axes = right
-        places = _shifted_places(line, shifts[number], log=panel.x.log)
-        handles.append(_draw_line(axes, line, styles[number % len(styles)], places))
+        axes_of_line = ax
+        if line.on_right_axis and right_axes is not None:
+            axes_of_line = right_axes
+        x_values = _shifted_x(line, shifts[number], is_logarithmic=panel.x.is_logarithmic)
+        legend_artists.append(
+            _draw_line(axes_of_line, line, styles[number % len(styles)], x_values)
+        )
     set_axis(ax.xaxis, panel.x)
     set_axis(ax.yaxis, panel.left)
-    if panel.right is not None and right is not None:
-        set_axis(right.yaxis, panel.right)
-    if len(handles) > 1:
-        legend_below(ax, handles, [line.name for line in panel.lines])
+    if panel.right is not None and right_axes is not None:
+        set_axis(right_axes.yaxis, panel.right)
+    if len(legend_artists) > 1:
+        legend_below(ax, legend_artists, [line.name for line in panel.lines])
 
 
-def _draw_bars(ax: Axes, bars: Sequence[tuple[float, float, float]]) -> None:
-    """Draw the columns of a histogram.
-
-    Args:
-        ax: The axes.
-        bars: (x at the left end, x at the right end, height) of each column.
-    """
+def _draw_bars(ax: Axes, bars: Sequence[Bar]) -> None:
+    """Draw the columns of a histogram on the axes."""
     ax.bar(
-        [start for start, _, _ in bars],
-        [height for _, _, height in bars],
-        [end - start for start, end, _ in bars],
+        [bar.left for bar in bars],
+        [bar.height for bar in bars],
+        [bar.right - bar.left for bar in bars],
         align="edge",
         color="#c5ccd6",
         edgecolor="white",
@@ -336,30 +343,30 @@ def _draw_bars(ax: Axes, bars: Sequence[tuple[float, float, float]]) -> None:
 
 def _right_axes(ax: Axes, panel: Panel) -> Axes | None:
     """New axes for the lines that are measured at the right; None where there is no such line."""
-    if panel.right is None or not any(line.right for line in panel.lines):
+    if panel.right is None or not any(line.on_right_axis for line in panel.lines):
         return None
-    right = ax.twinx()
-    right.spines.right.set_visible(True)
-    right.grid(visible=False)
-    return right
+    right_axes = ax.twinx()
+    right_axes.spines.right.set_visible(True)
+    right_axes.grid(visible=False)
+    return right_axes
 
 
-def _shifts(panel: Panel) -> list[float]:
+def _shift_of_each_line(panel: Panel) -> list[float]:
     """How far each line is moved along x, so that no error bar covers another.
 
     On a logarithmic axis the shift is one of logarithms; all are 0 where lines are not moved.
     """
-    if not panel.aside:
+    if not panel.side_by_side:
         return [0.0] * len(panel.lines)
-    places = _x_range(panel)
-    first = min(places)
-    last = max(places)
-    if panel.x.log:
-        first = math.log(first)
-        last = math.log(last)
-    step = 0.012 * (last - first)
-    middle = (len(panel.lines) - 1) / 2
-    return [step * (number - middle) for number in range(len(panel.lines))]
+    x_values = _x_range(panel)
+    x_min = min(x_values)
+    x_max = max(x_values)
+    if panel.x.is_logarithmic:
+        x_min = math.log(x_min)
+        x_max = math.log(x_max)
+    step = 0.012 * (x_max - x_min)
+    middle_number = (len(panel.lines) - 1) / 2
+    return [step * (number - middle_number) for number in range(len(panel.lines))]
 
 
 def _x_range(panel: Panel) -> Sequence[float]:
@@ -367,68 +374,70 @@ def _x_range(panel: Panel) -> Sequence[float]:
     all points."""
     if panel.x.limits is not None:
         return panel.x.limits
-    places: list[float] = []
+    x_values: list[float] = []
     for line in panel.lines:
-        places += [point.x for point in line.points]
-    return places
+        x_values += [point.x for point in line.points]
+    return x_values
 
 
-def _shifted_places(line: Line, shift: float, *, log: bool) -> list[float]:
+def _shifted_x(line: Line, shift: float, *, is_logarithmic: bool) -> list[float]:
     """The places of a line's points on the x axis, moved aside.
 
     Args:
         line: The line.
         shift: How far; of logarithms on a logarithmic axis.
-        log: Whether the axis is logarithmic.
+        is_logarithmic: Whether the axis is logarithmic.
     """
-    if log:
+    if is_logarithmic:
         return [point.x * math.exp(shift) for point in line.points]
     return [point.x + shift for point in line.points]
 
 
-def _draw_line(ax: Axes, line: Line, style: Mapping[str, Any], places: Sequence[float]) -> Line2D:
+def _draw_line(ax: Axes, line: Line, style: Mapping[str, Any], x_values: Sequence[float]) -> Line2D:
     """Draw a line with error bars; one of a single point is a mark, one without marks a curve.
 
     Args:
         ax: The axes.
         line: Its points and name.
         style: A style of matplotlib's cycle: {"color": ..., "marker": ..., "linestyle": ...}.
-        places: The place of each point on the x axis.
+        x_values: The place of each point on the x axis.
 
     Returns:
         The artist that stands for it in a legend.
     """
-    if len(places) == 1:
+    if len(x_values) == 1:
         style = {**style, "linestyle": ""}
-    heights = [_or_nan(point.y) for point in line.points]
-    if not line.marks:
-        return ax.plot(places, heights, **{**style, "marker": ""})[0]
-    below = []
-    above = []
-    for point, height in zip(line.points, heights, strict=True):
+    y_values = [_nan_for_none(point.y) for point in line.points]
+    if not line.has_marks:
+        return ax.plot(x_values, y_values, **{**style, "marker": ""})[0]
+    lengths_below = []
+    lengths_above = []
+    for point, y in zip(line.points, y_values, strict=True):
         low = high = math.nan
         if point.has_interval:
-            low = _or_nan(point.low)
-            high = _or_nan(point.high)
-        below.append(max(height - low, 0.0))
-        above.append(max(high - height, 0.0))
+            low = _nan_for_none(point.low)
+            high = _nan_for_none(point.high)
+        lengths_below.append(max(y - low, 0.0))
+        lengths_above.append(max(high - y, 0.0))
     # Not clipped: a mark on the axis is drawn whole.
-    drawn = ax.errorbar(places, heights, [below, above], elinewidth=0.8, clip_on=False, **style)
-    mark = drawn.lines[0]
+    error_bars = ax.errorbar(
+        x_values, y_values, [lengths_below, lengths_above], elinewidth=0.8, clip_on=False, **style
+    )
+    mark = error_bars.lines[0]
     assert mark is not None
     return mark
 
 
-def _or_nan(value: float | None) -> float:
+def _nan_for_none(value: float | None) -> float:
     """The value as matplotlib takes it: NaN where there is none."""
     if value is None:
         return math.nan
     return value
 
 
-def wrapped(name: str, longest: int) -> str:
-    """A name as text of a figure, on lines of at most `longest` characters; no word is left out."""
-    return textwrap.fill(printable(name), longest)
+def wrapped(name: str, max_characters: int) -> str:
+    """A name as text of a figure, on lines of at most `max_characters`; no word is left out."""
+    return textwrap.fill(printable(name), max_characters)
 
 
 def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
@@ -440,20 +449,20 @@ def set_axis(axis: XAxis | YAxis, spec: Axis) -> None:
     """
     ends = _AxisEnds.of(axis)
     ends.set_name(spec.name)
-    if spec.log:
+    if spec.is_logarithmic:
         ends.set_scale("log")
     if spec.limits is not None:
         ends.set(*spec.limits)
-    elif spec.zero:
+    elif spec.starts_at_zero:
         ends.set(0.0, ends.get()[1])
     low, high = ends.get()
-    if spec.log and high < 10 * low:
+    if spec.is_logarithmic and high < 10 * low:
         # Widened, so that a power of ten is in sight.
-        middle = math.sqrt(low * high)
-        low, high = ends.set(middle / math.sqrt(10), middle * math.sqrt(10))
-    axis.set_major_locator(_tick_places(spec, low, high))
+        geometric_mean = math.sqrt(low * high)
+        low, high = ends.set(geometric_mean / math.sqrt(10), geometric_mean * math.sqrt(10))
+    axis.set_major_locator(_tick_locator(spec, low, high))
     axis.minorticks_off()
-    axis.set_major_formatter(_tick_texts(spec))
+    axis.set_major_formatter(_tick_formatter(spec))
 
 
 @dataclass(frozen=True)
@@ -479,15 +488,19 @@ class _AxisEnds:
         """The functions of this axis of matplotlib."""
         axes = axis.axes
         if axis.axis_name == "x":
-            return cls(axes.get_xlim, axes.set_xlim, axes.set_xscale, axes.set_xlabel, _ACROSS)
-        return cls(axes.get_ylim, axes.set_ylim, axes.set_yscale, axes.set_ylabel, _UP)
+            return cls(
+                axes.get_xlim, axes.set_xlim, axes.set_xscale, axes.set_xlabel, _X_NAME_CHARACTERS
+            )
+        return cls(
+            axes.get_ylim, axes.set_ylim, axes.set_yscale, axes.set_ylabel, _Y_NAME_CHARACTERS
+        )
 
     def set_name(self, name: str) -> None:
         """Write the name of the axis, on as many lines as it needs."""
         self.set_label(wrapped(name, self.name_width))
 
 
-def _tick_places(spec: Axis, low: float, high: float) -> Locator:
+def _tick_locator(spec: Axis, low: float, high: float) -> Locator:
     """What tells matplotlib where the ticks of an axis stand: at given values, or at round numbers.
 
     Args:
@@ -499,26 +512,26 @@ def _tick_places(spec: Axis, low: float, high: float) -> Locator:
 
     if spec.ticks:
         return FixedLocator(spec.ticks)
-    if not spec.log:
+    if not spec.is_logarithmic:
         return MaxNLocator(6, steps=[1, 2, 5, 10])
     if high < 1000 * low:
         return LogLocator(subs=(1, 2, 5))
     return LogLocator(subs=(1,))
 
 
-def _tick_texts(spec: Axis) -> Formatter:
+def _tick_formatter(spec: Axis) -> Formatter:
     """What tells matplotlib the texts at the ticks: the labels of the axis, or the numbers in
     full."""
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
     if not spec.labels:
         return FuncFormatter(_number_in_full)
-    texts = []
+    tick_texts = []
     for label in spec.labels:
-        if len(label) > _TICK:
+        if len(label) > _TICK_CHARACTERS:
             label = label.replace("/", "/ ")  # a place where the line may be broken
-        texts.append(wrapped(label, _TICK))
-    return FixedFormatter(texts)
+        tick_texts.append(wrapped(label, _TICK_CHARACTERS))
+    return FixedFormatter(tick_texts)
 
 
 def _number_in_full(value: float, _position: int | None) -> str:
@@ -530,7 +543,7 @@ def legend_below(
     ax: Axes,
     handles: Sequence[Artist | tuple[Artist, ...]],
     names: Sequence[str],
-    characters: int = _LEGEND,
+    max_characters: int = _LEGEND_CHARACTERS,
 ) -> None:
     """Draw a legend under the name of the x axis, where it covers nothing.
 
@@ -538,37 +551,39 @@ def legend_below(
         ax: The axes that it explains.
         handles: An artist of each line.
         names: The name of each line.
-        characters: Most characters of a line of the legend.
+        max_characters: Most characters of a line of the legend.
     """
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.get_figure(root=True)
     assert figure is not None
-    ticks = max((label.get_text().count("\n") for label in ax.get_xticklabels()), default=0)
-    lower = ax.transAxes + ScaledTranslation(0, -(30 + 9 * ticks) / 72, figure.dpi_scale_trans)
+    tick_texts = [label.get_text() for label in ax.get_xticklabels()]
+    extra_lines = max((text.count("\n") for text in tick_texts), default=0)
+    inches_down = (30 + 9 * extra_lines) / 72
+    below_ticks = ax.transAxes + ScaledTranslation(0, -inches_down, figure.dpi_scale_trans)
     # A name with "_" in front would be left out, so the names come after the legend is made.
-    numbers = list(map(str, range(len(names))))
+    placeholder_names = list(map(str, range(len(names))))
     legend = ax.legend(
         handles,
-        numbers,
-        ncols=_legend_columns(names, characters),
+        placeholder_names,
+        ncols=_legend_columns(names, max_characters),
         loc="upper left",
         bbox_to_anchor=(0, 0),
-        bbox_transform=lower,
+        bbox_transform=below_ticks,
     )
     for label, name in zip(legend.get_texts(), names, strict=True):
-        label.set_text(wrapped(name, characters))
+        label.set_text(wrapped(name, max_characters))
 
 
-def _legend_columns(names: Sequence[str], characters: int) -> int:
+def _legend_columns(names: Sequence[str], max_characters: int) -> int:
     """The number of columns of a legend: two where the two longest names fit beside each other,
     else one.
 
     Args:
         names: The names in the legend.
-        characters: Most characters of a line.
+        max_characters: Most characters of a line.
     """
     two_longest = sorted(map(len, names))[-2:]
-    if len(names) > 1 and sum(two_longest) + _HANDLES <= characters:
+    if len(names) > 1 and sum(two_longest) + _HANDLE_CHARACTERS <= max_characters:
         return 2
     return 1

@@ -345,9 +345,11 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
             points = _cost_points(row, per_document)
             if points:
                 lines.append(Line(str(row["method"]), points))
-        x = Axis("queries per document", tuple(map(float, per_document)), log=True)
-        left = Axis(f"TFLOPs a query, with index ({group['convention'].iloc[0]})", log=True)
-        drawn += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
+        x = Axis("queries per document", tuple(map(float, per_document)), is_logarithmic=True)
+        left = Axis(
+            f"TFLOPs a query, with index ({group['convention'].iloc[0]})", is_logarithmic=True
+        )
+        drawn += plot.panels(f"{dataset} · {model}", x, left, lines, side_by_side=False)
     return drawn
 
 

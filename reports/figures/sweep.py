@@ -268,7 +268,7 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
         scores = _lines(rows, x, _Measured("mean", 100), setting.places)
         drawn += plot.panels(title, setting.axis, Axis(f"{score} × 100"), scores)
         costs = _lines(rows, x, _Measured(cost, 1), setting.places)
-        drawn += plot.panels(title, setting.axis, Axis(unit, zero=True), costs)
+        drawn += plot.panels(title, setting.axis, Axis(unit, starts_at_zero=True), costs)
     return drawn
 
 
@@ -297,7 +297,7 @@ def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
     ticks: tuple[float, ...] = ()
     if len(numbers) <= _MOST_TICKS:
         ticks = tuple(numbers)
-    axis = Axis(name, ticks, log=first > 0 and last >= _LOG_RANGE * first)
+    axis = Axis(name, ticks, is_logarithmic=first > 0 and last >= _LOG_RANGE * first)
     return _SettingAxis(axis, dict(zip(values, numbers, strict=True)))
 
 
@@ -350,7 +350,7 @@ def _method_line(
         if row[x] is None:
             height = scale * number_or_raise(row[column])
             level = [Point(place, height) for place in sorted(set(places.values()))]
-            return Line(method, level, marks=False)
+            return Line(method, level, has_marks=False)
         drawn: Row = {
             "place": places[row[x]],
             column: row[column],

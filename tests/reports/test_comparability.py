@@ -169,7 +169,7 @@ def test_runs_of_other_questions_beat_none_and_have_a_mark_of_their_own(tmp_path
     ]
     config = runs[-1].config.with_dataset(instruction="Answer with the options at hand.")
     runs[-1] = replace(runs[-1], config=config)
-    found = {p.method: (p.mark, p.beaten_by) for p in points(table_rows(runs))}
+    found = {p.method: (p.kind, p.beaten_by) for p in points(table_rows(runs))}
     otherwise = dict.fromkeys(("one", "bad one", "other task"), ("asked otherwise", ()))
     best = {"dear": ("beaten", ("cheap",)), "cheap": ("best for its cost", ())}
     assert found == best | otherwise

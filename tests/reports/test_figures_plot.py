@@ -15,8 +15,9 @@ from matplotlib.text import Text
 from reports.figures import plot
 from reports.figures.plot import (
     FORMS,
-    KINDS,
+    MAX_LINES_PER_PANEL,
     Axis,
+    Bar,
     Line,
     Panel,
     Point,
@@ -36,11 +37,16 @@ def panel(title="musique", name="pecan"):
     points = [Point(1, 2.0, 1.0, 3.0), Point(2, None), Point(3, 4.0)]
     lines = [
         Line(name, points),
-        Line("b", [Point(1, 9.0, 9.5, 8.5)], right=True),
-        Line("c", points, marks=False),
+        Line("b", [Point(1, 9.0, 9.5, 8.5)], on_right_axis=True),
+        Line("c", points, has_marks=False),
     ]
     return Panel(
-        title, Axis(title, ticks=(1, 2, 3)), Axis(name, zero=True), Axis("z"), lines, [(1, 2, 3.0)]
+        title,
+        Axis(title, ticks=(1, 2, 3)),
+        Axis(name, starts_at_zero=True),
+        Axis("z"),
+        lines,
+        [Bar(1, 2, 3.0)],
     )
 
 
@@ -65,7 +71,7 @@ def test_titles_legends_and_names_of_axes_fit_into_the_figure(cost, monkeypatch)
     monkeypatch.setattr(plot, "figure_file", lambda figure, *_: seen.append(figure))
     score, spent = (
         Line("longbench.qa_f1_score", [Point(1, 50.0)]),
-        Line("TFLOPs", [Point(1, cost)], right=True),
+        Line("TFLOPs", [Point(1, cost)], on_right_axis=True),
     )
     title = "pecan on musique · Llama-3.1-8B-Instruct"
     names = (
@@ -126,7 +132,7 @@ def test_a_missing_value_is_a_gap_in_the_line():
     def strokes(*heights):
         points = [Point(x, y) for x, y in enumerate(heights)]
         source = draw(
-            [Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, marks=False)])], "t"
+            [Panel("t", Axis("x"), Axis("y"), None, [Line("a", points, has_marks=False)])], "t"
         ).decode()
         (path,) = re.findall(r'd="([^"]*)" [^>]*fill: none; stroke: #0072b2', source)
         return path.count("M")
@@ -138,14 +144,14 @@ def test_a_missing_value_is_a_gap_in_the_line():
 def test_axes_have_the_ticks_and_the_ends_that_are_asked_for():
     def ticks(x, places):
         line = Line("a", [Point(place, 1000.0 * i) for i, place in enumerate(places)])
-        return words(draw([Panel("t", x, Axis("y", zero=True), None, [line])], "t"))
+        return words(draw([Panel("t", x, Axis("y", starts_at_zero=True), None, [line])], "t"))
 
     assert ticks(Axis("x", ticks=(1, 2, 8)), [1, 2, 8])[:3] == ["1", "2", "8"]
     assert ticks(Axis("x", limits=(0, 1)), [0.2, 0.7])[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
-    assert ticks(Axis("x", log=True), [3, 7])[:3] == ["2", "5", "10"], (
+    assert ticks(Axis("x", is_logarithmic=True), [3, 7])[:3] == ["2", "5", "10"], (
         "a tick is in sight over less than a decade"
     )
-    assert ticks(Axis("x", log=True), [1, 1e6])[:3] == ["1", "10", "100"]
+    assert ticks(Axis("x", is_logarithmic=True), [1, 1e6])[:3] == ["1", "10", "100"]
     assert "2,000" in ticks(Axis("x"), [1, 2, 3])
 
 
@@ -155,10 +161,13 @@ def test_lines_differ_in_colour_mark_and_dash():
 
         cycle = rcParams["axes.prop_cycle"].by_key()
     assert {key: len({str(v) for v in values}) for key, values in cycle.items()} == {
-        "color": KINDS, "marker": KINDS, "linestyle": KINDS
+        "color": MAX_LINES_PER_PANEL, "marker": MAX_LINES_PER_PANEL, "linestyle": MAX_LINES_PER_PANEL
     }  # fmt: skip
-    lines = [Line(str(i), []) for i in range(KINDS + 1)]
-    parts = [panels("t", Axis("x"), Axis("y"), lines[:count]) for count in (0, KINDS, KINDS + 1)]
+    lines = [Line(str(i), []) for i in range(MAX_LINES_PER_PANEL + 1)]
+    parts = [
+        panels("t", Axis("x"), Axis("y"), lines[:count])
+        for count in (0, MAX_LINES_PER_PANEL, MAX_LINES_PER_PANEL + 1)
+    ]
     assert [[(part.title, len(part.lines)) for part in own] for own in parts] == [
         [], [("t", 6)], [("t (1 of 2)", 6), ("t (2 of 2)", 1)]
     ]  # fmt: skip

@@ -355,7 +355,7 @@ def random_point(method, dice):
         spent=front.Estimate(cost, 0.7 * cost, 1.3 * cost),
         cost="total",
         convention="causal",
-        mark=front.BEST,
+        kind=front.BEST,
     )
 
 
@@ -385,14 +385,16 @@ class TestFront:
     def test_a_mark_says_who_it_is_to_a_pointer(self, tmp_path, drawn):
         runs = self.runs(tmp_path)
         marks = points(table_rows(runs))
-        kinds = [p.mark for p in marks]
+        kinds = [p.kind for p in marks]
         best = "best for its cost"
         assert kinds == [best, best, "beaten", best, "upper bound"]
         found = Page(front.to_html(marks, SCORE)[0])
         assert "bad (tiny): 30.0 at 22.5 TFLOPs; beaten by dear, same" in found.text
         assert all(name in found.text for name in ("cheap", "dear", "bad", "same", "oracle"))
 
-    @pytest.mark.parametrize("size", [front._WIDE, front._NARROW], ids=["1400 px", "390 px"])
+    @pytest.mark.parametrize(
+        "size", [front._WIDE_SIZE, front._NARROW_SIZE], ids=["1400 px", "390 px"]
+    )
     def test_no_label_lies_beside_the_mark_of_another_method(self, size, monkeypatch, drawn):
         seen, place = [], front.place_labels
 

@@ -53,7 +53,7 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
             _draw_bars(ax, group, handles)
         kinds = [kind for kind in autopsy.CLASSES if kind in handles]
         legend_below(
-            panels[-1], [handles[kind] for kind in kinds], kinds, characters=int(14 * width)
+            panels[-1], [handles[kind] for kind in kinds], kinds, max_characters=int(14 * width)
         )
         return figure_file(figure, "Where questions were lost", form)
 

@@ -451,7 +451,9 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         names = {"mean": f"{score} × 100", _RECALL: "answer in the text shown, % of questions"}
         for value, name in names.items():
             lines = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
-            panel_list += plot.panels(f"{dataset} · {model}", x, Axis(name, zero=True), lines)
+            panel_list += plot.panels(
+                f"{dataset} · {model}", x, Axis(name, starts_at_zero=True), lines
+            )
     return panel_list
 
 

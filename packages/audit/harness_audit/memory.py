@@ -357,7 +357,7 @@ def figure(
         shown["notes"] = [(*verdicts, _LEGEND)] * len(shown)
         hidden = [name for name in map(str, table) if name.startswith("evidence")]
         sections.append(for_people(f"{title}: {name}", shown, ["swap_seed", *hidden]))
-        y = Axis(f"{name} × 100", zero=True)
+        y = Axis(f"{name} × 100", starts_at_zero=True)
         panels += plot.panels(title, _ENDS, y, list(map(_line_of, of_group)))
     return Figure("Recalled rather than read", table, sections, panels)
 

@@ -453,7 +453,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     for (dataset, placed, model, score, study), rows in drawn.groupby(_SAME, sort=False):
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
         x = Axis(_NAMES[str(study)], limits=(0, 1))
-        left = Axis(f"{score} × 100", zero=True)
+        left = Axis(f"{score} × 100", starts_at_zero=True)
         lines = plot.lines(middles, "middle", "mean", 100)
         panel_list += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)
     return panel_list

@@ -232,11 +232,11 @@ def _retries(usage: Usage) -> int:
 def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each data set, model and score, from the rows of `frame`: the score over the
     requests, a point a run."""
-    x = Axis("requests a question, construction apart", zero=True)
+    x = Axis("requests a question, construction apart", starts_at_zero=True)
     panel_list = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         measured = rows[rows["requests"].notna() & rows["mean"].notna()]
-        left = Axis(f"{score} × 100", zero=True)
+        left = Axis(f"{score} × 100", starts_at_zero=True)
         lines = plot.lines(measured, "requests", "mean", 100)
-        panel_list += plot.panels(f"{dataset} · {model}", x, left, lines, aside=False)
+        panel_list += plot.panels(f"{dataset} · {model}", x, left, lines, side_by_side=False)
     return panel_list

@@ -154,9 +154,9 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         for row in frame_rows(measured):
             means.append(Point.of(row, "trials", "mean", 100))
             requests.append(Point.of(row, "trials", "requests"))
-        lines = [Line(score, means), Line("requests a question", requests, right=True)]
+        lines = [Line(score, means), Line("requests a question", requests, on_right_axis=True)]
         ticks = tuple(map(float, measured["trials"]))
         x = Axis("max trials (updates of the entity set)", ticks=ticks)
         left = Axis(f"{score} × 100")
-        panel_list.append(Panel(curve.title, x, left, Axis("requests"), lines, aside=True))
+        panel_list.append(Panel(curve.title, x, left, Axis("requests"), lines, side_by_side=True))
     return panel_list
