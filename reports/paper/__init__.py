@@ -4,7 +4,7 @@ mapping.py     mapping.yaml, checked
 printed.py     paper_results.csv and what it means by the rules      load() -> (Value, ...)
 preset.py      the settings of a printed row                         settings_of(value, rule) -> Settings
 matching.py    the runs that measure a value, one or several         matches(value, runs), incomplete(runs)
-measured.py    what they measured                                    Measured(value, wide, narrow)
+measured.py    what they measured                                    Measured(value, interval_95, interval_90)
 comparable.py  what stands between the two                           differences(value, run)
 model_reasons.py, data_reasons.py      of models and of data sets
 tables_and_figures.py  every table and figure: its suite, what draws it, what of it cannot be had

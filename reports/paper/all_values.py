@@ -10,7 +10,7 @@ import pandas as pd
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.html_tables import tables_page
-from reports.paper.matching import incomplete
+from reports.paper.matching import incomplete_means
 from reports.paper.printed import Value, load
 from reports.paper.tables_and_figures import (
     EMPTY,
@@ -198,7 +198,7 @@ def text(
     """
     below = legend(margin)
     if runs:
-        below = [*incomplete(runs), *below]
+        below = [*incomplete_means(runs), *below]
     if form == "html":
         return tables_page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
     sections = [Section(title, table) for title, table in named]

@@ -20,12 +20,12 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.data_reasons import data_reasons
 from reports.paper.mapping import DatasetRule
-from reports.paper.measured import score_of, scorer_of
+from reports.paper.measured import counting_scorer, find_score_name
 from reports.paper.model_reasons import encoder_reasons, model_reasons
 from reports.paper.preset import Settings, settings_of
 from reports.paper.printed import Value, load
 from reports.paper.public_releases import Findings
-from reports.paper.setting_sentences import listed, setting_differences, shown
+from reports.paper.setting_sentences import joined_names, setting_differences, shown
 from reports.run_records import count_failed
 
 _DECISIVE = frozenset({"models", "prompts", "scorers", "seed", "code", "git", "packages"})
@@ -65,25 +65,25 @@ def differences(
     found.add(data_reasons(value, run, rule, paper))
     found.reasons += _metric_reasons(value, run)
     found.reasons += _incomplete_reasons(value, run)
-    found.marks += _run_marks(run)
+    found.remarks += _run_remarks(run)
     found.unchecked += _differences_of_program(run)
     return Findings(
         reasons=found.reasons,
         unchecked=list(dict.fromkeys(found.unchecked)),
-        marks=list(dict.fromkeys(found.marks)),
+        remarks=list(dict.fromkeys(found.remarks)),
     )
 
 
-def _run_marks(run: StoredRun) -> list[str]:
+def _run_remarks(run: StoredRun) -> list[str]:
     """Sentences on what honest runs have too: uncommitted code, a chosen seed; [] for neither."""
-    marks = []
+    remarks = []
     git = run.manifest.git
     if git is not None and git.dirty:
-        marks.append("the run's code had changes that no commit holds")
+        remarks.append("the run's code had changes that no commit holds")
     seed = run.config.seed
     if seed:
-        marks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
-    return marks
+        remarks.append(f"seed {seed} was chosen: whether other seeds were tried is not known")
+    return remarks
 
 
 def _differences_of_program(run: StoredRun) -> list[str]:
@@ -263,16 +263,19 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
-    if metric.phases and metric.asked not in (None, metric.convention):
-        return [f"metric: FLOPs under {metric.asked}, the paper's are under {metric.convention}"]
+    if metric.phases and metric.requested_convention not in (None, metric.convention):
+        return [
+            f"metric: FLOPs under {metric.requested_convention}, "
+            f"the paper's are under {metric.convention}"
+        ]
     if not metric.in_points:
         return []
     score_names = facts.score_names(run)
-    if metric.score is not None and score_of(metric, run) not in score_names:
+    if metric.score is not None and find_score_name(metric, run) not in score_names:
         return [_lacking_score(metric.score, metric.score, score_names)]
     if metric.corpus is not None and metric.corpus not in facts.corpus_score_sources(run):
         noun = f"counts for {metric.corpus}"
-        return [_lacking_score(noun, scorer_of(metric.corpus), score_names)]
+        return [_lacking_score(noun, counting_scorer(metric.corpus), score_names)]
     skips = run.config.skips_failed
     if skips and count_failed(run):
         return ["metric: failed questions are left out of the mean"]
@@ -288,7 +291,7 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
         sentences.append(f"run: it is {state}")
     decisive = sorted(run.manifest.changed_keys & _DECISIVE)
     if decisive:
-        sentences.append(f"run: a part of it was made after a change of {listed(decisive)}")
+        sentences.append(f"run: a part of it was made after a change of {joined_names(decisive)}")
     n = len(run.records)
     failed = count_failed(run)
     if failed > _FEW * n:
@@ -307,7 +310,7 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
     The scorer has the score's name ("f1"), or the part of it before the last dot ("hf_bleu" of
     "hf_bleu.bleu4").
     """
-    name = score_of(value.metric, run)
+    name = find_score_name(value.metric, run)
     if name is None or name not in facts.score_names(run):
         return []
     sentences = []

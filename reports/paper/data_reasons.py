@@ -11,7 +11,7 @@ from reports.paper.mapping import DatasetRule
 from reports.paper.preset import Settings
 from reports.paper.printed import Value
 from reports.paper.public_releases import Findings
-from reports.paper.setting_sentences import listed, setting_differences
+from reports.paper.setting_sentences import joined_names, setting_differences
 
 
 def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Settings) -> Findings:
@@ -48,7 +48,7 @@ def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Setting
 def _its_data(value: Value) -> str:
     """The data of a printed value in a sentence: "musique's validation split", "the mean of nq and
     popqa"."""
-    names = listed(value.datasets)
+    names = joined_names(value.datasets)
     if len(value.rules) == 1:
         return f"{names}'s {value.rules[0].split} split"
     return f"the mean of {names}"

@@ -95,7 +95,7 @@ class Metric(_Strict):
         requests: Whether it is requests a question.
         phases: Those whose TFLOPs it adds.
         convention: How the printed FLOPs are counted.
-        asked: How the reader wants them counted instead; never in mapping.yaml.
+        requested_convention: How the reader wants them counted instead; never in mapping.yaml.
         problem: Why none of them can be had.
     """
 
@@ -106,7 +106,7 @@ class Metric(_Strict):
     requests: bool = False
     phases: tuple[str, ...] = ()
     convention: str = DEFAULT_CONVENTION
-    asked: str | None = None
+    requested_convention: str | None = None
     problem: str | None = None
 
     @property

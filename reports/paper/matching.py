@@ -1,21 +1,27 @@
 """Which runs measure a printed value: one, or for a mean over data sets one on each of them.
 
 matches(value, runs)     [((rule of nq, run), (rule of triviaqa, run), (rule of popqa, run)), ...]
-incomplete(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa and popqa: no run of longrefiner ..."
+incomplete_means(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa and popqa: no run of longrefiner ..."
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import NamedTuple
 
 from harness.config.schema import canonical_json
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value, load
-from reports.paper.setting_sentences import listed
+from reports.paper.setting_sentences import joined_names
 
-Pair = tuple[DatasetRule, "StoredRun"]
+
+class Pair(NamedTuple):
+    """A run, with the rule by which it measures a printed value."""
+
+    rule: DatasetRule
+    run: StoredRun
 
 
 def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
@@ -23,20 +29,20 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
 
     A way is one run, with the value's rule. For a mean over data sets it is a run on each of them,
     all with the same preset, models and settings, or one run on a stand-in; where a data set has no
-    run there is none: see `incomplete`.
+    run there is none: see `incomplete_means`.
     """
-    fitting = _fitting(value, runs)
+    fitting = _runs_of_preset(value, runs)
     first = value.rules[0]
     if len(value.rules) == 1:
-        return _alone(first, fitting, (first.dataset, *value.stand_ins))
+        return _single_run_ways(first, fitting, (first.dataset, *value.stand_ins))
     ways: list[tuple[Pair, ...]] = []
-    for group in _by_settings(value, fitting):
+    for group in _groups_by_settings(value, fitting):
         members = [_pairs(rule, group) for rule in value.rules]
         ways += product(*members)
-    return ways + _alone(first, fitting, value.stand_ins)
+    return ways + _single_run_ways(first, fitting, value.stand_ins)
 
 
-def _alone(
+def _single_run_ways(
     rule: DatasetRule, runs: Sequence[StoredRun], datasets: Sequence[str]
 ) -> list[tuple[Pair, ...]]:
     """Each run over one of these data sets as a way to measure a value alone.
@@ -46,7 +52,7 @@ def _alone(
         runs: The runs.
         datasets: Names of data sets that a run may be over.
     """
-    return [((rule, run),) for run in runs if run.config.dataset.name in datasets]
+    return [(Pair(rule, run),) for run in runs if run.config.dataset.name in datasets]
 
 
 def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
@@ -56,10 +62,10 @@ def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[
         rule: The rule.
         group: Data set -> its runs.
     """
-    return [(rule, run) for run in group[rule.dataset]]
+    return [Pair(rule, run) for run in group[rule.dataset]]
 
 
-def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
+def incomplete_means(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:
     """A sentence for each mean that some of the runs measure in part, with the data sets that lack
     a run.
 
@@ -73,13 +79,13 @@ def incomplete(runs: Sequence[StoredRun], values: Sequence[Value] | None = None)
     for value in values:
         if len(value.rules) < 2:
             continue
-        for group in _by_settings(value, _fitting(value, runs)):
+        for group in _groups_by_settings(value, _runs_of_preset(value, runs)):
             if not all(group.values()):
-                sentences[_lacking_members(value, group)] = None
+                sentences[_incomplete_mean_sentence(value, group)] = None
     return list(sentences)
 
 
-def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> str:
+def _incomplete_mean_sentence(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> str:
     """The sentence on a mean that runs of the same settings measure in part.
 
     Args:
@@ -96,12 +102,12 @@ def _lacking_members(value: Value, group: Mapping[str, Sequence[StoredRun]]) -> 
     method = config.method.name
     model = config.model.name
     return (
-        f"{value.paper.name}'s {value.place} is a mean over {listed(value.datasets)}: no run of "
-        f"{method} with {model} and these settings on {listed(missing)}"
+        f"{value.paper.name}'s {value.place} is a mean over {joined_names(value.datasets)}: no run "
+        f"of {method} with {model} and these settings on {joined_names(missing)}"
     )
 
 
-def _fitting(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
+def _runs_of_preset(value: Value, runs: Sequence[StoredRun]) -> list[StoredRun]:
     """The runs of the value's preset whose texts were made for its length, where it has one.
 
     A run made elsewhere is of no preset, whatever its method is called.
@@ -122,7 +128,9 @@ def _preset_name(run: StoredRun) -> str:
     return re.sub(r"(\s*\[[^\]]*\])+$", "", run.config.method.name)
 
 
-def _by_settings(value: Value, runs: Sequence[StoredRun]) -> list[dict[str, list[StoredRun]]]:
+def _groups_by_settings(
+    value: Value, runs: Sequence[StoredRun]
+) -> list[dict[str, list[StoredRun]]]:
     """Groups of the runs on the value's data sets, one for each choice of settings.
 
     -> [{"nq": [run], "popqa": []}, ...]: data set -> its runs with these settings

@@ -13,12 +13,12 @@ from reports import costs, facts
 from reports.paper.mapping import Metric
 from reports.paper.printed import Value
 
-WORDING = 30
+WORDING_TOKENS = 30
 """Tokens of a reading prompt that are wording: ours takes some 114 with Llama's template, printed
 costs imply 84."""
 # The levels of the two intervals: see harness.stats.paired_tests.equivalence.
-WIDE = LEVEL
-NARROW = 0.90
+WIDE_LEVEL = LEVEL
+NARROW_LEVEL = 0.90
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Measured:
     """What was measured, with its intervals; each part is None where there is none."""
 
     value: float | None = None
-    wide: tuple[float, float] | None = None
+    interval_95: tuple[float, float] | None = None
     """The 95 % interval."""
-    narrow: tuple[float, float] | None = None
+    interval_90: tuple[float, float] | None = None
     """The 90 % interval."""
-    wording: float = 0.0
-    """TFLOPs of WORDING tokens of the answer; 0 for what is no cost of answering."""
+    wording_tflops: float = 0.0
+    """TFLOPs of WORDING_TOKENS tokens of the answer; 0 for what is no cost of answering."""
 
 
-def measure(value: Value, run: StoredRun) -> Measured:
+def measure(printed_value: Value, run: StoredRun) -> Measured:
     """What the run measured of a printed value; an empty Measured where it has nothing of it."""
-    metric = value.metric
+    metric = printed_value.metric
     if metric.requests:
         return _mean_value(costs.request_counts(run), facts.answered_clusters(run), run)
     if metric.corpus is not None:
@@ -44,34 +44,34 @@ def measure(value: Value, run: StoredRun) -> Measured:
     if metric.score is not None:
         return _mean_score(metric, run)
     if metric.phases:
-        return _cost(value, run)
+        return _cost(printed_value, run)
     return Measured()
 
 
-def _corpus_score(name: str, run: StoredRun) -> Measured:
+def _corpus_score(corpus_score: str, run: StoredRun) -> Measured:
     """A score of all answers together with its intervals, times 100; empty where the run lacks
     it."""
-    if name not in facts.corpus_score_sources(run):
+    if corpus_score not in facts.corpus_score_sources(run):
         return Measured()
-    return _with_intervals(partial(facts.corpus_score_interval, run, name), 100.0)
+    return _with_intervals(partial(facts.corpus_score_interval, run, corpus_score), 100.0)
 
 
 def _mean_score(metric: Metric, run: StoredRun) -> Measured:
     """The mean of the metric's score over the questions with its intervals, times 100; empty where
     the run lacks it."""
-    name = score_of(metric, run)
+    name = find_score_name(metric, run)
     if name is None or name not in facts.score_names(run):
         return Measured()
     column = facts.score_values(run, name)
     return _mean_value(column.values, column.clusters, run, bounds=(0.0, 1.0), scale=100.0)
 
 
-def _cost(value: Value, run: StoredRun) -> Measured:
+def _cost(printed_value: Value, run: StoredRun) -> Measured:
     """TFLOPs with their intervals, as the printed value counts them: of a document's index, of a
     question, or of a question with its share of the index."""
-    entry = value.entry
-    metric = value.metric
-    convention = metric.asked or metric.convention
+    entry = printed_value.entry
+    metric = printed_value.metric
+    convention = metric.requested_convention or metric.convention
     if entry.per_document:
         return _index_tflops(run, convention)
     search = _search_tflops(run, convention)
@@ -98,22 +98,22 @@ def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
     if len(parts) == 1:
         return parts[0]
     values = []
-    wide_ends = []
-    narrow_ends = []
-    wording = 0.0
+    ends_95 = []
+    ends_90 = []
+    sum_of_wording_tflops = 0.0
     for part in parts:
         if part.value is None:
             return Measured()
         values.append(part.value)
-        wide_ends.append(part.wide)
-        narrow_ends.append(part.narrow)
-        wording += part.wording
-    middle, wide = facts.mean_of_samples(values, wide_ends)
-    _, narrow = facts.mean_of_samples(values, narrow_ends)
-    return Measured(middle, wide, narrow, wording / len(parts))
+        ends_95.append(part.interval_95)
+        ends_90.append(part.interval_90)
+        sum_of_wording_tflops += part.wording_tflops
+    mean, interval_95 = facts.mean_of_samples(values, ends_95)
+    _, interval_90 = facts.mean_of_samples(values, ends_90)
+    return Measured(mean, interval_95, interval_90, sum_of_wording_tflops / len(parts))
 
 
-def score_of(metric: Metric, run: StoredRun) -> str | None:
+def find_score_name(metric: Metric, run: StoredRun) -> str | None:
     """The run's score for a metric: the first choice that it has, else one that measures the same;
     the first choice where it has neither."""
     names = facts.score_names(run)
@@ -123,24 +123,26 @@ def score_of(metric: Metric, run: StoredRun) -> str | None:
     return metric.score
 
 
-def scorer_of(corpus: str) -> str:
+def counting_scorer(corpus: str) -> str:
     """The scorer of single answers whose counts add up to a scorer of all answers:
     "hf_bleu.corpus_bleu4" -> "hf_bleu.bleu4"."""
     return next(name for name in scorers.names() if scorers.lookup(name).corpus == corpus)
 
 
-def _with_intervals(find: Callable[..., Interval], scale: float) -> Measured:
+def _with_intervals(estimate_at_level: Callable[..., Interval], scale: float) -> Measured:
     """A value with its 95 % and 90 % interval, times `scale`.
 
     Args:
-        find: Called as find(level=0.95), gives the value with its interval at that level.
+        estimate_at_level: Called with level=0.95, gives the value with its interval at that level.
         scale: The factor of the value and both intervals.
     """
-    wide = find(level=WIDE)
-    narrow = find(level=NARROW)
-    if wide.mean is None:
+    estimate_95 = estimate_at_level(level=WIDE_LEVEL)
+    estimate_90 = estimate_at_level(level=NARROW_LEVEL)
+    if estimate_95.mean is None:
         return Measured()
-    return Measured(scale * wide.mean, _scaled_ends(wide, scale), _scaled_ends(narrow, scale))
+    return Measured(
+        scale * estimate_95.mean, _scaled_ends(estimate_95, scale), _scaled_ends(estimate_90, scale)
+    )
 
 
 def _scaled_ends(estimate: Interval, scale: float) -> tuple[float, float] | None:
@@ -167,8 +169,8 @@ def _mean_value(
         scale: The factor of the mean and its intervals.
     """
     seed = run.config.seed
-    find = partial(interval, values, clusters, seed=seed, bounds=bounds)
-    return _with_intervals(find, scale)
+    estimate_at_level = partial(interval, values, clusters, seed=seed, bounds=bounds)
+    return _with_intervals(estimate_at_level, scale)
 
 
 def _search_tflops(run: StoredRun, convention: str) -> Measured:
@@ -177,17 +179,20 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
 
     Also has the TFLOPs of the tokens by which the prompts of the paper may be worded otherwise.
     """
-    spent = costs.phase_costs(run, "answer", convention)
-    search = costs.phase_costs(run, "search", convention).tflops
-    answer = spent.tflops
-    if search is None or answer is None:
+    answer_costs = costs.phase_costs(run, "answer", convention)
+    search_tflops = costs.phase_costs(run, "search", convention).tflops
+    answer_tflops = answer_costs.tflops
+    if search_tflops is None or answer_tflops is None:
         return Measured()
-    wording = WORDING * sum(answer) / (sum(spent.tokens) or 1)
-    both = list(map(operator.add, search, answer))
-    return replace(_mean_value(both, facts.answered_clusters(run), run), wording=wording)
+    wording_tflops = WORDING_TOKENS * sum(answer_tflops) / (sum(answer_costs.tokens) or 1)
+    search_and_answer = list(map(operator.add, search_tflops, answer_tflops))
+    return replace(
+        _mean_value(search_and_answer, facts.answered_clusters(run), run),
+        wording_tflops=wording_tflops,
+    )
 
 
-def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
+def _plus_index(index: Measured, search: Measured, n_questions: int) -> Measured:
     """The cost of a question with its share of the index: index / questions + search.
 
     A document that is dear to index is dear to search, so the half-widths are added: the interval
@@ -196,28 +201,28 @@ def _plus_index(index: Measured, search: Measured, questions: int) -> Measured:
     Args:
         index: TFLOPs of the index of a document.
         search: TFLOPs of a question.
-        questions: The number of questions that share the index.
+        n_questions: The number of questions that share the index.
     """
     if index.value is None or search.value is None:
         return Measured()
     return Measured(
-        index.value / questions + search.value,
-        _added_ends(index.wide, search.wide, questions),
-        _added_ends(index.narrow, search.narrow, questions),
-        search.wording,
+        index.value / n_questions + search.value,
+        _added_ends(index.interval_95, search.interval_95, n_questions),
+        _added_ends(index.interval_90, search.interval_90, n_questions),
+        search.wording_tflops,
     )
 
 
 def _added_ends(
-    index: tuple[float, float] | None, search: tuple[float, float] | None, questions: int
+    index: tuple[float, float] | None, search: tuple[float, float] | None, n_questions: int
 ) -> tuple[float, float] | None:
     """The lower and upper end of index / questions + search; None where one has no interval.
 
     Args:
         index: The ends of the cost of an index.
         search: The ends of the cost of a question.
-        questions: The number of questions that share the index.
+        n_questions: The number of questions that share the index.
     """
     if index is None or search is None:
         return None
-    return index[0] / questions + search[0], index[1] / questions + search[1]
+    return index[0] / n_questions + search[0], index[1] / n_questions + search[1]

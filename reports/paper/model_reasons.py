@@ -13,7 +13,7 @@ from reports.paper import public_releases
 from reports.paper.preset import Model, Settings, last_part
 from reports.paper.printed import Value
 from reports.paper.public_releases import Findings
-from reports.paper.setting_sentences import listed, setting_differences
+from reports.paper.setting_sentences import joined_names, setting_differences
 
 _GREEDY = StoredModel(name="")
 """A model whose replies are drawn by the defaults."""
@@ -64,11 +64,11 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
     missing = [name for name in value.entry.adapters.get(role, ()) if name not in adapters]
     if missing:
         reasons.append(
-            f"model: the {role} has no adapter for {listed(missing)}, the paper trained them"
+            f"model: the {role} has no adapter for {joined_names(missing)}, the paper trained them"
         )
     if role not in paper.trained and adapters:
         reasons.append(
-            f"model: the {role} has the adapter {listed(sorted(adapters))}, the paper's has none"
+            f"model: the {role} has the adapter {joined_names(sorted(adapters))}, the paper's has none"
         )
     added = used.adapter
     if added:
@@ -139,13 +139,13 @@ class _RoleCheck:
         return Findings(
             reasons=setting_differences(self._head, used, thinking),
             unchecked=unchecked,
-            marks=setting_differences(self._head, used, {"extra": {}}),
+            remarks=setting_differences(self._head, used, {"extra": {}}),
         )
 
     def _of_weights(self) -> Findings:
         """What differs from the paper's model by the content of its weights, then by its settings.
 
-        Settings that change only the last digits are marks beside a verdict; others forbid one.
+        Settings that change only the last digits are remarks beside a verdict; others forbid one.
         """
         recorded = self._run.manifest.identity(self._role)
         if self._used.backend != "hf":
@@ -170,8 +170,8 @@ class _RoleCheck:
         for key in _AFFECTS_ROUNDING:
             if used.get(key) in _ROUNDED_AS:
                 rounded[key] = settings.pop(key)
-        found.marks += setting_differences(self._head, used, rounded)
-        found.marks += revision_marks(self._role, self._used.revision)
+        found.remarks += setting_differences(self._head, used, rounded)
+        found.remarks += revision_remarks(self._role, self._used.revision)
         found.reasons += setting_differences(self._head, used, settings)
         return found
 
@@ -188,7 +188,7 @@ class _RoleCheck:
         return own >= cast("int", self._paper.settings.get("window") or 0)
 
 
-def revision_marks(role: str, revision: str | None) -> list[str]:
+def revision_remarks(role: str, revision: str | None) -> list[str]:
     """One sentence on a revision that the user chose, as it is not known which one the paper had;
     [] for none."""
     if not revision:
@@ -250,5 +250,5 @@ def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings
     found = Findings()
     found.add(public_releases.model_differences(run, role, paper_model))
     found.reasons += setting_differences(f"{role}: ", settings, paper_model.settings)
-    found.marks += revision_marks(role, revision)
+    found.remarks += revision_remarks(role, revision)
     return found

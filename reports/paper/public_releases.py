@@ -38,18 +38,18 @@ class Findings:
     Args:
         reasons: Sentences that forbid a verdict.
         unchecked: What nothing here proves: "weights", "rows".
-        marks: Sentences that stand beside a verdict.
+        remarks: Sentences that stand beside a verdict.
     """
 
     reasons: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
-    marks: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def add(self, other: "Findings") -> None:
         """Append to this one what was found of another part of the run."""
         self.reasons += other.reasons
         self.unchecked += other.unchecked
-        self.marks += other.marks
+        self.remarks += other.remarks
 
 
 def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:

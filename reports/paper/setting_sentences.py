@@ -37,7 +37,9 @@ def setting_differences(
         if len(missing) == 1:
             verb = "is"
         values = ", ".join(f"{key} {shown(paper[key])}" for key in missing)
-        sentences.append(f"{head}{listed(missing)} {verb} not recorded; the paper has {values}")
+        sentences.append(
+            f"{head}{joined_names(missing)} {verb} not recorded; the paper has {values}"
+        )
     return sentences
 
 
@@ -50,7 +52,7 @@ def shown(value: object) -> str:
     return str(value)
 
 
-def listed(names: Sequence[str]) -> str:
+def joined_names(names: Sequence[str]) -> str:
     """Names as a phrase: "nq, triviaqa and popqa"."""
     *first, last = names
     if not first:

@@ -27,6 +27,7 @@ import math
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -39,19 +40,19 @@ from reports.comparability import notes_on_versions, reasons_not_to_rank
 from reports.gold_rows import dataset_inconsistencies
 from reports.paper.comparable import differences
 from reports.paper.mapping import Metric
-from reports.paper.matching import Pair, incomplete, matches
+from reports.paper.matching import Pair, incomplete_means, matches
 from reports.paper.measured import (
-    WORDING,
+    WORDING_TOKENS,
     Measured,
+    counting_scorer,
+    find_score_name,
     mean_over_datasets,
     measure,
-    score_of,
-    scorer_of,
 )
 from reports.paper.preset import last_part
 from reports.paper.printed import Value, load
 from reports.paper.public_releases import Findings
-from reports.paper.setting_sentences import listed
+from reports.paper.setting_sentences import joined_names
 from reports.rescored import rescore
 from reports.run_notes import run_notes
 from reports.settings import notes_on_seeds
@@ -81,7 +82,7 @@ costs, and code and packages that are not those here. Nothing proves that stored
 program wrote.
 Costs may differ by {wording} tokens a question more: the papers print no wording of most prompts.
 """
-_MOST_QUESTIONS = 1_000_000
+_MAX_QUESTIONS = 1_000_000
 """Beyond, the difference stands on the margin as far as anybody can tell."""
 
 
@@ -90,7 +91,7 @@ class MeasuredRow:
     """A printed value beside what runs measured."""
 
     value: Value
-    several: bool
+    is_mean_over_runs: bool
     """Whether it is a mean over several runs."""
     cells: Row
     """The row of `frame`."""
@@ -117,13 +118,13 @@ def frame(
         UserError: There is no run, or a run without records.
     """
     rows = measured_rows(runs, values, margin=margin, convention=convention)
-    rows.sort(key=_by_dataset_means_last)  # stable
+    rows.sort(key=_means_last_key)  # stable
     return facts.as_floats(pd.DataFrame([row.cells for row in rows], columns=list(COLUMNS)))
 
 
-def _by_dataset_means_last(row: MeasuredRow) -> tuple[bool, str]:
+def _means_last_key(row: MeasuredRow) -> tuple[bool, str]:
     """A sort key: rows of one data set by its name, then rows that are means over several."""
-    return row.several, str(row.cells["dataset"])
+    return row.is_mean_over_runs, str(row.cells["dataset"])
 
 
 def measured_rows(
@@ -156,18 +157,18 @@ def measured_rows(
     rows = []
     for value in values:
         for pairs in matches(value, runs):
-            if _of_another_row(value, pairs, readers[_table_key(value)]):
+            if _belongs_to_another_row(value, pairs, readers[_table_key(value)]):
                 continue
             rows.append(MeasuredRow(value, len(pairs) > 1, comparison.row(value, pairs)))
     return rows
 
 
-def _readers_by_table(values: Sequence[Value]) -> dict[tuple[str, str, str], set[str]]:
+def _readers_by_table(values: Sequence[Value]) -> "dict[_TableKey, set[str]]":
     """Paper, table and preset of a printed row -> the readers of all such rows, in lower case."""
-    readers: dict[tuple[str, str, str], set[str]] = {}
+    readers_by_table: dict[_TableKey, set[str]] = {}
     for value in values:
-        readers.setdefault(_table_key(value), set()).add(value.paper.model.lower())
-    return readers
+        readers_by_table.setdefault(_table_key(value), set()).add(value.paper.model.lower())
+    return readers_by_table
 
 
 def _under_convention(value: Value, convention: str) -> Value:
@@ -175,12 +176,14 @@ def _under_convention(value: Value, convention: str) -> Value:
 
     Such a value is not comparable; reports/paper/comparable.py gives the reason.
     """
-    return replace(value, metric=value.metric.model_copy(update={"asked": convention}))
+    return replace(
+        value, metric=value.metric.model_copy(update={"requested_convention": convention})
+    )
 
 
 def legend(margin: float = MARGIN) -> list[str]:
     """Sentences to print below the table, on what its verdicts mean."""
-    return _LEGEND.format(margin=f"{margin:g}", wording=WORDING).splitlines()
+    return _LEGEND.format(margin=f"{margin:g}", wording=WORDING_TOKENS).splitlines()
 
 
 def text(
@@ -194,14 +197,14 @@ def text(
         margin: In points of 100 for scores, in percent of the printed value for costs and requests.
         convention: Another way to count FLOPs than the papers' own; None for theirs.
     """
-    whole = frame(runs, margin=margin, convention=convention)
+    rows = frame(runs, margin=margin, convention=convention)
     if form in ("csv", "json"):
-        return render(whole, form)
-    if whole.empty:
+        return render(rows, form)
+    if rows.empty:
         nothing = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
-        return with_lines(nothing, incomplete(runs), form)
-    tables = render_sections(sections(with_short_texts(whole, "row"), ()), form)
-    return with_lines(tables, [*incomplete(runs), *legend(margin)], form)
+        return with_lines(nothing, incomplete_means(runs), form)
+    tables = render_sections(sections(with_short_texts(rows, "row"), ()), form)
+    return with_lines(tables, [*incomplete_means(runs), *legend(margin)], form)
 
 
 def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
@@ -223,7 +226,11 @@ def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
 
 
 def verdict(
-    value: Value, measured: Measured, n: int, margin: float = MARGIN, unchecked: Sequence[str] = ()
+    value: Value,
+    measured: Measured,
+    n_questions: int,
+    margin: float = MARGIN,
+    unchecked: Sequence[str] = (),
 ) -> str:
     """The verdict on what was measured, in words.
 
@@ -232,104 +239,116 @@ def verdict(
     Args:
         value: The printed value.
         measured: What was measured.
-        n: The number of questions that it was measured over.
+        n_questions: The number of questions that it was measured over.
         margin: In points of a score, in percent of the printed value for costs and requests.
         unchecked: What no file of the run proves ("weights", "rows").
     """
     assert measured.value is not None
-    reach = _reach(value, measured, margin)
-    words = f"{margin:g} %"
+    allowed_distance = _allowed_distance(value, measured, margin)
+    margin_text = f"{margin:g} %"
     if value.metric.in_points:
-        words = f"{margin:g} points"
+        margin_text = f"{margin:g} points"
     if unchecked:
-        words += f"; {listed(list(unchecked))} not checked"
-    if measured.narrow is None or measured.wide is None:
+        margin_text += f"; {joined_names(list(unchecked))} not checked"
+    if measured.interval_90 is None or measured.interval_95 is None:
         return f"{UNDECIDED} (no interval: too few documents, or no spread among them)"
-    bounds = value.printed - reach, value.printed + reach
-    decision = equivalence(measured.narrow, measured.wide, bounds)
+    bounds = value.printed - allowed_distance, value.printed + allowed_distance
+    decision = equivalence(measured.interval_90, measured.interval_95, bounds)
     if decision == "equivalent":
-        return f"{EQUIVALENT} (within {words})"
+        return f"{EQUIVALENT} (within {margin_text})"
     if decision == "different":
-        return f"{DIFFERS} (by more than {words})"
-    to_edge = reach - abs(measured.value - value.printed)
-    ends = measured.wide
-    if to_edge > 0:
-        ends = measured.narrow
-    questions = _questions_needed(n, ends, to_edge)
-    if questions is None:
+        return f"{DIFFERS} (by more than {margin_text})"
+    distance_to_edge = allowed_distance - abs(measured.value - value.printed)
+    interval = measured.interval_95
+    if distance_to_edge > 0:
+        interval = measured.interval_90
+    n_needed = _questions_needed(n_questions, interval, distance_to_edge)
+    if n_needed is None:
         return f"{UNDECIDED} (the difference is as great as the margin)"
-    return f"{UNDECIDED} (about {questions:,} questions needed)"
+    return f"{UNDECIDED} (about {n_needed:,} questions needed)"
 
 
-def _reach(value: Value, measured: Measured, margin: float) -> float:
+def _allowed_distance(value: Value, measured: Measured, margin: float) -> float:
     """How far from the printed value a measured one may be and still count as equivalent.
 
     That is half a unit of its last digit and the margin; for a cost also what prompts that are
-    worded otherwise may cost (`measured.wording`, in the unit of the value, 0 for requests).
+    worded otherwise may cost (`measured.wording_tflops`, in the unit of the value, 0 for requests).
 
         a score printed as 41.3, a margin of 2 points      0.05 + 2
-        a cost printed as 8.0 TFLOPs, a margin of 2 %      0.05 + 0.02 * 8.0 + measured.wording
+        a cost printed as 8.0 TFLOPs, a margin of 2 %
+            0.05 + 0.02 * 8.0 + measured.wording_tflops
 
     Args:
         value: The printed value.
         measured: What was measured.
         margin: In points of a score, in percent of a cost or number of requests.
     """
-    half = 0.5 * 10.0**-value.digits
+    half_last_digit = 0.5 * 10.0**-value.digits
     if value.metric.in_points:
-        return half + margin
-    return half + (margin / 100 * abs(value.printed) + measured.wording)
+        return half_last_digit + margin
+    return half_last_digit + (margin / 100 * abs(value.printed) + measured.wording_tflops)
 
 
-def _questions_needed(n: int, ends: tuple[float, float], to_edge: float) -> int | None:
+def _questions_needed(
+    n_questions: int, interval: tuple[float, float], distance_to_edge: float
+) -> int | None:
     """About how many questions would decide, were the difference to stay.
 
     Half-widths of intervals shrink as 1 / sqrt(n). The number is rounded up to two digits.
 
     Args:
-        n: The number of questions that were measured.
-        ends: The lower and upper end of the interval over them.
-        to_edge: From the measured value to the edge of what is equivalent; below 0 outside.
+        n_questions: The number of questions that were measured.
+        interval: The lower and upper end of the interval over them.
+        distance_to_edge: From the measured value to the edge of what is equivalent; below 0
+            outside.
 
     Returns:
         The number; None for more than a million.
     """
-    if to_edge == 0:
+    if distance_to_edge == 0:
         return None
-    low, high = ends
-    questions = n * ((high - low) / 2 / abs(to_edge)) ** 2
-    if questions > _MOST_QUESTIONS:
+    low, high = interval
+    n_needed = n_questions * ((high - low) / 2 / abs(distance_to_edge)) ** 2
+    if n_needed > _MAX_QUESTIONS:
         return None
-    unit: int = 10 ** max(len(str(int(questions))) - 2, 0)
-    return math.ceil(questions / unit) * unit
+    rounding_unit: int = 10 ** max(len(str(int(n_needed))) - 2, 0)
+    return math.ceil(n_needed / rounding_unit) * rounding_unit
 
 
-def _table_key(value: Value) -> tuple[str, str, str]:
-    """Paper, table and preset of a printed value.
+class _TableKey(NamedTuple):
+    """What printed rows share that differ only in the reader or the place of the evidence."""
 
-    Equal for printed rows that differ only in the reader or the place of the evidence.
-    """
-    return value.entry.source, value.entry.table, value.entry.preset
+    source: str
+    table: str
+    preset: str
 
 
-def _of_another_row(value: Value, pairs: tuple[Pair, ...], readers: Collection[str]) -> bool:
+def _table_key(value: Value) -> _TableKey:
+    """Paper, table and preset of a printed value."""
+    return _TableKey(value.entry.source, value.entry.table, value.entry.preset)
+
+
+def _belongs_to_another_row(
+    value: Value, pairs: tuple[Pair, ...], readers_of_table: Collection[str]
+) -> bool:
     """Whether a run belongs to another row of the table, by its reader or the place of its
     evidence.
 
     Args:
         value: The printed value.
         pairs: The runs that may measure it, each with its rule.
-        readers: The readers of all rows of the table, in lower case.
+        readers_of_table: The readers of all rows of the table, in lower case.
     """
-    own_reader = value.paper.model.lower()
-    own_place = value.entry.settings.get("place")
+    printed_reader = value.paper.model.lower()
+    printed_evidence_place = value.entry.settings.get("place")
     for _, run in pairs:
         model = run.config.model
         reader = last_part(model.source or model.name).lower()
-        place = run.config.dataset.options.get("place")
-        if None not in (own_place, place) and own_place != place:
+        evidence_place = run.config.dataset.options.get("place")
+        both_known = None not in (printed_evidence_place, evidence_place)
+        if both_known and printed_evidence_place != evidence_place:
             return True
-        if reader in readers and reader != own_reader:
+        if reader in readers_of_table and reader != printed_reader:
             return True
     return False
 
@@ -357,9 +376,9 @@ class _Comparison:
         self._margin = margin
         keys = list(map(facts.run_key, runs))
         self._labels = dict(zip(keys, facts.run_labels(runs), strict=True))
-        self._ambiguous = _ambiguous_places(values)
-        self._remarks = _remarks(runs)
-        # Filled by `_measure` and `_rescored_once`, as rows ask for them.
+        self._stand_ins_for_several = _stand_ins_for_several(values)
+        self._remarks_by_run = _remarks_on_each_run(runs)
+        # Filled by `_measure` and `_rescore_once`, as rows ask for them.
         self._measured: dict[_MeasuredKey, Measured] = {}
         self._rescored: dict[_RescoredKey, Findings] = {}
 
@@ -370,38 +389,38 @@ class _Comparison:
             value: The printed value.
             pairs: The runs that measure it, one for each of its data sets, each with its rule.
         """
-        ours = mean_over_datasets([self._measure(value, run) for _, run in pairs])
-        findings = self._findings(value, pairs, ours)
-        names = [run.config.dataset.name for _, run in pairs]
-        first = pairs[0][1]
-        dataset = names[0]
+        measured = mean_over_datasets([self._measure(value, run) for _, run in pairs])
+        findings = self._findings(value, pairs, measured)
+        dataset_names = [run.config.dataset.name for _, run in pairs]
+        first_run = pairs[0].run
+        dataset = dataset_names[0]
         if len(pairs) > 1:
-            dataset = f"{value.place} (mean of {listed(names)})"
+            dataset = f"{value.place} (mean of {joined_names(dataset_names)})"
         row_label = value.entry.method
-        if (value.paper.name, names[0]) in self._ambiguous:
+        if (value.paper.name, dataset_names[0]) in self._stand_ins_for_several:
             row_label = f"{row_label}, {value.place}"
         difference = None
-        if ours.value is not None:
-            difference = ours.value - value.printed
+        if measured.value is not None:
+            difference = measured.value - value.printed
         convention = None
         if value.metric.phases:
-            convention = value.metric.asked or value.metric.convention
-        low, high = ours.wide or (None, None)
-        n = sum(len(run.records) for _, run in pairs)
+            convention = value.metric.requested_convention or value.metric.convention
+        low, high = measured.interval_95 or (None, None)
+        n_questions = sum(len(run.records) for _, run in pairs)
         return {
             "dataset": dataset,
             "paper": f"{value.paper.name}, {value.entry.table}",
             "row": row_label,
             "metric": value.label,
             "printed": value.printed,
-            "method": self._labels[facts.run_key(first)],
-            "model": first.config.model.name,
-            "ours": ours.value,
+            "method": self._labels[facts.run_key(first_run)],
+            "model": first_run.config.model.name,
+            "ours": measured.value,
             "ours.low": low,
             "ours.high": high,
-            "n": n,
+            "n": n_questions,
             "ours minus printed": difference,
-            "verdict": self._verdict(value, ours, n, findings),
+            "verdict": self._verdict(value, measured, n_questions, findings),
             "convention": convention,
             "notes": self._notes(value, pairs, findings),
             "run": ", ".join(dict.fromkeys(run.name for _, run in pairs)),
@@ -415,38 +434,43 @@ class _Comparison:
             self._measured[key] = measure(value, run)
         return self._measured[key]
 
-    def _findings(self, value: Value, pairs: tuple[Pair, ...], ours: Measured) -> Findings:
+    def _findings(self, value: Value, pairs: tuple[Pair, ...], measured: Measured) -> Findings:
         """What forbids a verdict on a value, or stands beside it.
 
         Args:
             value: The printed value.
             pairs: The runs that measure it, each with its rule.
-            ours: What they measured.
+            measured: What they measured.
         """
         findings = _differences_of_pairs(value, pairs, self._runs)
-        known = any(reason.startswith("metric:") for reason in findings.reasons)
-        if ours.value is None and not known:
-            lacks = "FLOPs, its model has no known sizes"
+        has_metric_reason = any(reason.startswith("metric:") for reason in findings.reasons)
+        if measured.value is None and not has_metric_reason:
+            what_is_missing = "FLOPs, its model has no known sizes"
             if value.metric.requests:
-                lacks = "question that was answered"
-            findings.reasons.append(f"metric: the run has no {value.metric.score or lacks}")
+                what_is_missing = "question that was answered"
+            findings.reasons.append(
+                f"metric: the run has no {value.metric.score or what_is_missing}"
+            )
         if not findings.reasons:
             for _, run in pairs:
-                findings.add(self._rescored_once(value, run))
+                findings.add(self._rescore_once(value, run))
         return findings
 
-    def _verdict(self, value: Value, ours: Measured, n: int, findings: Findings) -> str:
+    def _verdict(
+        self, value: Value, measured: Measured, n_questions: int, findings: Findings
+    ) -> str:
         """The verdict on a value; "not comparable" where something forbids one.
 
         Args:
             value: The printed value.
-            ours: What the runs measured of it.
-            n: The number of questions that it was measured over.
+            measured: What the runs measured of it.
+            n_questions: The number of questions that it was measured over.
             findings: What forbids a verdict, or was not checked.
         """
         if findings.reasons:
             return NOT_COMPARABLE
-        return verdict(value, ours, n, self._margin, list(dict.fromkeys(findings.unchecked)))
+        unchecked = list(dict.fromkeys(findings.unchecked))
+        return verdict(value, measured, n_questions, self._margin, unchecked)
 
     def _notes(self, value: Value, pairs: tuple[Pair, ...], findings: Findings) -> tuple[str, ...]:
         """The notes of a row: why there is no verdict, what a reader should weigh, and what is
@@ -457,15 +481,15 @@ class _Comparison:
             pairs: The runs that measure it, each with its rule.
             findings: What forbids a verdict or stands beside it.
         """
-        marks = list(findings.marks)
+        remarks = list(findings.remarks)
         for _, run in pairs:
             if not findings.reasons:
-                marks += run_notes(run)
-            marks += self._remarks[facts.run_key(run)]
-        known = [f"known difference: {note}" for note in value.deviations]
-        return (*findings.reasons, *dict.fromkeys(marks), *known)
+                remarks += run_notes(run)
+            remarks += self._remarks_by_run[facts.run_key(run)]
+        known_differences = [f"known difference: {note}" for note in value.deviations]
+        return (*findings.reasons, *dict.fromkeys(remarks), *known_differences)
 
-    def _rescored_once(self, value: Value, run: StoredRun) -> Findings:
+    def _rescore_once(self, value: Value, run: StoredRun) -> Findings:
         """What comparing a value's score with the run's answers and the data set's gold answers
         finds.
 
@@ -474,29 +498,29 @@ class _Comparison:
         metric = value.metric
         if not metric.in_points:
             return Findings(unchecked=["costs"])
-        name = score_of(metric, run)
+        name = find_score_name(metric, run)
         if metric.corpus is not None:
-            name = scorer_of(metric.corpus)
+            name = counting_scorer(metric.corpus)
         key = (facts.run_key(run), name)
         if key not in self._rescored:
-            self._rescored[key] = _rescored_findings(run, str(name))
+            self._rescored[key] = _rescore_and_compare(run, str(name))
         return self._rescored[key]
 
 
-def _rescored_findings(run: StoredRun, score: str) -> Findings:
+def _rescore_and_compare(run: StoredRun, score: str) -> Findings:
     """Compare a score with what the run's answers and the gold answers of the data set give.
 
     Args:
         run: A stored run.
         score: The name of the score.
     """
-    again = rescore(run, score)
-    if again.problem is not None:
-        findings = Findings([f"metric: {again.problem}"])
-        if not again.all_checked:
+    rescored = rescore(run, score)
+    if rescored.problem is not None:
+        findings = Findings([f"metric: {rescored.problem}"])
+        if not rescored.all_checked:
             findings.unchecked.append("scores")
         return findings
-    if not again.all_checked:
+    if not rescored.all_checked:
         return Findings(unchecked=["scores"])
     inconsistencies = dataset_inconsistencies(run)
     if inconsistencies is None:
@@ -504,32 +528,32 @@ def _rescored_findings(run: StoredRun, score: str) -> Findings:
     return Findings([f"metric: {sentence}" for sentence in inconsistencies])
 
 
-def _ambiguous_places(values: Sequence[Value]) -> set[tuple[str, str]]:
+def _stand_ins_for_several(values: Sequence[Value]) -> set[tuple[str, str]]:
     """(paper, data set) of each made-up data set that stands in for several data sets of the
     paper."""
-    places: dict[tuple[str, str], set[str]] = {}
+    places_by_stand_in: dict[tuple[str, str], set[str]] = {}
     for value in values:
         for name in value.stand_ins:
-            places.setdefault((value.paper.name, name), set()).add(value.place)
-    return {key for key, labels in places.items() if len(labels) > 1}
+            places_by_stand_in.setdefault((value.paper.name, name), set()).add(value.place)
+    return {key for key, places in places_by_stand_in.items() if len(places) > 1}
 
 
-def _remarks(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
+def _remarks_on_each_run(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
     """Key of a run (data set, folder) -> sentences on what does not fit in its records, and on how
     it differs from the other runs."""
     checks = Checks()
-    remarks: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
+    remarks_by_run: dict[tuple[str, str], list[str]] = {facts.run_key(run): [] for run in runs}
     reasons = reasons_not_to_rank(runs, checks)
     versions = notes_on_versions(runs, checks)
     seeds = notes_on_seeds(runs)
-    for place, run in enumerate(runs):
-        found = remarks[facts.run_key(run)]
-        found += checks.inconsistency_notes(run)
-        not_ranked = reasons[place]
+    for index, run in enumerate(runs):
+        remarks = remarks_by_run[facts.run_key(run)]
+        remarks += checks.inconsistency_notes(run)
+        not_ranked = reasons[index]
         if not_ranked is not None:
-            found.append(not_ranked.sentence)
-        found += filter(None, (versions[place], seeds[place]))
-    return remarks
+            remarks.append(not_ranked.sentence)
+        remarks += filter(None, (versions[index], seeds[index]))
+    return remarks_by_run
 
 
 def _differences_of_pairs(
@@ -544,33 +568,36 @@ def _differences_of_pairs(
         pairs: The runs that measure it, each with its rule.
         runs: All runs at hand, among which the sources of their numbers are looked for.
     """
-    reasons: dict[str, list[str]] = {}
-    marks: dict[str, list[str]] = {}
+    datasets_by_reason: dict[str, list[str]] = {}
+    datasets_by_remark: dict[str, list[str]] = {}
     unchecked: dict[str, None] = {}
     for rule, run in pairs:
         dataset = run.config.dataset.name
-        found = differences(value, run, rule, runs)
-        for sentence in found.reasons:
-            reasons.setdefault(sentence, []).append(dataset)
-        for sentence in found.marks:
-            marks.setdefault(sentence, []).append(dataset)
-        unchecked.update(dict.fromkeys(found.unchecked))
-    n = len(pairs)
-    return Findings(_with_datasets(reasons, n), list(unchecked), _with_datasets(marks, n))
+        findings = differences(value, run, rule, runs)
+        for sentence in findings.reasons:
+            datasets_by_reason.setdefault(sentence, []).append(dataset)
+        for sentence in findings.remarks:
+            datasets_by_remark.setdefault(sentence, []).append(dataset)
+        unchecked.update(dict.fromkeys(findings.unchecked))
+    n_datasets = len(pairs)
+    return Findings(
+        _with_datasets(datasets_by_reason, n_datasets),
+        list(unchecked),
+        _with_datasets(datasets_by_remark, n_datasets),
+    )
 
 
-def _with_datasets(sentences: Mapping[str, Sequence[str]], n: int) -> list[str]:
-    """The sentences, each with its data sets in brackets unless there are `n` of them, which are
-    all.
+def _with_datasets(datasets_by_sentence: Mapping[str, Sequence[str]], n_datasets: int) -> list[str]:
+    """The sentences, each with its data sets in brackets unless it holds for all.
 
     Args:
-        sentences: Sentence -> the data sets for which it holds.
-        n: The number of all data sets.
+        datasets_by_sentence: Sentence -> the data sets for which it holds.
+        n_datasets: The number of all data sets.
     """
-    found = []
-    for sentence, names in sentences.items():
-        if len(names) == n:
-            found.append(sentence)
+    sentences = []
+    for sentence, datasets in datasets_by_sentence.items():
+        if len(datasets) == n_datasets:
+            sentences.append(sentence)
         else:
-            found.append(f"{sentence} ({listed(list(names))})")
-    return found
+            sentences.append(f"{sentence} ({joined_names(list(datasets))})")
+    return sentences

@@ -130,7 +130,7 @@ REASONS = [  # changes, and the beginning of the one reason against a verdict
 def test_an_honest_run_has_a_mark_beside_its_verdict(honest, changes, mark):
     run = fabricated(honest["bm25"], *changes)
     found = differences(value(), run)
-    assert (found.reasons, mark in ("", *found.marks, *run_notes(run))) == ([], True)
+    assert (found.reasons, mark in ("", *found.remarks, *run_notes(run))) == ([], True)
 
 
 @pytest.mark.parametrize(("changes", "reason"), REASONS)

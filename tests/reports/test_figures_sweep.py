@@ -64,7 +64,7 @@ def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept):
     assert [line.name for line in score.lines] == ["bm25", "full-context"]
     assert [(p.x, p.y) for p in score.lines[0].points] == [(1.0, 25.0), (3.0, 50.0), (10.0, 100.0)]
     level = score.lines[1]
-    assert ([(p.x, p.y) for p in level.points], level.marks) == (
+    assert ([(p.x, p.y) for p in level.points], level.has_marks) == (
         [(1.0, 50.0), (3.0, 50.0), (10.0, 50.0)],
         False,
     )
