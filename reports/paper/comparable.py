@@ -264,10 +264,8 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
     if metric.phases and metric.requested_convention not in (None, metric.convention):
-        return [
-            f"metric: FLOPs under {metric.requested_convention}, "
-            f"the paper's are under {metric.convention}"
-        ]
+        requested = metric.requested_convention
+        return [f"metric: FLOPs under {requested}, the paper's are under {metric.convention}"]
     if not metric.in_points:
         return []
     score_names = facts.score_names(run)

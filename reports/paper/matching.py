@@ -1,7 +1,9 @@
 """Which runs measure a printed value: one, or for a mean over data sets one on each of them.
 
-matches(value, runs)     [((rule of nq, run), (rule of triviaqa, run), (rule of popqa, run)), ...]
-incomplete_means(runs)         "LongRefiner's Single-hop is a mean over nq, triviaqa and popqa: no run of longrefiner ..."
+matches(value, runs)
+    -> [(Pair(rule of nq, run), Pair(rule of triviaqa, run), Pair(rule of popqa, run)), ...]
+incomplete_means(runs)
+    -> ["LongRefiner's Single-hop is a mean over nq, triviaqa and popqa: no run of longrefiner ..."]
 """
 
 import re

@@ -9,7 +9,7 @@ import yaml
 
 from harness.config.schema import json_sha256
 from reports import main_table
-from reports.paper import frame, incomplete
+from reports.paper import frame, incomplete_means
 from reports.paper.matching import matches
 from reports.paper.measured import Measured, mean_over_datasets
 from reports.paper.printed import load
@@ -106,7 +106,7 @@ class TestFrame:
         widths = list(100 * (own[f"{ACC}.high"] - own[ACC]))
         assert row["ours.high"] - row["ours"] == pytest.approx(math.hypot(*widths) / 2)
         assert 0 < row["ours.high"] - row["ours"] < max(widths)
-        assert incomplete(runs, values()) == []
+        assert incomplete_means(runs, values()) == []
         right = [run(tmp_path / "b", "nq", [1.0] * 40), run(tmp_path / "b", "popqa", [1.0] * 20)]
         (*_, verdict) = frame(right, values())["verdict"]
         assert verdict == "differs (by more than 2 points; weights and scores not checked)"
@@ -120,7 +120,7 @@ class TestFrame:
             for size in (400, 800)
         ]
         assert [[one for _, one in way] for way in matches(value, runs)] == [[runs[1], runs[3]]]
-        assert incomplete([runs[0], runs[1]], [value]) == [
+        assert incomplete_means([runs[0], runs[1]], [value]) == [
             (
                 "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these "
                 "settings on popqa"
@@ -137,7 +137,7 @@ class TestFrame:
     def test_a_member_is_missing(self, tmp_path):
         only = [run(tmp_path, "popqa", halves(20, 0.6))]
         assert list(frame(only, values())["dataset"]) == ["popqa"]
-        assert incomplete(only, values()) == [
+        assert incomplete_means(only, values()) == [
             (
                 "Paper's Single is a mean over nq and popqa: no run of bm25 with Llama and these "
                 "settings on nq"
@@ -153,7 +153,7 @@ class TestFrame:
             run(tmp_path, "popqa", halves(20, 0.6)),
         ]
         assert list(frame(runs, values())["dataset"]) == ["popqa"]
-        assert len(incomplete(runs, values())) == 2
+        assert len(incomplete_means(runs, values())) == 2
 
     def test_each_setting_has_a_row_of_its_own(self, tmp_path):
         members = [(k, *member) for k in (5, 7) for member in (("nq", 40), ("popqa", 20))]
