@@ -149,7 +149,7 @@ def test_the_same_questions_stand_at_every_place(kind):
             assert marked(example, document) == marked(other, plain.documents[name])
             found = support_position(example, QuestionRows(documents=data.documents))
             assert found is not None
-            assert found.where() == number
+            assert found.third_of_text() == number
             assert (found.distance() or 0) < 0.1
 
 

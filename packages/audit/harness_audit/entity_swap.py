@@ -50,19 +50,19 @@ VERSION_WITH_EXAMPLES = 2
 ENTITIES = "entities"
 TOKEN = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|[^\W\d_]+")
 
-_MAX_NAME_WORDS = 4  # words of an answer that is a name rather than a sentence
+_MAX_WORDS_OF_NAME = 4  # words of an answer that is a name rather than a sentence
 
 
 # Words that stay: titles, what a name may have of common words, answers that are no names.
-_WORDS = Path(__file__).with_name("kept_words.txt").read_text(encoding="utf-8").split()
-_KEPT = SENTENCE_OPENERS.union(_WORDS, map(str.casefold, MONTHS))
+_COMMON_WORDS = Path(__file__).with_name("kept_words.txt").read_text(encoding="utf-8").split()
+_WORDS_THAT_STAY = SENTENCE_OPENERS.union(_COMMON_WORDS, map(str.casefold, MONTHS))
 
 _ONSETS = (*"bdfghjklmnprstvwz", "br", "dr", "gr", "kl", "pr", "st", "tr")
 _VOWELS = "aeiou"
 _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 
-def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
+def swapped_copy(dataset: Dataset, swap_setting: str, seed: int) -> Dataset:
     """A copy of the data set with other names and numbers in its documents, questions and gold
     answers.
 
@@ -72,42 +72,44 @@ def swapped_copy(dataset: Dataset, kind: str, seed: int) -> Dataset:
 
     Args:
         dataset: The original.
-        kind: "entities", or with a recogniser "entities:rules".
+        swap_setting: "entities", or with a recogniser "entities:rules".
         seed: Another seed makes other names and numbers.
 
     Raises:
         UnknownName: There is no such recogniser.
         CannotRun: The recogniser is not installed.
     """
-    tool = load_recogniser(recogniser_name(kind))
-    made = {
+    recogniser = load_recogniser(recogniser_name(swap_setting))
+    copy_facts = {
         "swap": ENTITIES,
-        "version": _version_of(dataset),
+        "version": _rules_version(dataset),
         "of": dataset.fingerprint,
         "seed": seed,
-        "recogniser": {"name": tool.name, **tool.identity},
+        "recogniser": {"name": recogniser.name, **recogniser.identity},
     }
     examples: list[Example] = []
     documents: dict[str, Document] = {}
-    worlds: dict[tuple[str, ...], _World] = {}
+    swapped_by_ids: dict[tuple[str, ...], _SwappedDocuments] = {}
     for example in dataset.examples:
         ids = example.question.document_ids
-        if ids not in worlds:
-            worlds[ids] = _World([dataset.documents[name] for name in ids], tool, seed)
-            for document in worlds[ids].copies:
+        if ids not in swapped_by_ids:
+            swapped_by_ids[ids] = _SwappedDocuments(
+                [dataset.documents[document_id] for document_id in ids], recogniser, seed
+            )
+            for document in swapped_by_ids[ids].copies:
                 documents[document.id] = document
-        examples.append(worlds[ids].copied(example))
+        examples.append(swapped_by_ids[ids].copied_example(example))
     return replace(
         dataset,
         examples=tuple(examples),
         documents=documents,
-        fingerprint=json_sha256(made),
-        source=f"{dataset.source}, entities swapped by {tool.name}",
-        copy_facts=made,
+        fingerprint=json_sha256(copy_facts),
+        source=f"{dataset.source}, entities swapped by {recogniser.name}",
+        copy_facts=copy_facts,
     )
 
 
-def _version_of(dataset: Dataset) -> int:
+def _rules_version(dataset: Dataset) -> int:
     """The version of this module's rules by which the data set is copied, which becomes part of the
     copy's identity."""
     if any(example.question.example for example in dataset.examples):
@@ -115,45 +117,47 @@ def _version_of(dataset: Dataset) -> int:
     return VERSION
 
 
-def recogniser_name(kind: str) -> str:
+def recogniser_name(swap_setting: str) -> str:
     """The name of the recogniser that finds the names: "entities:stanza" -> "stanza". For
     "entities" alone it is spacy or stanza, the first that is installed with its model, else
     "rules"."""
-    name = kind.partition(":")[2]
-    if name:
-        return name
-    for tool in ("spacy", "stanza"):
-        if not install_problem(tool):
-            return tool
+    chosen_name = swap_setting.partition(":")[2]
+    if chosen_name:
+        return chosen_name
+    for candidate in ("spacy", "stanza"):
+        if not install_problem(candidate):
+            return candidate
     return "rules"
 
 
-class _World:
+class _SwappedDocuments:
     """The documents of a question, with one replacement for each word of a name in them, and their
     copies."""
 
-    def __init__(self, documents: Sequence[Document], tool: Recogniser, seed: int) -> None:
+    def __init__(self, documents: Sequence[Document], recogniser: Recogniser, seed: int) -> None:
         """Find the names in the documents and choose what stands for each word of them. A word that
         the documents also have in small letters is no name.
 
         Args:
             documents: The documents of a question.
-            tool: What finds names.
+            recogniser: What finds names.
             seed: Another seed gives other replacements.
         """
         self.documents = documents
-        self.tool = tool
+        self.recogniser = recogniser
         self.seed = seed
         self.vocabulary: set[str] = set()
-        lower_case: set[str] = set()
-        names: set[str] = set()
+        lower_case_words: set[str] = set()
+        name_words: set[str] = set()
         for document in documents:
             self.vocabulary.update(_words(document.text))
-            lower_case.update(_lower_case_words(document.text))
-            names.update(self._names_in(document))
+            lower_case_words.update(_lower_case_words(document.text))
+            name_words.update(self._names_in(document))
         # A word in small letters -> what stands for it.
-        self.names = _replacement_words(names - lower_case, self.vocabulary, seed)
-        self._swap = _Swap(self.names, seed)
+        self.replacement_by_word = _replacement_words(
+            name_words - lower_case_words, self.vocabulary, seed
+        )
+        self._swap = _Swap(self.replacement_by_word, seed)
 
     def _names_in(self, document: Document) -> set[str]:
         """The words of the names in a document that may be replaced, in small letters.
@@ -168,13 +172,13 @@ class _World:
         inside_sentences.update(_words(document.title))
         for passage in document.passages:
             inside_sentences.update(_words(passage.title))
-        names: set[str] = set()
-        for name in self.tool.names(document.text):
+        name_words: set[str] = set()
+        for name in self.recogniser.names(document.text):
             words = set(_swappable(name))
             if _word_count(name) == 1:
                 words &= inside_sentences
-            names |= words
-        return names
+            name_words |= words
+        return name_words
 
     @cached_property
     def copies(self) -> tuple[Document, ...]:
@@ -182,23 +186,23 @@ class _World:
         of its text ("doc7~0a1b2c3d"), as the copy depends on the other documents."""
         return tuple(map(self._copied_document, self.documents))
 
-    def _copied_document(self, old: Document) -> Document:
+    def _copied_document(self, original: Document) -> Document:
         """The copy of a document: text, titles and places of its passages."""
-        offsets = self._offset_maps[old.id]
-        text = self._swap.text(old.text)
+        offsets = self._offset_maps[original.id]
+        text = self._swap.text(original.text)
         passages: list[Passage] = []
-        for passage in old.passages:
+        for passage in original.passages:
             title = self._swap.text(passage.title)
             start = offsets.of_start(passage.start)
             passages.append(Passage(title, start, offsets.of_end(passage.end)))
-        name = old.id
+        copy_id = original.id
         if len(self.documents) > 1:
             text_hash = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-            name = f"{name}~{text_hash[:8]}"
-        return Document(name, text, self._swap.text(old.title), tuple(passages))
+            copy_id = f"{copy_id}~{text_hash[:8]}"
+        return Document(copy_id, text, self._swap.text(original.title), tuple(passages))
 
     @cached_property
-    def ids(self) -> dict[str, str]:
+    def copy_id_by_id(self) -> dict[str, str]:
         """Id of a document -> id of its copy."""
         return {old.id: new.id for old, new in zip(self.documents, self.copies, strict=True)}
 
@@ -207,72 +211,76 @@ class _World:
         """Id of a document -> the offsets in its copy for those in its text."""
         return {document.id: self._swap.offset_map(document.text) for document in self.documents}
 
-    def copied(self, example: Example) -> Example:
+    def copied_example(self, example: Example) -> Example:
         """The copy of a question about the documents, with its gold answers and supporting
         spans."""
         question = example.question
         gold = example.gold
-        swap = self.swap_for(question, gold)
-        changed = replace(
+        swap = self.swap_for_question(question, gold)
+        copy = replace(
             question,
             text=swap.text(question.text),
-            document_ids=tuple(self.ids[name] for name in question.document_ids),
+            document_ids=tuple(self.copy_id_by_id[name] for name in question.document_ids),
         )
         if question.options is not None:
-            changed = replace(changed, options=tuple(map(swap.text, question.options)))
+            copy = replace(copy, options=tuple(map(swap.text, question.options)))
         # Fields of the questions that have them, in classes of their own.
-        fields: dict[str, Any] = {}
+        swapped_fields: dict[str, Any] = {}
         for name in ("begins", "example"):
             text = getattr(question, name)
             if text:
-                fields[name] = swap.text(text)
-        changed = replace(changed, **fields)
+                swapped_fields[name] = swap.text(text)
+        copy = replace(copy, **swapped_fields)
         answers = tuple(map(swap.text, gold.answers))
-        marks = tuple(map(self.copy_of, gold.supporting))
-        return Example(changed, Gold(answers, marks, swap.value(gold.extra)))
+        supporting = tuple(map(self.copied_support, gold.supporting))
+        return Example(copy, Gold(answers, supporting, swap.value(gold.extra)))
 
-    def copy_of(self, mark: Support) -> Support:
+    def copied_support(self, support: Support) -> Support:
         """The span in the copy of a document that stands for a supporting span in the original."""
-        offsets = self._offset_maps[mark.document_id]
+        offsets = self._offset_maps[support.document_id]
         return Support(
-            self.ids[mark.document_id], offsets.of_start(mark.start), offsets.of_end(mark.end)
+            self.copy_id_by_id[support.document_id],
+            offsets.of_start(support.start),
+            offsets.of_end(support.end),
         )
 
-    def swap_for(self, question: Question, gold: Gold) -> _Swap:
+    def swap_for_question(self, question: Question, gold: Gold) -> _Swap:
         """The replacements for a question's texts and its gold answers: those of its documents, and
         further ones for names that only these texts have. Names that only its solved example has
         stay."""
         answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words: set[str] = set()
-        lower_case: set[str] = set()
-        names: set[str] = set()
+        lower_case_words: set[str] = set()
+        name_words: set[str] = set()
         for text in texts:
             words.update(_words(text))
-            lower_case.update(_lower_case_words(text))
-            names.update(self._names_in_question(text))
+            lower_case_words.update(_lower_case_words(text))
+            name_words.update(self._names_in_question(text))
         for answer in answers:
-            if _word_count(answer) <= _MAX_NAME_WORDS:
-                names.update(_swappable(answer))
+            if _word_count(answer) <= _MAX_WORDS_OF_NAME:
+                name_words.update(_swappable(answer))
         words.update(_words(question.example))
-        new = names - lower_case - self.vocabulary
+        words_to_replace = name_words - lower_case_words - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
-        replacements = set(self.names.values())
-        new |= words & replacements
-        more = _replacement_words(new, self.vocabulary | words | replacements, self.seed)
-        return _Swap({**self.names, **more}, self.seed)
+        replacements = set(self.replacement_by_word.values())
+        words_to_replace |= words & replacements
+        further_replacements = _replacement_words(
+            words_to_replace, self.vocabulary | words | replacements, self.seed
+        )
+        return _Swap({**self.replacement_by_word, **further_replacements}, self.seed)
 
     def _names_in_question(self, text: str) -> set[str]:
         """The words of the names in a text of a question that may be replaced, in small letters.
 
         A name of one word that opens the text does not count: "Name a member of ..." is no name.
         """
-        found: set[str] = set()
-        for name in self.tool.names(text):
+        name_words: set[str] = set()
+        for name in self.recogniser.names(text):
             is_first = text.lstrip("\"'“‘( ").startswith(name)
             if _word_count(name) > 1 or not is_first:
-                found.update(_swappable(name))
-        return found
+                name_words.update(_swappable(name))
+        return name_words
 
 
 def _words(text: str) -> Iterator[str]:
@@ -305,7 +313,7 @@ def _swappable(name: str) -> Iterator[str]:
     """
     for match in TOKEN.finditer(name):
         word = match.group()
-        if word[0].isupper() and len(word) > 1 and word.casefold() not in _KEPT:
+        if word[0].isupper() and len(word) > 1 and word.casefold() not in _WORDS_THAT_STAY:
             yield word.casefold()
 
 
@@ -321,45 +329,47 @@ def _strings_in(value: Any) -> Iterator[str]:
             yield from _strings_in(inner)
 
 
-def _replacement_words(words: Iterable[str], avoid: set[str], seed: int) -> dict[str, str]:
+def _replacement_words(
+    words: Iterable[str], forbidden_words: set[str], seed: int
+) -> dict[str, str]:
     """Word -> the made-up word that stands for it. It follows from word and seed, and is no word
     that stays, as "april"; no two are alike.
 
     Args:
         words: The words to replace, in small letters.
-        avoid: Further words that must not be made.
+        forbidden_words: Further words that must not be made.
         seed: Another seed makes other words.
     """
     replacements: dict[str, str] = {}
-    taken = avoid | _KEPT
+    taken_words = forbidden_words | _WORDS_THAT_STAY
     for word in sorted(words):
-        number = 0
-        made = _pseudoword(word, seed, number)
-        while made in taken:
-            number += 1
-            made = _pseudoword(word, seed, number)
-        replacements[word] = made
-        taken.add(made)
+        attempt = 0
+        candidate = _pseudoword(word, seed, attempt)
+        while candidate in taken_words:
+            attempt += 1
+            candidate = _pseudoword(word, seed, attempt)
+        replacements[word] = candidate
+        taken_words.add(candidate)
     return replacements
 
 
-def _pseudoword(word: str, seed: int, number: int) -> str:
+def _pseudoword(word: str, seed: int, attempt: int) -> str:
     """A made-up word that can be pronounced, about as long as `word`: "lovelace" -> "brasker".
 
     Args:
         word: The word that it stands for, in small letters.
         seed: Another seed makes another word.
-        number: The number of the attempt, from 0; another attempt makes another word.
+        attempt: The number of the attempt, from 0; another attempt makes another word.
     """
-    value = int.from_bytes(hashlib.sha256(f"{seed} {number} {word}".encode()).digest())
+    remaining = int.from_bytes(hashlib.sha256(f"{seed} {attempt} {word}".encode()).digest())
     parts: list[str] = []
     syllables = 3
     if len(word) < 8:
         syllables = 2
     for _ in range(syllables):
-        for choices in (_ONSETS, _VOWELS, _CODAS):
-            value, at = divmod(value, len(choices))
-            parts.append(choices[at])
+        for letters in (_ONSETS, _VOWELS, _CODAS):
+            remaining, index = divmod(remaining, len(letters))
+            parts.append(letters[index])
     return "".join(parts)
 
 
@@ -368,11 +378,11 @@ class _Swap:
     """Replaces words and numbers of texts.
 
     Args:
-        names: Word in small letters -> its replacement.
+        replacement_by_word: Word in small letters -> its replacement.
         seed: Decides by how much numbers move.
     """
 
-    names: Mapping[str, str]
+    replacement_by_word: Mapping[str, str]
     seed: int
 
     def text(self, text: str) -> str:
@@ -384,15 +394,15 @@ class _Swap:
         """What stands for one word or number: "LOVELACE" -> "BRASKER", "1815" -> "1775"; itself if
         it is kept."""
         if token[0].isdigit():
-            return _replace_number(token, self.seed)
-        made = self.names.get(token.casefold())
-        if made is None:
+            return _replacement_number(token, self.seed)
+        replacement = self.replacement_by_word.get(token.casefold())
+        if replacement is None:
             return token
         if token.islower():
-            return made
+            return replacement
         if len(token) > 1 and token.isupper():
-            return made.upper()
-        return made.title()
+            return replacement.upper()
+        return replacement.title()
 
     def value(self, value: Any) -> Any:
         """A JSON value with the texts inside replaced; keys and numbers stay."""
@@ -410,11 +420,11 @@ class _Swap:
         ends = [0]
         shifts = [0]
         for match in TOKEN.finditer(text):
-            made = self.token(match.group())
-            if len(made) != len(match.group()):
+            replacement = self.token(match.group())
+            if len(replacement) != len(match.group()):
                 starts.append(match.start())
                 ends.append(match.end())
-                shifts.append(shifts[-1] + len(made) - len(match.group()))
+                shifts.append(shifts[-1] + len(replacement) - len(match.group()))
         return _Offsets(starts, ends, shifts)
 
 
@@ -440,41 +450,41 @@ class _Offsets:
     ends: Sequence[int]
     shifts: Sequence[int]
 
-    def of_start(self, at: int) -> int:
+    def of_start(self, offset: int) -> int:
         """The offset in the copy of a span's start in the text."""
-        word = self._word_before(at)
-        if self._is_inside(word, at):
+        word = self._word_before(offset)
+        if self._is_inside(word, offset):
             return self.starts[word] + self.shifts[word - 1]
-        return self._shifted(word, at)
+        return self._shifted(word, offset)
 
-    def of_end(self, at: int) -> int:
+    def of_end(self, offset: int) -> int:
         """The offset in the copy of a span's end in the text."""
-        word = self._word_before(at)
-        if self._is_inside(word, at):
+        word = self._word_before(offset)
+        if self._is_inside(word, offset):
             return self.ends[word] + self.shifts[word]
-        return self._shifted(word, at)
+        return self._shifted(word, offset)
 
-    def _word_before(self, at: int) -> int:
-        """The number of the last word that starts at `at` or before."""
-        return bisect_right(self.starts, at) - 1
+    def _word_before(self, offset: int) -> int:
+        """The number of the last word that starts at `offset` or before."""
+        return bisect_right(self.starts, offset) - 1
 
-    def _is_inside(self, word: int, at: int) -> bool:
+    def _is_inside(self, word: int, offset: int) -> bool:
         """Whether an offset is after the start of a word and before its end."""
-        return self.starts[word] < at < self.ends[word]
+        return self.starts[word] < offset < self.ends[word]
 
-    def _shifted(self, word: int, at: int) -> int:
+    def _shifted(self, word: int, offset: int) -> int:
         """An offset in the copy for one that is inside no word whose length changes.
 
         Args:
-            word: The number of the last such word that starts at `at` or before.
-            at: The offset in the text.
+            word: The number of the last such word that starts at `offset` or before.
+            offset: The offset in the text.
         """
-        if at == self.starts[word] and word:
+        if offset == self.starts[word] and word:
             word -= 1  # its own start is moved by the words before it alone
-        return at + self.shifts[word]
+        return offset + self.shifts[word]
 
 
-def _replace_number(token: str, seed: int) -> str:
+def _replacement_number(token: str, seed: int) -> str:
     """The number that stands for a number, of about the same size: "1815" -> "1775", "1,200" ->
     "1,240". Numbers up to 31 stay, as do those that begin with 0. No two numbers become one.
 
@@ -485,13 +495,13 @@ def _replace_number(token: str, seed: int) -> str:
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:
         return token
-    by = 10 * (2 + seed % 5)
+    shift = 10 * (2 + seed % 5)
     if "," in token:
-        return f"{value + by:,}"
+        return f"{value + shift:,}"
     if value < 100:
         return str(32 + (value - 32 + 3 + seed % 7) % 68)
     if value < 1000:
-        return str(100 + (value - 100 + by) % 900)
+        return str(100 + (value - 100 + shift) % 900)
     if value < 2100:  # a year
-        return str(1000 + (value - 1000 - by) % 1100)
-    return str(value + by)
+        return str(1000 + (value - 1000 - shift) % 1100)
+    return str(value + shift)

@@ -45,9 +45,9 @@ from reports.run_notes import run_notes
 
 ALL = "all"
 GROUPS = 4
-_RECALL = "answer_recall"
-_SUBSTRING = "answer_recall_substring"
-_MADE = "tokens"  # the option of a data set whose texts are made for a length
+_RECALL_COLUMN = "answer_recall"
+_SUBSTRING_COLUMN = "answer_recall_substring"
+_MADE_LENGTH_OPTION = "tokens"  # the option of a data set whose texts are made for a length
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class LengthRow:
             "tokens.to": self.longest,
             "score": self.score,
             **facts.interval_columns("mean", self.mean),
-            **facts.interval_columns(_RECALL, self.recall),
-            **facts.interval_columns(_SUBSTRING, self.recall_substring),
+            **facts.interval_columns(_RECALL_COLUMN, self.recall),
+            **facts.interval_columns(_SUBSTRING_COLUMN, self.recall_substring),
             "n": self.n,
             "failed": self.failed,
             "notes": self.notes,
@@ -124,16 +124,16 @@ class Measured:
     rows: QuestionRows
     tokens: Callable[[str], int]
 
-    def lengths(self) -> dict[str, int]:
+    def tokens_by_question(self) -> dict[str, int]:
         """Question id -> tokens of its documents, each counted once; without questions that have no
         row."""
-        lengths: dict[str, int] = {}
+        tokens_by_question: dict[str, int] = {}
         for record in self.run.records:
             example = self.rows.examples.get(record.question_id)
             if example is not None:
                 documents = set(example.question.document_ids)
-                lengths[record.question_id] = sum(map(self.tokens, documents))
-        return lengths
+                tokens_by_question[record.question_id] = sum(map(self.tokens, documents))
+        return tokens_by_question
 
 
 def figure(
@@ -152,28 +152,29 @@ def figure(
         UserError: No rows or tokenizer can be loaded, or no question has a score.
         UnknownName: A run does not have the score.
     """
-    counts: dict[TextGroup, Callable[[str], int]] = {}  # each counts a document once
-    measured: list[Measured] = []
+    counter_by_group: dict[TextGroup, Callable[[str], int]] = {}  # each counts a document once
+    measured_runs: list[Measured] = []
     problems: list[UserError] = []
     for run, rows in runs_with_rows(runs, data, warn, with_documents=True):
         try:
-            key = text_group(run)
-            if key not in counts:
-                count = functools.partial(_document_tokens, rows, token_counter(run))
-                counts[key] = functools.cache(count)
+            group = text_group(run)
+            if group not in counter_by_group:
+                count_document = functools.partial(_document_tokens, rows, token_counter(run))
+                counter_by_group[group] = functools.cache(count_document)
         except UserError as error:
             problems.append(error)
             continue
-        measured.append(Measured(run, replace(rows, texts=run.texts(run.records)), counts[key]))
-    if not measured:
+        rows_with_texts = replace(rows, texts=run.texts(run.records))
+        measured_runs.append(Measured(run, rows_with_texts, counter_by_group[group]))
+    if not measured_runs:
         raise problems[0]
     for problem in problems:
         warn(f"warning: left out: {problem}")
-    table = frame(measured, score)
-    named = by_score(
+    table = frame(measured_runs, score)
+    named_tables = by_score(
         table, hidden=["run", "tokens.from", "tokens.to"], length="tokens of the documents"
     )
-    return Figure("Length of the documents", table, named, panels(table))
+    return Figure("Length of the documents", table, named_tables, panels(table))
 
 
 def _document_tokens(rows: QuestionRows, count: Callable[[str], int], document_id: str) -> int:
@@ -195,13 +196,13 @@ def quantiles(lengths: Sequence[int]) -> tuple[int, ...]:
 
     An edge is the largest length of its group; the last group has none.
     """
-    rising = sorted(lengths)
-    cuts: set[int] = set()
+    sorted_lengths = sorted(lengths)
+    edges: set[int] = set()
     for group in range(1, GROUPS):
-        last = math.ceil(len(rising) * group / GROUPS) - 1  # of the group
-        if rising and rising[last] < rising[-1]:
-            cuts.add(rising[last])
-    return tuple(sorted(cuts))
+        last_of_group = math.ceil(len(sorted_lengths) * group / GROUPS) - 1  # of the group
+        if sorted_lengths and sorted_lengths[last_of_group] < sorted_lengths[-1]:
+            edges.add(sorted_lengths[last_of_group])
+    return tuple(sorted(edges))
 
 
 def bucket_name(edges: Sequence[int], number: int) -> str:
@@ -239,29 +240,31 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     lengths_of_group: dict[TextGroup, dict[str, int]] = {}
     for measured in runs:
         group = lengths_of_group.setdefault(text_group(measured.run), {})
-        group.update(measured.lengths())
-    stored = [measured.run for measured in runs]
-    made = _lengths_of_made_texts(stored)
+        group.update(measured.tokens_by_question())
+    stored_runs = [measured.run for measured in runs]
+    made_length_by_run = _made_length_by_run(stored_runs)
     hidden: list[str] = []
-    if made:
-        hidden.append(f"dataset.{_MADE}")
-    labels = facts.run_labels(stored, hidden)
+    if made_length_by_run:
+        hidden.append(f"dataset.{_MADE_LENGTH_OPTION}")
+    labels = facts.run_labels(stored_runs, hidden)
     rows: list[LengthRow] = []
     for measured, label in zip(runs, labels, strict=True):
         buckets = _Buckets(measured, label, score or facts.headline_score(measured.run))
-        tokens = made.get(str(measured.run.path))
-        if tokens:
-            rows += buckets.rows(names={ALL: f"{tokens:,}"})
+        made_length = made_length_by_run.get(str(measured.run.path))
+        if made_length:
+            rows += buckets.rows(names={ALL: f"{made_length:,}"})
         else:
-            lengths = lengths_of_group[text_group(measured.run)]
-            rows += buckets.rows(quantiles(list(lengths.values())))
-    if made:
-        rows.sort(key=lambda row: (labels.index(row.method), made.get(str(row.run), 0)))
+            lengths_by_question = lengths_of_group[text_group(measured.run)]
+            rows += buckets.rows(quantiles(list(lengths_by_question.values())))
+    if made_length_by_run:
+        rows.sort(
+            key=lambda row: (labels.index(row.method), made_length_by_run.get(str(row.run), 0))
+        )
     if not rows:
         raise UserError(
             "no question of these runs has a score: every one failed and was left out of the scores"
         )
-    rows += _family_rows(rows, made)
+    rows += _family_rows(rows, made_length_by_run)
     return facts.as_floats(pd.DataFrame([row.columns() for row in rows]))
 
 
@@ -276,30 +279,33 @@ class _Cell:
     tokens: int
 
 
-def _family_rows(rows: Sequence[LengthRow], made: Mapping[str, int]) -> list[LengthRow]:
+def _family_rows(
+    rows: Sequence[LengthRow], made_length_by_run: Mapping[str, int]
+) -> list[LengthRow]:
     """A row for each method, reader and length of a family of data sets (ruler/vt, ruler/cwe are of
     the family "ruler"): the mean of its data sets. There is one only where all data sets of the
     family have a row for it, two at least.
 
     Args:
         rows: The rows of all runs.
-        made: Run folder -> length in tokens, of runs over texts that are made for a length.
+        made_length_by_run: Run folder -> length in tokens, of runs over texts that are made for a
+            length.
     """
-    families: dict[str, set[str]] = defaultdict(set)
-    cells: dict[_Cell, dict[str, LengthRow]] = defaultdict(dict)
+    datasets_by_family: dict[str, set[str]] = defaultdict(set)
+    rows_by_cell: dict[_Cell, dict[str, LengthRow]] = defaultdict(dict)
     for row in rows:
         family, slash, _ = row.dataset.partition("/")
-        if slash and row.run is not None and row.run in made:
-            families[family].add(row.dataset)
-            cell = _Cell(family, row.model, row.method, made[row.run])
-            cells[cell][row.dataset] = row
-    means = []
-    for cell in sorted(cells):
-        by_dataset = cells[cell]
-        if len(by_dataset) > 1 and by_dataset.keys() == families[cell.family]:
-            name = f"{cell.family}, mean of {len(by_dataset)}"
-            means.append(_family_mean(name, list(by_dataset.values())))
-    return means
+        if slash and row.run is not None and row.run in made_length_by_run:
+            datasets_by_family[family].add(row.dataset)
+            cell = _Cell(family, row.model, row.method, made_length_by_run[row.run])
+            rows_by_cell[cell][row.dataset] = row
+    mean_rows = []
+    for cell in sorted(rows_by_cell):
+        row_by_dataset = rows_by_cell[cell]
+        if len(row_by_dataset) > 1 and row_by_dataset.keys() == datasets_by_family[cell.family]:
+            name = f"{cell.family}, mean of {len(row_by_dataset)}"
+            mean_rows.append(_family_mean(name, list(row_by_dataset.values())))
+    return mean_rows
 
 
 class _Buckets:
@@ -316,23 +322,26 @@ class _Buckets:
         """
         self.run = measured.run
         self.score = score
-        self.head = facts.first_cells(measured.run, label)
-        self.scored = facts.score_values(measured.run, score)
-        self.lengths = measured.lengths()
-        self.failed: set[str] = set()
-        self.recalled: dict[str, float | None] = {}  # None: the answers of the question say nothing
-        self.contained: dict[str, float] = {}
+        self.first_columns = facts.first_cells(measured.run, label)
+        self.score_values = facts.score_values(measured.run, score)
+        self.tokens_by_question = measured.tokens_by_question()
+        self.failed_ids: set[str] = set()
+        # Of a question whose gold answers could stand in no text: None.
+        self.recall_by_question: dict[str, float | None] = {}
+        self.substring_recall_by_question: dict[str, float] = {}
         for record in measured.run.records:
             question = record.question_id
             if record.error is not None:
-                self.failed.add(question)
+                self.failed_ids.add(question)
             example = measured.rows.examples.get(question)
             if example is not None:
-                self.recalled[question] = was_answer_shown(record, example, measured.rows)
+                self.recall_by_question[question] = was_answer_shown(record, example, measured.rows)
                 contained = was_answer_shown_as_substring(record, example, measured.rows)
-                self.contained[question] = float(contained)
+                self.substring_recall_by_question[question] = float(contained)
         # Indices into the ids of `scored`, of the questions whose length is known.
-        self.with_length = [i for i, q in enumerate(self.scored.ids) if q in self.lengths]
+        self.indices_with_length = [
+            i for i, q in enumerate(self.score_values.ids) if q in self.tokens_by_question
+        ]
         self.notes = self._all_notes()
 
     def rows(
@@ -345,13 +354,13 @@ class _Buckets:
                 only the row for all.
             names: Name of a bucket -> another name that its row gets.
         """
-        buckets: dict[str, list[int]] = {}
+        indices_by_bucket: dict[str, list[int]] = {}
         if edges:
-            buckets = self._indices_by_bucket(edges)
-        if self.with_length:
-            buckets[ALL] = self.with_length
+            indices_by_bucket = self._indices_by_bucket(edges)
+        if self.indices_with_length:
+            indices_by_bucket[ALL] = self.indices_with_length
         rows = []
-        for bucket, indices in buckets.items():
+        for bucket, indices in indices_by_bucket.items():
             name = bucket
             if names is not None:
                 name = names.get(bucket, bucket)
@@ -359,55 +368,58 @@ class _Buckets:
         return rows
 
     def _indices_by_bucket(self, edges: Sequence[int]) -> dict[str, list[int]]:
-        """Name of each bucket that has questions -> indices of these into the ids of `scored`;
-        shortest bucket first.
+        """Name of each bucket that has questions -> indices of these into the ids of
+        `score_values`; shortest bucket first.
 
         Args:
             edges: The largest length of each bucket but the last, in tokens.
         """
-        indices: dict[int, list[int]] = {}  # number of a bucket -> its questions
-        for i in self.with_length:
-            length = self.lengths[self.scored.ids[i]]
+        indices_by_number: dict[int, list[int]] = {}  # number of a bucket -> its questions
+        for i in self.indices_with_length:
+            length = self.tokens_by_question[self.score_values.ids[i]]
             number = bisect_left(edges, length)
-            indices.setdefault(number, []).append(i)
-        return {bucket_name(edges, number): indices[number] for number in sorted(indices)}
+            indices_by_number.setdefault(number, []).append(i)
+        indices_by_name: dict[str, list[int]] = {}
+        for number in sorted(indices_by_number):
+            indices_by_name[bucket_name(edges, number)] = indices_by_number[number]
+        return indices_by_name
 
     def _row(self, name: str, indices: Sequence[int]) -> LengthRow:
         """The row of one bucket.
 
         Args:
             name: The bucket's name.
-            indices: Its questions, as indices into the ids of `scored`; at least one.
+            indices: Its questions, as indices into the ids of `score_values`; at least one.
         """
-        questions = [self.scored.ids[i] for i in indices]
-        tokens = [self.lengths[question] for question in questions]
+        questions = [self.score_values.ids[i] for i in indices]
+        token_counts = [self.tokens_by_question[question] for question in questions]
         scores: list[float] = []
-        contained: list[float] = []
-        recalled: list[float] = []
+        substring_recalls: list[float] = []
+        recalls: list[float] = []
         clusters: list[int] = []
         clusters_of_recalled: list[int] = []
         for i, question in zip(indices, questions, strict=True):
-            scores.append(self.scored.values[i])
-            clusters.append(self.scored.clusters[i])
-            contained.append(self.contained[question])
-            found = self.recalled.get(question)
-            if found is not None:
-                recalled.append(float(found))
-                clusters_of_recalled.append(self.scored.clusters[i])
+            scores.append(self.score_values.values[i])
+            clusters.append(self.score_values.clusters[i])
+            substring_recalls.append(self.substring_recall_by_question[question])
+            recall = self.recall_by_question.get(question)
+            if recall is not None:
+                recalls.append(float(recall))
+                clusters_of_recalled.append(self.score_values.clusters[i])
         return LengthRow(
-            dataset=str(self.head["dataset"]),
-            method=str(self.head["method"]),
-            model=str(self.head["model"]),
+            dataset=str(self.first_columns["dataset"]),
+            method=str(self.first_columns["method"]),
+            model=str(self.first_columns["model"]),
             length=name,
-            shortest=min(tokens),
-            mean_tokens=sum(tokens) / len(tokens),
-            longest=max(tokens),
+            shortest=min(token_counts),
+            mean_tokens=sum(token_counts) / len(token_counts),
+            longest=max(token_counts),
             score=self.score,
             mean=self._mean(scores, clusters),
-            recall=self._mean(recalled, clusters_of_recalled),
-            recall_substring=self._mean(contained, clusters),
+            recall=self._mean(recalls, clusters_of_recalled),
+            recall_substring=self._mean(substring_recalls, clusters),
             n=len(questions),
-            failed=len(self.failed.intersection(questions)),
+            failed=len(self.failed_ids.intersection(questions)),
             notes=self.notes,
             run=str(self.run.path),
         )
@@ -426,14 +438,15 @@ class _Buckets:
         """The notes of the run, and a sentence on how many questions have no gold answer that could
         stand in a text (yes, no), so that they are left out of the recall."""
         notes = list(run_notes(self.run))
-        without_answer = 0
-        for i in self.with_length:
-            if self.recalled.get(self.scored.ids[i]) is None:
-                without_answer += 1
-        if without_answer:
-            count = f"{without_answer} of {len(self.with_length)} questions"
+        n_without_answer = 0
+        for i in self.indices_with_length:
+            if self.recall_by_question.get(self.score_values.ids[i]) is None:
+                n_without_answer += 1
+        if n_without_answer:
+            count = f"{n_without_answer} of {len(self.indices_with_length)} questions"
             notes.append(
-                f"{count} have no answer that could stand in a text and are left out of {_RECALL}"
+                f"{count} have no answer that could stand in a text and are left out of "
+                f"{_RECALL_COLUMN}"
             )
         return tuple(notes)
 
@@ -447,34 +460,37 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         buckets = rows[rows["length"] != ALL]
         if buckets.empty:
             buckets = rows
-        drawn = buckets.sort_values("method", kind="stable")
-        names = {"mean": f"{score} × 100", _RECALL: "answer in the text shown, % of questions"}
-        for value, name in names.items():
-            lines = plot.lines(drawn[drawn[value].notna()], "tokens.mean", value, 100)
+        sorted_rows = buckets.sort_values("method", kind="stable")
+        axis_name_by_column = {
+            "mean": f"{score} × 100",
+            _RECALL_COLUMN: "answer in the text shown, % of questions",
+        }
+        for column, name in axis_name_by_column.items():
+            lines = plot.lines(sorted_rows[sorted_rows[column].notna()], "tokens.mean", column, 100)
             panel_list += plot.panels(
                 f"{dataset} · {model}", x, Axis(name, starts_at_zero=True), lines
             )
     return panel_list
 
 
-def _lengths_of_made_texts(runs: Sequence[StoredRun]) -> dict[str, int]:
+def _made_length_by_run(runs: Sequence[StoredRun]) -> dict[str, int]:
     """Run folder -> length in tokens that its texts were made for (the option "tokens" of its data
     set).
 
     Only runs whose data set was read by the same model at several lengths are in it.
     """
-    by_text: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    lengths_by_dataset_and_model: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
         dataset = run.config.dataset
-        tokens = dataset.options.get(_MADE)
-        if isinstance(tokens, int):
-            lengths = by_text[dataset.name, run.config.model.name]
-            lengths[str(run.path)] = tokens
-    made: dict[str, int] = {}
-    for lengths in by_text.values():
-        if len(set(lengths.values())) > 1:
-            made.update(lengths)
-    return made
+        made_length = dataset.options.get(_MADE_LENGTH_OPTION)
+        if isinstance(made_length, int):
+            length_by_run = lengths_by_dataset_and_model[dataset.name, run.config.model.name]
+            length_by_run[str(run.path)] = made_length
+    made_length_by_run: dict[str, int] = {}
+    for length_by_run in lengths_by_dataset_and_model.values():
+        if len(set(length_by_run.values())) > 1:
+            made_length_by_run.update(length_by_run)
+    return made_length_by_run
 
 
 def _family_mean(dataset: str, rows: Sequence[LengthRow]) -> LengthRow:
@@ -512,14 +528,14 @@ def _family_mean(dataset: str, rows: Sequence[LengthRow]) -> LengthRow:
 def _mean_of_samples(samples: Sequence[Interval]) -> Interval:
     """The mean of several samples' means, each weighing the same, with its interval. NOTHING where
     a sample has no mean; without an interval where a sample has none."""
-    values: list[float] = []
+    means: list[float] = []
     for sample in samples:
         if sample.mean is None:
             return NOTHING
-        values.append(sample.mean)
+        means.append(sample.mean)
     ends = [(sample.low, sample.high) for sample in samples]
-    mean, ends_of_mean = facts.mean_of_samples(values, ends)
+    mean, ends_of_mean = facts.mean_of_samples(means, ends)
     low, high = ends_of_mean or (None, None)
     n = sum(sample.n for sample in samples)
-    clusters = sum(sample.clusters for sample in samples)
-    return Interval(mean, low, high, n, clusters)
+    n_clusters = sum(sample.clusters for sample in samples)
+    return Interval(mean, low, high, n, n_clusters)

@@ -64,15 +64,15 @@ def copy_of(run: StoredRun) -> SwappedCopy | None:
 def copy_pairs(runs: Sequence[StoredRun]) -> Iterator[Pair]:
     """Yield each run over a copy with the run over the original that differs from it in nothing
     else, in the order of the runs. A copy without such a run is passed over."""
-    originals: dict[str, StoredRun] = {}
+    original_by_key: dict[str, StoredRun] = {}
     for run in runs:
         if copy_of(run) is None:
-            originals[_pair_key(run, facts.rows_fingerprint(run))] = run
+            original_by_key[_pair_key(run, facts.rows_fingerprint(run))] = run
     for run in runs:
-        made = copy_of(run)
-        if made is None:
+        swapped_copy = copy_of(run)
+        if swapped_copy is None:
             continue
-        original = originals.get(_pair_key(run, made.of))
+        original = original_by_key.get(_pair_key(run, swapped_copy.of))
         if original is not None:
             yield Pair(_label(run), original, run)
 
@@ -191,7 +191,7 @@ def frame(pairs: Sequence[Pair], score: str | None = None, margin: float = MARGI
     Raises:
         UnknownName: A run does not have the score.
     """
-    return _frame_of(memory_rows(pairs, score, margin))
+    return _table_of_rows(memory_rows(pairs, score, margin))
 
 
 def memory_rows(pairs: Sequence[Pair], score: str | None, margin: float) -> list[MemoryRow]:
@@ -206,28 +206,28 @@ def memory_rows(pairs: Sequence[Pair], score: str | None, margin: float) -> list
     Raises:
         UnknownName: A run does not have the score.
     """
-    oracles: dict[str, Pair] = {}
+    oracle_pair_by_key: dict[str, Pair] = {}
     for pair in pairs:
         if facts.is_oracle(pair.original) and facts.is_oracle(pair.copy):
-            oracles[_copy_key(pair)] = pair
+            oracle_pair_by_key[_key_of_copy(pair)] = pair
     rows: list[MemoryRow] = []
     for pair in pairs:
-        name = score or facts.headline_score(pair.original)
-        check = _copy_check(oracles.get(_copy_key(pair)), name, margin)
-        rows.append(_pair_row(pair, name, check))
+        score_name = score or facts.headline_score(pair.original)
+        check = _copy_check(oracle_pair_by_key.get(_key_of_copy(pair)), score_name, margin)
+        rows.append(_row_of_pair(pair, score_name, check))
     return rows
 
 
-def _frame_of(rows: Sequence[MemoryRow]) -> pd.DataFrame:
+def _table_of_rows(rows: Sequence[MemoryRow]) -> pd.DataFrame:
     """The rows as a table, with the column p_holm: their p values adjusted by Holm for all rows."""
-    adjusted = iter(holm([row.p for row in rows if row.p is not None]))
-    columns: list[dict[str, object]] = []
+    adjusted_p_values = iter(holm([row.p for row in rows if row.p is not None]))
+    cells_of_rows: list[dict[str, object]] = []
     for row in rows:
         p_holm: float | None = None
         if row.p is not None:
-            p_holm = next(adjusted)
-        columns.append({**row.columns(), "p_holm": p_holm})
-    return facts.as_floats(pd.DataFrame(columns))
+            p_holm = next(adjusted_p_values)
+        cells_of_rows.append({**row.columns(), "p_holm": p_holm})
+    return facts.as_floats(pd.DataFrame(cells_of_rows))
 
 
 _LEGEND = (
@@ -237,7 +237,7 @@ _LEGEND = (
 )
 
 
-def _copy_key(pair: Pair) -> str:
+def _key_of_copy(pair: Pair) -> str:
     """A text that is equal for all pairs over the same questions and the same copy with the same
     reader, whatever their methods."""
     evidence = _evidence_key(pair.original, facts.rows_fingerprint(pair.original))
@@ -257,32 +257,40 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:
     scores = _paired_scores(pair, score)
     seed = pair.original.config.seed
     bounds = (-1.0, 1.0)
-    narrow = interval(scores.differences, scores.clusters, seed=seed, level=0.90, bounds=bounds)
-    wide = interval(scores.differences, scores.clusters, seed=seed, level=0.95, bounds=bounds)
-    return CopyCheck(_verdict(narrow, wide, margin), narrow)
+    difference_90 = interval(
+        scores.differences, scores.clusters, seed=seed, level=0.90, bounds=bounds
+    )
+    difference_95 = interval(
+        scores.differences, scores.clusters, seed=seed, level=0.95, bounds=bounds
+    )
+    return CopyCheck(_verdict_on_copy(difference_90, difference_95, margin), difference_90)
 
 
-def _verdict(narrow: Interval, wide: Interval, margin: float) -> str:
+def _verdict_on_copy(difference_90: Interval, difference_95: Interval, margin: float) -> str:
     """What the difference on the evidence alone says of the copy: "equivalent", "undecided",
     "harder" or "easier".
 
     Args:
-        narrow: The difference, original minus copy, with its 90 % interval.
-        wide: The same with its 95 % interval.
+        difference_90: The difference, original minus copy, with its 90 % interval.
+        difference_95: The same with its 95 % interval.
         margin: Largest difference that is called none.
     """
-    if narrow.low is None or narrow.high is None or wide.low is None or wide.high is None:
+    if difference_90.low is None or difference_90.high is None:
         return "undecided"
-    verdict = equivalence((narrow.low, narrow.high), (wide.low, wide.high), (-margin, margin))
+    if difference_95.low is None or difference_95.high is None:
+        return "undecided"
+    ends_90 = difference_90.low, difference_90.high
+    ends_95 = difference_95.low, difference_95.high
+    verdict = equivalence(ends_90, ends_95, (-margin, margin))
     if verdict != "different":
         return verdict
-    if wide.low > 0:
+    if difference_95.low > 0:
         return "harder"
     return "easier"
 
 
 NOT_CHECKED = "not checked"
-_IS = {
+_PHRASE_BY_VERDICT = {
     "equivalent": "is no harder",
     "undecided": "may be harder",
     "harder": "is harder",
@@ -299,22 +307,22 @@ def _verdict_text(check: CopyCheck, margin: float) -> str:
         margin: Largest difference that is called none, as a score: 0.05 for 5 points.
     """
     if check.evidence is None or check.evidence.mean is None:
-        unknown = "it is not known whether the copy is harder, so no drop is called recalled"
-        return f"{unknown}: run oracle-evidence with and without --set dataset.swap=entities"
+        reason = "it is not known whether the copy is harder, so no drop is called recalled"
+        return f"{reason}: run oracle-evidence with and without --set dataset.swap=entities"
     consequence = ", so no drop is called recalled"
-    shown = "not shown"
+    shown_or_not = "not shown"
     if check.verdict == "equivalent":
         consequence = ""
-        shown = "shown"
-    span = "with too few documents for an interval"
+        shown_or_not = "shown"
+    interval_text = "with too few documents for an interval"
     low = check.evidence.low
     high = check.evidence.high
     if low is not None and high is not None:
-        span = f"[{100 * low:.1f}, {100 * high:.1f}] (90 %)"
+        interval_text = f"[{100 * low:.1f}, {100 * high:.1f}] (90 %)"
     return (
-        f"the copy {_IS[check.verdict]}{consequence}: original minus copy on the evidence alone is "
-        f"{100 * check.evidence.mean:+.1f} points {span}, {shown} to be equivalent within "
-        f"{100 * margin:g} points (two one-sided tests at 5 %)"
+        f"the copy {_PHRASE_BY_VERDICT[check.verdict]}{consequence}: original minus copy on the "
+        f"evidence alone is {100 * check.evidence.mean:+.1f} points {interval_text}, "
+        f"{shown_or_not} to be equivalent within {100 * margin:g} points (two one-sided tests at 5 %)"
     )
 
 
@@ -346,19 +354,19 @@ def figure(
         )
     _warn_of_single_copies(runs, pairs, warn)
     rows = memory_rows(pairs, score, margin)
-    table = _frame_of(rows)
+    table = _table_of_rows(rows)
     sections: list[Titled] = []
     panels: list[Panel] = []
     for (dataset, model, name), group in table.groupby(SAME, sort=False):
         title = f"{dataset} · {model}"
-        of_group = [rows[place] for place in group.index]
-        verdicts = dict.fromkeys(_verdict_text(row.check, margin) for row in of_group)
-        shown = group.reset_index(drop=True)
-        shown["notes"] = [(*verdicts, _LEGEND)] * len(shown)
+        rows_of_group = [rows[place] for place in group.index]
+        verdicts = dict.fromkeys(_verdict_text(row.check, margin) for row in rows_of_group)
+        shown_table = group.reset_index(drop=True)
+        shown_table["notes"] = [(*verdicts, _LEGEND)] * len(shown_table)
         hidden = [name for name in map(str, table) if name.startswith("evidence")]
-        sections.append(for_people(f"{title}: {name}", shown, ["swap_seed", *hidden]))
-        y = Axis(f"{name} × 100", starts_at_zero=True)
-        panels += plot.panels(title, _ENDS, y, list(map(_line_of, of_group)))
+        sections.append(for_people(f"{title}: {name}", shown_table, ["swap_seed", *hidden]))
+        y_axis = Axis(f"{name} × 100", starts_at_zero=True)
+        panels += plot.panels(title, _X_AXIS, y_axis, list(map(_line_of_row, rows_of_group)))
     return Figure("Recalled rather than read", table, sections, panels)
 
 
@@ -381,17 +389,17 @@ def _warn_of_single_copies(
             )
 
 
-_ENDS = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
+_X_AXIS = Axis("", ticks=(0, 1), labels=("original", "copy"), limits=(-0.25, 1.25))
 
 
-def _line_of(row: MemoryRow) -> Line:
+def _line_of_row(row: MemoryRow) -> Line:
     """The line of a method in the drawing: from its score on the original, at x = 0, to that on the
     copy, at x = 1."""
-    ends = [_point(0, row.original), _point(1, row.copy)]
+    ends = [_point_of_score(0, row.original), _point_of_score(1, row.copy)]
     return Line(str(row.head["method"]), ends)
 
 
-def _point(x: float, score: Interval) -> Point:
+def _point_of_score(x: float, score: Interval) -> Point:
     """A point of the drawing: a mean score times 100, with its interval, at `x`."""
     columns = {"x": x, **facts.interval_columns("score", score)}
     return Point.of(columns, "x", "score", 100)
@@ -435,7 +443,7 @@ def _paired_scores(pair: Pair, score: str) -> PairedScores:
     return paired
 
 
-def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
+def _row_of_pair(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
     """Scores of original and copy on their common questions, the drop, and the drop as a share of
     the original's score.
 
@@ -448,26 +456,26 @@ def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
         check: Whether the copy is harder.
     """
     scores = _paired_scores(pair, score)
-    before = scores.original
-    after = scores.copy
+    original_scores = scores.original
+    copy_scores = scores.copy
     clusters = scores.clusters
     seed = pair.original.config.seed
     p: float | None = None
-    if before:
-        p = paired_test(before, after, clusters, seed=seed).p
+    if original_scores:
+        p = paired_test(original_scores, copy_scores, clusters, seed=seed).p
     recalled = NOTHING
-    if sum(before) > 0 and check.verdict == "equivalent":
-        both = list(zip(before, after, strict=True))
-        recalled = corpus_interval(_share_lost, both, clusters, seed=seed)
-    copied = copy_of(pair.copy)
-    assert copied is not None  # copy_pairs makes no other pair
+    if sum(original_scores) > 0 and check.verdict == "equivalent":
+        score_pairs = list(zip(original_scores, copy_scores, strict=True))
+        recalled = corpus_interval(_lost_share, score_pairs, clusters, seed=seed)
+    swapped_copy = copy_of(pair.copy)
+    assert swapped_copy is not None  # copy_pairs makes no other pair
     return MemoryRow(
         head=facts.first_cells(pair.original, pair.label),
-        copied=copied,
+        copied=swapped_copy,
         score=score,
-        n=len(before),
-        original=interval(before, clusters, seed=seed),
-        copy=interval(after, clusters, seed=seed),
+        n=len(original_scores),
+        original=interval(original_scores, clusters, seed=seed),
+        copy=interval(copy_scores, clusters, seed=seed),
         drop=interval(scores.differences, clusters, seed=seed, bounds=(-1.0, 1.0)),
         p=p,
         recalled=recalled,
@@ -475,14 +483,14 @@ def _pair_row(pair: Pair, score: str, check: CopyCheck) -> MemoryRow:
     )
 
 
-def _share_lost(sums: Sequence[float]) -> float:
+def _lost_share(sums: Sequence[float]) -> float:
     """The share of the original's score that is lost on the copy: [4.0, 3.0] -> 0.25.
 
     Args:
         sums: (sum of scores on the original, sum on the copy); 0 is returned where the first is 0,
             as some resamples have it.
     """
-    before, after = sums
-    if before <= 0:
+    sum_on_original, sum_on_copy = sums
+    if sum_on_original <= 0:
         return 0.0
-    return 1 - after / before
+    return 1 - sum_on_copy / sum_on_original

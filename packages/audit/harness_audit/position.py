@@ -40,9 +40,10 @@ from reports.settings import distinct_labels
 
 PARTS = ("head", "middle", "tail")
 APART = "apart"
-_PLACES = ("place", "distance")  # options of a data set that put the supporting parts somewhere
-_SAME = ["dataset", "placed", "model", "score", "study"]
-_NAMES = {
+_PLACING_OPTIONS = ("place", "distance")
+"""Options of a data set that put the supporting parts somewhere."""
+_PANEL_COLUMNS = ["dataset", "placed", "model", "score", "study"]
+_AXIS_NAME_BY_STUDY = {
     "where": "where the supporting parts stand, share of the text",
     "distance": "first to last supporting part, share of the text",
 }
@@ -122,14 +123,14 @@ class SupportPosition:
 
     centres: tuple[float, ...]
 
-    def where(self) -> int | None:
+    def third_of_text(self) -> int | None:
         """The third of the text, 0 to 2, that holds the centres of all supporting parts; None where
         they are in several."""
-        first = _third(self.centres[0])
-        last = _third(self.centres[-1])
-        if first != last:
+        first_third = _third_of_share(self.centres[0])
+        last_third = _third_of_share(self.centres[-1])
+        if first_third != last_third:
             return None
-        return first
+        return first_third
 
     def distance(self) -> float | None:
         """How far apart the first and the last centre are, as a share of the text; None for a
@@ -151,22 +152,22 @@ def support_position(example: Example, rows: QuestionRows) -> SupportPosition | 
         The centres of the parts; None where no part is marked, a length is not known, or the text
         is empty.
     """
-    sizes = rows.document_lengths(example.question.document_ids)
-    if sizes is None:
+    characters_by_document = rows.document_lengths(example.question.document_ids)
+    if characters_by_document is None:
         return None
     starts: dict[str, int] = {}  # of the documents in the text
-    at = 0
+    offset = 0
     for name in example.question.document_ids:
-        starts[name] = at
-        at += sizes[name] + len(GAP)
-    size = at - len(GAP)
-    marks = [mark for mark in example.gold.supporting if mark.document_id in starts]
-    if not marks or size <= 0:
+        starts[name] = offset
+        offset += characters_by_document[name] + len(GAP)
+    n_characters = offset - len(GAP)
+    supporting = [part for part in example.gold.supporting if part.document_id in starts]
+    if not supporting or n_characters <= 0:
         return None
     centres: list[float] = []
-    for mark in marks:
-        middle = (mark.start + mark.end) / 2
-        centres.append((starts[mark.document_id] + middle) / size)
+    for part in supporting:
+        centre = (part.start + part.end) / 2
+        centres.append((starts[part.document_id] + centre) / n_characters)
     return SupportPosition(tuple(sorted(centres)))
 
 
@@ -206,7 +207,7 @@ def frame(runs: Sequence[tuple[StoredRun, QuestionRows]], score: str | None = No
     rows: list[PositionRow] = []
     lines = _grouped_into_lines(runs, score)
     first = [line.first for line in lines]
-    names = facts.run_labels(first, [f"dataset.{name}" for name in _PLACES])
+    names = facts.run_labels(first, [f"dataset.{name}" for name in _PLACING_OPTIONS])
     tables = [line.table() for line in lines]
     for line, label in zip(lines, distinct_labels(names, first, tables), strict=True):
         rows += _part_rows(line, label)
@@ -255,13 +256,13 @@ class _PlacedRuns:
         first: The first of the runs.
         score: The name of the score.
         questions: The questions of all runs whose position is known.
-        unmarked: How many questions have none.
+        n_without_position: How many questions have none.
     """
 
     first: StoredRun
     score: str
     questions: list[_PlacedQuestion] = field(default_factory=list)
-    unmarked: int = 0
+    n_without_position: int = 0
 
     @property
     def placed(self) -> bool:
@@ -280,19 +281,23 @@ class _PlacedRuns:
             run: The run.
             rows: The rows of its data set.
         """
-        scored = facts.score_values(run, self.score)
-        failed = {record.question_id for record in run.records if record.error is not None}
-        scored_questions = zip(scored.ids, scored.values, scored.clusters, strict=True)
+        score_values = facts.score_values(run, self.score)
+        failed_ids = {record.question_id for record in run.records if record.error is not None}
+        scored_questions = zip(
+            score_values.ids, score_values.values, score_values.clusters, strict=True
+        )
         for question, value, cluster in scored_questions:
             example = rows.examples.get(question)
             position = None
             if example is not None:
                 position = support_position(example, rows)
             if position is None:
-                self.unmarked += 1
+                self.n_without_position += 1
             else:
-                placed = _PlacedQuestion(value, cluster, question in failed, run, position)
-                self.questions.append(placed)
+                placed_question = _PlacedQuestion(
+                    value, cluster, question in failed_ids, run, position
+                )
+                self.questions.append(placed_question)
 
     def notes(self, runs: Iterable[StoredRun]) -> tuple[str, ...]:
         """The notes of some runs of the line, each once, and a sentence on how many questions of
@@ -300,13 +305,14 @@ class _PlacedRuns:
         notes: dict[str, None] = {}
         for run in runs:
             notes.update(dict.fromkeys(run_notes(run)))
-        if self.unmarked:
-            count = f"{self.unmarked} of {self.unmarked + len(self.questions)} questions"
+        if self.n_without_position:
+            n_questions = self.n_without_position + len(self.questions)
+            count = f"{self.n_without_position} of {n_questions} questions"
             notes[f"{count} have no supporting part marked and are left out"] = None
         return tuple(notes)
 
 
-def _options(run: StoredRun) -> Mapping[str, object]:
+def _dataset_options(run: StoredRun) -> Mapping[str, object]:
     """The options of the run's data set."""
     return run.config.dataset.options
 
@@ -314,8 +320,8 @@ def _options(run: StoredRun) -> Mapping[str, object]:
 def _is_placed(run: StoredRun) -> bool:
     """Whether the run's data set was told where to put the supporting parts (dataset.place or
     dataset.distance)."""
-    options = _options(run)
-    return any(options.get(name) is not None for name in _PLACES)
+    options = _dataset_options(run)
+    return any(options.get(name) is not None for name in _PLACING_OPTIONS)
 
 
 def _grouped_into_lines(
@@ -332,17 +338,17 @@ def _grouped_into_lines(
     for run, rows in runs:
         key = str(run.path)
         if _is_placed(run):
-            key = _settings_but_place(run)
+            key = _digest_of_other_settings(run)
         line = lines.setdefault(key, _PlacedRuns(run, score or facts.headline_score(run)))
         line.add(run, rows)
     return list(lines.values())
 
 
-def _settings_but_place(run: StoredRun) -> str:
+def _digest_of_other_settings(run: StoredRun) -> str:
     """A digest of a run's settings, without the options that place the supporting parts and the
     limit of questions."""
-    options = dict(_options(run))
-    for name in _PLACES:
+    options = dict(_dataset_options(run))
+    for name in _PLACING_OPTIONS:
         options.pop(name, None)
     settings = run.config.with_dataset(options=options).without("limit")
     return json_sha256(settings.to_json())
@@ -356,28 +362,32 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[PositionRow]:
         line: The runs of the line.
         label: The method's name in tables.
     """
-    by_place: dict[int, list[_PlacedQuestion]] = {}
-    by_distance: dict[int, list[_PlacedQuestion]] = {}
+    questions_by_third: dict[int, list[_PlacedQuestion]] = {}
+    questions_by_distance: dict[int, list[_PlacedQuestion]] = {}
     for question in line.questions:
-        where = question.position.where()
-        if where is None:
-            where = len(PARTS)
-        by_place.setdefault(where, []).append(question)
+        third = question.position.third_of_text()
+        if third is None:
+            third = len(PARTS)
+        questions_by_third.setdefault(third, []).append(question)
         distance = question.position.distance()
         if distance is not None:
-            by_distance.setdefault(_third(distance), []).append(question)
+            questions_by_distance.setdefault(_third_of_share(distance), []).append(question)
     rows = []
-    for part in sorted(by_place):
-        row = _part_row(line, label, "where", part, by_place[part])
+    for part in sorted(questions_by_third):
+        row = _part_row(line, label, "where", part, questions_by_third[part])
         rows.append(row)
-    for part in sorted(by_distance):
-        row = _part_row(line, label, "distance", part, by_distance[part])
+    for part in sorted(questions_by_distance):
+        row = _part_row(line, label, "distance", part, questions_by_distance[part])
         rows.append(row)
     return rows
 
 
 def _part_row(
-    line: _PlacedRuns, label: str, study: str, part: int, questions: Sequence[_PlacedQuestion]
+    line: _PlacedRuns,
+    label: str,
+    study: str,
+    part_number: int,
+    questions: Sequence[_PlacedQuestion],
 ) -> PositionRow:
     """The row of the questions of one part.
 
@@ -385,7 +395,7 @@ def _part_row(
         line: The runs of the line.
         label: The method's name in tables.
         study: "where" or "distance".
-        part: The number of the part, from 0, as `_part_of_number` takes it.
+        part_number: The number of the part, from 0, as `_numbered_part` takes it.
         questions: The questions of the part; at least one.
     """
     values = [question.value for question in questions]
@@ -399,7 +409,7 @@ def _part_row(
         method=label,
         model=table.model,
         study=study,
-        part=_part_of_number(study, part),
+        part=_numbered_part(study, part_number),
         score=line.score,
         mean=interval(values, clusters, seed=seed, bounds=(0.0, 1.0)),
         n=len(questions),
@@ -409,24 +419,24 @@ def _part_row(
     )
 
 
-def _third(share: float) -> int:
+def _third_of_share(share: float) -> int:
     """Which third, 0 to 2, a share in [0, 1] is in: 0.4 -> 1."""
     return min(int(share * len(PARTS)), len(PARTS) - 1)
 
 
-def _part_of_number(study: str, part: int) -> Part:
+def _numbered_part(study: str, part_number: int) -> Part:
     """The part of a number: 0 to 2 for the thirds of the text or of the distances, 3 for APART.
 
     ("where", 1)    -> Part("middle", 0.33, 0.67)
     ("distance", 1) -> Part("33-67 %", 0.33, 0.67)
     """
-    if part == len(PARTS):
+    if part_number == len(PARTS):
         return Part(APART, None, None)
-    low = part / len(PARTS)
-    high = (part + 1) / len(PARTS)
+    low = part_number / len(PARTS)
+    high = (part_number + 1) / len(PARTS)
     name = f"{100 * low:.0f}-{100 * high:.0f} %"
     if study == "where":
-        name = PARTS[part]
+        name = PARTS[part_number]
     return Part(name, low, high)
 
 
@@ -434,7 +444,7 @@ def sections(table: pd.DataFrame) -> list[Titled]:
     """Titled tables for people: one for each data set, model, score and study, from the rows of
     `frame`."""
     tables = []
-    for (dataset, placed, model, _, study), rows in table.groupby(_SAME, sort=False):
+    for (dataset, placed, model, _, study), rows in table.groupby(_PANEL_COLUMNS, sort=False):
         part = "distance of the supports"
         if study == "where":
             part = "support at"
@@ -450,9 +460,9 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     panel_list = []
     known = table[table["from"].notna() & table["mean"].notna()]
     drawn = known.sort_values("method", kind="stable")
-    for (dataset, placed, model, score, study), rows in drawn.groupby(_SAME, sort=False):
+    for (dataset, placed, model, score, study), rows in drawn.groupby(_PANEL_COLUMNS, sort=False):
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
-        x = Axis(_NAMES[str(study)], limits=(0, 1))
+        x = Axis(_AXIS_NAME_BY_STUDY[str(study)], limits=(0, 1))
         left = Axis(f"{score} × 100", starts_at_zero=True)
         lines = plot.lines(middles, "middle", "mean", 100)
         panel_list += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)

@@ -214,7 +214,7 @@ def test_a_text_holds_an_answer_exactly_where_it_did(text, question, answers, se
     st.integers(0, 40),
 )
 def test_no_two_numbers_become_one_and_years_keep_their_distance(values, seed):
-    made = {value: int(entity_swap._replace_number(str(value), seed)) for value in values}
+    made = {value: int(entity_swap._replacement_number(str(value), seed)) for value in values}
     assert len(set(made.values())) == len(values)
     years = sorted(value for value in values if 1060 <= value < 2100)
     assert all(made[b] - made[a] == b - a for a, b in pairwise(years))

@@ -42,7 +42,7 @@ def test_places_by_hand(spans, centres, where, distance):
         assert found is None
         return
     assert found.centres == pytest.approx(centres)
-    assert found.where() == where
+    assert found.third_of_text() == where
     assert found.distance() == (None if distance is None else pytest.approx(distance))
 
 
