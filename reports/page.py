@@ -336,7 +336,7 @@ def _not_in_figure(rows: Sequence[TableRow], cost: str) -> str:
         cost: The cost that the figure shows, a key of front.COSTS.
     """
     kind = front.COSTS[cost]
-    unknown = [row.label for row in rows if kind.of(row) is None]
+    unknown = [row.label for row in rows if kind.cost_of_row(row) is None]
     if not unknown:
         return ""
     return f"Not in the figure, as {kind.unit} of these are unknown: {', '.join(unknown)}."
