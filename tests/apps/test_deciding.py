@@ -100,7 +100,8 @@ def test_the_only_rows_of_an_application_are_titled_by_the_folder_alone(decided,
 
 
 def test_the_verdict_names_the_cost_that_it_compares_and_whose_money_is_unknown(opening):
-    assert "of the tokens of full-context, without those of indexes" in opening
+    assert "of the tokens of full-context, indexes included" in opening
+    assert "FLOPs are not compared, as those of bot are unknown." in opening
     assert "Money is not compared, as that of full-context is unknown." in opening
     assert "% of the money" not in opening
 
