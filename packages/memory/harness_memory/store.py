@@ -183,7 +183,11 @@ class MemoryStore:
         )
 
     def restore(self, points: StoredPoints) -> None:
-        """Put the memories that `points` gave into this store, which must be empty."""
+        """Put the memories of another store into this one, which must be empty.
+
+        Args:
+            points: What the other store's method `points` gave.
+        """
         if not points.ids:
             return
         vectors = [[float(value) for value in vector] for vector in points.vectors]

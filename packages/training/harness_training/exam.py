@@ -187,11 +187,11 @@ def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> ExamPart:
 
     def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
         """Name -> mean of each measure of the task over the scenes."""
-        values: dict[str, list[float]] = {task.headline: []}
+        values_of_measure: dict[str, list[float]] = {task.headline: []}
         for scene, outcome in zip(scenes, outcomes, strict=True):
             for name, value in task.measure(scene, outcome).items():
-                values.setdefault(name, []).append(value)
-        return {name: mean_over_scenes(of_scenes) for name, of_scenes in values.items()}
+                values_of_measure.setdefault(name, []).append(value)
+        return {name: mean_over_scenes(values) for name, values in values_of_measure.items()}
 
     floor = None
     if task.floor is not None and scenes:

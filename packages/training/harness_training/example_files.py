@@ -32,7 +32,9 @@ Purpose = Literal["evaluation", "training"]
 
 HEAD = "about"
 """The id of a file's first line, which says what it was made from."""
-_TRIES = 50  # texts without a scene that are drawn in a row before a recipe is given up
+_MAX_TEXTS_WITHOUT_SCENE = (
+    50  # texts without a scene that are drawn in a row before a recipe is given up
+)
 
 
 @dataclass(frozen=True)
@@ -166,22 +168,22 @@ def world_scenes(
     Raises:
         UserError: The recipes make no scene.
     """
-    weighted = [(recipe, recipe.weight) for recipe in recipes]
-    number = 0
-    idle = 0
+    weighted_recipes = [(recipe, recipe.weight) for recipe in recipes]
+    text_number = 0
+    texts_without_scene = 0
     while True:
-        dice = Dice("adapters", purpose, seed, task.name, number)
-        recipe = dice.weighted(weighted)
+        dice = Dice("adapters", purpose, seed, task.name, text_number)
+        recipe = dice.weighted(weighted_recipes)
         scenes = list(draw_scenes(recipe, task.skill.scene, dice, purpose))
-        idle += 1
+        texts_without_scene += 1
         if scenes:
-            yield number, scenes
-            idle = 0
-        if idle > _TRIES:
+            yield text_number, scenes
+            texts_without_scene = 0
+        if texts_without_scene > _MAX_TEXTS_WITHOUT_SCENE:
             raise UserError(
                 f"the recipes of '{task.name}' make no scene: no text allows what they ask"
             )
-        number += 1
+        text_number += 1
 
 
 def write_world(
@@ -200,17 +202,22 @@ def write_world(
         UserError: The file has other scenes, or the recipes make none.
         SaveError: The file cannot be written.
     """
-    identity = json_sha256([recipe.model_dump(mode="json") for recipe in recipes])[:16]
-    about = {"source": "the synthetic world", "seed": seed, "scenes": count, "recipes": identity}
-    if is_made_from(path, about):
+    recipes_hash = json_sha256([recipe.model_dump(mode="json") for recipe in recipes])[:16]
+    made_from = {
+        "source": "the synthetic world",
+        "seed": seed,
+        "scenes": count,
+        "recipes": recipes_hash,
+    }
+    if is_made_from(path, made_from):
         return
-    lines = [json_line({"id": HEAD, **about})]
-    made = 0
-    for number, scenes in world_scenes(task, recipes, seed, "training"):
-        line = SceneLine(f"text {number}", scenes[: count - made])
+    lines = [json_line({"id": HEAD, **made_from})]
+    n_written = 0
+    for text_number, scenes in world_scenes(task, recipes, seed, "training"):
+        line = SceneLine(f"text {text_number}", scenes[: count - n_written])
         lines.append(json_line(line.as_json()))
-        made += len(line.scenes)
-        if made == count:
+        n_written += len(line.scenes)
+        if n_written == count:
             break
     make_folder(path.parent)
     write_atomic(path, b"".join(lines))
@@ -231,16 +238,15 @@ def is_made_from(path: Path, about: Mapping[str, object]) -> bool:
     """
     if not path.exists():
         return False
-    first = next(iter(read_lines(path, "id", [])), None)
-    if first is None:
+    first_line = next(iter(read_lines(path, "id", [])), None)
+    if first_line is None:
         return False
-    before = {name: value for name, value in first.items() if name != "id"}
-    if before != about:
-        wrong = differing_values(before, about)
+    recorded = {name: value for name, value in first_line.items() if name != "id"}
+    if recorded != about:
+        differences = differing_values(recorded, about)
         raise UserError(
-            f"{path.name} in {path.parent} is of other data: {', '.join(wrong)}; name another "
-            "folder with --out, or "
-            "delete the file"
+            f"{path.name} in {path.parent} is of other data: {', '.join(differences)}; name "
+            "another folder with --out, or delete the file"
         )
     return True
 
@@ -270,9 +276,9 @@ def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
     lines.sort(key=lambda line: line.get("n", 0))
     scenes: list[Scene] = []
-    empty = 0
+    n_without_scene = 0
     for line in lines:
-        rows = line.get("scenes", [])
-        scenes += [scene_from_json(row, task) for row in rows]
-        empty += not rows
-    return scenes, empty
+        stored_scenes = line.get("scenes", [])
+        scenes += [scene_from_json(stored_scene, task) for stored_scene in stored_scenes]
+        n_without_scene += not stored_scenes
+    return scenes, n_without_scene

@@ -33,12 +33,12 @@ def declared_skills(
 
 def presets_by_skill() -> dict[str, list[str]]:
     """Name of a skill -> the presets whose method declares it with default parameters."""
-    by_skill: dict[str, list[str]] = {}
+    presets: dict[str, list[str]] = {}
     for preset, target in _implementations().items():
         cls: type[Method] = registry.load(target, Method)
         for skill in skills_of(cls(cls.Config())):
-            by_skill.setdefault(skill.name, []).append(preset)
-    return by_skill
+            presets.setdefault(skill.name, []).append(preset)
+    return presets
 
 
 def skill_owners() -> dict[str, str]:
@@ -56,11 +56,11 @@ def skill_owners() -> dict[str, str]:
 def prompts_by_name() -> dict[str, str]:
     """ "preset: name of the prompt" -> its text, for the defaults of every method; each text once,
     by its first preset."""
-    names: dict[str, str] = {}
+    name_of_text: dict[str, str] = {}
     for preset, method in methods_by_preset({}).items():
         for name, text in method.prompts().items():
-            names.setdefault(text, f"{preset}: {name}")
-    return {name: text for text, name in names.items()}
+            name_of_text.setdefault(text, f"{preset}: {name}")
+    return {name: text for text, name in name_of_text.items()}
 
 
 def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[str, Method]:
@@ -70,17 +70,19 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[st
         parameters: Preset -> parameters that are not the defaults; a preset that is not in it has
             all defaults.
     """
-    table = {presets.comparable_name(name): params for name, params in parameters.items()}
-    first: dict[str, str] = {}
+    parameters_by_name = {
+        presets.comparable_name(name): values for name, values in parameters.items()
+    }
+    preset_of_implementation: dict[str, str] = {}
     for name, target in _implementations().items():
-        first.setdefault(target, name)
-    made: dict[str, Method] = {}
-    for target, name in first.items():
+        preset_of_implementation.setdefault(target, name)
+    methods: dict[str, Method] = {}
+    for target, name in preset_of_implementation.items():
         cls: type[Method] = registry.load(target, Method)
-        params = dict(table.get(presets.comparable_name(name), {}))
-        params.pop("roles", None)
-        made[name] = cls(cls.Config.model_validate(params))
-    return made
+        values = dict(parameters_by_name.get(presets.comparable_name(name), {}))
+        values.pop("roles", None)
+        methods[name] = cls(cls.Config.model_validate(values))
+    return methods
 
 
 def _implementations() -> dict[str, str]:

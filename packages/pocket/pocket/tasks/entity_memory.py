@@ -42,7 +42,7 @@ from pocket.tasks.shown_text import (
 )
 from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths_of_query
 from pocket.world.facts_and_distractors import ProvedQuestion
-from pocket.world.templates import Schema, schema
+from pocket.world.templates import ASKS_OBJECT, ASKS_SUBJECT, Schema, schema
 
 _MAX_QUESTIONS = 4  # questions about a segment
 _DRAWS_PER_QUESTION = 4  # questions drawn for each one needed
@@ -479,8 +479,8 @@ def _has_question_wording(step: str, text_schema: Schema) -> bool:
     """
     wordings = text_schema.relations[step.removeprefix(INVERSE)].lines
     if step.startswith(INVERSE):
-        return "!" in wordings
-    return "?" in wordings
+        return ASKS_SUBJECT in wordings
+    return ASKS_OBJECT in wordings
 
 
 @dataclass(frozen=True)

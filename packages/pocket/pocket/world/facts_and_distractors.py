@@ -26,7 +26,15 @@ from pocket.world.fact_proofs import (
     supporting_facts,
 )
 from pocket.world.names import VALUES, Namer, make_value
-from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, Relation, Schema
+from pocket.world.templates import (
+    ASKS_OBJECT,
+    LARGER,
+    OBJECT_ROLE,
+    SAME_OBJECT,
+    SMALLER,
+    Relation,
+    Schema,
+)
 
 UNANSWERABLE = "unanswerable"
 _SHARE_LOOKING_ALIKE = 0.6  # share of subjects that are of a kind the questions are about
@@ -235,7 +243,7 @@ class GrowingText:
         first_steps: list[str] = []
         for relation in self.schema.relations.values():
             leads_to_number = SMALLER in relation.lines or LARGER in relation.lines
-            leads_to_person = "@" in relation.lines and relation.object == "person"
+            leads_to_person = OBJECT_ROLE in relation.lines and relation.object == "person"
             if (hops == 1 and leads_to_number) or (hops == 2 and leads_to_person):
                 first_steps.append(relation.name)
         if hops == 1:
@@ -262,7 +270,9 @@ class GrowingText:
     def ask_nothing(self) -> ProvedQuestion:
         """Add facts for a question that the text does not answer, and return it: the text says
         something else of the thing, and says what is asked of another thing."""
-        relation = self.dice.pick([r for r in self.schema.relations.values() if "?" in r.lines])
+        relation = self.dice.pick(
+            [r for r in self.schema.relations.values() if ASKS_OBJECT in r.lines]
+        )
         start = self.add_thing(relation.subject)
         self.base.silent.add((start, relation.name))
         relations_of_start = self.schema.relations_from[relation.subject]
@@ -302,20 +312,20 @@ class GrowingText:
         answer = question.answer
         path = paths_of_query(question.query)[0]
         is_inverse = path.steps[-1].startswith(INVERSE)
-        kind_of_answer = self.schema.ends(path.steps[-1])[1]  # of thing that the answer is
-        if question.kind == "comparison":  # it is one of the things that its paths start from
-            kind_of_answer = self.schema.ends(path.steps[0])[0]
+        _, kind_of_answer = self.schema.ends(path.steps[-1])
+        if (
+            question.kind == "comparison"
+        ):  # the answer is one of the things that its paths start from
+            kind_of_answer, _ = self.schema.ends(path.steps[0])
         relations_to_kind = self.schema.relations_to.get(kind_of_answer, ())
         relations_to_answer = [
             r for r in relations_to_kind if (r.name, answer) not in self.base.closed
         ]
         if not is_inverse and question.kind == "path" and self.dice.chance(0.5):
-            relations_to_answer = [
-                last_relation
-            ]  # the hardest one: the same relation of another subject
-        if relations_to_answer and (
-            kind_of_answer not in self.schema.relations_from or self.dice.chance(0.7)
-        ):
+            # The hardest one: the same relation of another subject.
+            relations_to_answer = [last_relation]
+        can_be_subject = kind_of_answer in self.schema.relations_from
+        if relations_to_answer and (not can_be_subject or self.dice.chance(0.7)):
             relation = self.dice.pick(relations_to_answer)
             self.add_fact(Fact(self.add_thing(relation.subject), relation.name, answer))
             return

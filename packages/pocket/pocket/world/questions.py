@@ -22,7 +22,7 @@ from pocket.world.fact_proofs import (
     supporting_facts,
 )
 from pocket.world.facts_and_distractors import UNANSWERABLE, ProvedQuestion
-from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, schema
+from pocket.world.templates import ASKS_OBJECT, ASKS_SUBJECT, LARGER, SAME_OBJECT, SMALLER, schema
 
 _MAX_DRAWS = 12
 
@@ -80,12 +80,12 @@ class Asker:
         for _ in range(_MAX_DRAWS):
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
-            asks_subject = "!" in relation.lines
-            if asks_subject and "?" in relation.lines:
+            asks_subject = ASKS_SUBJECT in relation.lines
+            if asks_subject and ASKS_OBJECT in relation.lines:
                 asks_subject = self.dice.chance(0.3)
             if asks_subject:
                 path = Path(fact.object, (INVERSE + fact.relation,))
-            elif "?" in relation.lines:
+            elif ASKS_OBJECT in relation.lines:
                 path = Path(fact.subject, (fact.relation,))
             else:
                 continue
@@ -181,7 +181,7 @@ class Asker:
             first_fact = self._facts_of_thing[subject][0]
             kind = self.schema.relations[first_fact.relation].subject
             askable_relations = [
-                r for r in self.schema.relations_from.get(kind, ()) if "?" in r.lines
+                r for r in self.schema.relations_from.get(kind, ()) if ASKS_OBJECT in r.lines
             ]
             # Where the thing is the object of that fact, its kind is not known.
             if not askable_relations or first_fact.subject != subject:

@@ -19,7 +19,7 @@ from pocket.world.layout import (
     spans_of_facts,
 )
 from pocket.world.names import aliases
-from pocket.world.templates import schema
+from pocket.world.templates import SECTION, schema
 
 _SECTIONS = ("Data", "Method", "Training", "Experiments", "Results")
 _SHARE_UNANSWERABLE = 0.12  # share of questions that the paper does not answer
@@ -100,7 +100,7 @@ def _lay_out_paper(order: Order, growing_text: GrowingText) -> Page:
     for subject in dice.shuffled([*growing_text.subjects]):
         paragraph_of_section: dict[str, Paragraph] = {}  # section -> what it says of the subject
         for fact, sentence in growing_text.subjects[subject]:
-            section = growing_text.schema.relations[fact.relation].lines["#"][0]
+            section = growing_text.schema.relations[fact.relation].lines[SECTION][0]
             paragraph_on_subject = paragraph_of_section.setdefault(
                 section, Paragraph(section, headed=False)
             )

@@ -27,14 +27,16 @@ from pocket.world.layout import (
 )
 from pocket.world.templates import schema
 
-_COMPARED = 0.15
-_SCENE = (3, 7)  # facts a chapter
-_STEP = 0.2  # how far apart, at most, the stations of a thing lie; the whole story is 1
-_PLAIN = "it was {}"  # an answer in a second wording; of some kinds of things there is a better one
-_SECOND = {"town": "in {}", "spot": "in {}", "craft": "as a {}", "price": "for {}"}
+_SHARE_OF_COMPARISONS = 0.15
+_FACTS_PER_CHAPTER = (3, 7)  # facts a chapter
+_MAX_MOMENT_STEP = 0.2  # how far apart, at most, the stations of a thing lie; the whole story is 1
+_DEFAULT_WORDING = (
+    "it was {}"  # an answer in a second wording; of some kinds of things there is a better one
+)
+_WORDING_OF_KIND = {"town": "in {}", "spot": "in {}", "craft": "as a {}", "price": "for {}"}
 OPTIONS = 4
-_HARD = 0.5
-_TRIES = 100  # a long text names every trade and place there is; then one of these must do
+_SHARE_HARD = 0.5
+_MAX_DRAWS = 100  # a long text names every trade and place there is; then one of these must do
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,13 @@ def make(order: Order) -> Sample:
     """Make a story and questions about it. A question has two wordings of its answer as gold
     answers, and the sentences that prove it as gold spans."""
 
-    def solve(question: ProvedQuestion, growth: GrowingText) -> Solution:
+    def solve(question: ProvedQuestion, growing_text: GrowingText) -> Solution:
         """The answer as a word and in a wording of its kind: "Kelford", "in Kelford"."""
-        wording = _PLAIN
+        wording = _DEFAULT_WORDING
         is_object = bool(question.supports) and question.supports[-1].object == question.answer
         if question.kind == "path" and is_object:
-            kind = growth.schema.relations[question.relation].object
-            wording = _SECOND.get(kind, _PLAIN)
+            kind = growing_text.schema.relations[question.relation].object
+            wording = _WORDING_OF_KIND.get(kind, _DEFAULT_WORDING)
         return Solution((question.answer, wording.format(question.answer)))
 
     return _make_story(order, solve)
@@ -72,9 +74,9 @@ def make_choice(order: Order) -> Sample:
     """Make a story and questions with options about it; the gold answer is the text of the right
     option."""
 
-    def solve(question: ProvedQuestion, growth: GrowingText) -> Solution:
+    def solve(question: ProvedQuestion, growing_text: GrowingText) -> Solution:
         """The answer among its options, with the labels that QuALITY's rows have."""
-        options, difficult = _draw_options(question, growth)
+        options, difficult = _draw_options(question, growing_text)
         label = options.index(question.answer) + 1
         extra = {"gold_label": label, "difficult": int(difficult), "all_classes": list(options)}
         return Solution((question.answer,), options, extra)
@@ -119,7 +121,7 @@ def _ask_question(order: Order, growing_text: GrowingText) -> ProvedQuestion:
         growing_text: The text, which gets the facts.
     """
     hops = order.dice.pick(order.hops)
-    if hops == 2 and order.dice.chance(_COMPARED):
+    if hops == 2 and order.dice.chance(_SHARE_OF_COMPARISONS):
         return growing_text.ask_which(hops=1)
     return growing_text.ask_path(hops)
 
@@ -144,14 +146,14 @@ def _write_chapters(order: Order, growing_text: GrowingText) -> Page:
             if relations[fact.relation].subject == "person":
                 moment = dice.random()
             else:
-                moment += _STEP * dice.random()
+                moment += _MAX_MOMENT_STEP * dice.random()
             sentences_in_time.append((moment, fact, sentence))
     sentences_in_time.sort(key=lambda line: line[0])
     facts_with_sentences = [(fact, sentence) for _, fact, sentence in sentences_in_time]
     chapters: list[Paragraph] = []
     next_line = 0
     while next_line < len(facts_with_sentences):
-        n_sentences = order.dice.between(*_SCENE)
+        n_sentences = order.dice.between(*_FACTS_PER_CHAPTER)
         chapters.append(
             Paragraph(
                 f"Chapter {len(chapters) + 1}",
@@ -178,7 +180,7 @@ def _draw_options(
     dice = growing_text.dice
     kind = _kind_of_answer(question, growing_text)
     wrong_options: list[str] = []
-    is_hard = dice.chance(_HARD)
+    is_hard = dice.chance(_SHARE_HARD)
     if is_hard:
         wrong_options = _options_named_in_text(question, growing_text, kind)[: OPTIONS - 1]
         is_hard = len(wrong_options) == OPTIONS - 1
@@ -188,7 +190,7 @@ def _draw_options(
         n_draws += 1
         if thing in (question.answer, *wrong_options):
             continue
-        if thing not in growing_text.named or n_draws > _TRIES:
+        if thing not in growing_text.named or n_draws > _MAX_DRAWS:
             wrong_options.append(thing)
     return tuple(dice.shuffled([question.answer, *wrong_options])), is_hard
 

@@ -25,10 +25,36 @@ SMALLER, LARGER = "<", ">"
 """Marks of the lines that compare two numbers: which is smaller, which is larger."""
 SAME_OBJECT = "&"
 """The mark of the lines that ask whether two things have the same object."""
-_MARKS = (".+", ".-", ".", "?", "=", "@", "!", "-", SAME_OBJECT, SMALLER, LARGER, "#")
-_WORDS = FilePath(__file__).with_name("words")
+ASKS_OBJECT, ASKS_SUBJECT = "?", "!"
+"""Marks of the lines that ask for the object of a relation, or for its subject."""
+OBJECT_PHRASE, SUBJECT_PHRASE = "=", "-"
+"""Marks of the lines with a noun phrase for the object of a relation, or for its subject."""
+OBJECT_ROLE = "@"
+"""The mark of the line that says what the object is called: "author"."""
+SECTION = "#"
+"""The mark of the line that names the section of a paper."""
+_STATEMENT = "."
+_MARKS = (
+    ".+",
+    ".-",
+    _STATEMENT,
+    ASKS_OBJECT,
+    OBJECT_PHRASE,
+    OBJECT_ROLE,
+    ASKS_SUBJECT,
+    SUBJECT_PHRASE,
+    SAME_OBJECT,
+    SMALLER,
+    LARGER,
+    SECTION,
+)
+_TABLE_FOLDER = FilePath(__file__).with_name("words")
 """The tables; things in stories pass from hand to hand in their order."""
-_TABLES = {"encyclopedia": ("encyclopedia", "places"), "story": ("story",), "paper": ("paper",)}
+_TABLES_OF_SCHEMA = {
+    "encyclopedia": ("encyclopedia", "places"),
+    "story": ("story",),
+    "paper": ("paper",),
+}
 OPENERS = {
     "encyclopedia": (
         "As far as is known, ",
@@ -40,8 +66,8 @@ OPENERS = {
     "paper": ("In this work, ", "As in earlier studies, ", "Unless stated otherwise, "),
 }
 """The phrases that a sentence may open with."""
-_OPENED = 0.15
-_FLAG_MARKS = {"yes": ".+", "no": ".-"}
+_SHARE_WITH_OPENER = 0.15
+_MARK_OF_FLAG = {"yes": ".+", "no": ".-"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +114,7 @@ def _parse_relation(block: str, rank: int) -> Relation:
     return Relation(name, subject_kind, object_kind, rank, lines)
 
 
-def _capital(text: str) -> str:
+def _with_capital(text: str) -> str:
     """The text with a capital letter at its beginning."""
     return text[0].upper() + text[1:]
 
@@ -112,7 +138,9 @@ class Schema:
         self.relations: dict[str, Relation] = {}
         self.relations_from: dict[str, tuple[Relation, ...]] = {}
         self.relations_to: dict[str, tuple[Relation, ...]] = {}
-        tables = [(_WORDS / f"{table}.txt").read_text("utf-8") for table in _TABLES[name]]
+        tables = [
+            (_TABLE_FOLDER / f"{table}.txt").read_text("utf-8") for table in _TABLES_OF_SCHEMA[name]
+        ]
         table = "\n".join(tables)
         for rank, block in enumerate(table.strip().split("\n\n")):
             relation = _parse_relation(block, rank)
@@ -133,7 +161,7 @@ class Schema:
             return relation.object, relation.subject
         return relation.subject, relation.object
 
-    def _steps(self, kind: str, last: bool) -> list[str]:
+    def _steps_from_kind(self, kind: str, *, last: bool) -> list[str]:
         """The steps that lead on from a thing of a kind and that have the wording they need: a noun
         phrase, or as the last step a question.
 
@@ -141,19 +169,19 @@ class Schema:
             kind: The kind of thing.
             last: Whether the step is the last of a question, which may also lead to a value.
         """
-        mark = "="
-        inverse_mark = "-"
+        mark = OBJECT_PHRASE
+        inverse_mark = SUBJECT_PHRASE
         if last:
-            mark = "?"
-            inverse_mark = "!"
+            mark = ASKS_OBJECT
+            inverse_mark = ASKS_SUBJECT
         steps: list[str] = []
         for relation in self.relations_from.get(kind, ()):
             is_value = relation.object in VALUES
             if mark in relation.lines and (last or not is_value):
                 steps.append(relation.name)
         leading_to = self.relations_to.get(kind, ())
-        back = [relation.name for relation in leading_to if inverse_mark in relation.lines]
-        return steps + [INVERSE + name for name in back]
+        backward = [relation.name for relation in leading_to if inverse_mark in relation.lines]
+        return steps + [INVERSE + name for name in backward]
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
         """All chains of `hops` steps that a question can take, in which no step undoes the one
@@ -161,7 +189,7 @@ class Schema:
         if hops not in self._routes:
             routes: list[tuple[str, ...]] = []
             for kind in sorted({*self.relations_from, *self.relations_to} - VALUES):
-                routes += [(step,) for step in self._steps(kind, last=hops == 1)]
+                routes += [(step,) for step in self._steps_from_kind(kind, last=hops == 1)]
             for n_steps in range(1, hops):
                 last = n_steps == hops - 1
                 longer_routes: list[tuple[str, ...]] = []
@@ -184,7 +212,7 @@ class Schema:
         kind = self.ends(step)[1]
         relation = step.removeprefix(INVERSE)
         next_steps: list[str] = []
-        for next_step in self._steps(kind, last=last):
+        for next_step in self._steps_from_kind(kind, last=last):
             goes_back = next_step != step and next_step.removeprefix(INVERSE) == relation
             if not goes_back:
                 next_steps.append(next_step)
@@ -194,14 +222,14 @@ class Schema:
         """A sentence that states the fact, in one of the relation's wordings, sometimes after an
         opening phrase such as "In truth, "."""
         relation = self.relations[fact.relation]
-        mark = "."
+        mark = _STATEMENT
         if relation.object == "flag":
-            mark = _FLAG_MARKS[fact.object]
+            mark = _MARK_OF_FLAG[fact.object]
         text = dice.pick(relation.lines[mark])
-        gets_opener = dice.chance(_OPENED) and text.startswith("{")
+        gets_opener = dice.chance(_SHARE_WITH_OPENER) and text.startswith("{")
         text = text.format(s=fact.subject, o=fact.object)
         if not gets_opener:
-            return _capital(text)
+            return _with_capital(text)
         return dice.pick(OPENERS[self.name]) + text
 
     def noun_phrase(self, path: Path, dice: Dice) -> str:
@@ -210,13 +238,13 @@ class Schema:
         phrase = path.start
         for step in path.steps:
             wordings = self.relations[step.removeprefix(INVERSE)].lines
-            mark = "="
+            mark = OBJECT_PHRASE
             if step.startswith(INVERSE):
-                mark = "-"
+                mark = SUBJECT_PHRASE
             phrase = dice.pick(wordings[mark]).format(s=phrase, o=phrase)
         return phrase
 
-    def _phrase_but_last(self, path: Path, dice: Dice) -> str:
+    def _phrase_before_last_step(self, path: Path, dice: Dice) -> str:
         """A noun phrase for the thing that the last step of a path is taken from."""
         return self.noun_phrase(Path(path.start, path.steps[:-1]), dice)
 
@@ -229,25 +257,25 @@ class Schema:
         path = paths_of_query(query)[0]
         relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
         if isinstance(query, Path):
-            inner = self._phrase_but_last(path, dice)
-            mark = "?"
+            inner = self._phrase_before_last_step(path, dice)
+            mark = ASKS_OBJECT
             if path.steps[-1].startswith(INVERSE):
-                mark = "!"
+                mark = ASKS_SUBJECT
             text = dice.pick(relation.lines[mark])
-            return _capital(text.format(s=inner, o=inner))
+            return _with_capital(text.format(s=inner, o=inner))
         if isinstance(query, Same):
-            first = self._phrase_but_last(query.first, dice)
-            second = self._phrase_but_last(query.second, dice)
-            return _capital(dice.pick(relation.lines[SAME_OBJECT]).format(a=first, b=second))
+            first = self._phrase_before_last_step(query.first, dice)
+            second = self._phrase_before_last_step(query.second, dice)
+            return _with_capital(dice.pick(relation.lines[SAME_OBJECT]).format(a=first, b=second))
         mark = LARGER
         if query.smaller:
             mark = SMALLER
         clause = dice.pick(relation.lines[mark])
         if len(query.first.steps) == 2:
-            role = self.relations[query.first.steps[0]].lines["@"][0]
+            role = self.relations[query.first.steps[0]].lines[OBJECT_ROLE][0]
             clause = f"has the {role} who {clause}"
         text = dice.pick(("Which of {a} and {b} {clause}?", "Of {a} and {b}, which one {clause}?"))
-        return _capital(text.format(a=query.first.start, b=query.second.start, clause=clause))
+        return _with_capital(text.format(a=query.first.start, b=query.second.start, clause=clause))
 
 
 @cache

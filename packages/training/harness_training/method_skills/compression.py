@@ -18,9 +18,9 @@ from methods.compression.surprise import open_context
 def _play_text(scene: Scene, tools: Tools) -> None:
     """Let the compressor score a scene's text after its question, or after nothing where there is
     none."""
-    with open_context(tools.model("compressor")) as s:
-        s.feed(_question_before(scene.question.text))
-        s.score(scene.texts[0])
+    with open_context(tools.model("compressor")) as session:
+        session.feed(_question_before(scene.question.text))
+        session.score(scene.texts[0])
 
 
 def _question_before(question: str) -> str:
@@ -32,9 +32,9 @@ def _question_before(question: str) -> str:
 
 def _play_ranking(scene: Scene, tools: Tools) -> None:
     """Let the compressor score a scene's question and the restrictive sentence after its text."""
-    with open_context(tools.model("compressor")) as s:
-        s.feed(scene.texts[0])
-        s.score(scene.question.text + RESTRICTIVE_SENTENCE)
+    with open_context(tools.model("compressor")) as session:
+        session.feed(scene.texts[0])
+        session.score(scene.question.text + RESTRICTIVE_SENTENCE)
 
 
 _RANKING = Skill("compressor ranking", "followed", _play_ranking)

@@ -238,21 +238,21 @@ def f1(predicted: Collection[Hashable], right: Collection[Hashable]) -> float:
     return 2 * n_common / (len(predicted) + len(right))
 
 
-def outline_items(outline: Part, under: str = "") -> list[Hashable]:
+def outline_items(outline: Part, title_above: str = "") -> list[Hashable]:
     """The items of an outline that F1 compares: parts as (kind, folded title), clips as (title of
     their part, head, tail).
 
     Args:
         outline: The outline, or a part of it.
-        under: The folded title of that part; "" for the whole outline.
+        title_above: The folded title of that part; "" for the whole outline.
     """
     items: list[Hashable] = []
     for child in outline.children:
         if isinstance(child, Clip):
-            items.append((under, child.head, child.tail))
+            items.append((title_above, child.head, child.tail))
         else:
-            here = prompts.folded(child.title) or child.kind
-            items += [(child.kind, here), *outline_items(child, here)]
+            part_title = prompts.folded(child.title) or child.kind
+            items += [(child.kind, part_title), *outline_items(child, part_title)]
     return items
 
 

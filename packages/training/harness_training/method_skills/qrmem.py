@@ -35,50 +35,58 @@ def _memory_skills(config: QRMeMConfig) -> list[Skill]:
     stands at the head of this file.
     """
 
-    def asking(scene: Scene, summary: str = "") -> Requests:
+    def requests_about(scene: Scene, summary: str = "") -> Requests:
         """What writes the method's requests about the scene's question; `summary` is of the whole
         document."""
         return Requests(config, scene.question, summary)
 
     def entities(scene: Scene) -> Pieces:
         """The method's request for the entities of a segment."""
-        summary, guide, segment = scene.texts
-        return asking(scene, summary).entities(segment, guide.splitlines())
+        summary, questions, segment = scene.texts
+        return requests_about(scene, summary).entities(segment, questions.splitlines())
 
     def relations(scene: Scene) -> Pieces:
         """The method's request for the relations of a segment."""
-        summary, names, guide, segment = scene.texts
-        return asking(scene, summary).relations(segment, names.splitlines(), guide.splitlines())
+        summary, entity_names, questions, segment = scene.texts
+        return requests_about(scene, summary).relations(
+            segment, entity_names.splitlines(), questions.splitlines()
+        )
 
     def doubts(scene: Scene) -> Pieces:
         """The method's request for questions about what a segment's graph lacks."""
-        summary, segment, names, triples = scene.texts
-        return asking(scene, summary).questions(segment, names.splitlines(), triples.splitlines())
+        summary, segment, entity_names, relation_lines = scene.texts
+        return requests_about(scene, summary).questions(
+            segment, entity_names.splitlines(), relation_lines.splitlines()
+        )
 
     def fusion(scene: Scene) -> Pieces:
         """The method's request for questions about two relations, before they are merged."""
         summary, first, text, second, other = scene.texts
-        return asking(scene, summary).fusion_questions(
+        return requests_about(scene, summary).fusion_questions(
             Relation(first, text), Relation(second, other)
         )
 
     def fused(scene: Scene) -> list[str]:
         """The turn after `fusion`, which asks for the one relation."""
-        return [asking(scene).fusion_relation()]
+        return [requests_about(scene).fusion_relation()]
 
     def ask(scene: Scene) -> Pieces:
         """The method's request for the answer from the scene's segments."""
-        return asking(scene).ask(scene.texts, scene.task.instruction)
+        return requests_about(scene).ask(scene.texts, scene.task.instruction)
 
     def trial(scene: Scene) -> Pieces:
         """The method's request for the entities to look up next."""
         reason, chosen, others, *segments = scene.texts
-        return asking(scene).trial(segments, reason, chosen.splitlines(), others.splitlines())
+        return requests_about(scene).trial(
+            segments, reason, chosen.splitlines(), others.splitlines()
+        )
 
     def elaborate(scene: Scene) -> Pieces:
         """The method's request for an elaborated question."""
-        names, triples = scene.texts
-        return asking(scene).elaborate(names.splitlines(), triples.splitlines())
+        entity_names, relation_lines = scene.texts
+        return requests_about(scene).elaborate(
+            entity_names.splitlines(), relation_lines.splitlines()
+        )
 
     return [
         request_skill("qrmem entities", "entities", "builder", entities),

@@ -35,10 +35,10 @@ def request_skill(
     def play(played: Scene, tools: Tools) -> None:
         """Play the scene; replies are as long as the window allows."""
         model = tools.model(role)
-        with model.session() as s:
+        with model.session() as session:
             for request in requests:
-                feed(s, request(played))
-                s.write(s.room() - model.turn_tokens())
+                feed(session, request(played))
+                session.write(session.room() - model.turn_tokens())
 
     return Skill(name, scene, play)
 
