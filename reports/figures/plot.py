@@ -175,7 +175,8 @@ def lines(rows: pd.DataFrame, x_column: str, y_column: str, scale: float = 1.0) 
 def panels(
     title: str, x: Axis, left: Axis, lines_of_methods: Sequence[Line], *, side_by_side: bool = True
 ) -> list[Panel]:
-    """The lines in panels of at most KINDS each: "musique (1 of 2)" and "musique (2 of 2)".
+    """The lines in panels of at most MAX_LINES_PER_PANEL each: "musique (1 of 2)" and "musique (2
+    of 2)".
 
     Args:
         title: The title of the panels, before their numbers.

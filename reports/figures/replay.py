@@ -65,12 +65,12 @@ class Rule:
     def shown_after(steps: Sequence[StoredStep]) -> list[StoredPiece]:
         """The pieces that the reader had seen after these steps, as a record's `shown` holds
         them."""
-        spans: list[StoredPiece] = []
+        shown_spans: list[StoredPiece] = []
         for step in steps:
             piece = step.get("shown")
             if piece:
-                spans += _source_spans(piece)
-        return spans
+                shown_spans += _source_spans(piece)
+        return shown_spans
 
     def columns(self) -> Row:
         """The rule as columns of a table: {"t_n": 3, "t_p": 0.5, "rule": "threshold"}."""
@@ -79,27 +79,31 @@ class Rule:
             kind = "greedy"
         return {"t_n": self.t_n, "t_p": self.t_p, "rule": kind}
 
-    def uncovered(self, most: Rule, short: int, broken: int, whole: int) -> list[str]:
+    def uncovered(
+        self, furthest_rule: Rule, n_short: int, n_broken: int, n_questions: int
+    ) -> list[str]:
         """Sentences on why the rule has no row in a table.
 
         Args:
-            most: The furthest rule that was recorded.
-            short: The number of questions whose search did not go as far as this rule.
-            broken: The number of these that an error ended.
-            whole: The number of all questions of the run.
+            furthest_rule: The furthest rule that was recorded.
+            n_short: The number of questions whose search did not go as far as this rule.
+            n_broken: The number of these that an error ended.
+            n_questions: The number of all questions of the run.
         """
         notes = []
-        if broken:
+        if n_broken:
             notes.append(
-                f"not covered: an error ended the recording before {self} in {broken} of {whole} "
-                "questions"
+                f"not covered: an error ended the recording before {self} in {n_broken} of "
+                f"{n_questions} questions"
             )
-        if short > broken:
-            reach = f"--record-stops {max(self.t_n, most.t_n)}"
-            if self.t_p is not None and most.t_p is not None:
-                reach += f" --record-t-p {max(self.t_p, most.t_p):g}"
-            further = f"{self} would have searched on in {short - broken} of {whole} questions"
-            notes.append(f"not covered: {further}; run it with {reach}")
+        if n_short > n_broken:
+            needed_options = f"--record-stops {max(self.t_n, furthest_rule.t_n)}"
+            if self.t_p is not None and furthest_rule.t_p is not None:
+                needed_options += f" --record-t-p {max(self.t_p, furthest_rule.t_p):g}"
+            what_is_missing = (
+                f"{self} would have searched on in {n_short - n_broken} of {n_questions} questions"
+            )
+            notes.append(f"not covered: {what_is_missing}; run it with {needed_options}")
         return notes
 
 
@@ -124,38 +128,40 @@ class Trials:
     def shown_after(steps: Sequence[StoredStep]) -> list[StoredPiece]:
         """The pieces that the reader had seen after these steps: segments that were added and did
         not leave again, by their number."""
-        seen: dict[int, StoredPiece] = {}
+        piece_by_number: dict[int, StoredPiece] = {}
         for step in steps:
             piece = step.get("shown")
             node = step.get("node")
             if piece is not None and node is not None:
-                seen[node] = piece
+                piece_by_number[node] = piece
             elif "segment" in step["scores"]:
-                seen.pop(int(step["scores"]["segment"]), None)
-        spans: list[StoredPiece] = []
-        for number in sorted(seen):
-            spans += _source_spans(seen[number])
-        return spans
+                piece_by_number.pop(int(step["scores"]["segment"]), None)
+        shown_spans: list[StoredPiece] = []
+        for number in sorted(piece_by_number):
+            shown_spans += _source_spans(piece_by_number[number])
+        return shown_spans
 
     def columns(self) -> Row:
         """The rule as a column of a table: {"trials": 2}."""
         return {"trials": self.max_trials}
 
-    def uncovered(self, most: Trials, short: int, _broken: int, whole: int) -> list[str]:
+    def uncovered(
+        self, furthest_rule: Trials, n_short: int, _n_broken: int, n_questions: int
+    ) -> list[str]:
         """One sentence on why the rule has no row in a table.
 
         Args:
-            most: The furthest rule that was recorded.
-            short: The number of questions whose search did not go as far as this rule.
-            _broken: The number of these that an error ended; this rule does not tell them apart.
-            whole: The number of all questions of the run.
+            furthest_rule: The furthest rule that was recorded.
+            n_short: The number of questions whose search did not go as far as this rule.
+            _n_broken: The number of these that an error ended; this rule does not tell them apart.
+            n_questions: The number of all questions of the run.
         """
         missing = (
-            f"what {short} of {whole} questions answer after {self.max_trials} updates was not "
-            "recorded"
+            f"what {n_short} of {n_questions} questions answer after {self.max_trials} updates was "
+            "not recorded"
         )
-        reach = max(self.max_trials, most.max_trials, 1)
-        return [f"not covered: {missing}; run it with --record-stops {reach}"]
+        needed_stops = max(self.max_trials, furthest_rule.max_trials, 1)
+        return [f"not covered: {missing}; run it with --record-stops {needed_stops}"]
 
 
 R = TypeVar("R", Rule, Trials)
@@ -256,11 +262,11 @@ def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> in
     Returns:
         The place, from 0; -1 where no step is one after which it may stop.
     """
-    last = -1
-    for place, step in enumerate(record.steps):
+    own_index = -1
+    for index, step in enumerate(record.steps):
         if rule.may_stop_after(step) and step["action"] != STUDY_ACTION:
-            last = place
-    return last
+            own_index = index
+    return own_index
 
 
 def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
@@ -278,23 +284,24 @@ def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
     """
     choice = run.config.method
     params = choice.params
-    names = {parameter.name for parameter in fields(kind)}
-    if not all(isinstance(params.get(name), int | float) for name in names):
+    parameter_names = {parameter.name for parameter in fields(kind)}
+    if not all(isinstance(params.get(name), int | float) for name in parameter_names):
         return None
     if not any(_asked_whether_to_stop(record, kind) for record in run.records):
         return None
     method: type[Method] = registry.load(registry.short_name(str(choice.implementation)), Method)
     # An older version may have had parameters that this one lacks.
-    accepted = method.Config.model_fields
-    known_params = {name: value for name, value in params.items() if name in accepted}
+    accepted_names = method.Config.model_fields
+    known_params = {name: value for name, value in params.items() if name in accepted_names}
     replayer = method(part_of_run(method.Config, known_params, str(run.path)))
     if not isinstance(replayer, ReplaysSearches):
         return None
     rule = replayer.stop_rule()
-    most = replayer.recorded_rule()
-    if rule.keys() != names:  # it has parameters of these names, but replays another rule or none
+    furthest_rule = replayer.recorded_rule()
+    # Its parameters may have these names, and it replays another rule or none.
+    if rule.keys() != parameter_names:
         return None
-    return Recorded(kind(**rule), kind(**most), replayer)
+    return Recorded(kind(**rule), kind(**furthest_rule), replayer)
 
 
 def _asked_whether_to_stop(record: StoredRecord, kind: type[Rule | Trials]) -> bool:
@@ -386,17 +393,17 @@ def score_stops(
         UserError: The gold answers or the scorer's version are not the run's.
         UnknownName: The run does not have the score.
     """
-    name = score or facts.headline_score(run)
-    facts.score_values(run, name)
+    score_name = score or facts.headline_score(run)
+    facts.score_values(run, score_name)
     records = {record.question_id: record for record in run.records}
     answers = {}
     for key, stop in stops_to_score(run, recorded_rules, rules).items():
         steps = stop.steps(records[key[0]])
         answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own.shown_after(steps))
-    values: dict[Key, float | None] = {}
+    score_by_key: dict[Key, float | None] = {}
     if answers:
-        values = score_answers(run, answers, name, data)
-    return Scored(run, recorded_rules, rules, values)
+        score_by_key = score_answers(run, answers, score_name, data)
+    return Scored(run, recorded_rules, rules, score_by_key)
 
 
 @dataclass(frozen=True)
@@ -409,14 +416,14 @@ class ReplayedAnswer:
 
 
 def score_answers(
-    run: StoredRun, answers: Mapping[Key, ReplayedAnswer], name: str, data: str | None
+    run: StoredRun, answers: Mapping[Key, ReplayedAnswer], score_name: str, data: str | None
 ) -> dict[Key, float | None]:
     """Score answers as the run was scored.
 
     Args:
         run: The run that they are of.
         answers: (question id, step) -> the answer there.
-        name: Name of the score.
+        score_name: Name of the score.
         data: The file of the data set's rows; None for the place that the run names.
 
     Returns:
@@ -425,11 +432,13 @@ def score_answers(
     Raises:
         UserError: The gold answers or the scorer's version are not the run's.
     """
-    before = facts.scorer_version(run, name)
-    now = scorers.version(name)
-    if before != now:
-        old = f"{run.path} was scored with version {before} of {name}, this is version {now}"
-        raise UserError(f"{old}; score it again first: harness score {run.path}")
+    version_of_run = facts.scorer_version(run, score_name)
+    version_here = scorers.version(score_name)
+    if version_of_run != version_here:
+        raise UserError(
+            f"{run.path} was scored with version {version_of_run} of {score_name}, this is version "
+            f"{version_here}; score it again first: harness score {run.path}"
+        )
     rows = read_rows(run, data=data)
     if rows.problem is not None:
         raise UserError(
@@ -437,12 +446,14 @@ def score_answers(
             "--data"
         )
     config = part_of_run(DatasetConfig, run.config.dataset.to_json(), str(run.path))
-    config = config.model_copy(update={"scorers": (name,)})
-    scores: dict[Key, float | None] = {}
-    for (question, step), answer in answers.items():
-        if question not in rows.examples:
-            raise UserError(f"question '{question}' of {run.path} is not in the data set any more")
-        seen = list(map(parse_shown, answer.shown))
-        scored = score_reply(config, answer.text, seen, rows.examples[question].gold)
-        scores[question, step] = scored.scores.get(name)
-    return scores
+    config = config.model_copy(update={"scorers": (score_name,)})
+    score_by_key: dict[Key, float | None] = {}
+    for (question_id, step), answer in answers.items():
+        if question_id not in rows.examples:
+            raise UserError(
+                f"question '{question_id}' of {run.path} is not in the data set any more"
+            )
+        shown_texts = list(map(parse_shown, answer.shown))
+        scored = score_reply(config, answer.text, shown_texts, rows.examples[question_id].gold)
+        score_by_key[question_id, step] = scored.scores.get(score_name)
+    return score_by_key

@@ -110,16 +110,16 @@ class DuelResult:
         Args:
             name: The method's name.
         """
-        wins = 0
-        losses = 0
+        n_wins = 0
+        n_losses = 0
         for pair in self.pairs:
             if name not in (pair.a, pair.b) or pair.better is None:
                 continue
             if pair.better == name:
-                wins += 1
+                n_wins += 1
             else:
-                losses += 1
-        return 1 + losses, len(self.entrants) - wins
+                n_losses += 1
+        return 1 + n_losses, len(self.entrants) - n_wins
 
 
 @dataclass(frozen=True)
@@ -175,20 +175,22 @@ class _RaceScores(Silent):
     def _collect(self, question: CountedQuestion) -> None:
         """Store score (0 for a failed question) and cost of a question. Raises UserError for a
         score outside [0, 1]."""
-        name = question.question_id
-        value = 0.0
+        question_id = question.question_id
+        score = 0.0
         if not question.failed:
-            value = float(question.scores.get(self.score, 0.0))
-        if not 0.0 <= value <= 1.0:
-            raise UserError(f"{self.score} is {value:g} for question '{name}'; a duel needs 0 to 1")
-        self.values[name] = value
-        self.costs[name] = _cost_of(question.usage)
+            score = float(question.scores.get(self.score, 0.0))
+        if not 0.0 <= score <= 1.0:
+            raise UserError(
+                f"{self.score} is {score:g} for question '{question_id}'; a duel needs 0 to 1"
+            )
+        self.values[question_id] = score
+        self.costs[question_id] = _cost_of_usage(question.usage)
 
 
-def _cost_of(usage: Usage) -> _Cost:
+def _cost_of_usage(usage: Usage) -> _Cost:
     """The tokens and seconds of a question or an index, added up over all its phases."""
-    spent = sum_phases([usage])
-    return _Cost(tokens_of(spent), spent.get("seconds", 0.0))
+    phase_sums = sum_phases([usage])
+    return _Cost(tokens_of(phase_sums), phase_sums.get("seconds", 0.0))
 
 
 def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]], int]:
@@ -206,17 +208,19 @@ def question_clusters(plan: PlannedRun, score: str) -> tuple[list[list[Example]]
         judge).
     """
     examples = plan.dataset.examples[: plan.config.limit]
-    judged = [e for e in examples if scorer_applies(score, e.gold)]
-    ids = [e.question.id for e in judged]
-    documents = [e.question.document_ids for e in judged]
-    labels = question_labels(plan.config.dataset.format, ids, documents)
+    judged_examples = [e for e in examples if scorer_applies(score, e.gold)]
+    question_ids = [e.question.id for e in judged_examples]
+    document_ids_of_questions = [e.question.document_ids for e in judged_examples]
+    label_of_each = question_labels(
+        plan.config.dataset.format, question_ids, document_ids_of_questions
+    )
     by_label: dict[str, list[Example]] = {}
-    for label, example in zip(labels, judged, strict=True):
+    for label, example in zip(label_of_each, judged_examples, strict=True):
         by_label.setdefault(label, []).append(example)
     seed = plan.config.seed
-    order = sorted(by_label, key=lambda label: (derived_seed(seed, "duel", label), label))
-    clusters = [by_label[label] for label in order]
-    return clusters, len(examples) - len(judged)
+    labels_in_order = sorted(by_label, key=lambda label: (derived_seed(seed, "duel", label), label))
+    clusters = [by_label[label] for label in labels_in_order]
+    return clusters, len(examples) - len(judged_examples)
 
 
 def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
@@ -230,7 +234,7 @@ def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
         UserError: They are of several data sets, two are the same run, failed questions do not
             count, or the data set does not have the score.
     """
-    first = plans[0].config
+    first_config = plans[0].config
     if len({plan.config.dataset.name for plan in plans}) > 1:
         raise UserError("a duel is over one data set; name one with --dataset")
     folders: set[str] = set()
@@ -240,17 +244,17 @@ def check_plans(plans: Sequence[PlannedRun], rules: Rules) -> str:
                 f"{plan.method_name} is in the duel twice with the same settings; leave one out"
             )
         folders.add(plan.folder)
-    if first.failed == "skip":
+    if first_config.failed == "skip":
         raise UserError(
             "a duel counts a failed question as 0, so that all methods have the same questions; "
             "leave out failed=skip"
         )
-    score = rules.score or first.dataset.scorers[0]
-    if score not in first.dataset.scorers:
-        own = first.dataset.scorers
+    score = rules.score or first_config.dataset.scorers[0]
+    if score not in first_config.dataset.scorers:
+        dataset_scorers = first_config.dataset.scorers
         raise UserError(
-            f"'{score}' is no scorer of this data set ({', '.join(own)}); add it with: "
-            f"--set dataset.scorers={','.join([*own, score])}"
+            f"'{score}' is no scorer of this data set ({', '.join(dataset_scorers)}); add it with: "
+            f"--set dataset.scorers={','.join([*dataset_scorers, score])}"
         )
     return score
 
@@ -298,7 +302,7 @@ def duel(
     if not clusters:
         raise UserError(f"{score} judges none of the questions; choose another with --score")
     sizes = [len(cluster) for cluster in clusters]
-    race = _Race(clusters, PairRaces(_names(plans), sizes, rules), score)
+    race = _Race(clusters, PairRaces(_method_names(plans), sizes, rules), score)
     progress.start(len(plans) * race.questions, "")
     try:
         with interrupt_on_signals(), ExitStack() as stack:
@@ -313,7 +317,7 @@ def duel(
     return DuelResult(race.pairs.pairs, entrants, rules, score, left_out)
 
 
-def _names(plans: Sequence[PlannedRun]) -> list[str]:
+def _method_names(plans: Sequence[PlannedRun]) -> list[str]:
     """The name of each plan's method, in order."""
     return [plan.method_name for plan in plans]
 
@@ -386,57 +390,59 @@ class _Race:
     def _ask_batch(self, batch: Sequence[list[Example]]) -> None:
         """Ask each method with an open pair the questions of some clusters, then update the pairs'
         tests with the scores, one cluster after the other."""
-        active = self.pairs.active
-        for name in active:
+        active_methods = self.pairs.active
+        for name in active_methods:
             self.jobs[name].ask(list(chain.from_iterable(batch)))
         for cluster in batch:
-            sums: dict[str, float] = {}
-            for name in active:
-                values = self.scores[name].values
-                sums[name] = sum(values[example.question.id] for example in cluster)
-            self.pairs.add_cluster(sums, len(cluster))
+            score_sums: dict[str, float] = {}
+            for name in active_methods:
+                score_by_question = self.scores[name].values
+                score_sums[name] = sum(
+                    score_by_question[example.question.id] for example in cluster
+                )
+            self.pairs.add_cluster(score_sums, len(cluster))
 
     def finish(self, name: str) -> Entrant:
         """Write the summary of a method's run, and return what the method answered and spent."""
         job = self.jobs[name]
-        costs_of_question = self.scores[name].costs
+        cost_by_question = self.scores[name].costs
         tokens = 0.0
         seconds = 0.0
-        clusters = self.clusters[: self.pairs.clusters_used[name]]
-        asked = list(chain.from_iterable(clusters))
-        costs = [costs_of_question[example.question.id] for example in asked]
-        built = [line for line in job.store.index_lines() if line.status == "built"]
-        costs += [_cost_of(line.usage) for line in built]
+        clusters_used = self.clusters[: self.pairs.clusters_used[name]]
+        answered_examples = list(chain.from_iterable(clusters_used))
+        costs = [cost_by_question[example.question.id] for example in answered_examples]
+        built_lines = [line for line in job.store.index_lines() if line.status == "built"]
+        costs += [_cost_of_usage(line.usage) for line in built_lines]
         for cost in costs:
             tokens += cost.tokens
             seconds += cost.seconds
         result = job.finished(self._early_stop(name))
-        return Entrant(name, result, len(asked), self.questions, tokens, seconds)
+        return Entrant(name, result, len(answered_examples), self.questions, tokens, seconds)
 
     def _early_stop(self, name: str) -> EarlyStop | None:
         """What the run's summary says of its early stop, with the verdicts on the method's pairs,
         also those of an earlier duel; None where the method was asked every question."""
         job = self.jobs[name]
-        answered = len(self.scores[name].values)
-        total = len(job.examples)
-        if answered >= total:
+        n_answered = len(self.scores[name].values)
+        n_questions = len(job.examples)
+        if n_answered >= n_questions:
             return None
-        verdicts: dict[str, None] = {}
-        before = read_summary(job.store.folder).stopped_early
-        if before is not None:  # by another duel of this run
-            verdicts.update(dict.fromkeys(before.verdicts))
+        verdict_sentences: dict[str, None] = {}
+        earlier_stop = read_summary(job.store.folder).stopped_early
+        if earlier_stop is not None:  # by another duel of this run
+            verdict_sentences.update(dict.fromkeys(earlier_stop.verdicts))
         for pair in self.pairs.pairs:
             if name in (pair.a, pair.b):
-                verdicts[pair.sentence] = None
+                verdict_sentences[pair.sentence] = None
         rules = self.pairs.rules
         return EarlyStop(
             by="duel",
-            questions=answered,
-            of=total,
+            questions=n_answered,
+            of=n_questions,
             seed=job.plan.config.seed,
             alpha=rules.alpha,
             width=rules.width,
             target=rules.target,
             score=self.score,
-            verdicts=list(verdicts),
+            verdicts=list(verdict_sentences),
         )
