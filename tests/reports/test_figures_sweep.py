@@ -69,12 +69,12 @@ def test_one_line_a_method_for_the_score_and_one_for_the_cost(swept):
         False,
     )
     assert [p.y for p in cost.lines[0].points] == [1.0, 3.0, 10.0]
-    assert (score.x.ticks, score.x.log, score.x.name) == ((1.0, 3.0, 10.0), False, "k")
+    assert (score.x.ticks, score.x.is_logarithmic, score.x.name) == ((1.0, 3.0, 10.0), False, "k")
 
 
 def test_a_wide_range_is_logarithmic(swept, tmp_path):
     panel = panels(frame([*swept, run(tmp_path, 5, 0.5, k=100)], K), K)[0]
-    assert panel.x.log
+    assert panel.x.is_logarithmic
     assert draw([panel], "Sweep")[:5] == b"<?xml"
 
 

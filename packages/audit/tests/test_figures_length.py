@@ -120,7 +120,7 @@ def test_what_is_not_shown_is_not_recalled_and_the_buckets_are_the_same_for_all_
     assert [line.name for line in score.lines] == ["bm25", "pecan"]
     assert [p.x for p in score.lines[1].points] == [2.0, 3.0, 5.0, 9.0]
     assert [p.y for p in recall.lines[1].points] == [100.0, 100.0, 50.0, 100.0]
-    assert recall.left.zero
+    assert recall.left.starts_at_zero
 
 
 def test_a_document_that_comes_twice_counts_once(tmp_path):

@@ -108,7 +108,7 @@ def test_the_table_by_hand(tmp_path):
     assert list(shown["trials"]) == [0, 1, 2]
     (panel,) = panels(table)
     assert [p.y for p in panel.lines[0].points] == pytest.approx([0.0, 100 / 3, 200 / 3])
-    assert [line.right for line in panel.lines] == [False, True]
+    assert [line.on_right_axis for line in panel.lines] == [False, True]
 
 
 def test_one_question_that_is_not_covered_empties_the_row(tmp_path):
