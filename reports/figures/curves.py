@@ -114,9 +114,9 @@ def rules_to_show(
     Returns:
         The rules in ascending order.
     """
-    if recorded.most == recorded.own:
-        return (recorded.own,)
-    rules = {recorded.own}
+    if recorded.furthest_rule == recorded.own_rule:
+        return (recorded.own_rule,)
+    rules = {recorded.own_rule}
     for threshold in _thresholds(recorded, t_p):
         rules |= {Rule(n, threshold) for n in range(1, t_n + 1)}
     return tuple(sorted(rules))
@@ -129,8 +129,8 @@ def _thresholds(recorded: Recorded[Rule], t_p: Sequence[float] | None) -> set[fl
         recorded: The run's own rule and the furthest one that it recorded.
         t_p: Thresholds that the user named; None for those of DEFAULT_T_P that the run recorded.
     """
-    own = recorded.own.t_p
-    highest = recorded.most.t_p
+    own = recorded.own_rule.t_p
+    highest = recorded.furthest_rule.t_p
     if own is None or highest is None:
         return {own}
     if t_p is not None:

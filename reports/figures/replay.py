@@ -1,8 +1,8 @@
 """What another stop rule would have answered in a recorded search (--record-stops), and at what
 cost.
 
-    recorded = recorded_rule(run, Rule)             -> Recorded(own, most, method)
-    recorded.stop(record, Rule(t_n=3, t_p=0.5))     -> Stop(step=4, own=False, answer="Rome", ...)
+    recorded = recorded_rule(run, Rule)             -> Recorded(own_rule, furthest_rule, method)
+    recorded.stop(record, Rule(t_n=3, t_p=0.5))     -> Stop(step=4, is_own_stop=False, answer="Rome", ...)
     score_stops(run, recorded, rules, ...)          -> the scores of all answers that the rules need
 
 Where a rule stops is the method's to say (ReplaysSearches, reached by the name in the run's
@@ -190,7 +190,7 @@ class Stop:
 
     step: int
     """Place in the record's steps; -1 for a search without probes."""
-    own: bool
+    is_own_stop: bool
     """Whether it is the stop of the run itself."""
     answer: str
     flops: float | None
@@ -209,13 +209,14 @@ class Recorded(Generic[R]):
     """What a run recorded of stop rules of one kind.
 
     Args:
-        own: The rule by which the run itself stopped.
-        most: The furthest rule that it recorded; equal to `own` where it recorded no other.
+        own_rule: The rule by which the run itself stopped.
+        furthest_rule: The furthest rule that it recorded; equal to `own_rule` where it recorded no
+            other.
         method: The run's method, which finds the stop of a rule in the steps of a record.
     """
 
-    own: R
-    most: R
+    own_rule: R
+    furthest_rule: R
     method: ReplaysSearches = field(compare=False)
 
     def stop(
@@ -235,13 +236,16 @@ class Recorded(Generic[R]):
         if own_index < 0 and rule.NEEDED:
             return None
         index: int | None = own_index
-        if rule != self.own:
+        if rule != self.own_rule:
             index = self.method.replay(record.steps, **asdict(rule))
         if index is None:
             return None
         if index == own_index:
             return Stop(
-                index, own=True, answer=record.prediction, flops=question_flops(record, convention)
+                index,
+                is_own_stop=True,
+                answer=record.prediction,
+                flops=question_flops(record, convention),
             )
         step = record.steps[index]
         if step.get("answer") is None:
@@ -249,7 +253,7 @@ class Recorded(Generic[R]):
         flops = None
         if not any(usage.get("uncounted") for usage in record.usage.values()):
             flops = stop_flops(step, convention)
-        return Stop(index, own=False, answer=str(step["answer"]), flops=flops)
+        return Stop(index, is_own_stop=False, answer=str(step["answer"]), flops=flops)
 
 
 def own_stop_index(record: StoredRecord, rule: type[Rule | Trials] = Rule) -> int:
@@ -368,7 +372,7 @@ def stops_to_score(
             continue
         for rule in rules:
             stop = recorded_rules.stop(record, rule)
-            if stop is not None and not stop.own:
+            if stop is not None and not stop.is_own_stop:
                 stops[record.question_id, stop.step] = stop
     return stops
 
@@ -399,7 +403,7 @@ def score_stops(
     answers = {}
     for key, stop in stops_to_score(run, recorded_rules, rules).items():
         steps = stop.steps(records[key[0]])
-        answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own.shown_after(steps))
+        answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own_rule.shown_after(steps))
     score_by_key: dict[Key, float | None] = {}
     if answers:
         score_by_key = score_answers(run, answers, score_name, data)

@@ -140,9 +140,9 @@ class _RunRules(Generic[R]):
         if covered < len(run.records):
             short = len(run.records) - covered
             whole = len(run.records)
-            notes = rule.uncovered(recorded.most, short, outcome.broken, whole)
+            notes = rule.uncovered(recorded.furthest_rule, short, outcome.broken, whole)
             outcome = _RuleOutcome()
-        own = rule == recorded.own
+        own = rule == recorded.own_rule
         if not own:
             notes += _rounding_note(run)
         return {
@@ -193,7 +193,7 @@ class _RunRules(Generic[R]):
 
     def _score_at(self, record: StoredRecord, stop: Stop) -> float | None:
         """The score of the answer at a stop of a record; None where a scorer left it out."""
-        if stop.own:
+        if stop.is_own_stop:
             return record.scores.get(self.score)
         return self.part.values.get((record.question_id, stop.step))
 

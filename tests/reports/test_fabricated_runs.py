@@ -242,7 +242,9 @@ def test_an_encoder_is_known_by_its_whole_id_and_its_sizes(honest, source, expec
 def test_costs_that_were_counted_otherwise_have_no_verdict(honest):
     printed = value(label="TFLOPs")
     assert differences(printed, honest["bm25"]).reasons == []
-    asked = replace(printed, metric=printed.metric.model_copy(update={"asked": "executed"}))
+    asked = replace(
+        printed, metric=printed.metric.model_copy(update={"requested_convention": "executed"})
+    )
     assert differences(asked, honest["bm25"]).reasons
     assert differences(printed, fabricated(honest["bm25"], failed=2017)).reasons
 

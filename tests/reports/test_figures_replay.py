@@ -56,7 +56,7 @@ def test_stops_worked_by_hand(rule, most, place):
     if place is None:
         assert stop is None
         return
-    assert (stop.step, stop.answer, stop.own) == (place, ANSWERS[place], place == 1)
+    assert (stop.step, stop.answer, stop.is_own_stop) == (place, ANSWERS[place], place == 1)
     assert stop.flops == pytest.approx((place + 1.1) * TERA)
     assert [s["start"] for s in Rule.shown_after(stop.steps(RECORD))] == list(range(place + 1))
 
@@ -65,7 +65,11 @@ def test_a_plain_run_holds_its_own_stop_and_no_other_answer():
     plain = parsed(searched(0, P_YES[:4], stop=3))
     replay = recording(Rule(2, 0.5), Rule(2, 0.5))
     own = replay.stop(plain, Rule(2, 0.5))
-    assert (own.answer, own.flops, own.own) == ("answer at 3", pytest.approx(4.1 * TERA), True)
+    assert (own.answer, own.flops, own.is_own_stop) == (
+        "answer at 3",
+        pytest.approx(4.1 * TERA),
+        True,
+    )
     assert (
         replay.stop(plain, Rule(1, 0.5)) is None
     )  # the place is known, what it would have answered is not
@@ -135,7 +139,7 @@ def test_what_a_run_says_of_its_rule(tmp_path, params, expected):
     made = settings()
     made["method"]["params"] |= params
     found = recorded_rule(searched_run(tmp_path, [WHOLE], settings=made), Rule)
-    assert (None if found is None else (found.own, found.most)) == expected
+    assert (None if found is None else (found.own_rule, found.furthest_rule)) == expected
 
 
 def test_a_method_without_probes_has_no_rule(tmp_path):

@@ -48,7 +48,7 @@ def figure(
     """
     parts = []
     for run, rule in runs_with_rule(runs, Trials, warn):
-        maxima = [Trials(number) for number in range(rule.most.max_trials + 1)]
+        maxima = [Trials(number) for number in range(rule.furthest_rule.max_trials + 1)]
         parts.append(score_stops(run, rule, maxima, score, data))
     if not parts:
         how = "harness run --method qrmem --dataset quality --record-stops 8"
@@ -89,7 +89,7 @@ def requests_at_stop(record: StoredRecord, stop: Stop) -> int:
         record: The record of the question.
         stop: The stop.
     """
-    if stop.own:
+    if stop.is_own_stop:
         return count_requests(record.usage, "search", "answer")
     steps = stop.steps(record)
     replies = 0

@@ -32,7 +32,9 @@ def answers(row):
     asked = parsed(row)
     found_stops = [TOLD.stop(asked, rule) for rule in rules(4)]
     stops = [stop for stop in found_stops if stop is not None]
-    return [(stop.answer, stop.own, requests_at_stop(asked, stop), stop.flops) for stop in stops]
+    return [
+        (stop.answer, stop.is_own_stop, requests_at_stop(asked, stop), stop.flops) for stop in stops
+    ]
 
 
 def test_stops_by_hand():
