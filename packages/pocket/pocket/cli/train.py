@@ -59,10 +59,10 @@ def train(options: Options) -> int:
     """Train the model on the skills that methods declare; the same command resumes."""
     check_options(options.device, options.mlflow)
     folder = Path(options.out)
-    begin: Path | None = None
+    begin_folder: Path | None = None
     if options.begin is not None:
-        begin = Path(options.begin)
-    course = _course(options.curriculum, begin, folder)
+        begin_folder = Path(options.begin)
+    curriculum = _course(options.curriculum, begin_folder, folder)
     check_writable(folder)
 
     def run(report: Report, stop: threading.Event) -> int:
@@ -71,20 +71,20 @@ def train(options: Options) -> int:
         from pocket.train.trainer import Settings, Trainer
 
         settings = Settings(
-            folder, course, begin, options.seed, options.steps, device=options.device
+            folder, curriculum, begin_folder, options.seed, options.steps, device=options.device
         )
         trainer = Trainer(settings, report)
         trainer.run(stop)
         return trainer.progress.step
 
-    done, step = run_until_stopped(
+    was_uninterrupted, last_step = run_until_stopped(
         run, folder, options.mlflow, "pocket training", _parameters(options)
     )
-    if not done:
-        where = "the last checkpoint is kept"
-        if step is not None:
-            where = f"a checkpoint of step {step} is saved"
-        print_resume_command(f"interrupted; {where}")
+    if not was_uninterrupted:
+        what_is_saved = "the last checkpoint is kept"
+        if last_step is not None:
+            what_is_saved = f"a checkpoint of step {last_step} is saved"
+        print_resume_command(f"interrupted; {what_is_saved}")
         return INTERRUPTED
     print(folder / "model")
     return 0

@@ -33,21 +33,21 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
     """
     path = path or OWN
     try:
-        course = Curriculum.model_validate(parse_yaml(path.read_bytes()))
+        curriculum = Curriculum.model_validate(parse_yaml(path.read_bytes()))
     except ValidationError as error:
         # No path before the keys: the message would suggest --set, which does not reach into this
         # file.
         mistakes = error_sentences(error, Curriculum, "", {})
         raise ConfigError([f"{path.name}: {mistake}" for mistake in mistakes]) from error
     except (OSError, ValueError) as error:
-        why = str(error).splitlines()[0]
-        raise UserError(f"cannot read the curriculum {path.name}: {why}") from error
-    task_names = [*DRILLS, *skills()]
+        reason = str(error).splitlines()[0]
+        raise UserError(f"cannot read the curriculum {path.name}: {reason}") from error
+    known_skills = [*DRILLS, *skills()]
     problems: list[str] = []
-    for stage in course.stages:
+    for stage in curriculum.stages:
         for recipe in stage.recipes:
-            if recipe.skill not in task_names:
-                problems.append(str(UnknownName("skill", recipe.skill, task_names)))
+            if recipe.skill not in known_skills:
+                problems.append(str(UnknownName("skill", recipe.skill, known_skills)))
             elif recipe.size > window:
                 problems.append(
                     f"a recipe of '{recipe.skill}' is longer than the window of {window} tokens"
@@ -56,7 +56,7 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
             raise ConfigError(
                 [f"{path.name}: stage '{stage.name}': {problem}" for problem in problems]
             )
-    return course
+    return curriculum
 
 
 def course_digest(course: Curriculum) -> str:

@@ -26,9 +26,9 @@ SIZES = {
     "num_attention_heads": 3,
     "max_position_embeddings": WINDOW,
 }
-_DEVIATIONS = {"embed_tokens": 0.4, "lm_head": 0.02, "o_proj": 0.01, "down_proj": 0.01}
+_DEVIATION_OF_MODULE = {"embed_tokens": 0.4, "lm_head": 0.02, "o_proj": 0.01, "down_proj": 0.01}
 """Standard deviations of first weights, by the module."""
-_DEVIATION = 0.06
+_DEFAULT_DEVIATION = 0.06
 """Of all others."""
 
 
@@ -37,11 +37,13 @@ def config_of(folder: Path) -> LlamaConfig:
     return LlamaConfig.from_pretrained(str(folder))
 
 
-def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int) -> Any:
+def new_network(
+    vocabulary_size: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int
+) -> Any:
     """A LlamaForCausalLM with first weights, float32.
 
     Args:
-        vocabulary: How many tokens the tokenizer has.
+        vocabulary_size: How many tokens the tokenizer has.
         seed: Another seed gives other weights.
         ends: Ids of the tokens that (begin a text, end a turn).
         **sizes: Sizes that are not as in SIZES.
@@ -54,58 +56,62 @@ def new_network(vocabulary: int, seed: int, ends: tuple[int, int] = (0, 1), **si
     """
     config = LlamaConfig(
         **{**SIZES, **sizes},
-        vocab_size=vocabulary,
+        vocab_size=vocabulary_size,
         rms_norm_eps=1e-5,
         bos_token_id=ends[0],
         eos_token_id=ends[1],
     )
-    net = LlamaForCausalLM(config)
+    network = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)
-    for name, weight in net.named_parameters():
+    for name, weight in network.named_parameters():
         if "norm" not in name:  # those are ones
             module = name.split(".")[-2]
-            deviation = _DEVIATIONS.get(module, _DEVIATION)
+            deviation = _DEVIATION_OF_MODULE.get(module, _DEFAULT_DEVIATION)
             torch.nn.init.normal_(weight, 0.0, deviation, generator)
-    return net
+    return network
 
 
-def load_weights(net: Any, folder: Path, new_weights: Collection[str] = ()) -> None:
+def load_weights(network: Any, folder: Path, new_weights: Collection[str] = ()) -> None:
     """Put the weights of a model folder into a network, in the network's number type; weights
     beyond its layers are left out.
 
     Args:
-        net: A network of transformers, which is changed.
+        network: A network of transformers, which is changed.
         folder: The model folder.
         new_weights: Names of the network's weights that `folder` need not have.
 
     Raises:
         CannotRun: Other weights are missing.
     """
-    loaded = net.load_state_dict(load_file(str(folder / WEIGHTS)), strict=False)
-    missing = set(loaded.missing_keys)
-    if missing != set(new_weights):
+    result = network.load_state_dict(load_file(str(folder / WEIGHTS)), strict=False)
+    missing_names = set(result.missing_keys)
+    if missing_names != set(new_weights):
         raise CannotRun(
-            f"the weights in {folder} are none of a pocket model: {len(missing)} tensors are "
+            f"the weights in {folder} are none of a pocket model: {len(missing_names)} tensors are "
             "missing"
         )
 
 
-def save_weights(net: Any, folder: Path, dtype: str = "bfloat16") -> None:
+def save_weights(network: Any, folder: Path, dtype: str = "bfloat16") -> None:
     """Write the weights of a network in bfloat16, and its config.json.
 
     Args:
-        net: A network of transformers.
+        network: A network of transformers.
         folder: The model folder, made if it is not there.
         dtype: The number type that config.json names, in which they are loaded.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    half: dict[str, torch.Tensor] = {}
-    for name, weight in net.state_dict().items():
-        half[name] = weight.detach().cpu().to(torch.bfloat16).contiguous()
-    draft = folder / f".{WEIGHTS}"
-    draft.write_bytes(packed(half, metadata={"format": "pt"}))
-    draft.replace(folder / WEIGHTS)
+    half_precision: dict[str, torch.Tensor] = {}
+    for name, weight in network.state_dict().items():
+        half_precision[name] = weight.detach().cpu().to(torch.bfloat16).contiguous()
+    unfinished_file = folder / f".{WEIGHTS}"
+    unfinished_file.write_bytes(packed(half_precision, metadata={"format": "pt"}))
+    unfinished_file.replace(folder / WEIGHTS)
     write_json(
         folder / "config.json",
-        {**net.config.to_diff_dict(), "architectures": [type(net).__name__], "dtype": dtype},
+        {
+            **network.config.to_diff_dict(),
+            "architectures": [type(network).__name__],
+            "dtype": dtype,
+        },
     )

@@ -21,23 +21,25 @@ from pocket.world.sample import FIRST_TRAINING_SEED, KINDS, sample
 
 BEGIN = "<|begin|>"
 END = "<|end|>"
-_TURNS = ("<|user|>", "<|assistant|>")
-_TEMPLATE = (
+_TURN_TOKENS = ("<|user|>", "<|assistant|>")
+_CHAT_TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-_AHEAD = r"(?: (?=[\p{Lu}\p{N}]))?"
-_CAPITAL = r"\p{Lu}\p{L}*"
-_WORDS = (
-    rf" ?\p{{Ll}}+{_AHEAD}",
-    _CAPITAL,
+_SPACE_BEFORE_NAME = r"(?: (?=[\p{Lu}\p{N}]))?"
+_CAPITAL_WORD = r"\p{Lu}\p{L}*"
+_WORD_PATTERNS = (
+    rf" ?\p{{Ll}}+{_SPACE_BEFORE_NAME}",
+    _CAPITAL_WORD,
     r"\p{N}{1,3}",
-    rf" ?[^\s\p{{L}}\p{{N}}]+{_AHEAD}",
+    rf" ?[^\s\p{{L}}\p{{N}}]+{_SPACE_BEFORE_NAME}",
     r"\s+",
 )
 # Learnt with spaces behind capital words, used without: with them, one name in ten fell apart
 # before a name or number.
-_LEARNT = tuple(word.replace(_CAPITAL, _CAPITAL + _AHEAD) for word in _WORDS)
+_PATTERNS_IN_TRAINING = tuple(
+    word.replace(_CAPITAL_WORD, _CAPITAL_WORD + _SPACE_BEFORE_NAME) for word in _WORD_PATTERNS
+)
 # Not read from the methods, whose prompts may change, unlike this tokenizer.
 _INSTRUCTIONS = (
     " ".join(Path(__file__).with_name("prompt_words.txt").read_text("utf-8").splitlines()) + " "
@@ -45,9 +47,9 @@ _INSTRUCTIONS = (
 VOCABULARY_SIZE = (
     5600  # size of the vocabulary; the rarest words of the corpus below stay in pieces
 )
-_TEXTS = 60  # of each kind
-_TOKENS = 2000  # of a text
-_OFTEN = 100
+_TEXTS_PER_KIND = 60  # of each kind
+_TOKENS_PER_TEXT = 2000  # of a text
+_REPETITIONS = 100
 """How often a name, a number and the words of prompts are repeated, so that their merges are not
 missed."""
 
@@ -60,18 +62,22 @@ def _training_texts(seed: int) -> Iterator[str]:
         seed: Another seed gives other documents.
     """
     for kind in KINDS:
-        for number in range(_TEXTS):
-            made = sample(
-                kind, FIRST_TRAINING_SEED + seed, tokens=_TOKENS, purpose="training", number=number
+        for number in range(_TEXTS_PER_KIND):
+            made_text = sample(
+                kind,
+                FIRST_TRAINING_SEED + seed,
+                tokens=_TOKENS_PER_TEXT,
+                purpose="training",
+                number=number,
             )
-            for document in made.documents:
+            for document in made_text.documents:
                 yield document.text
-            for example in made.examples:
+            for example in made_text.examples:
                 yield example.question.text
     numbers = map(str, range(1000))
-    made_up = chain.from_iterable(map(names.short_names, ENDINGS))
-    for text in (*numbers, *made_up, _INSTRUCTIONS):
-        yield from repeat(text, _OFTEN)
+    short_names = chain.from_iterable(map(names.short_names, ENDINGS))
+    for text in (*numbers, *short_names, _INSTRUCTIONS):
+        yield from repeat(text, _REPETITIONS)
 
 
 def build(folder: Path, seed: int = 0) -> Any:
@@ -83,28 +89,32 @@ def build(folder: Path, seed: int = 0) -> Any:
         seed: The seed of the texts that it is trained on.
     """
     backend = Tokenizer(models.BPE(byte_fallback=True))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_LEARNT)), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_PATTERNS_IN_TRAINING)), "isolated")
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    special = [BEGIN, END, *_TURNS]
+    special_tokens = [BEGIN, END, *_TURN_TOKENS]
     byte_tokens = [f"<0x{number:02X}>" for number in range(256)]
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY_SIZE, special_tokens=special + byte_tokens, show_progress=False
+        vocab_size=VOCABULARY_SIZE, special_tokens=special_tokens + byte_tokens, show_progress=False
     )
     backend.train_from_iterator(_training_texts(seed), trainer)
-    spec = json.loads(backend.to_str())  # the trainer made control tokens of the bytes too
-    spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] in special]
-    backend = Tokenizer.from_str(json.dumps(spec))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORDS)), "isolated")
-    begin = (BEGIN, backend.token_to_id(BEGIN))  # a single text begins with it
+    tokenizer_spec = json.loads(
+        backend.to_str()
+    )  # the trainer made control tokens of the bytes too
+    tokenizer_spec["added_tokens"] = [
+        token for token in tokenizer_spec["added_tokens"] if token["content"] in special_tokens
+    ]
+    backend = Tokenizer.from_str(json.dumps(tokenizer_spec))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORD_PATTERNS)), "isolated")
+    begin_token = (BEGIN, backend.token_to_id(BEGIN))  # a single text begins with it
     backend.post_processor = processors.TemplateProcessing(
-        single=f"{BEGIN} $A", special_tokens=[begin]
+        single=f"{BEGIN} $A", special_tokens=[begin_token]
     )
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend,
         bos_token=BEGIN,
         eos_token=END,
-        additional_special_tokens=list(_TURNS),
-        chat_template=_TEMPLATE,
+        additional_special_tokens=list(_TURN_TOKENS),
+        chat_template=_CHAT_TEMPLATE,
     )
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(str(folder))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import count, product
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.datasets.syllables import ENDINGS, MIDDLES, STARTS, split_words
 from harness.stats.rng import Dice
@@ -26,22 +27,22 @@ def short_names(kind: str) -> tuple[str, ...]:
     return tuple(start + end for start, end in product(STARTS, ENDINGS[kind]))
 
 
-def _name(kind: str, middles: int, number: int) -> str:
+def _numbered_name(kind: str, n_middles: int, number: int) -> str:
     """The name of a kind with a certain number, made of a start, some middle syllables and an
     ending.
 
     Args:
         kind: The kind of thing.
-        middles: How many middle syllables it has.
+        n_middles: How many middle syllables it has.
         number: Its number among the names with as many, from 0.
     """
-    number, at = divmod(number, len(STARTS))
-    text = STARTS[at]
-    number, at = divmod(number, len(ENDINGS[kind]))
-    end = ENDINGS[kind][at]
-    for _ in range(middles):
-        number, at = divmod(number, len(MIDDLES))
-        text += MIDDLES[at]
+    number, index = divmod(number, len(STARTS))
+    text = STARTS[index]
+    number, index = divmod(number, len(ENDINGS[kind]))
+    end = ENDINGS[kind][index]
+    for _ in range(n_middles):
+        number, index = divmod(number, len(MIDDLES))
+        text += MIDDLES[index]
     return text + end
 
 
@@ -55,26 +56,25 @@ class Namer:
 
     def fresh(self, kind: str) -> str:
         """A name of the kind that was not handed out before."""
-        return next(self._names.setdefault(kind, self._drawn_names(kind)))
+        return next(self._names.setdefault(kind, self._names_in_random_order(kind)))
 
-    def _drawn_names(self, kind: str) -> Iterator[str]:
+    def _names_in_random_order(self, kind: str) -> Iterator[str]:
         """Yield the names of a kind without end, in random order, those with fewer middle syllables
         first.
 
         It shuffles their numbers as they are drawn (Fisher and Yates), since there are millions of
         long names.
         """
-        for middles in count():
-            size = len(short_names(kind)) * len(MIDDLES) ** middles
-            moved: dict[
-                int, int
-            ] = {}  # place in the shuffled order -> the number that is there now
-            for drawn in range(size):
-                at = drawn + self._dice.below(size - drawn)
-                number = moved.get(at, at)
-                moved[at] = moved.pop(drawn, drawn)
-                if middles:
-                    yield _name(kind, middles, number)
+        for n_middles in count():
+            n_names = len(short_names(kind)) * len(MIDDLES) ** n_middles
+            # Place in the shuffled order -> the number that is there now, where it was moved.
+            number_at_place: dict[int, int] = {}
+            for n_drawn in range(n_names):
+                place = n_drawn + self._dice.below(n_names - n_drawn)
+                number = number_at_place.get(place, place)
+                number_at_place[place] = number_at_place.pop(n_drawn, n_drawn)
+                if n_middles:
+                    yield _numbered_name(kind, n_middles, number)
                 else:
                     yield short_names(kind)[number]
 
@@ -83,28 +83,39 @@ def _read_values() -> dict[str, tuple[str, ...]]:
     """Kind -> its values, from the table words/values.txt, whose parts have the kind in their first
     line: {"craft": ("weaver", ...), ...}."""
     table = (Path(__file__).with_name("words") / "values.txt").read_text("utf-8")
-    values_of: dict[str, tuple[str, ...]] = {}
-    for part in table.split("\n\n"):
-        kind, _, values = part.partition("\n")
-        values_of[kind] = split_words(values)
-    return values_of
+    values_of_kind: dict[str, tuple[str, ...]] = {}
+    for block in table.split("\n\n"):
+        kind, _, values = block.partition("\n")
+        values_of_kind[kind] = split_words(values)
+    return values_of_kind
 
 
-_CHOICES = _read_values()
-_NUMBERS: dict[str, tuple[int, int, int, str]] = {  # kind: lowest, highest, step, unit
-    "year": (1201, 1989, 1, ""),
-    "length": (31, 988, 1, " kilometres"),
-    "depth": (11, 389, 1, " metres"),
-    "price": (12, 960, 4, " crowns"),
-    "sentences": (1100, 98700, 100, " sentences"),
-    "annotators": (3, 77, 1, " annotators"),
-    "layers": (2, 96, 2, " layers"),
-    "parameters": (13, 970, 1, " million parameters"),
-    "points": (201, 979, 1, " points"),
+_WORDS_OF_KIND = _read_values()
+
+
+class _NumberRange(NamedTuple):
+    """The numbers that a kind of value may have: every `step`-th from `lowest` to `highest`."""
+
+    lowest: int
+    highest: int
+    step: int
+    unit: str
+
+
+_RANGE_OF_KIND: dict[str, _NumberRange] = {
+    "year": _NumberRange(1201, 1989, 1, ""),
+    "length": _NumberRange(31, 988, 1, " kilometres"),
+    "depth": _NumberRange(11, 389, 1, " metres"),
+    "price": _NumberRange(12, 960, 4, " crowns"),
+    "sentences": _NumberRange(1100, 98700, 100, " sentences"),
+    "annotators": _NumberRange(3, 77, 1, " annotators"),
+    "layers": _NumberRange(2, 96, 2, " layers"),
+    "parameters": _NumberRange(13, 970, 1, " million parameters"),
+    "points": _NumberRange(201, 979, 1, " points"),
 }
-VALUES = frozenset((*_CHOICES, *_NUMBERS))
+VALUES = frozenset((*_WORDS_OF_KIND, *_RANGE_OF_KIND))
 """Kinds of things that have no name of their own."""
-_UNITS = tuple(unit for *_, unit in _NUMBERS.values() if unit)
+_UNITS = tuple(numbers.unit for numbers in _RANGE_OF_KIND.values() if numbers.unit)
 
 
 def make_value(kind: str, dice: Dice) -> str:
@@ -114,15 +125,15 @@ def make_value(kind: str, dice: Dice) -> str:
         kind: One of VALUES.
         dice: Draws it.
     """
-    if kind in _CHOICES:
-        return dice.pick(_CHOICES[kind])
-    low, high, step, unit = _NUMBERS[kind]
-    value = low + step * dice.below((high - low) // step + 1)
+    if kind in _WORDS_OF_KIND:
+        return dice.pick(_WORDS_OF_KIND[kind])
+    low, high, step, unit = _RANGE_OF_KIND[kind]
+    number = low + step * dice.below((high - low) // step + 1)
     if kind == "points":
-        return f"{value // 10}.{value % 10}{unit}"
+        return f"{number // 10}.{number % 10}{unit}"
     if kind == "sentences":
-        return f"{value // 1000},{value % 1000:03d}{unit}"
-    return f"{value}{unit}"
+        return f"{number // 1000},{number % 1000:03d}{unit}"
+    return f"{number}{unit}"
 
 
 def aliases(answer: str) -> tuple[str, ...]:
@@ -136,9 +147,9 @@ def aliases(answer: str) -> tuple[str, ...]:
         if answer.endswith(unit):
             return (answer.removesuffix(unit),)
     if answer.startswith("the "):
-        short = answer.removeprefix("the ")
-        name = short.rpartition(" ")[2]
+        without_article = answer.removeprefix("the ")
+        name = without_article.rpartition(" ")[2]
         if name[:1].isupper():
-            return (short, name)
-        return (short,)
+            return (without_article, name)
+        return (without_article,)
     return ()
