@@ -187,12 +187,12 @@ def _cost_columns(
 
 def _known_tflops(reached: Sequence[ReachedStop]) -> list[float]:
     """The TFLOPs of each stop; [] where they are unknown for one of them."""
-    found = []
-    for answered in reached:
-        if answered.stop.flops is None:
+    tflops = []
+    for reached_stop in reached:
+        if reached_stop.stop.flops is None:
             return []
-        found.append(answered.stop.flops / TERA)
-    return found
+        tflops.append(reached_stop.stop.flops / TERA)
+    return tflops
 
 
 def _mean_probe_tflops(paths: Sequence[Sequence[StoredStep]], convention: str) -> float | None:

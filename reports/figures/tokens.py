@@ -163,7 +163,7 @@ def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     return list(found)
 
 
-def _texts_by_kind(read: QuestionRows, question_ids: Sequence[str]) -> dict[str, list[str]]:
+def _texts_by_kind(rows: QuestionRows, question_ids: Sequence[str]) -> dict[str, list[str]]:
     """Kind -> texts: {"document": [...], "question": [...], "answer": [...]}.
 
     A document that several questions are about is there once.
@@ -172,11 +172,11 @@ def _texts_by_kind(read: QuestionRows, question_ids: Sequence[str]) -> dict[str,
     questions: list[str] = []
     answers: list[str] = []
     for question_id in question_ids:
-        example = read.examples[question_id]
+        example = rows.examples[question_id]
         documents.update(dict.fromkeys(example.question.document_ids))
         questions.append(example.question.text)
         answers += example.gold.answers
-    texts = [read.documents[document_id].text for document_id in documents]
+    texts = [rows.documents[document_id].text for document_id in documents]
     return {"document": texts, "question": questions, "answer": answers}
 
 

@@ -74,22 +74,22 @@ def frame(
         UserError: There is a run without records.
     """
     values = load()
-    measured = _measured_cells(runs, values, margin)
-    mapped = {value.line: value for value in reversed(values)}  # the first of each line
+    measured_rows_by_line = _measured_cells(runs, values, margin)
+    value_by_line = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[Row] = []
     for entry in printed():
         if lines is not None and entry.line not in lines:
             continue
-        head = {
+        first_cells = {
             "place": _place(entry),
             "row": entry.method,
             "dataset": entry.dataset,
             "metric": entry.metric,
         }
-        own_rows = measured.get(entry.line)
-        if not own_rows:
-            own_rows = [_unmeasured_cells(entry, mapped.get(entry.line))]
-        rows += [{**head, **row} for row in own_rows]
+        rows_of_value = measured_rows_by_line.get(entry.line)
+        if not rows_of_value:
+            rows_of_value = [_unmeasured_cells(entry, value_by_line.get(entry.line))]
+        rows += [{**first_cells, **row} for row in rows_of_value]
     return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -156,14 +156,18 @@ def tables(
         margin: In points of 100 for scores, in percent of the printed value for costs and requests.
         lines: The lines of paper_results.csv to show; None for all.
     """
-    whole = frame(runs, margin=margin, lines=lines)
-    groups = {}
-    for label, group in whole.groupby("place", sort=False):
+    rows = frame(runs, margin=margin, lines=lines)
+    rows_by_label = {}
+    for label, group in rows.groupby("place", sort=False):
         if chosen is None or _is_chosen(str(label), chosen):
-            groups[str(label)] = group.drop(columns=["place"]).reset_index(drop=True)
-    titles = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
-    in_order = [label for label in dict.fromkeys([*titles, *groups]) if label in groups]
-    frames = [(titles.get(label, label), groups[label]) for label in in_order]
+            rows_by_label[str(label)] = group.drop(columns=["place"]).reset_index(drop=True)
+    title_by_label = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
+    labels_in_order = [
+        label
+        for label in dict.fromkeys([*title_by_label, *rows_by_label])
+        if label in rows_by_label
+    ]
+    frames = [(title_by_label.get(label, label), rows_by_label[label]) for label in labels_in_order]
     if chosen is not None:
         return frames
     return [("Summary", _summary(frames)), *frames]
@@ -184,7 +188,7 @@ def _is_chosen(label: str, chosen: TableOrFigure) -> bool:
 
 def text(
     runs: Sequence[StoredRun],
-    named: Sequence[tuple[str, pd.DataFrame]],
+    titled_tables: Sequence[tuple[str, pd.DataFrame]],
     form: str,
     margin: float = MARGIN,
 ) -> str:
@@ -192,33 +196,35 @@ def text(
 
     Args:
         runs: The runs; there may be none.
-        named: (title, table) of each table.
+        titled_tables: (title, table) of each table.
         form: "html", "markdown", "latex" or "text".
         margin: In points of 100 for scores, in percent of the printed value for costs and requests.
     """
-    below = legend(margin)
+    sentences_below = legend(margin)
     if runs:
-        below = [*incomplete_means(runs), *below]
+        sentences_below = [*incomplete_means(runs), *sentences_below]
     if form == "html":
-        return tables_page(TITLE, None, [*named, ("How to read it", pd.DataFrame({"": below}))])
-    sections = [Section(title, table) for title, table in named]
-    return with_lines(render_sections(sections, form), below, form)
+        return tables_page(
+            TITLE, None, [*titled_tables, ("How to read it", pd.DataFrame({"": sentences_below}))]
+        )
+    sections = [Section(title, table) for title, table in titled_tables]
+    return with_lines(render_sections(sections, form), sentences_below, form)
 
 
-def _summary(named: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
+def _summary(titled_tables: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
     """How many printed values of each table have which verdict, a row a table.
 
     A value that two runs measure counts twice.
 
     Args:
-        named: (title, table) of each table.
+        titled_tables: (title, table) of each table.
     """
     rows = []
-    for title, table in named:
-        count = Counter(map(_kind, table["verdict"]))
+    for title, table in titled_tables:
+        count_by_kind = Counter(map(_kind, table["verdict"]))
         row = {"table": title, "values": str(len(table))}
         for kind in _ALL_KINDS:
-            row[kind] = str(count[kind])
+            row[kind] = str(count_by_kind[kind])
         rows.append(row)
     return pd.DataFrame(rows)
 

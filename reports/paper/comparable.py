@@ -308,26 +308,28 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
     The scorer has the score's name ("f1"), or the part of it before the last dot ("hf_bleu" of
     "hf_bleu.bleu4").
     """
-    name = find_score_name(value.metric, run)
-    if name is None or name not in facts.score_names(run):
+    score_name = find_score_name(value.metric, run)
+    if score_name is None or score_name not in facts.score_names(run):
         return []
     sentences = []
-    n = len(run.records)
-    missing = n - len(facts.score_values(run, name).values)
-    if missing:
-        sentences.append(f"metric: {missing} of {n} questions have no {name}")
+    n_questions = len(run.records)
+    n_without_score = n_questions - len(facts.score_values(run, score_name).values)
+    if n_without_score:
+        sentences.append(
+            f"metric: {n_without_score} of {n_questions} questions have no {score_name}"
+        )
     known_scorers = scorers.names()
-    scorers_of_name = (name, name.rpartition(".")[0])
-    for scorer, version in run.manifest.scorers.items():
+    scorers_of_name = (score_name, score_name.rpartition(".")[0])
+    for scorer, version_of_run in run.manifest.scorers.items():
         if scorer not in scorers_of_name:
             continue
         if scorer not in known_scorers:
             continue
-        here = scorers.version(scorer)
-        if here is not None and here != version:
+        version_here = scorers.version(scorer)
+        if version_here is not None and version_here != version_of_run:
             sentences.append(
-                f"metric: version {version} of {scorer} scored the run, here is {here}; run: "
-                "harness score RUN"
+                f"metric: version {version_of_run} of {scorer} scored the run, here is "
+                f"{version_here}; run: harness score RUN"
             )
     return sentences
 

@@ -25,7 +25,7 @@ from reports.paper.published import (
     training_ids,
 )
 
-_PLACE = re.compile(r"\{[a-z_]+\}")
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 """A placeholder of a prompt, as in harness.prompts."""
 _SYSTEM = ", system"
 """How the manifest names the system turn of a prompt."""
@@ -267,7 +267,7 @@ def _odd_text(text: str, prompts: Mapping[str, str], known: PublishedModel) -> s
 
 
 def _heads_and_ends(
-    prompts: Mapping[str, str], known: PublishedModel
+    prompts: Mapping[str, str], published_model: PublishedModel
 ) -> tuple[list[_Head], list[str]]:
     r"""How a first prompt may begin, and its possible last words, of each prompt of a run.
 
@@ -282,10 +282,15 @@ def _heads_and_ends(
     for name, prompt in prompts.items():
         if name.endswith(_SYSTEM):
             continue
-        parts = _PLACE.split(prompt)
-        system = prompts.get(name + _SYSTEM, known.system).strip()
-        heads.append(_Head(f"{known.opening}{system}{known.user}", parts[0].lstrip()))
-        ends.append(parts[-1].rstrip())
+        texts_between_placeholders = _PLACEHOLDER.split(prompt)
+        system = prompts.get(name + _SYSTEM, published_model.system).strip()
+        heads.append(
+            _Head(
+                f"{published_model.opening}{system}{published_model.user}",
+                texts_between_placeholders[0].lstrip(),
+            )
+        )
+        ends.append(texts_between_placeholders[-1].rstrip())
     return heads, ends
 
 
@@ -326,26 +331,26 @@ def _unchecked_rows(run: StoredRun) -> list[str]:
     return unchecked
 
 
-def _question_reasons(run: StoredRun, dataset: str, known: PublishedSplit) -> list[str]:
+def _question_reasons(run: StoredRun, dataset: str, published_split: PublishedSplit) -> list[str]:
     """Sentences on training questions, repeated ones, and ids of another form.
 
     Args:
         run: The run.
         dataset: The name of the data set.
-        known: What is published of its split.
+        published_split: What is published of its split.
     """
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record.question_id).partition("#")[0] for record in run.records]
     reasons = []
-    trained = sum(_id_digest(question_id) in training_ids() for question_id in ids)
-    if trained:
-        reasons.append(f"sample: {trained} of {len(ids)} questions are training rows")
+    n_trained = sum(_id_digest(question_id) in training_ids() for question_id in ids)
+    if n_trained:
+        reasons.append(f"sample: {n_trained} of {len(ids)} questions are training rows")
     n_repeated = len(ids) - len({_question_key(record) for record in run.records_with_texts})
     if n_repeated:
         reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
-    if known.ids is None:
+    if published_split.ids is None:
         return reasons
-    n_wrong = sum(re.fullmatch(known.ids, question_id) is None for question_id in ids)
+    n_wrong = sum(re.fullmatch(published_split.ids, question_id) is None for question_id in ids)
     if n_wrong:
         reasons.append(f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s")
     return reasons

@@ -153,11 +153,11 @@ def measured_rows(
     if convention is not None:
         values = [_under_convention(value, convention) for value in values]
     comparison = _Comparison(runs, values, margin)
-    readers = _readers_by_table(values)
+    readers_by_table = _readers_by_table(values)
     rows = []
     for value in values:
         for pairs in matches(value, runs):
-            if _belongs_to_another_row(value, pairs, readers[_table_key(value)]):
+            if _belongs_to_another_row(value, pairs, readers_by_table[_table_key(value)]):
                 continue
             rows.append(MeasuredRow(value, len(pairs) > 1, comparison.row(value, pairs)))
     return rows

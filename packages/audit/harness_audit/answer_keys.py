@@ -257,31 +257,31 @@ def _alike(x: str, y: str) -> bool:
     )
 
 
-def _majority_answer(answers: Sequence[str], gold: Sequence[str], text: str) -> str:
+def _majority_answer(answers: Sequence[str], gold: Sequence[str], evidence: str) -> str:
     """ "3 of 4 methods answer 'Oslo': ... was born in Oslo in ...": what most methods answer to a
     question, if two do at least, the evidence has it, and it is not a gold answer; else "".
 
     Args:
         answers: The answers of the strong methods.
         gold: The gold answers.
-        text: The evidence.
+        evidence: The evidence.
     """
     if not answers:
         return ""
     counts = Counter(map(normalize_answer, answers))
-    best, count = counts.most_common(1)[0]
+    majority_answer, count = counts.most_common(1)[0]
     is_majority = count >= 2 and 2 * count > len(answers)
     if not is_majority:
         return ""
-    if not contains_answer(text, [best]) or not differ([best], gold):
+    if not contains_answer(evidence, [majority_answer]) or not differ([majority_answer], gold):
         return ""
-    around = _opening(text)
-    words = map(re.escape, best.split())
-    match = re.search(r"\W+".join(words), text, re.IGNORECASE)
+    excerpt = _opening(evidence)
+    words = map(re.escape, majority_answer.split())
+    match = re.search(r"\W+".join(words), evidence, re.IGNORECASE)
     if match:
         start = max(match.start() - _AROUND, 0)
-        around = " ".join(text[start : match.end() + _AROUND].split())
-    return f"{count} of {len(answers)} methods answer '{best}': ... {around} ..."
+        excerpt = " ".join(evidence[start : match.end() + _AROUND].split())
+    return f"{count} of {len(answers)} methods answer '{majority_answer}': ... {excerpt} ..."
 
 
 def _contradiction(gold: Sequence[str]) -> str:

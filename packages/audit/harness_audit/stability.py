@@ -231,10 +231,10 @@ def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floa
         pairs: The pairs of methods.
     """
     differences: dict[str, Floats] = {}
-    for name, means in band.means.items():
-        of_pairs = np.asarray([means[a] - means[b] for a, b in pairs])
-        if name == band.headline or np.any(abs(of_pairs) > CLOSE):
-            differences[name] = of_pairs
+    for choice, means in band.means.items():
+        mean_differences = np.asarray([means[a] - means[b] for a, b in pairs])
+        if choice == band.headline or np.any(abs(mean_differences) > CLOSE):
+            differences[choice] = mean_differences
     return differences
 
 

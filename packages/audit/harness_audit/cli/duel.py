@@ -223,15 +223,15 @@ def _as_text(outcome: DuelResult) -> str:
 def _about(outcome: DuelResult) -> str:
     """The line on what the verdicts are about, and how sure they are: "  f1, about documents like
     these; alpha 5 %, valid at every look"."""
-    about = "exactly these questions"
+    subject = "exactly these questions"
     if outcome.rules.target == "population":
-        about = "documents like these"
-    over = ""
-    pairs = len(outcome.pairs)
-    if pairs > 1:
-        over = f" over the whole ranking of {pairs} pairs (intervals: Bonferroni)"
-    alpha = f"alpha {100 * outcome.rules.alpha:g} %{over}"
-    return f"  {outcome.score}, about {about}; {alpha}, valid at every look"
+        subject = "documents like these"
+    correction = ""
+    n_pairs = len(outcome.pairs)
+    if n_pairs > 1:
+        correction = f" over the whole ranking of {n_pairs} pairs (intervals: Bonferroni)"
+    alpha = f"alpha {100 * outcome.rules.alpha:g} %{correction}"
+    return f"  {outcome.score}, about {subject}; {alpha}, valid at every look"
 
 
 _HEADS = ("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")
