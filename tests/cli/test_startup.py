@@ -36,7 +36,7 @@ LIGHT = {
     "list methods --json": 0,
     "show pecan --dataset musique": 0,
     "show evidence_recall": 0,
-    "validate --method pecan,bm25 --dataset pocket/musique": 0,
+    "validate --method pecan,bm25 --dataset pocket/musique --profile pocket": 0,
     "run --method pecn --dataset musique": 2,
     "pocket --help": 0,
     "pocket train --help": 0,
