@@ -29,14 +29,41 @@ from typing import NamedTuple
 from bench.commands import Said, call
 from bench.smoke_models import classifier, language_model, script
 from bench.smoke_rows import DATA, QUESTIONS, row_settings, rows_file
-from harness.config import presets
+from harness.config import presets, registry
 from harness.errors import DataError
+from harness.method import Method
 from harness.storage.run_folder import StoredRun, find_runs, read_run
 
 PROFILE = "small"
 RANDOM, SCRIPTED = "random-llama", "scripted"
 MODELS = {RANDOM: RANDOM, SCRIPTED: SCRIPTED, "smollm2-135m": "SmolLM2-135M"}
 """Name here -> in run folders, in the order of runs."""
+
+_LONG_REPLIES = frozenset(
+    {
+        *("hipporag-2", "lightrag", "lightrag-local", "lightrag-global", "a-rag", "rlm"),
+        *("rlm-depth-2", "rememr1", "rememr1-short-answer", "linearrag", "comorag"),
+        *("graphrag-local", "graphrag-global", "graphrag-global-c0", "search-r1"),
+        *("search-r1-released", "search-o1", "tool-agent", "hyde", "multi-query"),
+        *("iter-retgen", "ircot", "ircot-reasoning", "self-ask", "flare"),
+    }
+)
+_MOST_WRITTEN = {
+    "reply_tokens": 96,
+    "asked_tokens": 48,
+    "memory_tokens": 64,
+    "answer_tokens": 48,
+    "report_tokens": 96,
+    "summary_tokens": 60,
+    "note_tokens": 48,
+    "finding_tokens": 48,
+    "rewrite_tokens": 48,
+    "read_tokens": 96,
+    "max_turns": 3,
+    "rounds": 1,
+    "max_calls": 2,
+}
+"""The default model repeats itself up to the limit, some minutes a question with the methods' own."""
 
 RANDOM_BYTES = 6_000
 REFUSED = "refused.json"
@@ -193,21 +220,32 @@ def _parameters(method: str) -> dict[str, str]:
 
 
 def own_settings(method: str, out: Path) -> dict[str, str]:
-    """Settings that only this preset needs: a classifier, a limit of replies, leave to run code; {}
+    """Settings that only this preset needs: a classifier, limits of replies, leave to run code; {}
     for most.
 
     Args:
         method: The preset.
         out: The folder of results, in which a classifier is made.
     """
-    if method.startswith(("hipporag", "lightrag", "a-rag")):
-        # The default model repeats itself up to 2,048 tokens.
-        return {"method.reply_tokens": "96"}
+    settings = {}
     if method.startswith("rlm"):
-        return {"method.allow_code": "true", "method.max_turns": "3"}
+        settings["method.allow_code"] = "true"
     if "classifier" in _parameters(method):
-        return {"method.classifier": str(classifier(out / "classifier"))}
-    return {}
+        settings["method.classifier"] = str(classifier(out / "classifier"))
+    if method in _LONG_REPLIES:
+        fields = _method_class(method).Config.model_fields
+        for name, value in _MOST_WRITTEN.items():
+            if name in fields:
+                settings[f"method.{name}"] = str(value)
+    return settings
+
+
+def _method_class(method: str) -> type[Method]:
+    """The class of a preset's method."""
+    target = method
+    for _, layer in presets.read("methods", method):
+        target = layer.get("implementation", target)
+    return registry.method_class(target)
 
 
 def source_of(method: str) -> list[str]:
