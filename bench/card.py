@@ -63,9 +63,13 @@ class Batch:
         """The seconds in which the card computes or reads: the weights once, and the keys of each
         context."""
         flops = (
-            2 * (LLAMA.linear * self.tokens + LLAMA.head * self.contexts) + LLAMA.pair * self.pairs
+            2 * (LLAMA.layer_weights * self.tokens + LLAMA.head_weights * self.contexts)
+            + LLAMA.flops_per_pair * self.pairs
         )
-        return max(flops / FLOPS, (2 * (LLAMA.linear + LLAMA.head) + KEY_BYTES * self.keys) / BYTES)
+        return max(
+            flops / FLOPS,
+            (2 * (LLAMA.layer_weights + LLAMA.head_weights) + KEY_BYTES * self.keys) / BYTES,
+        )
 
     def add(self, lengths: Sequence[tuple[int, int]]) -> None:
         """Add contexts to the batch, each as (new tokens, keys before them)."""

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def write_presets(folder: Path, models: int) -> None:
         write_yaml(folder / "models" / f"model-{model}.yaml", preset)
 
 
-def write_yaml(path: Path, content: dict[str, object]) -> None:
+def write_yaml(path: Path, content: Mapping[str, object]) -> None:
     """Write a YAML file."""
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
 

@@ -104,7 +104,7 @@ def test_a_reply_goes_on_behind_the_authors_answer_prefix(task, begins):
     assert question.begins.startswith(begins)
     assert bool(question.begins) == bool(begins)
     tools.reader = load_model(resolve_model(Choices(model="pocket-llama")).value)
-    tools.reader.forget()
+    tools.reader.forget_run()
     FullContext(FullContext.Config()).answer(question, documents, [{}], tools)
     _, _, reply = tools.reader.first_prompts["reader"]["text"].rpartition("Answer:")
     assert reply.endswith(question.begins)
