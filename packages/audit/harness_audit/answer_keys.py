@@ -38,10 +38,10 @@ from reports import facts
 from reports.answer_recall import contains_answer
 from reports.gold_rows import QuestionRows
 
-_STRONG = 0.5  # mean of the headline
-_WRONG = 0.5  # token F1 below which two answers are different ones
-_AROUND = 60  # characters of the evidence on either side of an answer
-_WIDTHS = {"question": 50, "gold": 25, "evidence": 70}
+_MIN_STRONG_MEAN = 0.5  # by the headline; a method with a lower mean is not strong
+_MIN_ALIKE_F1 = 0.5  # token F1; two answers below it are different ones
+_EXCERPT_MARGIN = 60  # characters of the evidence on either side of an answer
+_MAX_CHARACTERS_BY_COLUMN = {"question": 50, "gold": 25, "evidence": 70}
 
 
 @dataclass(frozen=True)
@@ -74,90 +74,101 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Audit]
     Args:
         pairs: Each run with its rows of the data set.
     """
-    groups: dict[tuple[str, str | None], list[tuple[StoredRun, QuestionRows]]] = {}
+    runs_by_rows: dict[tuple[str, str | None], list[tuple[StoredRun, QuestionRows]]] = {}
     for run, rows in pairs:
         dataset = run.config.dataset.name
-        same_rows = groups.setdefault((dataset, facts.rows_fingerprint(run)), [])
+        same_rows = runs_by_rows.setdefault((dataset, facts.rows_fingerprint(run)), [])
         same_rows.append((run, rows))
-    return [_audit(dataset, group) for (dataset, _), group in groups.items()]
+    return [
+        _audit_dataset(dataset, pairs_of_dataset)
+        for (dataset, _), pairs_of_dataset in runs_by_rows.items()
+    ]
 
 
-def _audit(name: str, group: Sequence[tuple[StoredRun, QuestionRows]]) -> Audit:
+def _audit_dataset(dataset: str, pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Audit:
     """The Audit of one data set: for each suspect question the reasons why its gold answer looks
     wrong, with their evidence.
 
     Args:
-        name: The data set.
-        group: The runs over it, each with its rows.
+        dataset: The data set.
+        pairs: The runs over it, each with its rows.
     """
-    runs = [run for run, _ in group]
-    examples = _asked_examples(group)
+    runs = [run for run, _ in pairs]
+    examples = _asked_examples(pairs)
     headline = facts.headline_score(runs[0])
-    scored: dict[str, facts.ScoreValues] = {}
-    strong: list[StoredRun] = []
+    values_by_method: dict[str, facts.ScoreValues] = {}
+    strong_runs: list[StoredRun] = []
     for label, run in zip(facts.run_labels(runs), runs, strict=True):
-        scored[label] = facts.score_values(run, headline)
-        values = scored[label].values
-        if values and sum(values) / len(values) >= _STRONG:
-            strong.append(run)
-    evidence = {question: _first_evidence(group, example) for question, example in examples.items()}
-    signs = _Signs(
-        answers=_answers_of(strong),
-        evidence=evidence,
-        absent=_without_gold_in(evidence, examples),
+        values_by_method[label] = facts.score_values(run, headline)
+        values = values_by_method[label].values
+        if values and sum(values) / len(values) >= _MIN_STRONG_MEAN:
+            strong_runs.append(run)
+    evidence_by_question = {
+        question_id: _first_evidence(pairs, example) for question_id, example in examples.items()
+    }
+    checks = _GoldChecks(
+        answers=_answers_by_question(strong_runs),
+        evidence=evidence_by_question,
+        without_gold_in_evidence=_questions_without_gold_in_evidence(
+            evidence_by_question, examples
+        ),
         duplicates=_duplicates(examples),
         scorers=[name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")],
     )
     suspects: dict[str, dict[str, str]] = {}
-    for question, example in examples.items():
-        reasons = signs.reasons(question, example.gold)
+    for question_id, example in examples.items():
+        reasons = checks.reasons(question_id, example.gold)
         if reasons:
-            suspects[question] = reasons
-    return Audit(name, headline, examples, suspects, scored, len(strong))
+            suspects[question_id] = reasons
+    return Audit(dataset, headline, examples, suspects, values_by_method, len(strong_runs))
 
 
 @dataclass(frozen=True)
-class _Signs:
+class _GoldChecks:
     """What is compared with the gold answers of a data set.
 
     Args:
         answers: Question id -> the answers of the strong methods.
         evidence: Question id -> text of its evidence, "" where it is not at hand.
-        absent: Questions whose evidence holds no gold answer.
+        without_gold_in_evidence: Questions whose evidence holds no gold answer.
         duplicates: Question id -> another question of the same words, with its other gold answer.
         scorers: Names of the scorers that compare answers with gold answers.
     """
 
     answers: Mapping[str, Sequence[str]]
     evidence: Mapping[str, str]
-    absent: set[str]
+    without_gold_in_evidence: set[str]
     duplicates: Mapping[str, str]
     scorers: Sequence[str]
 
-    def reasons(self, question: str, gold: Gold) -> dict[str, str]:
+    def reasons(self, question_id: str, gold: Gold) -> dict[str, str]:
         """Why the gold answer of a question looks wrong: reason -> its evidence; {} for no reason.
 
             {"gold contradicts": "'yes' and 'no'", "duplicate": "q9 has Oslo"}
 
         Args:
-            question: The id of the question.
+            question_id: The id of the question.
             gold: Its gold answers.
         """
-        text = self.evidence[question]
-        absent = ""
-        if question in self.absent:
-            absent = _opening(text)
+        evidence_text = self.evidence[question_id]
+        evidence_without_gold = ""
+        if question_id in self.without_gold_in_evidence:
+            evidence_without_gold = _length_and_opening(evidence_text)
         reasons = {
-            "methods agree": _majority_answer(self.answers.get(question, ()), gold.answers, text),
-            "not in the evidence": absent,
+            "methods agree": _majority_answer(
+                self.answers.get(question_id, ()), gold.answers, evidence_text
+            ),
+            "not in the evidence": evidence_without_gold,
             "gold contradicts": _contradiction(gold.answers),
-            "nothing to compare": _without_words(gold, self.scorers),
-            "duplicate": self.duplicates.get(question, ""),
+            "nothing to compare": _empty_gold_problem(gold, self.scorers),
+            "duplicate": self.duplicates.get(question_id, ""),
         }
         return {reason: why for reason, why in reasons.items() if why}
 
 
-def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example]) -> set[str]:
+def _questions_without_gold_in_evidence(
+    evidence: Mapping[str, str], examples: Mapping[str, Example]
+) -> set[str]:
     """The ids of the questions whose evidence holds no gold answer.
 
     The set is empty where that is true of most questions of the data set: its gold answers are then
@@ -167,14 +178,14 @@ def _without_gold_in(evidence: Mapping[str, str], examples: Mapping[str, Example
         evidence: Question id -> text of its evidence, "" where it is not at hand.
         examples: Question id -> question and gold.
     """
-    absent: set[str] = set()
-    for question, example in examples.items():
-        text = evidence[question]
+    question_ids: set[str] = set()
+    for question_id, example in examples.items():
+        text = evidence[question_id]
         if text and contains_answer(text, example.gold.answers) is False:
-            absent.add(question)
-    if 2 * len(absent) > len(examples):
+            question_ids.add(question_id)
+    if 2 * len(question_ids) > len(examples):
         return set()
-    return absent
+    return question_ids
 
 
 def _asked_examples(group: Sequence[tuple[StoredRun, QuestionRows]]) -> dict[str, Example]:
@@ -183,14 +194,18 @@ def _asked_examples(group: Sequence[tuple[StoredRun, QuestionRows]]) -> dict[str
     Args:
         group: Runs over one data set, each with its rows.
     """
-    asked: set[str] = set()
+    asked_ids: set[str] = set()
     for run, _ in group:
         for record in run.records:
-            asked.add(record.question_id)
+            asked_ids.add(record.question_id)
     examples: dict[str, Example] = {}
     for _, rows in group:
         examples.update(rows.examples)
-    return {question: example for question, example in examples.items() if question in asked}
+    return {
+        question_id: example
+        for question_id, example in examples.items()
+        if question_id in asked_ids
+    }
 
 
 def _first_evidence(group: Sequence[tuple[StoredRun, QuestionRows]], example: Example) -> str:
@@ -201,13 +216,13 @@ def _first_evidence(group: Sequence[tuple[StoredRun, QuestionRows]], example: Ex
         example: The question.
     """
     for _, rows in group:
-        text = evidence_of(rows, example)
+        text = _evidence_text(rows, example)
         if text:
             return text
     return ""
 
 
-def _answers_of(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
+def _answers_by_question(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     """Question id -> what the runs answered to it, failed questions left out."""
     answers: dict[str, list[str]] = {}
     for run in runs:
@@ -217,7 +232,7 @@ def _answers_of(runs: Sequence[StoredRun]) -> dict[str, list[str]]:
     return answers
 
 
-def evidence_of(rows: QuestionRows, example: Example) -> str:
+def _evidence_text(rows: QuestionRows, example: Example) -> str:
     """The text that the answer to a question should stand in: its supporting parts, or its whole
     documents where no part is marked; "" where they are not at hand.
 
@@ -225,35 +240,37 @@ def evidence_of(rows: QuestionRows, example: Example) -> str:
         rows: Rows that may hold the documents.
         example: The question with its supporting parts.
     """
-    texts: dict[str, str] = {}
-    for name in example.question.document_ids:
-        if name in rows.documents:
-            texts[name] = rows.documents[name].text
+    text_by_document: dict[str, str] = {}
+    for document_id in example.question.document_ids:
+        if document_id in rows.documents:
+            text_by_document[document_id] = rows.documents[document_id].text
     if not example.gold.supporting:
-        return "\n".join(texts.values())
-    parts: list[str] = []
-    for mark in example.gold.supporting:
-        text = texts.get(mark.document_id)
+        return "\n".join(text_by_document.values())
+    span_texts: list[str] = []
+    for span in example.gold.supporting:
+        text = text_by_document.get(span.document_id)
         if text is not None:
-            parts.append(text[mark.start : mark.end])
-    return "\n".join(parts)
+            span_texts.append(text[span.start : span.end])
+    return "\n".join(span_texts)
 
 
-def _opening(text: str) -> str:
+def _length_and_opening(text: str) -> str:
     """ "5120 characters: Ada Velmark was ...": the length of a text and how it begins."""
-    return f"{len(text)} characters: {' '.join(text[: 2 * _AROUND].split())} ..."
+    return f"{len(text)} characters: {' '.join(text[: 2 * _EXCERPT_MARGIN].split())} ..."
 
 
-def differ(a: Sequence[str], b: Sequence[str]) -> bool:
+def _all_differ(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether each answer of one list is another one than each of the other list: neither shares
     half of its words with the other nor contains it."""
-    return not any(_alike(x, y) for x, y in product(a, b))
+    return not any(_is_same_answer(x, y) for x, y in product(a, b))
 
 
-def _alike(x: str, y: str) -> bool:
+def _is_same_answer(x: str, y: str) -> bool:
     """Whether one answer has half of the other's words, or contains it."""
     return (
-        token_f1(x, y) >= _WRONG or bool(contains_answer(x, [y])) or bool(contains_answer(y, [x]))
+        token_f1(x, y) >= _MIN_ALIKE_F1
+        or bool(contains_answer(x, [y]))
+        or bool(contains_answer(y, [x]))
     )
 
 
@@ -273,14 +290,14 @@ def _majority_answer(answers: Sequence[str], gold: Sequence[str], evidence: str)
     is_majority = count >= 2 and 2 * count > len(answers)
     if not is_majority:
         return ""
-    if not contains_answer(evidence, [majority_answer]) or not differ([majority_answer], gold):
+    if not contains_answer(evidence, [majority_answer]) or not _all_differ([majority_answer], gold):
         return ""
-    excerpt = _opening(evidence)
+    excerpt = _length_and_opening(evidence)
     words = map(re.escape, majority_answer.split())
     match = re.search(r"\W+".join(words), evidence, re.IGNORECASE)
     if match:
-        start = max(match.start() - _AROUND, 0)
-        excerpt = " ".join(evidence[start : match.end() + _AROUND].split())
+        start = max(match.start() - _EXCERPT_MARGIN, 0)
+        excerpt = " ".join(evidence[start : match.end() + _EXCERPT_MARGIN].split())
     return f"{count} of {len(answers)} methods answer '{majority_answer}': ... {excerpt} ..."
 
 
@@ -299,46 +316,48 @@ def _contradiction(gold: Sequence[str]) -> str:
     return ""
 
 
-def _without_words(gold: Gold, names: Sequence[str]) -> str:
+def _empty_gold_problem(gold: Gold, scorer_names: Sequence[str]) -> str:
     """ "'$': f1 gives 0 to the same text": the first gold answer that has no word once normalised,
     and what scorers make of it; "" where there is no such answer, or it does no harm.
 
     Args:
         gold: The gold answers.
-        names: The scorers.
+        scorer_names: The scorers.
     """
-    empty = next((answer for answer in gold.answers if spaced_words(answer).isspace()), None)
-    if empty is None:
+    wordless_answer = next(
+        (answer for answer in gold.answers if spaced_words(answer).isspace()), None
+    )
+    if wordless_answer is None:
         return ""
-    harm: list[str] = []
-    for name in names:
-        harm += _harm_by(name, empty, gold)
-    if not harm:
+    faults: list[str] = []
+    for scorer in scorer_names:
+        faults += _scorer_faults(scorer, wordless_answer, gold)
+    if not faults:
         return ""
-    return f"'{empty}': {', '.join(harm)}"
+    return f"'{wordless_answer}': {', '.join(faults)}"
 
 
-def _harm_by(name: str, empty: str, gold: Gold) -> list[str]:
+def _scorer_faults(scorer: str, wordless_answer: str, gold: Gold) -> list[str]:
     """Phrases on what a scorer does wrong with a gold answer without words: "f1 gives 0 to the same
     text". [] for a scorer that does nothing wrong, or cannot score here (of an imported run, or of
     another kind of data).
 
     Args:
-        name: The scorer.
-        empty: The gold answer without words.
+        scorer: The scorer.
+        wordless_answer: The gold answer without words.
         gold: All gold answers of its question.
     """
     try:
-        same = score_answer([name], empty, (), gold).scores.get(name)
-        other = score_answer([name], "some other text", (), gold).scores.get(name)
+        score_of_same_text = score_answer([scorer], wordless_answer, (), gold).scores.get(scorer)
+        score_of_other_text = score_answer([scorer], "some other text", (), gold).scores.get(scorer)
     except (ScoreError, UserError):
         return []
-    harm = []
-    if same == 0:
-        harm.append(f"{name} gives 0 to the same text")
-    if other == 1:
-        harm.append(f"{name} gives 1 to any text")
-    return harm
+    faults = []
+    if score_of_same_text == 0:
+        faults.append(f"{scorer} gives 0 to the same text")
+    if score_of_other_text == 1:
+        faults.append(f"{scorer} gives 1 to any text")
+    return faults
 
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
@@ -348,16 +367,20 @@ def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
     Args:
         examples: Question id -> question and gold.
     """
-    found: dict[str, str] = {}
-    first_asked: dict[tuple[str, str], str] = {}  # (words, document) -> the first such question
-    for name, example in examples.items():
+    note_by_question: dict[str, str] = {}
+    first_question: dict[tuple[str, str], str] = {}  # (words, document) -> the first such question
+    for question_id, example in examples.items():
         words = normalize_answer(example.question.text)
-        for document in example.question.document_ids or ("",):
-            other = first_asked.setdefault((words, document), name)
-            if other != name and differ(example.gold.answers, examples[other].gold.answers):
-                found[name] = f"{other} has {_gold_text(examples[other])}"
-                found[other] = f"{name} has {_gold_text(example)}"
-    return found
+        for document_id in example.question.document_ids or ("",):
+            earlier_id = first_question.setdefault((words, document_id), question_id)
+            if earlier_id != question_id and _all_differ(
+                example.gold.answers, examples[earlier_id].gold.answers
+            ):
+                note_by_question[question_id] = (
+                    f"{earlier_id} has {_gold_text(examples[earlier_id])}"
+                )
+                note_by_question[earlier_id] = f"{question_id} has {_gold_text(example)}"
+    return note_by_question
 
 
 def _gold_text(example: Example) -> str:
@@ -370,13 +393,13 @@ def frame(audits: Sequence[Audit]) -> pd.DataFrame:
     gold, reason, evidence."""
     rows = []
     for audit in audits:
-        for question, example in audit.examples.items():
+        for question_id, example in audit.examples.items():
             text = example.question.text
             gold = _gold_text(example)
-            for reason, evidence in audit.suspects.get(question, {}).items():
-                rows.append((audit.dataset, question, text, gold, reason, evidence))
-    names = ("dataset", "question_id", "question", "gold", "reason", "evidence")
-    return pd.DataFrame(rows, columns=names)
+            for reason, evidence in audit.suspects.get(question_id, {}).items():
+                rows.append((audit.dataset, question_id, text, gold, reason, evidence))
+    column_names = ("dataset", "question_id", "question", "gold", "reason", "evidence")
+    return pd.DataFrame(rows, columns=column_names)
 
 
 def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
@@ -387,21 +410,23 @@ def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
     depends on what the methods answered, so leaving them out shifts the scores; in a simulation by
     18.5 points.
     """
-    out = []
+    titled_tables = []
     for audit in audits:
-        listed = frame([audit]).drop(columns="dataset")
-        for name, width in _WIDTHS.items():
-            listed[name] = [shorten(text, width, placeholder=" ...") for text in listed[name]]
-        if len(listed):
-            out.append((f"{audit.dataset}: gold answers to look at", listed))
-        suspects = f"{len(audit.suspects)} of {len(audit.examples)} gold answers are suspect"
-        note = f"{suspects}; {audit.headline}"
+        suspect_rows = frame([audit]).drop(columns="dataset")
+        for column, max_characters in _MAX_CHARACTERS_BY_COLUMN.items():
+            suspect_rows[column] = [
+                shorten(text, max_characters, placeholder=" ...") for text in suspect_rows[column]
+            ]
+        if len(suspect_rows):
+            titled_tables.append((f"{audit.dataset}: gold answers to look at", suspect_rows))
+        suspect_count = f"{len(audit.suspects)} of {len(audit.examples)} gold answers are suspect"
+        note = f"{suspect_count}; {audit.headline}"
         if audit.n_strong < 2:
             note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
         rows = []
-        for label, scored in audit.scored.items():
+        for method, scored in audit.scored.items():
             # Of all questions, the suspect ones too.
             columns = facts.mean_columns("all", scored.values, scored.clusters, seed=0)
-            rows.append({"method": label, **columns, "notes": (note,)})
-        out.append((f"{audit.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))
-    return out
+            rows.append({"method": method, **columns, "notes": (note,)})
+        titled_tables.append((f"{audit.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))
+    return titled_tables

@@ -71,7 +71,7 @@ class Case:
 
     Args:
         question_id: Its id.
-        cluster: The number of its documents.
+        cluster: The number of the cluster of its documents.
         score: Its headline score.
         kind: Its class, one of CLASSES.
         known: Whether the run without any text is right; None without such a run.
@@ -156,10 +156,13 @@ def _sibling_scores(
         runs: The runs to look among.
         is_sibling: Whether a run is of the kind that is looked for.
     """
-    name = facts.headline_score(run)
+    headline = facts.headline_score(run)
     for other in runs:
         if is_sibling(other) and _is_comparable(run, other):
-            return {r.question_id: float(r.scores.get(name) or 0.0) for r in other.records}
+            return {
+                record.question_id: float(record.scores.get(headline) or 0.0)
+                for record in other.records
+            }
     return None
 
 
@@ -177,8 +180,8 @@ def cases_by_run(
     cases = {}
     for (run, rows), label in zip(pairs, facts.run_labels(runs), strict=True):
         if not (facts.is_oracle(run) or is_closed_book(run)):
-            key = run.config.dataset.name, label, run.config.model.name
-            cases[key] = cases_of(run, rows, siblings_of(run, runs), lost_below)
+            run_key = run.config.dataset.name, label, run.config.model.name
+            cases[run_key] = cases_of(run, rows, siblings_of(run, runs), lost_below)
     return cases
 
 
@@ -193,29 +196,44 @@ def cases_of(
         siblings: The runs to compare with.
         lost_below: Questions with a lower headline score are lost.
     """
-    name = facts.headline_score(run)
-    dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (name,)})
+    headline = facts.headline_score(run)
+    dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (headline,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
-        question = record.question_id
-        value = float(record.scores.get(name) or 0.0)
-        known: bool | None = None
-        if siblings.closed_book is not None:
-            known = siblings.closed_book[question] >= lost_below
-        oracle: bool | None = None
-        if siblings.oracle is not None:
-            oracle = siblings.oracle[question] >= lost_below
+        question_id = record.question_id
+        score = float(record.scores.get(headline) or 0.0)
+        closed_book_is_right = _is_sibling_right(siblings.closed_book, question_id, lost_below)
+        oracle_is_right = _is_sibling_right(siblings.oracle, question_id, lost_below)
         if record.error is not None:
             kind = "failed"
-        elif value >= lost_below:
-            kind = _CLASS_OF_RIGHT[known]
+        elif score >= lost_below:
+            kind = _CLASS_BY_CLOSED_BOOK_BEING_RIGHT[closed_book_is_right]
         else:
-            kind = _loss_class(record, rows, dataset, oracle, lost_below)
-        cases.append(Case(question, cluster, value, kind, known))
+            kind = _loss_class(record, rows, dataset, oracle_is_right, lost_below)
+        cases.append(Case(question_id, cluster, score, kind, closed_book_is_right))
     return cases
 
 
-_CLASS_OF_RIGHT: dict[bool | None, str] = {None: "right", True: "known", False: "read"}
+def _is_sibling_right(
+    scores: Mapping[str, float] | None, question_id: str, lost_below: float
+) -> bool | None:
+    """Whether a sibling run answers a question right; None without such a run.
+
+    Args:
+        scores: Question id -> score of the sibling; None where there is no such run.
+        question_id: The question.
+        lost_below: Lower scores are wrong.
+    """
+    if scores is None:
+        return None
+    return scores[question_id] >= lost_below
+
+
+_CLASS_BY_CLOSED_BOOK_BEING_RIGHT: dict[bool | None, str] = {
+    None: "right",
+    True: "known",
+    False: "read",
+}
 """Whether the run without any text is right -> the class of a right answer."""
 
 
@@ -223,7 +241,7 @@ def _loss_class(
     record: StoredRecord,
     rows: QuestionRows,
     dataset: DatasetConfig,
-    oracle: bool | None,
+    oracle_is_right: bool | None,
     lost_below: float,
 ) -> str:
     """Why the answer to a question is wrong: the name of the first of CLASSES that holds.
@@ -232,32 +250,34 @@ def _loss_class(
         record: The record of the question.
         rows: The rows of the data set, with gold answers.
         dataset: The run's data set, with the first scorer alone.
-        oracle: Whether the run on the evidence alone is right; None without one.
+        oracle_is_right: Whether the run on the evidence alone is right; None without one.
         lost_below: Lower scores are lost.
     """
     example = rows.examples.get(record.question_id)
-    if _is_right_otherwise(record, example, lost_below):
+    if _is_right_by_other_measure(record, example, lost_below):
         return "scorer"
-    stop = None
+    stop_class = None
     if example is not None:
-        stop = _wrong_stop_class(record, dataset, example, lost_below)
-    if stop is not None:
-        return stop
-    if oracle is None:
+        stop_class = _wrong_stop_class(record, dataset, example, lost_below)
+    if stop_class is not None:
+        return stop_class
+    if oracle_is_right is None:
         return "unknown"
-    if not oracle:
+    if not oracle_is_right:
         return "beyond the model"
-    recall = record.scores.get("evidence_recall")
-    if recall is None:
+    evidence_recall = record.scores.get("evidence_recall")
+    if evidence_recall is None:
         return "unknown"
-    if recall >= 1:
+    if evidence_recall >= 1:
         return "misread"
     if record.truncated:
         return "cut by the window"
     return "not retrieved"
 
 
-def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_below: float) -> bool:
+def _is_right_by_other_measure(
+    record: StoredRecord, example: Example | None, lost_below: float
+) -> bool:
     """Whether an answer that the headline calls wrong is right by another score, or contains a gold
     answer.
 
@@ -266,10 +286,10 @@ def _is_right_otherwise(record: StoredRecord, example: Example | None, lost_belo
         example: The question with its gold answers, where they are at hand.
         lost_below: Lower scores are lost.
     """
-    for name, value in record.scores.items():
-        if name.startswith("evidence_") or value is None:
+    for name, score in record.scores.items():
+        if name.startswith("evidence_") or score is None:
             continue
-        if value >= lost_below:
+        if score >= lost_below:
             return True
     # The letter of an option stands in any text.
     if example is None or example.question.options:
@@ -290,17 +310,19 @@ def _wrong_stop_class(
         lost_below: Lower scores are lost.
     """
     stop_index = own_stop_index(record)
-    for place, step in enumerate(record.steps):
-        if step.get("answer") is None or place == stop_index:
+    for step_index, step in enumerate(record.steps):
+        if step.get("answer") is None or step_index == stop_index:
             continue
-        seen = [parse_shown(part) for part in Rule.shown_after(record.steps[: place + 1])]
+        shown_passages = [
+            parse_shown(part) for part in Rule.shown_after(record.steps[: step_index + 1])
+        ]
         try:
-            scores = score_reply(dataset, str(step["answer"]), seen, example.gold).scores
+            scores = score_reply(dataset, str(step["answer"]), shown_passages, example.gold).scores
         except ScoreError:
             continue
         if (scores.get(dataset.scorers[0]) or 0.0) < lost_below:
             continue
-        if place > stop_index or step["action"] == STUDY_ACTION:
+        if step_index > stop_index or step["action"] == STUDY_ACTION:
             return "stopped too early"
         return "stopped too late"
     return None
@@ -322,16 +344,16 @@ def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
     rows = []
     for (dataset, method, model), run_cases in cases.items():
         for kind in CLASSES:
-            members = [case for case in run_cases if case.kind == kind]
-            if not members:
+            class_cases = [case for case in run_cases if case.kind == kind]
+            if not class_cases:
                 continue
             row: dict[str, object] = {"dataset": dataset, "method": method, "model": model}
             row["class"] = kind
-            row["count"] = len(members)
+            row["count"] = len(class_cases)
             row["n"] = len(run_cases)
             row.update(_share_columns(run_cases, kind))
-            row["known"] = _count_known(members)
-            row["examples"] = tuple(case.question_id for case in members)
+            row["known"] = _count_right_without_text(class_cases)
+            row["examples"] = tuple(case.question_id for case in class_cases)
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -343,12 +365,12 @@ def _share_columns(cases: Sequence[Case], kind: str) -> dict[str, float | None]:
         cases: All questions of the run.
         kind: The class.
     """
-    is_kind = [float(case.kind == kind) for case in cases]
+    is_of_class = [float(case.kind == kind) for case in cases]
     clusters = [case.cluster for case in cases]
-    return facts.mean_columns("share", is_kind, clusters, seed=0)
+    return facts.mean_columns("share", is_of_class, clusters, seed=0)
 
 
-def _count_known(cases: Sequence[Case]) -> int | None:
+def _count_right_without_text(cases: Sequence[Case]) -> int | None:
     """How many of the questions the run without any text answers right; None where there is no such
     run."""
     if cases[0].known is None:
@@ -363,17 +385,17 @@ def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[st
     Args:
         cases: (data set, method, model) -> a case for each question of that run.
     """
-    sections = []
-    for (dataset, model), group in frame(cases).groupby(["dataset", "model"], sort=False):
-        methods = group["method"].unique().tolist()
-        kinds = [kind for kind in CLASSES if kind in set(group["class"])]
-        cells = pd.DataFrame("0", index=kinds, columns=methods).rename_axis("class")
-        for row in group.to_dict("records"):
+    titled_tables = []
+    for (dataset, model), class_rows in frame(cases).groupby(["dataset", "model"], sort=False):
+        method_names = class_rows["method"].unique().tolist()
+        class_names = [kind for kind in CLASSES if kind in set(class_rows["class"])]
+        cells = pd.DataFrame("0", index=class_names, columns=method_names).rename_axis("class")
+        for row in class_rows.to_dict("records"):
             cells.loc[row["class"], row["method"]] = _share_cell(row)
-        cells["what it means"] = [CLASSES[kind].meaning for kind in kinds]
-        title = f"{dataset} · {model} · {group['n'].iloc[0]} questions"
-        sections.append((title, cells.reset_index()))
-    return sections
+        cells["what it means"] = [CLASSES[kind].meaning for kind in class_names]
+        title = f"{dataset} · {model} · {class_rows['n'].iloc[0]} questions"
+        titled_tables.append((title, cells.reset_index()))
+    return titled_tables
 
 
 def _share_cell(row: Mapping[Hashable, Any]) -> str:

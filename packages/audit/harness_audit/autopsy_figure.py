@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
 
-_BAR = 0.32  # inches a method
-_WIDE = 7.0  # inches: both columns of a paper
-_NARROW = 3.6  # inches: a telephone
-_EXAMPLES = 5  # questions of a class that a page links
-_LABELLED = 5.0  # % of the questions from which a part of a bar has its count
-_DARK = {"read", "right", "failed", "misread", "not retrieved", "stopped too early"}
+_INCHES_PER_METHOD = 0.32  # height of the figure for each bar
+_WIDE_INCHES = 7.0  # both columns of a paper
+_NARROW_INCHES = 3.6  # a telephone
+_MAX_LINKS_PER_CLASS = 5  # to questions, on a page
+_MIN_LABELLED_PERCENT = 5.0  # share of the questions from which a part of a bar has its count
+_DARK_CLASSES = {"read", "right", "failed", "misread", "not retrieved", "stopped too early"}
+"""Classes of a dark colour, on which the count is white."""
 
 
-def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
+def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE_INCHES) -> bytes:
     """Draw a panel for each data set and model, with a stacked bar for each method.
 
     Args:
@@ -41,19 +42,26 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE) -> bytes:
         The file.
     """
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
-    rows = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
-    height = 0.9 * len(rows) + _BAR * sum(rows) + 7.0 / width
+    methods_per_panel = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
+    titles_and_axes = 0.9 * len(methods_per_panel)
+    legend = 7.0 / width  # has more lines where the figure is narrow
+    height = titles_and_axes + _INCHES_PER_METHOD * sum(methods_per_panel) + legend
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(width, height))
-        panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=rows)[:, 0]
-        handles: dict[str, BarContainer] = {}
+        panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=methods_per_panel)[
+            :, 0
+        ]
+        bars_by_class: dict[str, BarContainer] = {}
         for ax, group in zip(panels, groups, strict=True):
-            _draw_bars(ax, group, handles)
-        kinds = [kind for kind in autopsy.CLASSES if kind in handles]
+            _draw_bars(ax, group, bars_by_class)
+        class_names = [kind for kind in autopsy.CLASSES if kind in bars_by_class]
         legend_below(
-            panels[-1], [handles[kind] for kind in kinds], kinds, max_characters=int(14 * width)
+            panels[-1],
+            [bars_by_class[kind] for kind in class_names],
+            class_names,
+            max_characters=int(14 * width),
         )
         return figure_file(figure, "Where questions were lost", form)
 
@@ -64,25 +72,27 @@ def to_html(table: pd.DataFrame) -> Html:
     Args:
         table: The rows of autopsy.frame.
     """
-    lists = map(_links_to_questions, table.to_dict("records"))
+    links = map(_paragraph_of_links, table.to_dict("records"))
     wide = element("div", inline_svg(draw(table)), class_="on-wide")
-    narrow = element("div", inline_svg(draw(table, width=_NARROW)), class_="on-narrow")
-    details = element("details", element("summary", "questions of each class"), *lists)
+    narrow = element("div", inline_svg(draw(table, width=_NARROW_INCHES)), class_="on-narrow")
+    details = element("details", element("summary", "questions of each class"), *links)
     return join_html(wide, narrow, details)
 
 
-def _links_to_questions(row: Mapping[Hashable, Any]) -> Html:
+def _paragraph_of_links(row: Mapping[Hashable, Any]) -> Html:
     """ "bm25 · misread (12): q3 q7 ... and 7 more": a paragraph with links to the first questions
     of a row of autopsy.frame."""
     dataset = quote(row["dataset"], safe="")
-    questions = list(row["examples"])
+    question_ids = list(row["examples"])
     parts: list[Html | str] = [f"{row['method']} · {row['class']} ({row['count']}): "]
-    for name in questions[:_EXAMPLES]:
-        parts.append(element("a", name, href=f"#d={dataset}&q={quote(name, safe='')}"))
+    for question_id in question_ids[:_MAX_LINKS_PER_CLASS]:
+        parts.append(
+            element("a", question_id, href=f"#d={dataset}&q={quote(question_id, safe='')}")
+        )
         parts.append(" ")
-    more = len(questions) - _EXAMPLES
-    if more > 0:
-        parts.append(f" and {more} more")
+    n_not_linked = len(question_ids) - _MAX_LINKS_PER_CLASS
+    if n_not_linked > 0:
+        parts.append(f" and {n_not_linked} more")
     return element("p", *parts)
 
 
@@ -106,36 +116,36 @@ def page_section(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Html | None
     return join_html(heading, element("p", legend, class_="legend"), to_html(autopsy.frame(cases)))
 
 
-def _draw_bars(ax: Axes, group: pd.DataFrame, handles: dict[str, BarContainer]) -> None:
+def _draw_bars(ax: Axes, group: pd.DataFrame, bars_by_class: dict[str, BarContainer]) -> None:
     """Draw a stacked bar for each method: the share of each class, with its count. Also stores the
-    bars of each class in `handles`, for the legend.
+    bars of each class in `bars_by_class`, for the legend.
 
     Args:
         ax: The panel.
         group: The rows of autopsy.frame of one data set and model.
-        handles: Class -> the bars that were drawn for it; changed.
+        bars_by_class: Class -> the bars that were drawn for it; changed.
     """
     methods: list[str] = list(dict.fromkeys(group["method"]))
-    drawn = np.zeros(len(methods))  # % of each bar that is drawn already
+    drawn_percent = np.zeros(len(methods))  # % of each bar that is drawn already
     for kind in autopsy.CLASSES:
         class_rows = group[group["class"] == kind].set_index("method")
         if class_rows.empty:
             continue
-        widths = (100 * class_rows["share"]).reindex(methods, fill_value=0.0).to_numpy()
-        handles[kind] = ax.barh(
+        percent_of_bars = (100 * class_rows["share"]).reindex(methods, fill_value=0.0).to_numpy()
+        bars_by_class[kind] = ax.barh(
             range(len(methods)),
-            widths,
-            left=drawn,
+            percent_of_bars,
+            left=drawn_percent,
             height=0.7,
             color=autopsy.CLASSES[kind].colour,
             edgecolor="#7b8694",
             linewidth=0.4,
         )
-        for place, method in enumerate(methods):
-            if widths[place] >= _LABELLED:
-                middle = drawn[place] + widths[place] / 2
-                _label_bar(ax, middle, place, kind, int(class_rows["count"][method]))
-        drawn = drawn + widths
+        for bar_index, method in enumerate(methods):
+            if percent_of_bars[bar_index] >= _MIN_LABELLED_PERCENT:
+                middle = drawn_percent[bar_index] + percent_of_bars[bar_index] / 2
+                _label_bar(ax, middle, bar_index, kind, int(class_rows["count"][method]))
+        drawn_percent = drawn_percent + percent_of_bars
     set_axis(ax.xaxis, Axis("% of the questions", limits=(0.0, 100.0)))
     ax.set_yticks(range(len(methods)), methods)
     ax.invert_yaxis()
@@ -153,6 +163,6 @@ def _label_bar(ax: Axes, x: float, y: float, kind: str, count: int) -> None:
         count: How many questions are of the class.
     """
     colour = "#1d2430"
-    if kind in _DARK:
+    if kind in _DARK_CLASSES:
         colour = "#ffffff"
     ax.text(x, y, str(count), ha="center", va="center", color=colour, fontsize=7)

@@ -117,18 +117,18 @@ class Pair:
         mean = self.race.mean or 0.0
         low, high = self.interval
         points = f"{100 * mean:+.1f} points [{100 * low:.1f}, {100 * high:.1f}], n = {self.race.n}"
-        what = f"{self.a} minus {self.b} is {points}"
+        known_so_far = f"{self.a} minus {self.b} is {points}"
         if self.better is not None:
             other = self.a
             if self.better == self.a:
                 other = self.b
-            why = f"by other pairs; {what}"
+            explanation = f"by other pairs; {known_so_far}"
             if self.settled_by == "level":
-                why = f"{what}, p = {self.race.p:.2g}"
-            return f"{self.better} is better than {other}: {why}"
+                explanation = f"{known_so_far}, p = {self.race.p:.2g}"
+            return f"{self.better} is better than {other}: {explanation}"
         if self.settled_by == "width":
-            return f"{what}, the width that was asked for"
-        return f"{self.a} and {self.b} are not settled: {what}, p = {self.race.p:.2g}"
+            return f"{known_so_far}, the width that was asked for"
+        return f"{self.a} and {self.b} are not settled: {known_so_far}, p = {self.race.p:.2g}"
 
     def verdict(self) -> Verdict:
         """What is known of the pair now, as values."""
@@ -193,7 +193,7 @@ class PairRaces:
         """
         for name in self.active:  # a method may have left within this batch
             self.clusters_used[name] += 1
-        level = self.rules.alpha / len(self.pairs)
+        alpha_per_pair = self.rules.alpha / len(self.pairs)
         indices = list(itertools.combinations(range(len(self.names)), 2))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
             if pair.settled_by is not None:
@@ -201,16 +201,16 @@ class PairRaces:
             difference = sums[pair.a] - sums[pair.b]
             # Sums of floats may pass the bound by a rounding error.
             pair.race.add(min(max(difference, -size), size))
-            pair.interval = pair.race.interval(level)
+            pair.interval = pair.race.interval(alpha_per_pair)
             self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
         # Marks in `_better` what is shown now, also by way of other pairs.
         by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
-            own_evidence = (i, j) in by_own_evidence or (j, i) in by_own_evidence
+            has_own_evidence = (i, j) in by_own_evidence or (j, i) in by_own_evidence
             if pair.better is None:
-                self._settle(pair, i, j, own_evidence=own_evidence)
+                self._settle(pair, i, j, has_own_evidence=has_own_evidence)
 
-    def _settle(self, pair: Pair, i: int, j: int, *, own_evidence: bool) -> None:
+    def _settle(self, pair: Pair, i: int, j: int, *, has_own_evidence: bool) -> None:
         """Settle a pair without a verdict, if the rules allow it: sets its `better` and
         `settled_by`.
 
@@ -218,7 +218,7 @@ class PairRaces:
             pair: The pair; one that is settled by its width may still get a verdict.
             i: The index of its first method in `names`.
             j: The index of its second method.
-            own_evidence: Whether its own test, not those of other pairs, shows which is better.
+            has_own_evidence: Whether its own test, not those of other pairs, shows which is better.
         """
         low, high = pair.interval
         if self._better[i, j] or self._better[j, i]:
@@ -226,7 +226,7 @@ class PairRaces:
             if self._better[i, j]:
                 pair.better = pair.a
             pair.settled_by = "order"
-            if own_evidence:
+            if has_own_evidence:
                 pair.settled_by = "level"
         elif self.rules.width is not None and high - low <= self.rules.width + 1e-9:
             pair.settled_by = "width"

@@ -37,14 +37,14 @@ class IndexRequests:
     """How many requests built the indexes of a run.
 
     Args:
-        each: Requests of one index, the mean; None without indexes.
+        per_index: Requests of one index, the mean; None without indexes.
         index_of: "a document" or "a question", whose index it is; "" without indexes.
         per_question: Requests of all indexes of the run, per question answered; None without
             answers.
         retries: Tries beyond the first.
     """
 
-    each: float | None
+    per_index: float | None
     index_of: str
     per_question: float | None
     retries: int
@@ -92,7 +92,7 @@ class RequestRow:
             **facts.interval_columns("requests", self.requests),
             "requests.search": self.search,
             "requests.answer": self.answer,
-            "requests.index": self.index.each,
+            "requests.index": self.index.per_index,
             "index of": self.index.index_of,
             "requests.built": self.index.per_question,
             "retries": self.retries,
@@ -135,13 +135,13 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
     facts.check_runs(runs)
     rows: list[dict[str, object]] = []
     for run, label in zip(runs, facts.run_labels(runs), strict=True):
-        row = _run_row(run, label, score or facts.headline_score(run))
+        row = _request_row(run, label, score or facts.headline_score(run))
         rows.append(row.columns())
     table = pd.DataFrame(rows).sort_values("dataset", kind="stable", ignore_index=True)
     return facts.as_floats(table)
 
 
-def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
+def _request_row(run: StoredRun, label: str, score: str) -> RequestRow:
     """The row of a run. For a run of another tool, requests a question are unknown: NOTHING or
     None.
 
@@ -151,80 +151,81 @@ def _run_row(run: StoredRun, label: str, score: str) -> RequestRow:
         score: The name of the score.
     """
     seed = run.config.seed
-    scored = facts.score_values(run, score)
+    score_values = facts.score_values(run, score)
     clusters = facts.answered_clusters(run)
-    answered = [record.usage for record in run.records if record.error is None]
-    index = _index_requests(run, len(answered))
+    answered_usages = [record.usage for record in run.records if record.error is None]
+    index_requests = _count_index_requests(run, len(answered_usages))
     requests = interval(request_counts(run), clusters, seed=seed, bounds=None)
-    search = _mean_requests(answered, "search")
-    answer = _mean_requests(answered, "answer")
+    search = _mean_requests(answered_usages, "search")
+    answer = _mean_requests(answered_usages, "answer")
     if facts.is_imported(run):
         requests = NOTHING
         search = None
         answer = None
-        index = replace(index, per_question=None)
+        index_requests = replace(index_requests, per_question=None)
     return RequestRow(
         head=facts.first_cells(run, label),
         score=score,
-        mean=interval(scored.values, scored.clusters, seed=seed),
+        mean=interval(score_values.values, score_values.clusters, seed=seed),
         requests=requests,
         search=search,
         answer=answer,
-        index=index,
-        retries=index.retries + sum(_retries(record.usage) for record in run.records),
+        index=index_requests,
+        retries=index_requests.retries
+        + sum(_count_retries(record.usage) for record in run.records),
         n=len(run.records),
-        failed=len(run.records) - len(answered),
+        failed=len(run.records) - len(answered_usages),
         notes=run_notes(run),
         run=run.name,
     )
 
 
-def _mean_requests(answered: Sequence[Usage], phase: str) -> float | None:
+def _mean_requests(answered_usages: Sequence[Usage], phase: str) -> float | None:
     """The mean number of requests of one phase per answered question; None without answered
     questions.
 
     Args:
-        answered: What each answered question cost.
+        answered_usages: What each answered question cost.
         phase: "search" or "answer".
     """
-    if not answered:
+    if not answered_usages:
         return None
     requests = 0
-    for usage in answered:
+    for usage in answered_usages:
         requests += count_requests(usage, phase)
-    return requests / len(answered)
+    return requests / len(answered_usages)
 
 
-def _index_requests(run: StoredRun, answered: int) -> IndexRequests:
+def _count_index_requests(run: StoredRun, n_answered: int) -> IndexRequests:
     """How many requests built the indexes of a run; an index that was met again counts once.
 
     Args:
         run: The run.
-        answered: How many of its questions were answered.
+        n_answered: How many of its questions were answered.
     """
-    indexes: dict[IndexOwner, Usage] = {}
+    usage_by_owner: dict[IndexOwner, Usage] = {}
     for line in run.index_lines:
         if not line.failed:  # a resumed run that met the index again counts it once
-            indexes[line.owner] = line.usage
-    built = 0
+            usage_by_owner[line.owner] = line.usage
+    construction_requests = 0
     retries = 0
-    for usage in indexes.values():
-        built += count_requests(usage, "index")
-        retries += _retries(usage)
-    each: float | None = None
+    for usage in usage_by_owner.values():
+        construction_requests += count_requests(usage, "index")
+        retries += _count_retries(usage)
+    per_index: float | None = None
     index_of = ""
-    if indexes:
-        each = built / len(indexes)
+    if usage_by_owner:
+        per_index = construction_requests / len(usage_by_owner)
         index_of = "a document"
-    if any(owner.question_id for owner in indexes):
+    if any(owner.question_id for owner in usage_by_owner):
         index_of = "a question"
     per_question: float | None = None
-    if answered:
-        per_question = built / answered
-    return IndexRequests(each, index_of, per_question, retries)
+    if n_answered:
+        per_question = construction_requests / n_answered
+    return IndexRequests(per_index, index_of, per_question, retries)
 
 
-def _retries(usage: Usage) -> int:
+def _count_retries(usage: Usage) -> int:
     """How many tries beyond the first a record or an index took, in all its phases together."""
     return sum(int(phase.get("retries", 0)) for phase in usage.values())
 
@@ -232,11 +233,13 @@ def _retries(usage: Usage) -> int:
 def panels(table: pd.DataFrame) -> list[Panel]:
     """A drawing for each data set, model and score, from the rows of `frame`: the score over the
     requests, a point a run."""
-    x = Axis("requests a question, construction apart", starts_at_zero=True)
+    requests_axis = Axis("requests a question, construction apart", starts_at_zero=True)
     panel_list = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
         measured = rows[rows["requests"].notna() & rows["mean"].notna()]
-        left = Axis(f"{score} × 100", starts_at_zero=True)
+        score_axis = Axis(f"{score} × 100", starts_at_zero=True)
         lines = plot.lines(measured, "requests", "mean", 100)
-        panel_list += plot.panels(f"{dataset} · {model}", x, left, lines, side_by_side=False)
+        panel_list += plot.panels(
+            f"{dataset} · {model}", requests_axis, score_axis, lines, side_by_side=False
+        )
     return panel_list

@@ -35,10 +35,10 @@ from reports import facts
 from reports.gold_rows import QuestionRows
 
 _FAMILIES = parse_yaml(Path(__file__).with_name("score_families.yaml").read_bytes())
-_OTHERS = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}
+_FAMILY_BY_SCORER_PREFIX = {"hf_bleu": "BLEU", "rouge_score": "ROUGE-L"}
 """Families of a run's own scorers that are in no list."""
 JUDGES = "judges"
-CLOSE = 1e-9  # means that differ by less are equal
+EQUAL_MEANS_TOLERANCE = 1e-9  # means that differ by less are equal
 
 
 @dataclass(frozen=True)
@@ -51,36 +51,38 @@ class Band:
         model: The reader's name.
         headline: The score that orders the methods.
         n: Questions.
-        columns: Scorer -> method -> values in [0, 1].
-        clusters: Scorer -> the label of each value.
-        families: Scorer -> family.
-        same: Whether all methods answered the same questions.
-        partial: Scorers, judges among them, of some methods only, which are left out.
+        values_by_scorer: Scorer -> method -> values in [0, 1].
+        cluster_labels_by_scorer: Scorer -> the label of each value.
+        family_by_scorer: Scorer -> family.
+        all_answered_same_questions: Whether all methods answered the same questions.
+        scorers_of_some_methods: Scorers, judges among them, of some methods only, which are left out.
     """
 
     dataset: str
     model: str
     headline: str
     n: int
-    columns: Mapping[str, Mapping[str, Sequence[float]]]
-    clusters: Mapping[str, Sequence[str]]
-    families: Mapping[str, str]
-    same: bool = True
-    partial: tuple[str, ...] = ()
+    values_by_scorer: Mapping[str, Mapping[str, Sequence[float]]]
+    cluster_labels_by_scorer: Mapping[str, Sequence[str]]
+    family_by_scorer: Mapping[str, str]
+    all_answered_same_questions: bool = True
+    scorers_of_some_methods: tuple[str, ...] = ()
 
     @functools.cached_property
     def means(self) -> dict[str, dict[str, float]]:
         """Scorer -> method -> the method's mean in [0, 1] under that scorer."""
         means: dict[str, dict[str, float]] = {}
-        for name, by_method in self.columns.items():
-            means[name] = {m: sum(values) / len(values) for m, values in by_method.items()}
+        for scorer, values_by_method in self.values_by_scorer.items():
+            means[scorer] = {
+                method: sum(values) / len(values) for method, values in values_by_method.items()
+            }
         return means
 
     @property
-    def asked(self) -> str:
+    def question_count_note(self) -> str:
         """A phrase: on how many questions the methods are compared, and that these are only the
         common ones where the methods answered different questions."""
-        if self.same:
+        if self.all_answered_same_questions:
             return f"n = {self.n}"
         return f"n = {self.n}; methods answered different questions, these are in common"
 
@@ -109,27 +111,30 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
     language = "english"
     if "_zh" in " ".join(run_scores):
         language = "chinese"
-    families: dict[str, str] = {}
-    for family, names in _FAMILIES[language].items():
-        families.update(dict.fromkeys(names, family))
-    judges = set(facts.judge_names(run))
-    chosen: dict[str, str] = {}
+    listed_families: dict[str, str] = {}
+    for family, family_scorers in _FAMILIES[language].items():
+        listed_families.update(dict.fromkeys(family_scorers, family))
+    judge_names = set(facts.judge_names(run))
+    family_by_scorer: dict[str, str] = {}
     for name in run_scores:
-        prefix = name.partition(".")[0]
-        chosen[name] = families.get(name) or _OTHERS.get(prefix, "other")
-        if name in judges:
-            chosen[name] = JUDGES
+        scorer_prefix = name.partition(".")[0]
+        family_by_scorer[name] = listed_families.get(name) or _FAMILY_BY_SCORER_PREFIX.get(
+            scorer_prefix, "other"
+        )
+        if name in judge_names:
+            family_by_scorer[name] = JUDGES
     gold_list = list(golds)
-    if any("all_classes" in gold.extra for gold in gold_list):
-        return chosen
+    has_options = any("all_classes" in gold.extra for gold in gold_list)
+    if has_options:
+        return family_by_scorer
     has_short_answers = all("short_answers" in gold.extra for gold in gold_list)
-    for name, family in families.items():
+    for name, family in listed_families.items():
         scorer = scorers.lookup(name)
         if scorer.kind == "short_answers" and not has_short_answers:
             continue
         if all(map(is_installed, scorer.packages)):
-            chosen.setdefault(name, family)
-    return chosen
+            family_by_scorer.setdefault(name, family)
+    return family_by_scorer
 
 
 def score_table(
@@ -145,25 +150,25 @@ def score_table(
         examples: Question id -> question and gold, to compute the scores that records lack.
         names: The scorers.
     """
-    columns: dict[str, array[float]] = {}
+    values_by_scorer: dict[str, array[float]] = {}
     for name in names:
-        columns[name] = array("d")
-    questions: list[str] = []
-    skip = run.config.skips_failed
+        values_by_scorer[name] = array("d")
+    question_ids: list[str] = []
+    skips_failed = run.config.skips_failed
     for record in run.records:
         if record.error is None:
-            scores = _scores_of_answer(record, examples, names)
-        elif skip:
+            scores = _stored_or_computed_scores(record, examples, names)
+        elif skips_failed:
             continue
         else:
             scores = dict.fromkeys(names, 0.0)
-        questions.append(record.question_id)
+        question_ids.append(record.question_id)
         for name in names:
-            columns[name].append(scores.get(name, math.nan))
-    return pd.DataFrame(columns, index=questions).dropna(how="all")
+            values_by_scorer[name].append(scores.get(name, math.nan))
+    return pd.DataFrame(values_by_scorer, index=question_ids).dropna(how="all")
 
 
-def _scores_of_answer(
+def _stored_or_computed_scores(
     record: StoredRecord, examples: Mapping[str, Example], names: Sequence[str]
 ) -> dict[str, float]:
     """Scorer -> score of an answered record: as stored, or computed where the record lacks it.
@@ -174,15 +179,15 @@ def _scores_of_answer(
         examples: Question id -> question and gold.
         names: The scorers.
     """
-    known = scorers.project_scorers()
-    lacking = [name for name in names if name not in record.scores and name in known]
+    computable = scorers.project_scorers()
+    missing_names = [name for name in names if name not in record.scores and name in computable]
     gold = examples[record.question_id].gold
-    computed = scorers.score_answer(lacking, record.scored_text, (), gold)
+    computed = scorers.score_answer(missing_names, record.scored_text, (), gold)
     return {**computed.scores, **record.scores}
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _MethodRun:
     """One method of a band.
 
     Args:
@@ -213,61 +218,70 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Band]:
     Raises:
         UserError: The runs of one band have no question in common.
     """
-    groups: dict[tuple[str, str], list[_Entry]] = {}
+    runs_by_dataset_and_model: dict[tuple[str, str], list[_MethodRun]] = {}
     runs = [run for run, _ in pairs]
     labels = facts.run_labels(runs)
-    datasets = facts.dataset_names_with_rows(runs)
-    for dataset, label, (run, rows) in zip(datasets, labels, pairs, strict=True):
-        entry = _Entry(dataset, label, run, rows)
-        groups.setdefault((dataset, entry.model), []).append(entry)
-    return list(map(_band, groups.values()))
+    dataset_names = facts.dataset_names_with_rows(runs)
+    for dataset, label, (run, rows) in zip(dataset_names, labels, pairs, strict=True):
+        method_run = _MethodRun(dataset, label, run, rows)
+        runs_by_dataset_and_model.setdefault((dataset, method_run.model), []).append(method_run)
+    return list(map(_compare_methods, runs_by_dataset_and_model.values()))
 
 
-def _band(group: Sequence[_Entry]) -> Band:
+def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
     """The Band of the methods of one data set and model: every scorer that applies to all of them,
     on the questions that all of them answered. Raises UserError for no question in common."""
-    first = group[0]
-    dataset = first.dataset
-    families, partial = _common_scorers(group)
-    tables: dict[str, pd.DataFrame] = {}
-    for entry in group:
-        tables[entry.label] = score_table(entry.run, entry.rows.examples, list(families))
-    documents = _documents_of_common(first.run, tables.values())
-    order = list(documents)
-    form = first.run.config.dataset.format or ""
-    clusters = question_labels(form, order, list(documents.values()))
-    all_scores = pd.concat(tables, axis=1).reindex(order)  # columns: (label, scorer)
-    columns: dict[str, dict[str, list[float]]] = {}
-    clusters_of: dict[str, list[str]] = {}
-    for name in families:
+    first_method = method_runs[0]
+    dataset = first_method.dataset
+    family_by_scorer, partly_applicable = _common_scorers(method_runs)
+    table_by_method: dict[str, pd.DataFrame] = {}
+    for method_run in method_runs:
+        table_by_method[method_run.label] = score_table(
+            method_run.run, method_run.rows.examples, list(family_by_scorer)
+        )
+    documents_by_question = _documents_by_common_question(
+        first_method.run, table_by_method.values()
+    )
+    question_ids = list(documents_by_question)
+    dataset_format = first_method.run.config.dataset.format or ""
+    cluster_labels = question_labels(
+        dataset_format, question_ids, list(documents_by_question.values())
+    )
+    # Columns: (label, scorer).
+    all_scores = pd.concat(table_by_method, axis=1).reindex(question_ids)
+    values_by_scorer: dict[str, dict[str, list[float]]] = {}
+    clusters_by_scorer: dict[str, list[str]] = {}
+    for scorer in family_by_scorer:
         # A row for each common question, a column for each method.
-        scores: pd.DataFrame = all_scores.xs(name, axis=1, level=1)  # type: ignore[assignment]
-        complete = scores.notna().all(axis=1)  # questions that every method has a value for
-        if complete.any():
-            clusters_of[name] = list(itertools.compress(clusters, complete))
-            columns[name] = scores[complete].to_dict("list")  # type: ignore[assignment]
-    if not columns:
+        scores: pd.DataFrame = all_scores.xs(scorer, axis=1, level=1)  # type: ignore[assignment]
+        has_all_values = scores.notna().all(axis=1)  # questions that every method has a value for
+        if has_all_values.any():
+            clusters_by_scorer[scorer] = list(itertools.compress(cluster_labels, has_all_values))
+            values_by_scorer[scorer] = scores[has_all_values].to_dict("list")  # type: ignore[assignment]
+    if not values_by_scorer:
         raise UserError(
             f"the methods on {dataset} answered no question in common; name runs over the same "
             "questions"
         )
-    headline = facts.headline_score(first.run)
-    if headline not in columns:  # then the first scorer stands in for it
-        headline = next(iter(columns))
+    headline = facts.headline_score(first_method.run)
+    if headline not in values_by_scorer:  # then the first scorer stands in for it
+        headline = next(iter(values_by_scorer))
     return Band(
         dataset=dataset,
-        model=first.model,
+        model=first_method.model,
         headline=headline,
-        n=len(order),
-        columns=columns,
-        clusters=clusters_of,
-        families=families,
-        same=all(len(table) == len(order) for table in tables.values()),
-        partial=partial,
+        n=len(question_ids),
+        values_by_scorer=values_by_scorer,
+        cluster_labels_by_scorer=clusters_by_scorer,
+        family_by_scorer=family_by_scorer,
+        all_answered_same_questions=all(
+            len(table) == len(question_ids) for table in table_by_method.values()
+        ),
+        scorers_of_some_methods=partly_applicable,
     )
 
 
-def _documents_of_common(
+def _documents_by_common_question(
     run: StoredRun, tables: Iterable[pd.DataFrame]
 ) -> dict[str, Sequence[str]]:
     """Question id -> ids of its documents, for the questions that all tables have, in the order of
@@ -278,31 +292,33 @@ def _documents_of_common(
         tables: The `score_table` of each run, whose index has question ids.
     """
     questions_of_tables = [set(table.index) for table in tables]
-    common = set.intersection(*questions_of_tables)
+    common_ids = set.intersection(*questions_of_tables)
     documents: dict[str, Sequence[str]] = {}
     for record in run.records:
-        if record.question_id in common:
+        if record.question_id in common_ids:
             documents[record.question_id] = record.document_ids
     return documents
 
 
-def _common_scorers(group: Sequence[_Entry]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _common_scorers(method_runs: Sequence[_MethodRun]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The scorers that apply to the methods of a band.
 
     Returns:
         (scorer -> family for those that apply to all methods; scorers that apply to some only).
     """
-    families: dict[str, str] = {}
-    methods: Counter[str] = Counter()  # scorer -> methods that it applies to
-    for entry in group:
-        golds = [example.gold for example in entry.rows.examples.values()]
-        applicable = applicable_scorers(entry.run, golds)
-        families.update(applicable)
-        methods.update(applicable.keys())
-    partial = tuple(name for name in families if methods[name] < len(group))
-    for name in partial:
-        del families[name]
-    return families, partial
+    family_by_scorer: dict[str, str] = {}
+    n_methods_by_scorer: Counter[str] = Counter()  # scorer -> methods that it applies to
+    for method_run in method_runs:
+        golds = [example.gold for example in method_run.rows.examples.values()]
+        applicable = applicable_scorers(method_run.run, golds)
+        family_by_scorer.update(applicable)
+        n_methods_by_scorer.update(applicable.keys())
+    partly_applicable = tuple(
+        name for name in family_by_scorer if n_methods_by_scorer[name] < len(method_runs)
+    )
+    for name in partly_applicable:
+        del family_by_scorer[name]
+    return family_by_scorer, partly_applicable
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
@@ -319,18 +335,18 @@ def _section(band: Band) -> tuple[str, pd.DataFrame]:
 def _band_table(band: Band) -> pd.DataFrame:
     """The table of a band: a row for each method, best first by the headline."""
     notes = (
-        f"lowest and highest mean in points, {band.asked}",
+        f"lowest and highest mean in points, {band.question_count_note}",
         "harness report stability: what turns pairs around",
     )
     rows = []
     for method in band.methods:
         means_of_family: dict[str, list[float]] = {}
-        for name, means in band.means.items():
-            means_of_family.setdefault(band.families[name], []).append(means[method])
+        for scorer, means in band.means.items():
+            means_of_family.setdefault(band.family_by_scorer[scorer], []).append(means[method])
         row: dict[str, object] = {"method": method}
         row[band.headline] = _score_range([band.means[band.headline][method]])
-        for family, own_means in means_of_family.items():
-            row[family] = _score_range(own_means)
+        for family, family_means in means_of_family.items():
+            row[family] = _score_range(family_means)
         row["rank"] = rank_range(band.means, method)
         row["notes"] = notes
         rows.append(row)
@@ -345,13 +361,13 @@ def rank_range(means: Mapping[str, Mapping[str, float]], method: str) -> str:
         means: Scorer -> method -> mean.
         method: The method.
     """
-    ranks = {_rank(score_means, method) for score_means in means.values()}
+    ranks = {_rank_by_scorer(score_means, method) for score_means in means.values()}
     if len(ranks) == 1:
         return str(min(ranks))
     return f"{min(ranks)} to {max(ranks)}"
 
 
-def _rank(means: Mapping[str, float], method: str) -> int:
+def _rank_by_scorer(means: Mapping[str, float], method: str) -> int:
     """The rank of a method by one scorer: 1 for the best; methods with equal means share a rank.
 
     Args:
@@ -359,8 +375,8 @@ def _rank(means: Mapping[str, float], method: str) -> int:
         method: The method.
     """
     rank = 1
-    for value in means.values():
-        if value > means[method] + CLOSE:
+    for other_mean in means.values():
+        if other_mean > means[method] + EQUAL_MEANS_TOLERANCE:
             rank += 1
     return rank
 
@@ -380,10 +396,10 @@ def frame(bands: Sequence[Band]) -> pd.DataFrame:
     family, score (mean in [0, 1]), rank, n."""
     rows = []
     for band in bands:
-        for name, means in band.means.items():
-            family = band.families[name]
+        for scorer, means in band.means.items():
+            family = band.family_by_scorer[scorer]
             for method, mean in means.items():
-                rank = _rank(means, method)
-                rows.append((band.dataset, band.model, method, name, family, mean, rank, band.n))
-    names = ("dataset", "model", "method", "scorer", "family", "score", "rank", "n")
-    return pd.DataFrame(rows, columns=names)
+                rank = _rank_by_scorer(means, method)
+                rows.append((band.dataset, band.model, method, scorer, family, mean, rank, band.n))
+    column_names = ("dataset", "model", "method", "scorer", "family", "score", "rank", "n")
+    return pd.DataFrame(rows, columns=column_names)

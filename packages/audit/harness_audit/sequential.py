@@ -50,10 +50,10 @@ FRACTIONS = (0.06, 0.12, 0.25, 0.5, 0.98)
 """The bets of the mixture. Equal shares of the capital cost at most log 5 of its logarithm against
 the best of them."""
 STEP = 0.0025  # between candidates: an end of an interval is rounded outwards by a quarter of a point at most
-_NOWHERE = 1e-12
+_ROUNDING_TOLERANCE = 1e-12  # smaller differences are rounding errors
 
 
-class _Side:
+class _OneSidedBets:
     """The capital of bets that a mean difference is above each of some candidate values.
 
     Candidates and totals are matched element by element, so that one object also runs many
@@ -61,18 +61,18 @@ class _Side:
 
     Attributes:
         candidates: The candidate values.
-        best: For each candidate, the logarithm of the largest capital so far.
+        largest_log_capital: For each candidate, the logarithm of the largest capital so far.
     """
 
     def __init__(self, candidates: Floats) -> None:
         """Begin with a capital of 1 for each of the candidates, an array of any shape."""
         self.candidates = candidates
         self._fractions = np.asarray(FRACTIONS).reshape(-1, *[1] * candidates.ndim)
-        self._logs: Floats = np.zeros((len(FRACTIONS), *candidates.shape))
-        self.best: Floats = np.zeros(candidates.shape)
+        self._log_capital_by_fraction: Floats = np.zeros((len(FRACTIONS), *candidates.shape))
+        self.largest_log_capital: Floats = np.zeros(candidates.shape)
 
     def add(self, total: Floats, size: Floats, expected: Floats, largest: Floats) -> None:
-        """Bet on the next cluster: updates the capital and `best`.
+        """Bet on the next cluster: updates the capital and `largest_log_capital`.
 
         For a candidate d and each fraction f that is bet, the capital is multiplied by
 
@@ -85,20 +85,26 @@ class _Side:
                 clusters are drawn from a population.
             largest: The size of the largest cluster that there may be.
         """
-        worst = largest * (1.0 + self.candidates) + expected  # m (1 + d) + c
-        can_lose = worst > _NOWHERE
-        gain = (total - self.candidates * size - expected) / np.where(can_lose, worst, 1.0)
-        gain = np.where(can_lose, np.maximum(gain, -1.0), 0.0)
-        self._logs += np.log1p(self._fractions * gain)
+        largest_loss = largest * (1.0 + self.candidates) + expected  # m (1 + d) + c
+        can_lose = largest_loss > _ROUNDING_TOLERANCE
+        relative_gain = (total - self.candidates * size - expected) / np.where(
+            can_lose, largest_loss, 1.0
+        )
+        relative_gain = np.where(can_lose, np.maximum(relative_gain, -1.0), 0.0)
+        self._log_capital_by_fraction += np.log1p(self._fractions * relative_gain)
         # The logarithm of the mean capital of all fractions, without overflow.
-        top = self._logs.max(axis=0)
-        log_of_mean = top + np.log(np.exp(self._logs - top).mean(axis=0))
-        self.best = np.maximum(self.best, log_of_mean)
+        largest_log = self._log_capital_by_fraction.max(axis=0)
+        log_of_mean = largest_log + np.log(
+            np.exp(self._log_capital_by_fraction - largest_log).mean(axis=0)
+        )
+        self.largest_log_capital = np.maximum(self.largest_log_capital, log_of_mean)
 
-    def exclude(self, below: Floats | float) -> None:
-        """Reject every candidate below `below`, the least mean that is still possible: its `best`
-        becomes infinite."""
-        self.best = np.where(self.candidates < below - _NOWHERE, np.inf, self.best)
+    def exclude(self, least_possible: Floats | float) -> None:
+        """Reject every candidate below `least_possible`, the least mean that is still possible: its
+        `largest_log_capital` becomes infinite."""
+        self.largest_log_capital = np.where(
+            self.candidates < least_possible - _ROUNDING_TOLERANCE, np.inf, self.largest_log_capital
+        )
 
 
 class PairedRace:
@@ -129,13 +135,13 @@ class PairedRace:
         if candidates is None:
             steps = round(1.0 / STEP)
             candidates = np.arange(-steps, steps + 1) / steps
-        self._above = _Side(candidates)
-        self._below = _Side(-candidates)
+        self._above = _OneSidedBets(candidates)
+        self._below = _OneSidedBets(-candidates)
         # Of each cluster, the largest size from there on.
         self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]
         self.clusters = 0
-        self._sum: Floats = np.zeros(())
-        self._n: Floats = np.zeros(())
+        self._difference_sum: Floats = np.zeros(())
+        self._n_questions: Floats = np.zeros(())
 
     def add(self, difference_sum: float | Floats) -> None:
         """Add the next cluster. With `finite`, means are excluded too that the questions left
@@ -147,41 +153,41 @@ class PairedRace:
         Raises:
             ValueError: Scores in [0, 1] cannot have such a sum.
         """
-        size = self.sizes[self.clusters]
-        value = np.asarray(difference_sum, dtype=np.float64)
-        if not (np.abs(value) <= size * (1.0 + 1e-9)).all():
+        n_in_cluster = self.sizes[self.clusters]
+        cluster_sum = np.asarray(difference_sum, dtype=np.float64)
+        if not (np.abs(cluster_sum) <= n_in_cluster * (1.0 + 1e-9)).all():
             raise ValueError(
-                f"a sum of {difference_sum} over {size:g} questions: scores must lie in [0, 1]"
+                f"a sum of {difference_sum} over {n_in_cluster:g} questions: scores must lie in [0, 1]"
             )
         largest_size = self._largest_left[0]  # m of the module's docstring
         if self.finite:
             largest_size = self._largest_left[self.clusters]
-        for side, sign in ((self._above, 1.0), (self._below, -1.0)):
+        for bets, sign in ((self._above, 1.0), (self._below, -1.0)):
             expected = np.zeros(())  # c of the module's docstring
             if self.finite:
-                so_far = sign * self._sum - side.candidates * self._n
-                expected = -so_far / (len(self.sizes) - self.clusters)
-            side.add(sign * value, size, expected, largest_size)
-        self._sum = self._sum + value
-        self._n = self._n + size
+                centred_sum = sign * self._difference_sum - bets.candidates * self._n_questions
+                expected = -centred_sum / (len(self.sizes) - self.clusters)
+            bets.add(sign * cluster_sum, n_in_cluster, expected, largest_size)
+        self._difference_sum = self._difference_sum + cluster_sum
+        self._n_questions = self._n_questions + n_in_cluster
         self.clusters += 1
         if self.finite:
             n_questions = self.sizes.sum(axis=0)
-            questions_left = n_questions - self._n
-            self._above.exclude((self._sum - questions_left) / n_questions)
-            self._below.exclude((-self._sum - questions_left) / n_questions)
+            questions_left = n_questions - self._n_questions
+            self._above.exclude((self._difference_sum - questions_left) / n_questions)
+            self._below.exclude((-self._difference_sum - questions_left) / n_questions)
 
     @property
     def n(self) -> int:
         """How many questions the clusters that were added have."""
-        return int(self._n)
+        return int(self._n_questions)
 
     @property
     def mean(self) -> float | None:
         """The mean of a - b over the questions so far; None before the first."""
         if self.clusters == 0:
             return None
-        return float(self._sum / self._n)
+        return float(self._difference_sum / self._n_questions)
 
     @property
     def complete(self) -> bool:
@@ -198,15 +204,15 @@ class PairedRace:
     def evidence(self) -> tuple[float, float]:
         """The evidence against a mean of 0: logarithms of the largest capital so far of the bets
         (that the mean is above 0, that it is below 0)."""
-        at = int(np.argmin(np.abs(self._above.candidates)))
+        index_of_zero = int(np.argmin(np.abs(self._above.candidates)))
         above, below = self.logs
-        return float(above[at]), float(below[at])
+        return float(above[index_of_zero]), float(below[index_of_zero])
 
     @property
     def logs(self) -> tuple[Floats, Floats]:
         """For each candidate, logarithms of the largest capital so far of the bets (that the mean
         is above it, that it is below it)."""
-        return self._above.best, self._below.best
+        return self._above.largest_log_capital, self._below.largest_log_capital
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """The confidence sequence at this moment, (low, high): the intervals of all moments hold
@@ -216,10 +222,10 @@ class PairedRace:
         Args:
             alpha: The probability that any of them misses it, at most.
         """
-        bar = math.log(2.0 / alpha)
+        log_threshold = math.log(2.0 / alpha)
         candidates = self._above.candidates
-        too_low = candidates[self._above.best >= bar]
-        too_high = candidates[self._below.best >= bar]
+        too_low = candidates[self._above.largest_log_capital >= log_threshold]
+        too_high = candidates[self._below.largest_log_capital >= log_threshold]
         low = float(too_low.max(initial=-1.0))
         high = float(too_high.min(initial=1.0))
         return low, high
@@ -254,17 +260,17 @@ def extend_ranking(
     would not be proved for the direction of a verdict (J. Shaffer, "Control of directional errors
     with stagewise multiple test procedures", Annals of Statistics 8, 1980).
     """
-    itself = np.eye(len(better), dtype=bool)
+    is_same_method = np.eye(len(better), dtype=bool)
     shown: list[tuple[int, int]] = []
     ordered_pairs = len(better) * (len(better) - 1)
     while True:
-        of_open_pairs = np.where(better | better.T | itself, -np.inf, evidence)
+        evidence_of_open_pairs = np.where(better | better.T | is_same_method, -np.inf, evidence)
         # The open pair with the most evidence.
-        i, j = (int(k) for k in np.unravel_index(of_open_pairs.argmax(), better.shape))
-        if of_open_pairs[i, j] < math.log((ordered_pairs - better.sum()) / alpha):
+        i, j = (int(k) for k in np.unravel_index(evidence_of_open_pairs.argmax(), better.shape))
+        if evidence_of_open_pairs[i, j] < math.log((ordered_pairs - better.sum()) / alpha):
             return shown
         shown.append((i, j))
         # Whatever is better than i is better than all that j is better than.
-        i_and_above = better[:, i] | itself[i]
-        j_and_below = better[j] | itself[j]
+        i_and_above = better[:, i] | is_same_method[i]
+        j_and_below = better[j] | is_same_method[j]
         better |= np.outer(i_and_above, j_and_below)

@@ -28,7 +28,7 @@ from harness.stats.resampling import Floats, resample_sums
 from harness.storage.manifest_file import JudgeEntry
 from harness.storage.run_folder import StoredRun
 from harness_audit import score_bands
-from harness_audit.score_bands import CLOSE, JUDGES, Band, rank_range
+from harness_audit.score_bands import EQUAL_MEANS_TOLERANCE, JUDGES, Band, rank_range
 from reports.gold_rows import QuestionRows
 from reports.markup import Html, element, join_html
 
@@ -36,12 +36,12 @@ KINDS = ("scorer", "judge", "judge prompt")
 DRAWS = 1000
 DRAW = "draw of questions"
 _ALPHA = 0.05  # that any pair of equal methods is called settled
-_NAMED = 4  # choices that the sentence names
-_PAIRS_NAMED = 3  # pairs that a choice's row names
-_RESCORED = 20_000
+_MAX_CHOICES_IN_SENTENCE = 4  # named one by one; the others are counted
+_MAX_PAIRS_IN_ROW = 3  # of a choice, named one by one
+_MAX_RESCORED_ANSWERS = 20_000
 """Most answers of a page that are scored again: each takes 0.6 ms under every scorer, and as much
 memory again as the page."""
-_IN_DRAWS = (
+_NOTE_ON_DRAWS = (
     "in draws: in how many resamples of the questions these pairs have the opposite order by that "
     "choice"
 )
@@ -53,21 +53,21 @@ class Stability:
     score them.
 
     Args:
-        found: The methods under every scorer.
+        band: The methods under every scorer.
         table: A row for each choice and pair, then for each pair one of the choice DRAW; columns
             are the fields of _PairByChoice.
     """
 
-    found: Band
+    band: Band
     table: pd.DataFrame
 
     @property
-    def silent(self) -> list[str]:
+    def choices_without_order(self) -> list[str]:
         """The choices by which all methods are equal, so that they give no order."""
         if self.table.empty:
             return []
-        telling = set(self.table["choice"])
-        return [name for name in self.found.columns if name not in telling]
+        choices_with_order = set(self.table["choice"])
+        return [name for name in self.band.values_by_scorer if name not in choices_with_order]
 
     @property
     def flips(self) -> dict[str, int]:
@@ -82,19 +82,19 @@ class Stability:
         others."""
         if self.table.empty:
             return "One method alone has no ranking."
-        changing = self.table.groupby(["a", "b"])["flips"].any()  # of each pair, by any choice
-        text = (
-            f"{(~changing).sum()} of {len(changing)} pairs of methods keep their order by "
+        is_changed = self.table.groupby(["a", "b"])["flips"].any()  # of each pair, by any choice
+        sentence = (
+            f"{(~is_changed).sum()} of {len(is_changed)} pairs of methods keep their order by "
             f"{self._choice_counts()} and whichever questions are drawn (5 % over all pairs)"
         )
         if not self.flips:
-            return f"{text}."
-        text += self._flipped_by_choices()
+            return f"{sentence}."
+        sentence += self._flipped_by_choices()
         if DRAW in self.flips:
-            text += f"; {self.flips[DRAW]} may change it with other questions"
+            sentence += f"; {self.flips[DRAW]} may change it with other questions"
         share = self.table["reversed"][self.table["choice"] != DRAW].mean()
         return (
-            f"{text}. Over all choices and draws at once {100 * share:.0f} % of the orders are "
+            f"{sentence}. Over all choices and draws at once {100 * share:.0f} % of the orders are "
             "reversed."
         )
 
@@ -102,13 +102,13 @@ class Stability:
         """ "16 scorers, 1 judge": how many choices there are of each kind, the draw of questions
         left out."""
         kinds = Counter(self.table.drop_duplicates("choice")["kind"])
-        counted = []
+        phrases = []
         for kind in KINDS:
             if kinds[kind] == 1:
-                counted.append(f"1 {kind}")
+                phrases.append(f"1 {kind}")
             elif kinds[kind] > 1:
-                counted.append(f"{kinds[kind]} {kind}s")
-        return ", ".join(counted)
+                phrases.append(f"{kinds[kind]} {kind}s")
+        return ", ".join(phrases)
 
     def _flipped_by_choices(self) -> str:
         """ "; 2 (20 %) change it, by em 2": how many pairs scorers and judges flip, and which of
@@ -116,11 +116,13 @@ class Stability:
         by_choice = [f"{name} {count}" for name, count in self.flips.items() if name != DRAW]
         if not by_choice:
             return ""
-        named = ", ".join(by_choice[:_NAMED])
-        if len(by_choice) > _NAMED:
-            named += f" and {len(by_choice) - _NAMED} more choices"
-        flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
-        return f"; {flipped.sum()} ({100 * flipped.mean():.0f} %) change it, by {named}"
+        named_choices = ", ".join(by_choice[:_MAX_CHOICES_IN_SENTENCE])
+        if len(by_choice) > _MAX_CHOICES_IN_SENTENCE:
+            named_choices += f" and {len(by_choice) - _MAX_CHOICES_IN_SENTENCE} more choices"
+        is_flipped = self.table[self.table["choice"] != DRAW].groupby(["a", "b"])["flips"].any()
+        return (
+            f"; {is_flipped.sum()} ({100 * is_flipped.mean():.0f} %) change it, by {named_choices}"
+        )
 
 
 def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Stability]:
@@ -136,7 +138,7 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Stabil
     for run, _ in pairs:
         judges.update(run.manifest.judges)
     bands = score_bands.analyse_runs(pairs)
-    return [_stability(band, judges) for band in bands]
+    return [_compare_pairs(band, judges) for band in bands]
 
 
 def _model_name(judge: JudgeEntry | None) -> str:
@@ -146,7 +148,7 @@ def _model_name(judge: JudgeEntry | None) -> str:
     return str((judge.model or {}).get("name"))
 
 
-def _stability(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
+def _compare_pairs(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
     """Compare each pair of methods by every scorer and judge, and by draws of questions.
 
     Args:
@@ -155,30 +157,30 @@ def _stability(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
     """
     pairs = list(combinations(band.methods, 2))
     differences = _differences(band, pairs)
-    names = list(differences)  # the headline first
-    names.remove(band.headline)
-    names.insert(0, band.headline)
-    order = _order_of_pairs(differences, names)
-    kinds = _kinds(band, judges, names)
+    choices = list(differences)  # the headline first
+    choices.remove(band.headline)
+    choices.insert(0, band.headline)
+    better = _better_of_pairs(differences, choices)
+    kinds = _kinds(band, judges, choices)
     rows: list[_PairByChoice] = []
-    for name in names:
-        reversed_shares = _reversed_shares(band, name, pairs, order)
-        flips = differences[name] * order < -CLOSE
-        for place, (a, b) in enumerate(pairs):
+    for choice in choices:
+        reversed_shares = _reversed_shares(band, choice, pairs, better)
+        flips = differences[choice] * better < -EQUAL_MEANS_TOLERANCE
+        for pair_index, (a, b) in enumerate(pairs):
             row = _PairByChoice(
-                choice=name,
-                kind=kinds[name],
+                choice=choice,
+                kind=kinds[choice],
                 a=a,
                 b=b,
-                difference=differences[name][place],
-                reversed=reversed_shares[place],
-                flips=flips[place],
+                difference=differences[choice][pair_index],
+                reversed=reversed_shares[pair_index],
+                flips=flips[pair_index],
             )
             rows.append(row)
     by_headline = [row for row in rows if row.choice == band.headline]
     rows += _unsettled_by_draw(band, by_headline)
-    columns = [field.name for field in fields(_PairByChoice)]
-    return Stability(band, pd.DataFrame(map(astuple, rows), columns=columns))
+    column_names = [field.name for field in fields(_PairByChoice)]
+    return Stability(band, pd.DataFrame(map(astuple, rows), columns=column_names))
 
 
 @dataclass(frozen=True)
@@ -213,8 +215,8 @@ def _unsettled_by_draw(band: Band, by_headline: Sequence[_PairByChoice]) -> list
         band: The methods.
         by_headline: The rows of the headline, one a pair.
     """
-    values = band.columns[band.headline]
-    clusters = band.clusters[band.headline]
+    values = band.values_by_scorer[band.headline]
+    clusters = band.cluster_labels_by_scorer[band.headline]
     p_values = [paired_test(values[row.a], values[row.b], clusters).p for row in by_headline]
     rows: list[_PairByChoice] = []
     for row, p in zip(by_headline, holm(p_values), strict=True):
@@ -233,72 +235,73 @@ def _differences(band: Band, pairs: Sequence[tuple[str, str]]) -> dict[str, Floa
     differences: dict[str, Floats] = {}
     for choice, means in band.means.items():
         mean_differences = np.asarray([means[a] - means[b] for a, b in pairs])
-        if choice == band.headline or np.any(abs(mean_differences) > CLOSE):
+        if choice == band.headline or np.any(abs(mean_differences) > EQUAL_MEANS_TOLERANCE):
             differences[choice] = mean_differences
     return differences
 
 
-def _order_of_pairs(differences: Mapping[str, Floats], names: Sequence[str]) -> Floats:
+def _better_of_pairs(differences: Mapping[str, Floats], choices: Sequence[str]) -> Floats:
     """Which method of each pair is better: 1 for the first, -1 for the second, 0 for neither. The
-    first of `names` decides; where it has no order, most of the names do.
+    first of `choices` decides; where it has no order, most of them do.
 
     Args:
         differences: Choice -> for each pair the difference of the means, first method minus second.
-        names: The choices, the headline first.
+        choices: The choices, the headline first.
     """
-    stacked = np.stack([differences[name] for name in names])  # [choices, pairs]
-    signs = np.sign((stacked / CLOSE).round())  # 0 for a difference below CLOSE / 2
-    by_first = signs[0]
-    by_most = np.sign(signs.sum(axis=0))
-    order: Floats = np.where(by_first != 0, by_first, by_most)
-    return order
+    stacked = np.stack([differences[choice] for choice in choices])  # [choices, pairs]
+    signs = np.sign((stacked / EQUAL_MEANS_TOLERANCE).round())  # 0 for equal means
+    by_headline = signs[0]
+    by_majority = np.sign(signs.sum(axis=0))
+    better: Floats = np.where(by_headline != 0, by_headline, by_majority)
+    return better
 
 
-def _kinds(band: Band, judges: Mapping[str, JudgeEntry], names: Sequence[str]) -> dict[str, str]:
+def _kinds(band: Band, judges: Mapping[str, JudgeEntry], choices: Sequence[str]) -> dict[str, str]:
     """Choice -> its kind, one of KINDS: "scorer", "judge", or "judge prompt" where several judges
     have the same model.
 
     Args:
         band: The methods under every choice.
         judges: Name of a judge -> what the manifests say of it.
-        names: The choices.
+        choices: The choices.
     """
-    models: dict[str, str] = {}  # judge -> its model
-    for name in names:
-        if band.families[name] == JUDGES:
-            models[name] = _model_name(judges.get(name))
-    judges_of_model = Counter(models.values())
-    kinds = dict.fromkeys(names, "scorer")
-    for name, model in models.items():
-        kinds[name] = "judge"
-        if judges_of_model[model] > 1:
-            kinds[name] = "judge prompt"
+    model_of_judge: dict[str, str] = {}  # judge -> its model
+    for choice in choices:
+        if band.family_by_scorer[choice] == JUDGES:
+            model_of_judge[choice] = _model_name(judges.get(choice))
+    n_judges_by_model = Counter(model_of_judge.values())
+    kinds = dict.fromkeys(choices, "scorer")
+    for choice, model in model_of_judge.items():
+        kinds[choice] = "judge"
+        if n_judges_by_model[model] > 1:
+            kinds[choice] = "judge prompt"
     return kinds
 
 
 def _reversed_shares(
-    band: Band, name: str, pairs: Sequence[tuple[str, str]], order: Floats
+    band: Band, choice: str, pairs: Sequence[tuple[str, str]], better: Floats
 ) -> list[float]:
     """For each pair the share of DRAWS resamples of the questions in which one choice has the
     opposite order.
 
     Args:
         band: The methods under every choice.
-        name: The choice.
+        choice: The choice.
         pairs: The pairs of methods.
-        order: For each pair 1 if its first method is better, -1 if its second is, 0 for neither.
+        better: For each pair 1 if its first method is better, -1 if its second is, 0 for neither.
     """
     sums: list[Floats] = []  # of each method, by cluster
-    for values in band.columns[name].values():
-        of_method, sizes = per_cluster(values, band.clusters[name])  # sizes: equal for all methods
-        sums.append(of_method)
-    totals = resample_sums([*sums, sizes], 0, DRAWS)  # [draws, methods and size]
-    sizes_of_draws = totals[:, -1:]
-    means_of_draws = totals[:, :-1] / sizes_of_draws
-    means = dict(zip(band.columns[name], means_of_draws.T, strict=True))
+    for values in band.values_by_scorer[choice].values():
+        # The sizes are equal for all methods.
+        method_sums, cluster_sizes = per_cluster(values, band.cluster_labels_by_scorer[choice])
+        sums.append(method_sums)
+    draw_sums = resample_sums([*sums, cluster_sizes], 0, DRAWS)  # [draws, methods and size]
+    sizes_of_draws = draw_sums[:, -1:]
+    means_of_draws = draw_sums[:, :-1] / sizes_of_draws
+    means = dict(zip(band.values_by_scorer[choice], means_of_draws.T, strict=True))
     shares = []
-    for (a, b), sign in zip(pairs, order, strict=True):
-        opposite = (means[a] - means[b]) * sign < -CLOSE
+    for (a, b), sign in zip(pairs, better, strict=True):
+        opposite = (means[a] - means[b]) * sign < -EQUAL_MEANS_TOLERANCE
         shares.append(float(opposite.mean()))
     return shares
 
@@ -306,27 +309,29 @@ def _reversed_shares(
 def sections(analyses: Sequence[Stability]) -> list[tuple[str, pd.DataFrame]]:
     """Titled tables for people: for each data set and model one of the methods, and where choices
     flip a pair one of these choices."""
-    out = []
+    titled_tables = []
     for analysis in analyses:
-        title = f"{analysis.found.dataset} · {analysis.found.model}"
-        out.append((title, _ranking(analysis)))
+        title = f"{analysis.band.dataset} · {analysis.band.model}"
+        titled_tables.append((title, _ranking(analysis)))
         if analysis.flips:
-            out.append((f"{title}: what flips or is not settled", _flipping_choices(analysis)))
-    return out
+            titled_tables.append(
+                (f"{title}: what flips or is not settled", _flipping_choices(analysis))
+            )
+    return titled_tables
 
 
 def _ranking(analysis: Stability) -> pd.DataFrame:
     """A row for each method: its score by the headline, its best and worst rank by all choices ("1
     to 3"), and notes on what was left out."""
-    band = analysis.found
-    silent = analysis.silent
-    notes = [analysis.sentence, band.asked]
-    if band.partial:
-        notes.append(f"not of all methods, so left out: {', '.join(band.partial)}")
-    if silent:
-        notes.append(f"the same for all methods, so left out: {', '.join(silent)}")
+    band = analysis.band
+    choices_without_order = analysis.choices_without_order
+    notes = [analysis.sentence, band.question_count_note]
+    if band.scorers_of_some_methods:
+        notes.append(f"not of all methods, so left out: {', '.join(band.scorers_of_some_methods)}")
+    if choices_without_order:
+        notes.append(f"the same for all methods, so left out: {', '.join(choices_without_order)}")
     means = dict(band.means)
-    for name in silent:
+    for name in choices_without_order:
         del means[name]
     rows = []
     for method in band.methods:
@@ -340,17 +345,19 @@ def _flipping_choices(analysis: Stability) -> pd.DataFrame:
     pair open. Columns: choice, kind, pairs (how many), in draws (in how many draws these have the
     opposite order), which (the first of the pairs), notes."""
     rows = []
-    for name in analysis.flips:
-        flipped = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == name)]
+    for choice in analysis.flips:
+        flipped = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == choice)]
         pairs = list(flipped["a"] + ", " + flipped["b"])
-        which = "; ".join(pairs[:_PAIRS_NAMED])
-        if len(pairs) > _PAIRS_NAMED:
-            which += f" and {len(pairs) - _PAIRS_NAMED} more"
-        draws = f"{100 * flipped['reversed'].mean():.0f} %"
+        pairs_text = "; ".join(pairs[:_MAX_PAIRS_IN_ROW])
+        if len(pairs) > _MAX_PAIRS_IN_ROW:
+            pairs_text += f" and {len(pairs) - _MAX_PAIRS_IN_ROW} more"
+        reversed_percent = f"{100 * flipped['reversed'].mean():.0f} %"
         kind = flipped["kind"].iloc[0]
-        rows.append((name, kind, str(len(pairs)), draws, which, (_IN_DRAWS,)))
-    names = ["choice", "kind", "pairs", "in draws", "which", "notes"]
-    return pd.DataFrame(rows, columns=names)
+        rows.append(
+            (choice, kind, str(len(pairs)), reversed_percent, pairs_text, (_NOTE_ON_DRAWS,))
+        )
+    column_names = ["choice", "kind", "pairs", "in draws", "which", "notes"]
+    return pd.DataFrame(rows, columns=column_names)
 
 
 def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
@@ -358,7 +365,7 @@ def frame(analyses: Sequence[Stability]) -> pd.DataFrame:
     dataset and model added."""
     tables = []
     for analysis in analyses:
-        band = analysis.found
+        band = analysis.band
         tables.append(analysis.table.assign(dataset=band.dataset, model=band.model))
     return pd.concat(tables)
 
@@ -367,24 +374,25 @@ def page_section(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Html | None
     """The section of the page that says whether the ranking holds: a sentence for each model with
     several methods; None where there is none.
 
-    With more than _RESCORED answers it names the command instead, as scoring them takes too long.
+    With more than _MAX_RESCORED_ANSWERS it names the command instead, as scoring them takes too long.
 
     Args:
         pairs: Each run with its rows.
     """
-    count = 0
+    n_answers = 0
     for run, _ in pairs:
-        count += len(run.records)
-    if count > _RESCORED:
-        texts = [
-            f"`harness report stability` tells whether the ranking of {count:,} answers is stable."
+        n_answers += len(run.records)
+    if n_answers > _MAX_RESCORED_ANSWERS:
+        paragraphs = [
+            f"`harness report stability` tells whether the ranking of {n_answers:,} answers is stable."
         ]
     else:
-        texts = _sentences([(run, rows) for run, rows in pairs if rows.problem is None])
-    if not texts:
+        paragraphs = _sentences([(run, rows) for run, rows in pairs if rows.problem is None])
+    if not paragraphs:
         return None
     return join_html(
-        element("h3", "Does the ranking hold?"), *(element("p", text) for text in texts)
+        element("h3", "Does the ranking hold?"),
+        *(element("p", paragraph) for paragraph in paragraphs),
     )
 
 
@@ -396,4 +404,4 @@ def _sentences(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[str]:
     except UserError:
         return []
     ranked = [analysis for analysis in analyses if not analysis.table.empty]
-    return [f"{analysis.found.model}: {analysis.sentence}" for analysis in ranked]
+    return [f"{analysis.band.model}: {analysis.sentence}" for analysis in ranked]

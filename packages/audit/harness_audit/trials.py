@@ -46,14 +46,16 @@ def figure(
     Raises:
         UserError: No run has trials, or as replay.score_stops and rule_table.frame.
     """
-    parts = []
+    scored_runs = []
     for run, rule in runs_with_rule(runs, Trials, warn):
         maxima = [Trials(number) for number in range(rule.furthest_rule.max_trials + 1)]
-        parts.append(score_stops(run, rule, maxima, score, data))
-    if not parts:
-        how = "harness run --method qrmem --dataset quality --record-stops 8"
-        raise UserError(f"no run here has trials, so there is no curve; make one with: {how}")
-    table = frame(parts, score, convention)
+        scored_runs.append(score_stops(run, rule, maxima, score, data))
+    if not scored_runs:
+        example_command = "harness run --method qrmem --dataset quality --record-stops 8"
+        raise UserError(
+            f"no run here has trials, so there is no curve; make one with: {example_command}"
+        )
+    table = frame(scored_runs, score, convention)
     return Figure("Maximum of trials", table, sections(table), panels(table))
 
 
@@ -112,32 +114,36 @@ def _cost_columns(
         seed: Fixes the resamples of the interval.
         _convention: How FLOPs are counted; the stops have been counted so already.
     """
-    requests = [float(requests_at_stop(found.record, found.stop)) for found in reached]
-    clusters = [found.cluster for found in reached]
-    columns = mean_columns("requests", requests, clusters, seed=seed, bounds=None)
+    requests_by_question = [
+        float(requests_at_stop(reached_stop.record, reached_stop.stop)) for reached_stop in reached
+    ]
+    clusters = [reached_stop.cluster for reached_stop in reached]
+    columns = mean_columns("requests", requests_by_question, clusters, seed=seed, bounds=None)
     columns["tflops"] = _mean_tflops(reached)
     return columns
 
 
 def _mean_tflops(reached: Sequence[ReachedStop]) -> float | None:
     """The mean TFLOPs of the stops; None where there is no stop, or one whose FLOPs are unknown."""
-    total = 0.0
-    for found in reached:
-        if found.stop.flops is None:
+    total_flops = 0.0
+    for reached_stop in reached:
+        if reached_stop.stop.flops is None:
             return None
-        total += found.stop.flops
+        total_flops += reached_stop.stop.flops
     if not reached:
         return None
-    return total / len(reached) / TERA
+    return total_flops / len(reached) / TERA
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """A titled table for people for each curve, from the rows of `frame`."""
-    found = []
+    titled_tables = []
     for curve in rule_table.curves(table, ["trials"]):
         rows = curve.best.reset_index(drop=True)
-        found.append(for_people(f"{curve.title} · over max trials", rows, ["method", "own"]))
-    return found
+        titled_tables.append(
+            for_people(f"{curve.title} · over max trials", rows, ["method", "own"])
+        )
+    return titled_tables
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
@@ -148,15 +154,17 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         measured = curve.best[curve.best["mean"].notna()]
         if measured.empty:
             continue
-        score = str(measured["score"].iloc[0])
+        score_name = str(measured["score"].iloc[0])
         means: list[Point] = []
         requests: list[Point] = []
         for row in frame_rows(measured):
             means.append(Point.of(row, "trials", "mean", 100))
             requests.append(Point.of(row, "trials", "requests"))
-        lines = [Line(score, means), Line("requests a question", requests, on_right_axis=True)]
+        lines = [Line(score_name, means), Line("requests a question", requests, on_right_axis=True)]
         ticks = tuple(map(float, measured["trials"]))
-        x = Axis("max trials (updates of the entity set)", ticks=ticks)
-        left = Axis(f"{score} × 100")
-        panel_list.append(Panel(curve.title, x, left, Axis("requests"), lines, side_by_side=True))
+        trials_axis = Axis("max trials (updates of the entity set)", ticks=ticks)
+        score_axis = Axis(f"{score_name} × 100")
+        panel_list.append(
+            Panel(curve.title, trials_axis, score_axis, Axis("requests"), lines, side_by_side=True)
+        )
     return panel_list

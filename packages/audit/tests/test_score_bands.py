@@ -59,7 +59,7 @@ def test_failed_questions_and_questions_in_common(tmp_path):
     (band,) = of(
         run(tmp_path, "a", [RIGHT, None, RIGHT, RIGHT]), run(tmp_path, "b", [RIGHT, RIGHT])
     )
-    assert (band.n, band.same) == (2, False)
+    assert (band.n, band.all_answered_same_questions) == (2, False)
     assert band.means["flashrag.acc"] == {"a": 0.5, "b": 1.0}
     (skipped,) = of(run(tmp_path / "s", "a", [RIGHT, None], failed="skip"))
     assert (skipped.n, skipped.means["musique.answer_em"]["a"]) == (1, 1.0)

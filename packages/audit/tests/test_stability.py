@@ -145,7 +145,7 @@ def test_equal_methods_are_rarely_called_settled():
         band = unittest.mock.Mock(
             methods=named, means={F1: means}, headline=F1, families={F1: "own"}
         )
-        band.columns, band.clusters = {F1: columns}, {F1: clusters}
+        band.values_by_scorer, band.cluster_labels_by_scorer = {F1: columns}, {F1: clusters}
         found = stability._stability(band, {})
         return not found.table["flips"][found.table["choice"] == stability.DRAW].all()
 
@@ -167,6 +167,6 @@ def test_the_command_and_the_page(tmp_path, command):
 
 
 def test_a_big_page_leaves_it_to_the_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(stability, "_RESCORED", 5)
+    monkeypatch.setattr(stability, "_MAX_RESCORED_ANSWERS", 5)
     sentence = "tells whether the ranking of 120 answers is stable"
     assert sentence in page([run(tmp_path, "good", 55), run(tmp_path, "bad", 5)])
