@@ -143,10 +143,10 @@ def test_equal_methods_are_rarely_called_settled():
         }
         means = {name: sum(values) / 50 for name, values in columns.items()}
         band = unittest.mock.Mock(
-            methods=named, means={F1: means}, headline=F1, families={F1: "own"}
+            methods=named, means={F1: means}, headline=F1, family_by_scorer={F1: "own"}
         )
         band.values_by_scorer, band.cluster_labels_by_scorer = {F1: columns}, {F1: clusters}
-        found = stability._stability(band, {})
+        found = stability._compare_pairs(band, {})
         return not found.table["flips"][found.table["choice"] == stability.DRAW].all()
 
     assert sum(settled([0.5] * 6) for _ in range(100)) <= 0.05 * 100 + 6
