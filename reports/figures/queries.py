@@ -58,18 +58,23 @@ def figure(
             printed value.
         UnknownName: There is no such reference or convention.
     """
-    counts = per_document or PER_DOCUMENT
+    queries_per_document = per_document or PER_DOCUMENT
     if reference is not None:
         facts.check_reference(runs, reference)
-    table = frame(runs, counts, reference or main_table.REFERENCE, convention or DEFAULT_CONVENTION)
-    whole = table
-    parts: list[Titled] = [(part.title, part.frame) for part in sections(table, ())]
+    table = frame(
+        runs,
+        queries_per_document,
+        reference or main_table.REFERENCE,
+        convention or DEFAULT_CONVENTION,
+    )
+    numbers = table
+    titled_tables: list[Titled] = [(part.title, part.frame) for part in sections(table, ())]
     if paper:
-        whole = _flops_with_printed_ones(runs, convention)
+        numbers = _flops_with_printed_ones(runs, convention)
         # So long that the number of queries stays.
-        compared = sections(with_short_texts(whole, "row", 52), ())
-        parts += [(f"printed and measured: {part.title}", part.frame) for part in compared]
-    return Figure("TFLOPs per query", whole, parts, panels(table, counts))
+        compared = sections(with_short_texts(numbers, "row", 52), ())
+        titled_tables += [(f"printed and measured: {part.title}", part.frame) for part in compared]
+    return Figure("TFLOPs per query", numbers, titled_tables, panels(table, queries_per_document))
 
 
 def _flops_with_printed_ones(runs: Sequence[StoredRun], convention: str | None) -> pd.DataFrame:
@@ -106,11 +111,11 @@ def break_even(index: float, query: float, reference: float) -> int | None:
     ratio = index / (reference - query)
     if not math.isfinite(ratio):
         return None
-    least = max(1, math.ceil(ratio))
+    n_queries = max(1, math.ceil(ratio))
     # The quotient of two sums of floats may lie a hair above the whole number that it should be.
-    if least > 1 and index / (least - 1) + query <= reference * (1 + 1e-12):
-        return least - 1
-    return least
+    if n_queries > 1 and index / (n_queries - 1) + query <= reference * (1 + 1e-12):
+        return n_queries - 1
+    return n_queries
 
 
 def cost_per_query(index: float | None, query: float | None, k: int) -> float | None:
@@ -206,7 +211,7 @@ def frame(
     table = main_table.table_rows(runs, convention=convention, reference=reference)
     rows = list(map(_query_costs, table))
     for costs in rows:
-        _compare_with_reference(costs, _references_for(costs, rows, reference), reference)
+        _set_break_even(costs, _references_for(costs, rows, reference), reference)
     return facts.as_floats(pd.DataFrame([costs.columns(per_document) for costs in rows]))
 
 
@@ -220,15 +225,15 @@ def _references_for(
         rows: All rows.
         reference: The name of the reference.
     """
-    found = []
+    references = []
     for other in rows:
-        same_pair = (other.dataset, other.model) == (costs.dataset, costs.model)
-        if same_pair and reference in other.names and other.query is not None:
-            found.append(other)
-    return found
+        has_same_dataset_and_model = (other.dataset, other.model) == (costs.dataset, costs.model)
+        if has_same_dataset_and_model and reference in other.names and other.query is not None:
+            references.append(other)
+    return references
 
 
-def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts], name: str) -> None:
+def _set_break_even(costs: QueryCosts, references: Sequence[QueryCosts], name: str) -> None:
     """Set the cost of the reference and the break-even point of a row, and note what they say.
 
     Args:
@@ -244,11 +249,11 @@ def _compare_with_reference(costs: QueryCosts, references: Sequence[QueryCosts],
             f"no break-even: {problem} of {name} with known FLOPs on this data set with this model"
         )
         return
-    base = references[0]
-    if base is costs or costs.query is None or base.query is None:
+    reference = references[0]
+    if reference is costs or costs.query is None or reference.query is None:
         return
     # A query of the reference with its share of an index, where it has one.
-    costs.reference = base.query + (base.index or 0.0) / (base.per_document or 1.0)
+    costs.reference = reference.query + (reference.index or 0.0) / (reference.per_document or 1.0)
     costs.break_even = break_even(costs.index or 0.0, costs.query, costs.reference)
     if costs.break_even is None:
         costs.notes.append(
@@ -264,12 +269,12 @@ def _query_costs(row: TableRow) -> QueryCosts:
     """The row of a run, from its row in the main table; the reference is not set yet."""
     run = row.run
     numbers = row.numbers
-    documents = set[str]()
+    document_ids = set[str]()
     for record in run.records:
-        documents.update(record.document_ids)
+        document_ids.update(record.document_ids)
     per_document = None
-    if documents:
-        per_document = len(run.records) / len(documents)
+    if document_ids:
+        per_document = len(run.records) / len(document_ids)
     costs = QueryCosts(
         dataset=row.dataset,
         method=row.label,
@@ -283,13 +288,13 @@ def _query_costs(row: TableRow) -> QueryCosts:
         names=(row.label, *facts.reference_names(run)),
         notes=["k = queries that share the index of a document", *row.notes],
     )
-    _add_index_of_questions(costs, run)
+    _set_costs_per_question(costs, run)
     if costs.query is None:
         costs.notes.append("the FLOPs of its queries are not known")
     return costs
 
 
-def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
+def _set_costs_per_question(costs: QueryCosts, run: StoredRun) -> None:
     """Set `query` and `index` of a row to what a question needs, and note it.
 
     An index that belongs to a question is a part of the query. Where questions are about several
@@ -299,21 +304,28 @@ def _add_index_of_questions(costs: QueryCosts, run: StoredRun) -> None:
         costs: The row, with the cost of one index and of a query; it is changed.
         run: Its run.
     """
-    answered = [record for record in run.records if record.error is None]
-    if run.index_lines and not any(line.question_id is None for line in run.index_lines):
-        costs.query = _query_with_own_index(costs, run, len(answered))
+    answered_records = [record for record in run.records if record.error is None]
+    each_index_has_a_question = bool(run.index_lines) and all(
+        line.question_id is not None for line in run.index_lines
+    )
+    if each_index_has_a_question:
+        costs.query = _tflops_with_own_index(costs, run, len(answered_records))
         costs.index = None
         costs.notes.append("its index belongs to a question and is a part of every query")
         return
-    per_question = 1.0
-    if answered:
-        per_question = sum(map(_indexes_needed, answered)) / len(answered)
-    if costs.index is not None and per_question != 1:
-        costs.index *= per_question
-        costs.notes.append(f"a question needs the index of {per_question:.3g} documents on average")
+    indexes_per_question = 1.0
+    if answered_records:
+        indexes_per_question = sum(map(_count_indexes_needed, answered_records)) / len(
+            answered_records
+        )
+    if costs.index is not None and indexes_per_question != 1:
+        costs.index *= indexes_per_question
+        costs.notes.append(
+            f"a question needs the index of {indexes_per_question:.3g} documents on average"
+        )
 
 
-def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) -> float | None:
+def _tflops_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) -> float | None:
     """The cost of a query with its share of all indexes of the run; None where it is unknown.
 
     Args:
@@ -323,11 +335,11 @@ def _query_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) ->
     """
     if costs.query is None or costs.index is None or not n_answered:
         return None
-    built = {line.document_id for line in run.index_lines if not line.failed}
-    return costs.query + costs.index * len(built) / n_answered
+    document_ids_of_indexes = {line.document_id for line in run.index_lines if not line.failed}
+    return costs.query + costs.index * len(document_ids_of_indexes) / n_answered
 
 
-def _indexes_needed(record: StoredRecord) -> int:
+def _count_indexes_needed(record: StoredRecord) -> int:
     """The number of indexes that a question needs, one a document; documents that are joined have
     one."""
     if is_joined(record.notes):
@@ -338,19 +350,23 @@ def _indexes_needed(record: StoredRecord) -> int:
 def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
     """Panels for each data set and model: TFLOPs a query over the queries of a document, a line a
     method."""
-    drawn = []
+    panel_list = []
     for (dataset, model), group in table.groupby(["dataset", "model"], sort=False):
         lines = []
         for row in facts.frame_rows(group):
             points = _cost_points(row, per_document)
             if points:
                 lines.append(Line(str(row["method"]), points))
-        x = Axis("queries per document", tuple(map(float, per_document)), is_logarithmic=True)
-        left = Axis(
+        queries_axis = Axis(
+            "queries per document", tuple(map(float, per_document)), is_logarithmic=True
+        )
+        tflops_axis = Axis(
             f"TFLOPs a query, with index ({group['convention'].iloc[0]})", is_logarithmic=True
         )
-        drawn += plot.panels(f"{dataset} · {model}", x, left, lines, side_by_side=False)
-    return drawn
+        panel_list += plot.panels(
+            f"{dataset} · {model}", queries_axis, tflops_axis, lines, side_by_side=False
+        )
+    return panel_list
 
 
 def _cost_points(row: Row, per_document: Sequence[int]) -> list[Point]:
@@ -363,7 +379,7 @@ def _cost_points(row: Row, per_document: Sequence[int]) -> list[Point]:
     """
     points = []
     for k in per_document:
-        cost = number_or_none(row[cost_column(k)])
-        if cost is not None and cost > 0:  # NaN, an empty cell, is not above 0
-            points.append(Point(k, cost))
+        tflops = number_or_none(row[cost_column(k)])
+        if tflops is not None and tflops > 0:  # NaN, an empty cell, is not above 0
+            points.append(Point(k, tflops))
     return points

@@ -70,10 +70,12 @@ def frame(
     """
     check_convention(convention)
     rows: list[Row] = []
-    labels = facts.run_labels([part.run for part in parts], STOP_SETTINGS)
-    for part, label in zip(parts, labels, strict=True):
-        table = _RunRules(part, label, score or facts.headline_score(part.run), convention, costs)
-        rows += table.rows()
+    labels = facts.run_labels([scored_run.run for scored_run in parts], STOP_SETTINGS)
+    for scored_run, label in zip(parts, labels, strict=True):
+        run_rules = _RunRules(
+            scored_run, label, score or facts.headline_score(scored_run.run), convention, costs
+        )
+        rows += run_rules.rows()
     return facts.as_floats(pd.DataFrame(rows))
 
 
@@ -85,9 +87,9 @@ class _RuleOutcome:
     clusters: list[int] = field(default_factory=list)
     """The cluster of each score."""
     reached: list[ReachedStop] = field(default_factory=list)
-    broken: int = 0
+    n_ended_at_error: int = 0
     """Questions whose recording ended at an error before the rule stops."""
-    missing: int = 0
+    n_without_score: int = 0
     """Answered questions without the score."""
 
     def add_score(self, value: float, cluster: int) -> None:
@@ -101,14 +103,14 @@ class _RunRules(Generic[R]):
     """Makes the rows of one run.
 
     Args:
-        part: The run with the rules to show and the scores of their answers.
+        scored_run: The run with the rules to show and the scores of their answers.
         label: Its method's name in tables.
         score: The name of the score.
         convention: How FLOPs are counted.
         costs: Gives the figure's own columns.
     """
 
-    part: Scored[R]
+    scored_run: Scored[R]
     label: str
     score: str
     convention: str
@@ -116,34 +118,36 @@ class _RunRules(Generic[R]):
 
     def rows(self) -> list[Row]:
         """A row for each rule, in the order of the rules."""
-        run: StoredRun = self.part.run
+        run: StoredRun = self.scored_run.run
         clusters = facts.question_clusters(run)
-        sentences = list(run_notes(run))
-        sentences += notes_on_steps_without_convention(run.records, self.convention)
-        return [self._row(rule, clusters, sentences) for rule in self.part.rules]
+        notes_of_run = list(run_notes(run))
+        notes_of_run += notes_on_steps_without_convention(run.records, self.convention)
+        return [self._row(rule, clusters, notes_of_run) for rule in self.scored_run.rules]
 
-    def _row(self, rule: R, clusters: NDArray[np.int32], sentences: Sequence[str]) -> Row:
+    def _row(self, rule: R, clusters: NDArray[np.int32], notes_of_run: Sequence[str]) -> Row:
         """The row of a rule: its mean score and costs; empty where the recording does not cover it.
 
         Args:
             rule: The rule.
             clusters: The cluster of each question of the run.
-            sentences: Notes of every row of the run.
+            notes_of_run: Notes of every row of the run.
         """
         outcome = self._outcome(rule, clusters)
-        run: StoredRun = self.part.run
-        recorded = self.part.recorded
+        run: StoredRun = self.scored_run.run
+        recorded = self.scored_run.recorded
         seed = run.config.seed
-        failed = count_failed(run)
-        covered = failed + len(outcome.reached)
-        notes: list[str] = self._missing_notes(outcome)
-        if covered < len(run.records):
-            short = len(run.records) - covered
-            whole = len(run.records)
-            notes = rule.uncovered(recorded.furthest_rule, short, outcome.broken, whole)
+        n_failed = count_failed(run)
+        n_covered = n_failed + len(outcome.reached)
+        notes: list[str] = self._notes_on_missing_scores(outcome)
+        if n_covered < len(run.records):
+            n_questions = len(run.records)
+            n_uncovered = n_questions - n_covered
+            notes = rule.uncovered(
+                recorded.furthest_rule, n_uncovered, outcome.n_ended_at_error, n_questions
+            )
             outcome = _RuleOutcome()
-        own = rule == recorded.own_rule
-        if not own:
+        is_own_rule = rule == recorded.own_rule
+        if not is_own_rule:
             notes += _rounding_note(run)
         return {
             **facts.first_cells(run, self.label),
@@ -152,11 +156,11 @@ class _RunRules(Generic[R]):
             **facts.mean_columns("mean", outcome.scores, outcome.clusters, seed=seed),
             **self.costs(outcome.reached, seed, self.convention),
             "n": len(run.records),
-            "failed": failed,
-            "covered": covered,
-            "own": own,
+            "failed": n_failed,
+            "covered": n_covered,
+            "own": is_own_rule,
             "convention": self.convention,
-            "notes": (*notes, *sentences),
+            "notes": (*notes, *notes_of_run),
             "run": run.name,
         }
 
@@ -167,42 +171,42 @@ class _RunRules(Generic[R]):
             rule: The rule.
             clusters: The cluster of each question of the run.
         """
-        run = self.part.run
+        run = self.scored_run.run
         outcome = _RuleOutcome()
         for record, cluster in zip(run.records, clusters, strict=True):
             if record.error is not None:
                 if self._counts_failed(record):
                     outcome.add_score(0.0, int(cluster))
                 continue
-            stop = self.part.recorded.stop(record, rule, self.convention)
+            stop = self.scored_run.recorded.stop(record, rule, self.convention)
             if stop is None:
-                outcome.broken += _ended_at_error(record)
+                outcome.n_ended_at_error += _ended_at_error(record)
                 continue
             outcome.reached.append(ReachedStop(record, stop, int(cluster)))
             value = self._score_at(record, stop)
             if value is None:
-                outcome.missing += 1
+                outcome.n_without_score += 1
             else:
                 outcome.add_score(float(value), int(cluster))
         return outcome
 
     def _counts_failed(self, record: StoredRecord) -> bool:
         """Whether this failed question scores 0; else it is left out of the mean."""
-        skipped = self.part.run.config.skips_failed
-        return not skipped and self.score in record.scores
+        skips_failed = self.scored_run.run.config.skips_failed
+        return not skips_failed and self.score in record.scores
 
     def _score_at(self, record: StoredRecord, stop: Stop) -> float | None:
         """The score of the answer at a stop of a record; None where a scorer left it out."""
         if stop.is_own_stop:
             return record.scores.get(self.score)
-        return self.part.values.get((record.question_id, stop.step))
+        return self.scored_run.values.get((record.question_id, stop.step))
 
-    def _missing_notes(self, outcome: _RuleOutcome) -> list[str]:
+    def _notes_on_missing_scores(self, outcome: _RuleOutcome) -> list[str]:
         """One note on answered questions without the score; [] where all have it."""
-        if not outcome.missing:
+        if not outcome.n_without_score:
             return []
-        missing = f"{self.score} is missing for {outcome.missing} of the answered questions"
-        return [f"{missing} and left out for them"]
+        questions = f"{outcome.n_without_score} of the answered questions"
+        return [f"{self.score} is missing for {questions} and left out for them"]
 
 
 def _ended_at_error(record: StoredRecord) -> bool:
@@ -221,14 +225,14 @@ def _rounding_note(run: StoredRun) -> list[str]:
     Questions in flight share forward passes, and a run that stops elsewhere shares them otherwise.
     In half precision the rounding this changes is large enough to change an answer.
     """
-    model = run.manifest.identity("searcher")
-    dtype = str(model.get("dtype", "float32"))
-    parallel = run.manifest.max_in_flight
-    if parallel == 1 or dtype == "float32" or model.get("deterministic"):
+    searcher = run.manifest.identity("searcher")
+    dtype = str(searcher.get("dtype", "float32"))
+    max_in_flight = run.manifest.max_in_flight
+    if max_in_flight == 1 or dtype == "float32" or searcher.get("deterministic"):
         return []
-    note = f"recorded in {dtype} with up to {parallel} questions in flight, which changes rounding"
-    instead = "--deterministic or --parallel 1 records what such a run answers"
-    return [f"{note}: a run that stops there may answer otherwise ({instead})"]
+    note = f"recorded in {dtype} with up to {max_in_flight} questions in flight, which changes rounding"
+    advice = "--deterministic or --parallel 1 records what such a run answers"
+    return [f"{note}: a run that stops there may answer otherwise ({advice})"]
 
 
 @dataclass(frozen=True)
@@ -252,10 +256,12 @@ def curves(table: pd.DataFrame, rule: Sequence[str]) -> list[Curve]:
         table: The table.
         rule: The columns that make a rule: ["t_n", "t_p"].
     """
-    found = []
-    for names, group in table.groupby(["dataset", "method", "model"], sort=False):
-        ranked = group.assign(_empty=group["mean"].isna(), _replayed=~group["own"])
+    curve_list = []
+    for dataset_method_model, curve_rows in table.groupby(
+        ["dataset", "method", "model"], sort=False
+    ):
+        ranked = curve_rows.assign(_empty=curve_rows["mean"].isna(), _replayed=~curve_rows["own"])
         ranked = ranked.sort_values(["_empty", "_replayed"]).drop_duplicates(rule)
         best = ranked.drop(columns=["_empty", "_replayed"]).sort_values(list(reversed(rule)))
-        found.append(Curve(" · ".join(map(str, names)), group, best))
-    return found
+        curve_list.append(Curve(" · ".join(map(str, dataset_method_model)), curve_rows, best))
+    return curve_list

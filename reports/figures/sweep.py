@@ -31,7 +31,7 @@ from reports.settings import distinct_labels, full_column_name, is_number, name_
 from reports.table_cell import Cell, Row, number_or_raise
 from reports.table_row import TableRow
 
-_COST = (
+_COST_COLUMNS = (
     "tokens",
     "tflops",
     "tflops.low",
@@ -43,8 +43,8 @@ _COST = (
     "notes",
     "run",
 )
-_LOG_RANGE = 16  # largest value over smallest from which the axis is logarithmic
-_MOST_TICKS = 8  # with more values, ticks stand at round numbers
+_MIN_LOGARITHMIC_RATIO = 16  # largest value over smallest from which the axis is logarithmic
+_MAX_LABELLED_VALUES = 8  # with more values, ticks stand at round numbers
 
 
 def figure(
@@ -84,10 +84,10 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     Raises:
         UserError: They differ in none or several.
     """
-    found: dict[str, None] = {}
+    varying: dict[str, None] = {}
     for name in name_runs(runs):
-        found.update(dict.fromkeys(name.values))
-    keys = list(found)
+        varying.update(dict.fromkeys(name.values))
+    keys = list(varying)
     if len(keys) == 1:
         return keys[0]
     if keys:
@@ -117,46 +117,44 @@ class SweptRun:
         """The run itself."""
         return self.table_row.run
 
-    def point(self, x: str) -> tuple[str, str, str]:
-        """Where the run stands in the figure: data set, model, and value of the setting `x` as
-        text."""
-        return self.table_row.dataset, self.table_row.model, value_text(self.settings.get(x))
+    def position_in_figure(self, setting: str) -> tuple[str, str, str]:
+        """Where the run stands in the figure: data set, model, and value of the setting as text."""
+        return self.table_row.dataset, self.table_row.model, value_text(self.settings.get(setting))
 
-    def cell(self, x: str) -> float | str | None:
-        """The run's value of the setting `x`: a number, or the text that one types for another
-        value.
+    def cell(self, setting: str) -> float | str | None:
+        """The run's value of the setting: a number, or the text that one types for another value.
 
         None for a run without the setting.
         """
-        if x not in self.settings:
+        if setting not in self.settings:
             return None
-        value = self.settings[x]
+        value = self.settings[setting]
         if is_number(value):
             return value
         return value_text(value)
 
-    def row(self, x: str, label: str, score: str) -> Row:
+    def row(self, setting: str, label: str, score: str) -> Row:
         """The run's row of `frame`.
 
         Args:
-            x: The setting.
+            setting: The setting.
             label: The method's name.
             score: The name of the score.
         """
         model = self.table_row.model
-        if x == "model":
+        if setting == "model":
             model = ""
         row: dict[str, Cell] = {
             "dataset": self.table_row.dataset,
             "method": label,
             "model": model,
-            x: self.cell(x),
+            setting: self.cell(setting),
             "score": score,
             **facts.interval_columns("mean", self.table_row.score(score)),
         }
-        columns = row_cells(self.table_row)
-        for name in _COST:
-            row[name] = columns[name]
+        cells = row_cells(self.table_row)
+        for name in _COST_COLUMNS:
+            row[name] = cells[name]
         return row
 
 
@@ -181,28 +179,32 @@ def frame(
     """
     runs = sorted(runs, key=lambda run: run.config.dataset.name)
     table = table_rows(runs, convention=convention)
-    swept = [SweptRun(row, setting_values(row.run)) for row in table]
-    _check_setting(x, swept)
+    swept_runs = [SweptRun(row, setting_values(row.run)) for row in table]
+    _check_setting(x, swept_runs)
     # A line with two runs at one value is two lines.
-    labels = distinct_labels(facts.run_labels(runs, [x]), runs, [part.point(x) for part in swept])
+    labels = distinct_labels(
+        facts.run_labels(runs, [x]),
+        runs,
+        [swept_run.position_in_figure(x) for swept_run in swept_runs],
+    )
     rows = []
-    for part, label in zip(swept, labels, strict=True):
-        rows.append(part.row(x, label, _score_of(part.run, score)))
+    for swept_run, label in zip(swept_runs, labels, strict=True):
+        rows.append(swept_run.row(x, label, _checked_score_name(swept_run.run, score)))
     rows = _sorted_rows(rows, x)
     column = pd.Series([row[x] for row in rows], dtype=object)
     return facts.as_floats(pd.DataFrame(rows)).assign(**{x: column})
 
 
-def _check_setting(x: str, swept: Sequence[SweptRun]) -> None:
-    """Raise UnknownName where no run has the setting `x`."""
+def _check_setting(setting: str, swept_runs: Sequence[SweptRun]) -> None:
+    """Raise UnknownName where no run has the setting."""
     keys = set[str]()
-    for part in swept:
-        keys.update(part.settings)
-    if x not in keys:
-        raise UnknownName("setting", x, sorted(keys), "settings of these runs")
+    for swept_run in swept_runs:
+        keys.update(swept_run.settings)
+    if setting not in keys:
+        raise UnknownName("setting", setting, sorted(keys), "settings of these runs")
 
 
-def _score_of(run: StoredRun, score: str | None) -> str:
+def _checked_score_name(run: StoredRun, score: str | None) -> str:
     """The name of the score that is shown of a run: `score`, by default its headline.
 
     Raises:
@@ -214,62 +216,64 @@ def _score_of(run: StoredRun, score: str | None) -> str:
     return name
 
 
-def _sorted_rows(rows: Sequence[Row], x: str) -> list[Row]:
-    """The rows by data set, method and value of `x`; those without the setting come last in their
+def _sorted_rows(rows: Sequence[Row], setting: str) -> list[Row]:
+    """The rows by data set, method and value of the setting; those without it come last in their
     data set."""
-    in_order = _sorted_values([row[x] for row in rows])
+    sorted_values = _distinct_sorted_values([row[setting] for row in rows])
 
     def sort_key(row: Row) -> tuple[str, bool, str, int]:
         """The data set, whether the row lacks the setting, the method, and the place of its
         value."""
-        value_place = -1
-        if row[x] is not None:
-            value_place = in_order.index(row[x])
-        return str(row["dataset"]), row[x] is None, str(row["method"]), value_place
+        value_index = -1
+        if row[setting] is not None:
+            value_index = sorted_values.index(row[setting])
+        return str(row["dataset"]), row[setting] is None, str(row["method"]), value_index
 
     return sorted(rows, key=sort_key)
 
 
-def _sorted_values(values: Sequence[Cell]) -> list[Cell]:
+def _distinct_sorted_values(values: Sequence[Cell]) -> list[Cell]:
     """The different values of a setting, None left out: numbers by size, others as they come.
 
     [3, 1, None, 3] -> [1, 3]
     """
-    found: list[Cell] = []
+    distinct_values: list[Cell] = []
     numbers: list[float] = []
     for value in dict.fromkeys(values):
         if value is not None:
-            found.append(value)
+            distinct_values.append(value)
         if is_number(value):
             numbers.append(value)
-    if len(numbers) == len(found):
+    if len(numbers) == len(distinct_values):
         return [*sorted(numbers)]
-    return found
+    return distinct_values
 
 
 def panels(table: pd.DataFrame, x: str) -> list[Panel]:
     """Panels for each data set, model and score: the score and the cost over the setting, a line a
     method."""
-    drawn = []
+    panel_list = []
     for (dataset, model, score), rows in table.groupby(SAME, sort=False):
-        values = _sorted_values(list(rows[x]))
+        values = _distinct_sorted_values(list(rows[x]))
         if not values:
             continue  # every run of this data set is a reference
         title = str(dataset)
         if model:
             title = f"{dataset} · {model}"
-        setting = _setting_axis(x.removeprefix("method."), values)
-        cost = "tokens"
-        unit = "tokens a question, search + answer"
+        setting_axis = _setting_axis(x.removeprefix("method."), values)
+        cost_column = "tokens"
+        cost_title = "tokens a question, search + answer"
         if rows["tflops"].notna().any():
             convention = rows["convention"].iloc[0]
-            cost = "tflops"
-            unit = f"TFLOPs a question, search + answer ({convention})"
-        scores = _lines(rows, x, _Measured("mean", 100), setting.places)
-        drawn += plot.panels(title, setting.axis, Axis(f"{score} × 100"), scores)
-        costs = _lines(rows, x, _Measured(cost, 1), setting.places)
-        drawn += plot.panels(title, setting.axis, Axis(unit, starts_at_zero=True), costs)
-    return drawn
+            cost_column = "tflops"
+            cost_title = f"TFLOPs a question, search + answer ({convention})"
+        scores = _lines(rows, x, _DrawnColumn("mean", 100), setting_axis.position_by_value)
+        panel_list += plot.panels(title, setting_axis.axis, Axis(f"{score} × 100"), scores)
+        costs = _lines(rows, x, _DrawnColumn(cost_column, 1), setting_axis.position_by_value)
+        panel_list += plot.panels(
+            title, setting_axis.axis, Axis(cost_title, starts_at_zero=True), costs
+        )
+    return panel_list
 
 
 @dataclass(frozen=True)
@@ -277,7 +281,7 @@ class _SettingAxis:
     """The axis of a setting, and the place of each of its values on it."""
 
     axis: Axis
-    places: Mapping[Cell, float]
+    position_by_value: Mapping[Cell, float]
 
 
 def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
@@ -285,24 +289,24 @@ def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
 
     Args:
         name: The name of the setting.
-        values: Its values, as `_sorted_values` has them.
+        values: Its values, as `_distinct_sorted_values` has them.
     """
     numbers = [float(value) for value in values if is_number(value)]
     if len(numbers) < len(values):
-        places = dict(zip(values, map(float, range(len(values))), strict=True))
-        axis = Axis(name, tuple(places.values()), tuple(map(str, values)))
-        return _SettingAxis(axis, places)
+        position_by_value = dict(zip(values, map(float, range(len(values))), strict=True))
+        axis = Axis(name, tuple(position_by_value.values()), tuple(map(str, values)))
+        return _SettingAxis(axis, position_by_value)
     first = numbers[0]
     last = numbers[-1]
     ticks: tuple[float, ...] = ()
-    if len(numbers) <= _MOST_TICKS:
+    if len(numbers) <= _MAX_LABELLED_VALUES:
         ticks = tuple(numbers)
-    axis = Axis(name, ticks, is_logarithmic=first > 0 and last >= _LOG_RANGE * first)
+    axis = Axis(name, ticks, is_logarithmic=first > 0 and last >= _MIN_LOGARITHMIC_RATIO * first)
     return _SettingAxis(axis, dict(zip(values, numbers, strict=True)))
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _DrawnColumn:
     """A column of `frame` that is drawn, and what it is multiplied by."""
 
     column: str
@@ -310,52 +314,61 @@ class _Measured:
 
 
 def _lines(
-    rows: pd.DataFrame, x: str, measured: _Measured, places: Mapping[Cell, float]
+    rows: pd.DataFrame,
+    setting: str,
+    drawn_column: _DrawnColumn,
+    position_by_value: Mapping[Cell, float],
 ) -> list[Line]:
     """A line for each method that has values of the column.
 
     Args:
         rows: Rows of `frame` in one panel.
-        x: The setting.
-        measured: The column that is drawn.
-        places: Value of the setting -> its place on the axis.
+        setting: The setting.
+        drawn_column: The column that is drawn.
+        position_by_value: Value of the setting -> its place on the axis.
     """
     lines = []
-    known = rows[rows[measured.column].notna()]
-    for method, part in known.groupby("method", sort=False):
-        lines.append(_method_line(str(method), facts.frame_rows(part), x, measured, places))
+    rows_with_value = rows[rows[drawn_column.column].notna()]
+    for method, method_rows in rows_with_value.groupby("method", sort=False):
+        lines.append(
+            _method_line(
+                str(method), facts.frame_rows(method_rows), setting, drawn_column, position_by_value
+            )
+        )
     return lines
 
 
 def _method_line(
     method: str,
     rows: Sequence[Row],
-    x: str,
-    measured: _Measured,
-    places: Mapping[Cell, float],
+    setting: str,
+    drawn_column: _DrawnColumn,
+    position_by_value: Mapping[Cell, float],
 ) -> Line:
     """The line of a method; that of a run without the setting is level and spans all places.
 
     Args:
         method: The name of the line.
         rows: Rows of `frame` of this method.
-        x: The setting.
-        measured: The column that is drawn.
-        places: Value of the setting -> its place on the axis.
+        setting: The setting.
+        drawn_column: The column that is drawn.
+        position_by_value: Value of the setting -> its place on the axis.
     """
-    column = measured.column
-    scale = measured.scale
+    column = drawn_column.column
+    scale = drawn_column.scale
     points = []
     for row in rows:
-        if row[x] is None:
+        if row[setting] is None:
             height = scale * number_or_raise(row[column])
-            level = [Point(place, height) for place in sorted(set(places.values()))]
-            return Line(method, level, has_marks=False)
-        drawn: Row = {
-            "place": places[row[x]],
+            level_points = [
+                Point(position, height) for position in sorted(set(position_by_value.values()))
+            ]
+            return Line(method, level_points, has_marks=False)
+        point_row: Row = {
+            "place": position_by_value[row[setting]],
             column: row[column],
             f"{column}.low": row.get(f"{column}.low"),
             f"{column}.high": row.get(f"{column}.high"),
         }
-        points.append(Point.of(drawn, "place", column, scale))
+        points.append(Point.of(point_row, "place", column, scale))
     return Line(method, points)

@@ -106,31 +106,33 @@ def _method_reasons(value: Value, run: StoredRun, paper: Settings) -> list[str]:
         run: The run.
         paper: The settings that a run must have to measure it.
     """
-    config = run.config.method
+    method_config = run.config.method
     params: dict[str, object] = {}
-    if config.params:
-        params = flatten(config.params)
-    actual: dict[str, object] = {}
-    if config.implementation:
-        actual["implementation"] = short_name(config.implementation)
-    if config.has("view"):
-        actual["view"] = config.view
-    actual |= params
-    actual |= _numbers_as_rules(run, params, paper)
+    if method_config.params:
+        params = flatten(method_config.params)
+    run_settings: dict[str, object] = {}
+    if method_config.implementation:
+        run_settings["implementation"] = short_name(method_config.implementation)
+    if method_config.has("view"):
+        run_settings["view"] = method_config.view
+    run_settings |= params
+    run_settings |= _rules_of_params_from_runs(run, params, paper)
     sentences = []
     if value.entry.unlike:
         sentences.append(f"method: {value.entry.unlike}")
-    sentences += setting_differences("method: ", actual, paper.method)
+    sentences += setting_differences("method: ", run_settings, paper.method)
     for key in params:
         if key not in paper.method and key not in value.recording:
             sentences.append(
-                f"method: {key} is {shown(actual[key])}, which {value.entry.preset} does not have "
+                f"method: {key} is {shown(run_settings[key])}, which {value.entry.preset} does not have "
                 "here"
             )
     return sentences
 
 
-def _numbers_as_rules(run: StoredRun, params: Collection[str], paper: Settings) -> dict[str, str]:
+def _rules_of_params_from_runs(
+    run: StoredRun, params: Collection[str], paper: Settings
+) -> dict[str, str]:
     """Parameters of the run that come from another run as in the paper, as that rule says it.
 
         -> {"t_n": "from:garlic"}

@@ -15,11 +15,11 @@ from reports.paper.printed import Value
 from reports.paper.public_releases import Findings
 from reports.paper.setting_sentences import joined_names, setting_differences
 
-_GREEDY = StoredModel(name="")
+_DEFAULT_MODEL = StoredModel(name="")
 """A model whose replies are drawn by the defaults."""
-_AFFECTS_ROUNDING = ("dtype", "attention")
+_ROUNDING_SETTINGS = ("dtype", "attention")
 """Settings of a model that change its numbers in their last digits alone, with these values."""
-_ROUNDED_AS = ("bfloat16", "float16", "float32", "sdpa", "eager")
+_ROUNDING_VALUES = ("bfloat16", "float16", "float32", "sdpa", "eager")
 
 
 def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
@@ -37,11 +37,13 @@ def model_reasons(value: Value, run: StoredRun, paper: Settings) -> Findings:
     if config.model.embedded:
         caveat = embedded.embedded_caveat(config.model, config.dataset)
         return Findings([f"model: {caveat}"])
-    head = "model: the reader's "
-    found = Findings(setting_differences(head, config.model.sampling, _GREEDY.sampling))
+    sentence_start = "model: the reader's "
+    found = Findings(
+        setting_differences(sentence_start, config.model.sampling, _DEFAULT_MODEL.sampling)
+    )
     for role, paper_model in paper.models.items():
-        used = config.model_of(role)
-        found.add(_RoleCheck(value, run, role, used, paper_model).findings())
+        run_model = config.model_of(role)
+        found.add(_RoleCheck(value, run, role, run_model, paper_model).findings())
         found.reasons += _adapter_reasons(value, run, role, paper)
     return found
 
@@ -55,8 +57,8 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
         role: The role.
         paper: The settings that a run must have.
     """
-    used = run.config.model_of(role)
-    adapters = set(used.adapters)
+    run_model = run.config.model_of(role)
+    adapters = set(run_model.adapters)
     recorded = run.manifest.identity(role).get("adapters")
     if isinstance(recorded, Mapping) and recorded:  # name -> hash
         adapters = set(recorded)
@@ -70,10 +72,10 @@ def _adapter_reasons(value: Value, run: StoredRun, role: str, paper: Settings) -
         reasons.append(
             f"model: the {role} has the adapter {joined_names(sorted(adapters))}, the paper's has none"
         )
-    added = used.adapter
-    if added:
+    merged_adapter = run_model.adapter
+    if merged_adapter:
         reasons.append(
-            f"model: the {role} has the adapter {last_part(added)} added to its weights, the "
+            f"model: the {role} has the adapter {last_part(merged_adapter)} added to its weights, the "
             "paper's has none"
         )
     return reasons
@@ -86,93 +88,95 @@ class _RoleCheck:
     """
 
     def __init__(
-        self, value: Value, run: StoredRun, role: str, used: StoredModel, paper: Model
+        self, value: Value, run: StoredRun, role: str, run_model: StoredModel, paper_model: Model
     ) -> None:
-        """Keep what is compared; `_head` is how sentences on the role's model begin.
+        """Keep what is compared; `_sentence_start` is how sentences on the role's model begin.
 
         Args:
             value: The printed value.
             run: The run.
             role: The role.
-            used: The settings of its model in the run.
-            paper: The paper's model.
+            run_model: The settings of its model in the run.
+            paper_model: The paper's model.
         """
         self._value = value
         self._run = run
         self._role = role
-        self._used = used
-        self._paper = paper
-        self._head = f"model: the {role}'s "
+        self._run_model = run_model
+        self._paper_model = paper_model
+        self._sentence_start = f"model: the {role}'s "
 
     def findings(self) -> Findings:
         """Why the model is not the paper's, and what could not be checked."""
-        paper_is_service = "backend" not in self._paper.settings
-        if self._used.backend == "endpoint" or paper_is_service:
-            return self._of_service()
-        return self._of_weights()
+        paper_is_service = "backend" not in self._paper_model.settings
+        if self._run_model.backend == "endpoint" or paper_is_service:
+            return self._service_findings()
+        return self._weight_findings()
 
     @property
-    def _is_named(self) -> bool:
+    def _has_paper_name(self) -> bool:
         """Whether the run's model has the name of the paper's."""
-        return is_named(self._used, self._paper.name)
+        return is_named(self._run_model, self._paper_model.name)
 
-    def _another(self) -> Findings:
+    def _another_model(self) -> Findings:
         """The finding that it is another model, with both names."""
-        name = name_of(self._used)
-        return Findings([f"model: the {self._role} is {name}, the paper's is {self._paper.name}"])
-
-    def _of_service(self) -> Findings:
-        """What differs from the paper's model by name and by the settings of requests."""
-        if not self._is_named:
-            return self._another()
-        other = public_releases.other_owner(str(self._used.source), self._paper)
-        if other:
-            return Findings([f"model: the {self._role} is {other}"])
-        unchecked = ["weights"]
-        if "backend" in self._paper.settings:
-            unchecked += ["precision", "chat template"]
-        used = {
-            "thinking": self._used.to_json().get("thinking"),
-            "extra": self._used.extra,
-        }
-        thinking = {"thinking": self._paper.settings.get("thinking")}
+        name = name_of(self._run_model)
         return Findings(
-            reasons=setting_differences(self._head, used, thinking),
-            unchecked=unchecked,
-            remarks=setting_differences(self._head, used, {"extra": {}}),
+            [f"model: the {self._role} is {name}, the paper's is {self._paper_model.name}"]
         )
 
-    def _of_weights(self) -> Findings:
+    def _service_findings(self) -> Findings:
+        """What differs from the paper's model by name and by the settings of requests."""
+        if not self._has_paper_name:
+            return self._another_model()
+        owner_sentence = public_releases.other_owner(str(self._run_model.source), self._paper_model)
+        if owner_sentence:
+            return Findings([f"model: the {self._role} is {owner_sentence}"])
+        unchecked = ["weights"]
+        if "backend" in self._paper_model.settings:
+            unchecked += ["precision", "chat template"]
+        run_settings = {
+            "thinking": self._run_model.to_json().get("thinking"),
+            "extra": self._run_model.extra,
+        }
+        paper_thinking = {"thinking": self._paper_model.settings.get("thinking")}
+        return Findings(
+            reasons=setting_differences(self._sentence_start, run_settings, paper_thinking),
+            unchecked=unchecked,
+            remarks=setting_differences(self._sentence_start, run_settings, {"extra": {}}),
+        )
+
+    def _weight_findings(self) -> Findings:
         """What differs from the paper's model by the content of its weights, then by its settings.
 
         Settings that change only the last digits are remarks beside a verdict; others forbid one.
         """
-        recorded = self._run.manifest.identity(self._role)
-        if self._used.backend != "hf":
-            return self._another()
-        if not self._is_named:
-            if not recorded.get("weights"):
-                return self._another()
+        recorded_identity = self._run.manifest.identity(self._role)
+        if self._run_model.backend != "hf":
+            return self._another_model()
+        if not self._has_paper_name:
+            if not recorded_identity.get("weights"):
+                return self._another_model()
             # Another model; how its weights are stored comes second.
-            if public_releases.other_sizes(self._run, self._role, self._paper):
-                return self._another()
-        found = public_releases.model_differences(self._run, self._role, self._paper)
+            if public_releases.other_sizes(self._run, self._role, self._paper_model):
+                return self._another_model()
+        found = public_releases.model_differences(self._run, self._role, self._paper_model)
         if found.reasons:
             return found
-        used = self._used.to_json()
+        run_settings = self._run_model.to_json()
         for key in ("dtype", "window"):
-            if key in recorded:
-                used[key] = recorded[key]
-        settings = dict(self._paper.settings)
-        if self._window_suffices(used.get("window")):
+            if key in recorded_identity:
+                run_settings[key] = recorded_identity[key]
+        settings = dict(self._paper_model.settings)
+        if self._window_suffices(run_settings.get("window")):
             settings.pop("window", None)  # a larger one changes nothing where nothing was cut
-        rounded = {}
-        for key in _AFFECTS_ROUNDING:
-            if used.get(key) in _ROUNDED_AS:
-                rounded[key] = settings.pop(key)
-        found.remarks += setting_differences(self._head, used, rounded)
-        found.remarks += revision_remarks(self._role, self._used.revision)
-        found.reasons += setting_differences(self._head, used, settings)
+        rounding_settings = {}
+        for key in _ROUNDING_SETTINGS:
+            if run_settings.get(key) in _ROUNDING_VALUES:
+                rounding_settings[key] = settings.pop(key)
+        found.remarks += setting_differences(self._sentence_start, run_settings, rounding_settings)
+        found.remarks += revision_remarks(self._role, self._run_model.revision)
+        found.reasons += setting_differences(self._sentence_start, run_settings, settings)
         return found
 
     def _window_suffices(self, window: object) -> bool:
@@ -184,8 +188,8 @@ class _RoleCheck:
         """
         if self._value.entry.truncated:
             return False
-        own = cast("int", window or 0)
-        return own >= cast("int", self._paper.settings.get("window") or 0)
+        run_window = cast("int", window or 0)
+        return run_window >= cast("int", self._paper_model.settings.get("window") or 0)
 
 
 def revision_remarks(role: str, revision: str | None) -> list[str]:
@@ -234,19 +238,19 @@ def _encoder_findings(run: StoredRun, role: str, paper_model: Model) -> Findings
         role: "encoder" or "reranker".
         paper_model: The paper's encoder or reranker.
     """
-    used = run.config.encoder_of(role)
+    encoder = run.config.encoder_of(role)
     source = ""
     settings = {}
     revision = None
-    if used is not None:
-        source = str(used.source)
-        settings = used.to_json()
-        revision = used.revision
-    if not is_named(used, paper_model.name) and not source.startswith(("/", ".", "~")):
-        return Findings([f"{role}: {name_of(used)}, the paper's is {paper_model.name}"])
-    other = public_releases.other_owner(source, paper_model)
-    if other:
-        return Findings([f"{role}: {other}"])
+    if encoder is not None:
+        source = str(encoder.source)
+        settings = encoder.to_json()
+        revision = encoder.revision
+    if not is_named(encoder, paper_model.name) and not source.startswith(("/", ".", "~")):
+        return Findings([f"{role}: {name_of(encoder)}, the paper's is {paper_model.name}"])
+    owner_sentence = public_releases.other_owner(source, paper_model)
+    if owner_sentence:
+        return Findings([f"{role}: {owner_sentence}"])
     found = Findings()
     found.add(public_releases.model_differences(run, role, paper_model))
     found.reasons += setting_differences(f"{role}: ", settings, paper_model.settings)

@@ -26,10 +26,10 @@ from harness.engine.completed_method import make_method
 from harness.errors import ConfigError
 from harness.method import Method
 
-_BYTES = {"float32": 4, "auto": 4, "bfloat16": 2, "float16": 2}
-_CLASSIFIER = "classifier"
+_BYTES_PER_NUMBER = {"float32": 4, "auto": 4, "bfloat16": 2, "float16": 2}
+_CLASSIFIER_SETTING = "classifier"
 """The parameter of LLMLingua-2 that names weights."""
-_CLASSIFIER_SIZE = 559e6
+_N_CLASSIFIER_PARAMETERS = 559e6
 """Parameters of XLM-R large."""
 
 
@@ -87,9 +87,9 @@ def _add_dataset(needed: Needs, part: Suite, dataset: str) -> None:
     needed.datasets.setdefault(dataset)
     method = next(iter(part.methods))
     config = resolve(Choices(method=method, dataset=dataset, suite=part)).dataset
-    place = config.options.get("documents")
-    if place:
-        needed.documents[config.name] = str(place)
+    documents_file = config.options.get("documents")
+    if documents_file:
+        needed.documents[config.name] = str(documents_file)
 
 
 def _add_run(needed: Needs, settings: Settings) -> None:
@@ -104,39 +104,39 @@ def _add_run(needed: Needs, settings: Settings) -> None:
     with suppress(ConfigError):  # a package that it needs is missing
         method = make_method(settings.method, settings.origins)
     method_or_class = method or method_class(settings.method.implementation)
-    models: dict[str, ModelConfig] = {}
+    model_by_name: dict[str, ModelConfig] = {}
     for role in method_or_class.needs:
         model = settings.model_of(role)
-        models[model.name] = model
-    encoders: dict[str, EncoderConfig] = {}
+        model_by_name[model.name] = model
+    encoder_by_source: dict[str, EncoderConfig] = {}
     for role in method_or_class.encoders:
         encoder = settings.encoder_of(role)
         if encoder is not None:
             needed.encoders.setdefault(encoder.name, encoder)
-            encoders[encoder.source] = encoder
-    gpu = 0.0
-    classifier = settings.method.params.get(_CLASSIFIER)
+            encoder_by_source[encoder.source] = encoder
+    gpu_bytes = 0.0
+    classifier = settings.method.params.get(_CLASSIFIER_SETTING)
     if classifier:
         needed.classifiers.setdefault(str(classifier))
-        gpu += 4 * _CLASSIFIER_SIZE
+        gpu_bytes += _BYTES_PER_NUMBER["float32"] * _N_CLASSIFIER_PARAMETERS
     needed.entities |= settings.method.params.get("recogniser") == "stanza"
     # One that plays several roles counts once.
-    for model in models.values():
+    for model in model_by_name.values():
         needed.models.setdefault(model.name, model)
         needed.adapters |= dict.fromkeys(model.adapters.values())
-        gpu += _model_bytes(needed, model, _window_of(method))
-    gpu += sum(map(_encoder_bytes, encoders.values()))
-    needed.gpu = max(needed.gpu, gpu)
+        gpu_bytes += _model_bytes(needed, model, _method_window_tokens(method))
+    gpu_bytes += sum(map(_encoder_bytes, encoder_by_source.values()))
+    needed.gpu = max(needed.gpu, gpu_bytes)
 
 
-def _window_of(method: Method | None) -> int:
+def _method_window_tokens(method: Method | None) -> int:
     """The number of tokens that a method reads at once; 0 where it has no such parameter."""
     if method is None:
         return 0
     return int(getattr(method.config, "window", 0) or 0)
 
 
-def _model_bytes(needed: Needs, model: ModelConfig, window: int) -> float:
+def _model_bytes(needed: Needs, model: ModelConfig, method_window: int) -> float:
     """Bytes of GPU memory of a model with its cache; 0 for a model of a server or an embedded one.
 
     For an unknown size also 0, and the name is added to `needed.unknown`.
@@ -144,7 +144,7 @@ def _model_bytes(needed: Needs, model: ModelConfig, window: int) -> float:
     Args:
         needed: What the suite needs.
         model: The model.
-        window: Tokens that the method reads at once, 0 for no limit.
+        method_window: Tokens that the method reads at once, 0 for no limit.
     """
     if model.backend == "endpoint" or model.package:
         return 0.0
@@ -152,9 +152,9 @@ def _model_bytes(needed: Needs, model: ModelConfig, window: int) -> float:
         needed.unknown.setdefault(model.name)
         return 0.0
     shape = ModelShape(**model.shape.model_dump())
-    tokens = min(filter(None, (model.window, window)), default=0)
-    cache = 2 * shape.layers * shape.kv_heads * shape.head_size * tokens
-    return _BYTES[model.dtype] * (shape.parameters + cache)
+    tokens = min(filter(None, (model.window, method_window)), default=0)
+    n_cached_numbers = 2 * shape.layers * shape.kv_heads * shape.head_size * tokens
+    return _BYTES_PER_NUMBER[model.dtype] * (shape.parameters + n_cached_numbers)
 
 
 def _encoder_bytes(encoder: EncoderConfig) -> float:
@@ -162,7 +162,9 @@ def _encoder_bytes(encoder: EncoderConfig) -> float:
     for an unknown size."""
     if encoder.shape is None:
         return 0.0
-    weights = 4 * ModelShape(**encoder.shape.model_dump()).parameters
+    weight_bytes = (
+        _BYTES_PER_NUMBER["float32"] * ModelShape(**encoder.shape.model_dump()).parameters
+    )
     if encoder.query_source:
-        return 2 * weights
-    return weights
+        return 2 * weight_bytes
+    return weight_bytes

@@ -26,12 +26,12 @@ from harness.method.abilities import numbers_from_runs, roles_with_adapters
 from reports.paper.mapping import DatasetRule
 from reports.paper.printed import Value
 
-_MODEL_KEYS = (
+_COMPARED_MODEL_SETTINGS = (
     "backend", "tokenizer", "dtype", "attention", "template", "template_date", "window", "thinking",
     "trust_remote_code", "extra",
 )  # fmt: skip
 """What of a model changes a prediction beside its weights (llm/model_info)."""
-_ENCODER_KEYS = (
+_COMPARED_ENCODER_SETTINGS = (
     "query_source",
     "pooling",
     "similarity",
@@ -41,8 +41,8 @@ _ENCODER_KEYS = (
 )
 # Settings of a data set that change no prediction, or are files of the user's; `name` is what a
 # value is matched by.
-_NOT_DATA_KEYS = {"name", "data", "scorers", "licence", "citation", "options"}
-_FILE_KEYS = {"documents", "support"}
+_IGNORED_DATASET_SETTINGS = {"name", "data", "scorers", "licence", "citation", "options"}
+_SETTINGS_THAT_NAME_FILES = {"documents", "support"}
 
 
 @dataclass(frozen=True)
@@ -100,26 +100,28 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     """
     paper = value.paper
     roles = tuple(sorted(paper.roles.items()))
-    run, method = _resolve_preset(value.entry.preset, rule.dataset, paper.model, roles)
+    preset_run, method = _resolve_preset(value.entry.preset, rule.dataset, paper.model, roles)
     row_settings = _row_settings(value, rule)
-    ignored = set(_FILE_KEYS)
+    ignored = set(_SETTINGS_THAT_NAME_FILES)
     for key, setting in row_settings.items():
         if setting is None:
             ignored.add(key)
     models = {}
     for role in method.needs:
-        model = _model_of_role(value, run, role)
+        model = _model_of_role(value, preset_run, role)
         if model is not None:
             models[role] = model
     encoders = {}
     for role in method.encoders:
-        encoder = run.encoder_of(role)
+        encoder = preset_run.encoder_of(role)
         if encoder is not None:
-            encoders[role] = _shipped_model(encoder, last_part(encoder.source), _ENCODER_KEYS)
+            encoders[role] = _shipped_model(
+                encoder, last_part(encoder.source), _COMPARED_ENCODER_SETTINGS
+            )
     return Settings(
-        method=_method_settings(value, run, method),
+        method=_method_settings(value, preset_run, method),
         prompts=method.prompts(),
-        dataset=_dataset_settings(run, row_settings, ignored),
+        dataset=_dataset_settings(preset_run, row_settings, ignored),
         models=models,
         encoders=encoders,
         trained=roles_with_adapters(method),
@@ -135,7 +137,7 @@ def _row_settings(value: Value, rule: DatasetRule) -> dict[str, object]:
     return {**settings, **value.entry.settings}
 
 
-def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str, object]:
+def _method_settings(value: Value, preset_run: RunSettings, method: Method) -> dict[str, object]:
     """Implementation, view and parameters of the method as the row has them.
 
         -> {"implementation": "pecan", "view": "documents", "t_n": "from:garlic", ...}
@@ -144,43 +146,43 @@ def _method_settings(value: Value, run: RunSettings, method: Method) -> dict[str
 
     Args:
         value: The printed value.
-        run: The settings of its preset.
+        preset_run: The settings of its preset.
         method: The method of the preset.
     """
     params = method.config.model_dump(mode="json")
-    numbers = numbers_from_runs(type(method))
-    for key, given in run.method.params.items():
-        if key in numbers and isinstance(given, str):
+    params_given_by_runs = numbers_from_runs(type(method))
+    for key, given in preset_run.method.params.items():
+        if key in params_given_by_runs and isinstance(given, str):
             params[key] = given
     params |= value.entry.params
     settings: dict[str, object] = {
-        "implementation": run.method.implementation,
-        "view": run.method.view,
+        "implementation": preset_run.method.implementation,
+        "view": preset_run.method.view,
     }
     if not params:
         return settings
-    counted = flatten(params)
+    compared_params = flatten(params)
     for key in value.recording:
-        counted.pop(key, None)
-    return {**settings, **counted}
+        compared_params.pop(key, None)
+    return {**settings, **compared_params}
 
 
 def _dataset_settings(
-    run: RunSettings, row_settings: Mapping[str, object], ignored: set[str]
+    preset_run: RunSettings, row_settings: Mapping[str, object], ignored: set[str]
 ) -> dict[str, object]:
     """The settings of the data set that change a prediction, as the row has them.
 
     Args:
-        run: The settings of the preset.
+        preset_run: The settings of the preset.
         row_settings: The settings that the row has in place of the preset's.
         ignored: Keys that do not matter.
     """
-    left_out = set(_NOT_DATA_KEYS)
+    left_out = set(_IGNORED_DATASET_SETTINGS)
     if "format" in row_settings:
         # Rows of another format come from elsewhere, so where the preset's are is not compared.
         left_out |= {"hub", "subset", "revision"}
-    preset = run.dataset.model_dump(mode="json")
-    settings = {**preset, **preset["options"]}
+    preset_settings = preset_run.dataset.model_dump(mode="json")
+    settings = {**preset_settings, **preset_settings["options"]}
     for key in left_out:
         settings.pop(key, None)
     settings |= row_settings
@@ -192,12 +194,13 @@ def last_part(source: str) -> str:
     return source.rstrip("/").rpartition("/")[2]
 
 
-_Roles = tuple[tuple[str, str | None], ...]
+_ModelNameOfRoles = tuple[tuple[str, str | None], ...]
+"""(role, name of its model; None where any model will do) of each role."""
 
 
 @cache
 def _resolve_preset(
-    preset: str, dataset: str, reader: str, roles: _Roles
+    preset: str, dataset: str, reader: str, roles: _ModelNameOfRoles
 ) -> tuple[RunSettings, Method]:
     """The settings of a run of a preset under the profile paper, and its method.
 
@@ -211,59 +214,65 @@ def _resolve_preset(
     """
     with patch.dict(os.environ):
         os.environ.pop(registry.CONFIGS_VARIABLE, None)
-        by_source = _presets_by_source()
-        sets = {}
+        preset_by_source = _presets_by_source()
+        model_overrides = {}
         for role, name in roles:
-            if name and name.lower() in by_source:
-                sets[f"roles.{role}"] = by_source[name.lower()]
-        model = by_source.get(reader.lower())
+            if name and name.lower() in preset_by_source:
+                model_overrides[f"roles.{role}"] = preset_by_source[name.lower()]
+        model = preset_by_source.get(reader.lower())
         run = resolve(
-            Choices(method=preset, dataset=dataset, profile="paper", model=model, sets=sets)
+            Choices(
+                method=preset,
+                dataset=dataset,
+                profile="paper",
+                model=model,
+                sets=model_overrides,
+            )
         )
         try:
             return run, make_method(run.method, run.origins)
         except ConfigError:
             # Its package is missing: its parameters are not checked, and a report reads those
             # alone.
-            cls: type[Method] = registry.load(run.method.implementation, Method)
-            return run, cls(cls.Config.model_construct(None, **run.method.params))
+            method_class: type[Method] = registry.load(run.method.implementation, Method)
+            return run, method_class(method_class.Config.model_construct(None, **run.method.params))
 
 
 @cache
 def _presets_by_source() -> dict[str, str]:
     """The last part of a model's hub id, in lower case -> the preset that has it."""
-    by_source: dict[str, str] = {}
+    preset_by_source: dict[str, str] = {}
     for name in presets.names("models"):
         source = None
-        for _, layer in presets.read("models", name):
-            source = layer.get("source", source)
+        for _, preset_layer in presets.read("models", name):
+            source = preset_layer.get("source", source)
         if source is not None:
-            by_source.setdefault(last_part(str(source)).lower(), name)
-    return by_source
+            preset_by_source.setdefault(last_part(str(source)).lower(), name)
+    return preset_by_source
 
 
-def _model_of_role(value: Value, run: RunSettings, role: str) -> Model | None:
+def _model_of_role(value: Value, preset_run: RunSettings, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader.
 
     Args:
         value: The printed value.
-        run: The settings of its preset.
+        preset_run: The settings of its preset.
         role: The role.
 
     Returns:
         The model; None where any model will do.
     """
-    roles = value.paper.roles
-    if role in roles and roles[role] is None:
+    model_name_of_roles = value.paper.roles
+    if role in model_name_of_roles and model_name_of_roles[role] is None:
         return None
-    config: ModelConfig = run.roles.get(role) or run.model
-    own_name = last_part(config.source or config.name)
-    name = str(roles.get(role) or value.paper.model)
-    if not roles.get(role) and role in run.roles:
-        name = own_name
-    if own_name.lower() != name.lower() or config.backend == "endpoint":
+    config: ModelConfig = preset_run.roles.get(role) or preset_run.model
+    preset_name = last_part(config.source or config.name)
+    name = str(model_name_of_roles.get(role) or value.paper.model)
+    if not model_name_of_roles.get(role) and role in preset_run.roles:
+        name = preset_name
+    if preset_name.lower() != name.lower() or config.backend == "endpoint":
         return Model(name, {})
-    model = _shipped_model(config, name, _MODEL_KEYS)
+    model = _shipped_model(config, name, _COMPARED_MODEL_SETTINGS)
     settings = dict(model.settings)
     for key, setting in value.paper.model_settings.items():
         settings[key] = setting

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
 from harness.errors import DataError
 from reports.paper.mapping import (
@@ -82,17 +83,24 @@ def load(results: str | None = None, mapping: str | None = None) -> tuple[Value,
     rows = printed()
     if results is not None:
         rows = parse_printed(results)
-    table: dict[_CellKey, Printed] = {}
+    printed_by_key: dict[_CellKey, Printed] = {}
     for row in rows:
-        table.setdefault((row.source, row.table, row.method, row.dataset, row.metric), row)
+        key = _CellKey(row.source, row.table, row.method, row.dataset, row.metric)
+        printed_by_key.setdefault(key, row)
     values: list[Value] = []
     for entry in rules.entries:
-        values += _values_of(entry, rules, table)
+        values += _printed_values(entry, rules, printed_by_key)
     return tuple(values)
 
 
-_CellKey = tuple[str, str, str, str, str]
-"""Source, table, method, data set and metric, as printed."""
+class _CellKey(NamedTuple):
+    """What names a printed cell, as paper_results.csv has it."""
+
+    source: str
+    table: str
+    method: str
+    dataset: str
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -104,73 +112,80 @@ class _Cell:
     printed: Printed
 
 
-def _values_of(entry: Entry, rules: PaperRules, table: dict[_CellKey, Printed]) -> list[Value]:
+def _printed_values(
+    entry: Entry, rules: PaperRules, printed_by_key: dict[_CellKey, Printed]
+) -> list[Value]:
     """The printed values of an entry; cells in which the paper prints nothing are left out.
 
     Args:
         entry: The entry.
         rules: All of mapping.yaml.
-        table: The printed cells of all entries.
+        printed_by_key: The printed cells of all entries.
     """
-    paper = _paper_of(entry, rules.papers[entry.source])
+    paper = _paper_with_changes_of_row(entry, rules.papers[entry.source])
     datasets = {**rules.datasets, **paper.datasets}
     values = []
-    for cell in _cells_of(entry, rules, list(datasets), table):
+    for cell in _printed_cells(entry, rules, list(datasets), printed_by_key):
         if cell.printed.value.strip() == _EMPTY_CELL:
             continue
         metric = rules.metrics[cell.metric]
         scale = 1.0
         if metric.in_points:
             scale = paper.scale
-        number, digits = _parse_number(cell.printed.value, scale)
+        number, digits = _number_and_digits(cell.printed.value, scale)
         value = Value(
             entry=entry,
             paper=paper,
             place=cell.dataset,
-            rules=_meant(cell.dataset, datasets),
+            rules=_datasets_meant(cell.dataset, datasets),
             stand_ins=datasets[cell.dataset].stand_ins,
             label=cell.metric,
             metric=metric,
             printed=number,
             digits=digits,
             line=cell.printed.line,
-            deviations=_deviations(entry, rules),
+            deviations=_known_deviations(entry, rules),
             recording=rules.recording,
         )
         values.append(value)
     return values
 
 
-def _cells_of(
-    entry: Entry, rules: PaperRules, labels: Sequence[str], table: dict[_CellKey, Printed]
+def _printed_cells(
+    entry: Entry,
+    rules: PaperRules,
+    dataset_labels: Sequence[str],
+    printed_by_key: dict[_CellKey, Printed],
 ) -> list[_Cell]:
     """The printed cells of an entry, data set by data set.
 
     Args:
         entry: The entry.
         rules: All of mapping.yaml.
-        labels: The data sets of its paper.
-        table: The printed cells of all entries.
+        dataset_labels: The data sets of its paper.
+        printed_by_key: The printed cells of all entries.
 
     Raises:
         DataError: A metric of the entry has no printed cell.
     """
     cells = []
-    for label in labels:
+    for label in dataset_labels:
         for metric in entry.metrics:
-            name = rules.metrics[metric].label or metric
-            key = entry.source, entry.table, entry.method, label, name
-            if key in table:
-                cells.append(_Cell(label, metric, table[key]))
-    found = {cell.metric for cell in cells}
+            printed_metric = rules.metrics[metric].label or metric
+            key = _CellKey(entry.source, entry.table, entry.method, label, printed_metric)
+            if key in printed_by_key:
+                cells.append(_Cell(label, metric, printed_by_key[key]))
+    metrics_with_cell = {cell.metric for cell in cells}
     for metric in entry.metrics:
-        if metric not in found:
+        if metric not in metrics_with_cell:
             problem = f"{entry.method} ({entry.table}): no printed value of '{metric}'"
             raise DataError("reports/paper/mapping.yaml", None, "entries", problem)
     return cells
 
 
-def _meant(label: str, datasets: dict[str, DatasetRule | MeanRule]) -> tuple[DatasetRule, ...]:
+def _datasets_meant(
+    label: str, datasets: dict[str, DatasetRule | MeanRule]
+) -> tuple[DatasetRule, ...]:
     """The data sets that a printed label means: itself, or those that it is a mean over.
 
     Args:
@@ -183,25 +198,25 @@ def _meant(label: str, datasets: dict[str, DatasetRule | MeanRule]) -> tuple[Dat
         labels = rule.mean_of
     meant = []
     for name in labels:
-        one = datasets[name]
-        if not isinstance(one, DatasetRule):
+        dataset_rule = datasets[name]
+        if not isinstance(dataset_rule, DatasetRule):
             continue
         if rule.tokens is not None:  # the length of texts that the label is for
-            one = one.model_copy(update={"tokens": rule.tokens})
-        meant.append(one)
+            dataset_rule = dataset_rule.model_copy(update={"tokens": rule.tokens})
+        meant.append(dataset_rule)
     return tuple(meant)
 
 
-def _deviations(entry: Entry, rules: PaperRules) -> tuple[str, ...]:
+def _known_deviations(entry: Entry, rules: PaperRules) -> tuple[str, ...]:
     """Sentences on what is known to be done otherwise than in the paper, for this row's preset and
     paper."""
-    notes = []
+    sentences = []
     for rule in rules.deviations:
-        of_preset = not rule.presets or entry.preset in rule.presets
-        of_paper = not rule.papers or entry.source in rule.papers
-        if of_preset and of_paper:
-            notes.append(rule.note)
-    return tuple(notes)
+        applies_to_preset = not rule.presets or entry.preset in rule.presets
+        applies_to_paper = not rule.papers or entry.source in rule.papers
+        if applies_to_preset and applies_to_paper:
+            sentences.append(rule.note)
+    return tuple(sentences)
 
 
 @cache
@@ -211,7 +226,7 @@ def _shipped_rules() -> PaperRules:
     return parse_mapping(file.read_text(encoding="utf-8"))
 
 
-def _paper_of(entry: Entry, paper: Paper) -> Paper:
+def _paper_with_changes_of_row(entry: Entry, paper: Paper) -> Paper:
     """The paper as this entry has it: with the entry's own models.
 
     An entry with `questions` is over the whole of a data set of which the paper's others have a
@@ -230,7 +245,7 @@ def _paper_of(entry: Entry, paper: Paper) -> Paper:
     return paper.model_copy(update=changes)
 
 
-def _parse_number(text: str, scale: float) -> tuple[float, int]:
+def _number_and_digits(text: str, scale: float) -> tuple[float, int]:
     """A printed number as a value and its digits after the point.
 
         ("1,065.50", 1.0)   -> (1065.5, 2)
@@ -240,10 +255,10 @@ def _parse_number(text: str, scale: float) -> tuple[float, int]:
         text: The number as printed.
         scale: How 1 point of 100 is printed; 1 for a number that stays as it is.
     """
-    plain = text.replace(",", "").strip()
-    number = float(plain)
-    digits = len(plain.partition(".")[2])
+    plain_number = text.replace(",", "").strip()
+    number = float(plain_number)
+    digits = len(plain_number.partition(".")[2])
     if scale == 1:
         return number, digits
-    left = max(digits - max(round(-math.log10(scale)), 0), 0)
-    return round(number / scale, left), left
+    digits_of_points = max(digits - max(round(-math.log10(scale)), 0), 0)
+    return round(number / scale, digits_of_points), digits_of_points

@@ -27,7 +27,7 @@ PAPERS = {
 }
 EMPTY = "the paper prints nothing here"
 
-_UNMAPPED = {  # column or method of a printed value -> why it is not compared
+_REASON_BY_METRIC_OR_METHOD = {  # metric or method of a printed value -> why it is not compared
     "Ratio": "follows from the TFLOPs",
     "Tokens": "the tokenizer of these counts is not named; ours are the column tokens of harness report",
     "Latency": "the unit is not printed",
@@ -41,7 +41,7 @@ _UNMAPPED = {  # column or method of a printed value -> why it is not compared
     "Top-X used by BM25/SBERT/Dragon": "a setting: method.k of bm25-topx on each data set",
     "Top-X used by RAPTOR-CT": "a setting: method.top_k of raptor-ct-topx on each data set",
 }
-_REMARK = "a remark of the text, no measurement of a method"
+_REASON_OF_REMARKS = "a remark of the text, no measurement of a method"
 
 
 class TableOrFigure(BaseModel):
@@ -75,11 +75,11 @@ class TableOrFigure(BaseModel):
             table: The table that it names: "Table 1" and "Table 1 (left)" are of table 1, "Table 12"
                 is not.
         """
-        head = self.values or self.place
-        if source != self.paper or not table.startswith(head):
+        start_of_name = self.values or self.place
+        if source != self.paper or not table.startswith(start_of_name):
             return False
-        after_head = table[len(head) :]
-        return not after_head[:1].isdigit()
+        rest_of_name = table[len(start_of_name) :]
+        return not rest_of_name[:1].isdigit()
 
 
 @cache
@@ -99,17 +99,19 @@ def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
     Raises:
         UnknownName: There is no such table or figure.
     """
-    by_name = {item.name: item for item in tables_and_figures() if item.name}
-    by_folded_name = {presets.comparable_name(known): known for known in by_name}
-    folded = presets.comparable_name(name)
-    suite = by_folded_name.get(folded.removeprefix(MADE_UP))
+    item_by_name = {item.name: item for item in tables_and_figures() if item.name}
+    name_by_comparable_name = {
+        presets.comparable_name(known_name): known_name for known_name in item_by_name
+    }
+    comparable_name = presets.comparable_name(name)
+    suite = name_by_comparable_name.get(comparable_name.removeprefix(MADE_UP))
     if suite is None:
-        suites = [*by_name, *(MADE_UP + known for known in by_name)]
+        suites = [*item_by_name, *(MADE_UP + known_name for known_name in item_by_name)]
         raise UnknownName("table or figure", name, suites, "harness reproduce --list")
-    table = by_name[suite]
-    if folded.startswith(MADE_UP):
+    item = item_by_name[suite]
+    if comparable_name.startswith(MADE_UP):
         suite = f"{MADE_UP}{suite}"
-    return table, suite
+    return item, suite
 
 
 class Printed(BaseModel):
@@ -128,7 +130,11 @@ class Printed(BaseModel):
         """Why the value is not compared, where mapping.yaml does not map it."""
         if self.value.strip() == "-":
             return EMPTY
-        return _UNMAPPED.get(self.metric) or _UNMAPPED.get(self.method) or _REMARK
+        return (
+            _REASON_BY_METRIC_OR_METHOD.get(self.metric)
+            or _REASON_BY_METRIC_OR_METHOD.get(self.method)
+            or _REASON_OF_REMARKS
+        )
 
 
 @cache
