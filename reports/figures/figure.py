@@ -22,8 +22,8 @@ from reports.table_formats import render, render_sections
 Titled = tuple[str, pd.DataFrame]
 """(title, table for people)."""
 
-SAME = ["dataset", "model", "score"]
-"""What is the same for all rows of a table for people, and stands in its title."""
+COLUMNS_IN_TITLE = ["dataset", "model", "score"]
+"""Columns that are the same for all rows of a table for people: their values stand in its title."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ def by_score(
     `ending`.
 
     Args:
-        table: Rows with the columns SAME and mean.
+        table: Rows with the columns COLUMNS_IN_TITLE and mean.
         ending: The last words of each title.
         hidden: More columns to leave out.
         best_first: Whether the highest mean comes first; else the order stays.
         names: Columns that people read by another name.
     """
     tables = []
-    for (dataset, model, _), rows in table.groupby(SAME, sort=False):
+    for (dataset, model, _), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
         title = " · ".join(filter(None, (str(dataset), str(model), ending)))
         if best_first:
             rows = rows.sort_values("mean", ascending=False, kind="stable")
@@ -120,16 +120,17 @@ def by_score(
 
 
 def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **names: str) -> Titled:
-    """Rows with one score as a titled table for people.
-
-    The columns of the mean have the score's name, and what the title says is left out.
+    """A titled table for people from rows with one score: the columns "mean", "mean.low" and
+    "mean.high" get the score's name ("flashrag.em"), and those of COLUMNS_IN_TITLE are left out.
 
     Args:
         title: The title of the table.
-        rows: Rows with the columns SAME and mean.
+        rows: Rows with the columns COLUMNS_IN_TITLE and mean.
         hidden: More columns to leave out.
         names: Columns that people read by another name.
     """
     score = rows["score"].iloc[0]
     renamed = {"mean": score, "mean.low": f"{score}.low", "mean.high": f"{score}.high", **names}
-    return title, with_legend(rows.drop(columns=[*SAME, *hidden]).rename(columns=renamed))
+    return title, with_legend(
+        rows.drop(columns=[*COLUMNS_IN_TITLE, *hidden]).rename(columns=renamed)
+    )

@@ -146,16 +146,16 @@ class QueryCosts:
     n: int
     per_document: float | None
     """Questions per document of this run."""
-    index: float | None
+    index_tflops: float | None
     """The index of a document; None where the method has none, or it belongs to a question."""
-    query: float | None
+    query_tflops: float | None
     """Search and answer of a query, with its index where that belongs to the question."""
     convention: str
     run: str
-    names: tuple[str, ...]
+    reference_names: tuple[str, ...]
     """By which a user may mean the run as reference."""
     notes: list[str]
-    reference: float | None = None
+    reference_tflops: float | None = None
     """A query of the reference."""
     break_even: int | None = None
 
@@ -172,12 +172,12 @@ class QueryCosts:
             "model": self.model,
             "n": self.n,
             "questions per document": self.per_document,
-            "tflops.index": self.index,
-            "tflops.query": self.query,
+            "tflops.index": self.index_tflops,
+            "tflops.query": self.query_tflops,
         }
         for k in per_document:
-            row[cost_column(k)] = cost_per_query(self.index, self.query, k)
-        row["tflops.reference"] = self.reference
+            row[cost_column(k)] = cost_per_query(self.index_tflops, self.query_tflops, k)
+        row["tflops.reference"] = self.reference_tflops
         row["break even"] = self.break_even
         row["convention"] = self.convention
         row["notes"] = tuple(self.notes)
@@ -228,7 +228,8 @@ def _references_for(
     references = []
     for other in rows:
         has_same_dataset_and_model = (other.dataset, other.model) == (costs.dataset, costs.model)
-        if has_same_dataset_and_model and reference in other.names and other.query is not None:
+        is_reference = has_same_dataset_and_model and reference in other.reference_names
+        if is_reference and other.query_tflops is not None:
             references.append(other)
     return references
 
@@ -250,16 +251,20 @@ def _set_break_even(costs: QueryCosts, references: Sequence[QueryCosts], name: s
         )
         return
     reference = references[0]
-    if reference is costs or costs.query is None or reference.query is None:
+    if reference is costs or costs.query_tflops is None or reference.query_tflops is None:
         return
     # A query of the reference with its share of an index, where it has one.
-    costs.reference = reference.query + (reference.index or 0.0) / (reference.per_document or 1.0)
-    costs.break_even = break_even(costs.index or 0.0, costs.query, costs.reference)
+    costs.reference_tflops = reference.query_tflops + (reference.index_tflops or 0.0) / (
+        reference.per_document or 1.0
+    )
+    costs.break_even = break_even(
+        costs.index_tflops or 0.0, costs.query_tflops, costs.reference_tflops
+    )
     if costs.break_even is None:
         costs.notes.append(
             "a query alone costs as much as the reference's or more: the index never pays"
         )
-    elif costs.index:
+    elif costs.index_tflops:
         costs.notes.append(
             f"from {costs.break_even} questions a document on, its index pays against {name}"
         )
@@ -281,24 +286,24 @@ def _query_costs(row: TableRow) -> QueryCosts:
         model=row.model,
         n=row.n_questions,
         per_document=per_document,
-        index=known_mean(numbers.index.tflops),
-        query=numbers.tflops.mean,
+        index_tflops=known_mean(numbers.index.tflops),
+        query_tflops=numbers.tflops.mean,
         convention=numbers.convention,
         run=run.name,
-        names=(row.label, *facts.reference_names(run)),
+        reference_names=(row.label, *facts.reference_names(run)),
         notes=["k = queries that share the index of a document", *row.notes],
     )
     _set_costs_per_question(costs, run)
-    if costs.query is None:
+    if costs.query_tflops is None:
         costs.notes.append("the FLOPs of its queries are not known")
     return costs
 
 
 def _set_costs_per_question(costs: QueryCosts, run: StoredRun) -> None:
-    """Set `query` and `index` of a row to what a question needs, and note it.
+    """Set `query_tflops` and `index_tflops` of a row to what a question needs, and note it.
 
     An index that belongs to a question is a part of the query. Where questions are about several
-    documents, a question needs several indexes: `index` becomes their mean cost together.
+    documents, a question needs several indexes: `index_tflops` becomes their mean cost together.
 
     Args:
         costs: The row, with the cost of one index and of a query; it is changed.
@@ -309,8 +314,8 @@ def _set_costs_per_question(costs: QueryCosts, run: StoredRun) -> None:
         line.question_id is not None for line in run.index_lines
     )
     if each_index_has_a_question:
-        costs.query = _tflops_with_own_index(costs, run, len(answered_records))
-        costs.index = None
+        costs.query_tflops = _tflops_with_own_index(costs, run, len(answered_records))
+        costs.index_tflops = None
         costs.notes.append("its index belongs to a question and is a part of every query")
         return
     indexes_per_question = 1.0
@@ -318,8 +323,8 @@ def _set_costs_per_question(costs: QueryCosts, run: StoredRun) -> None:
         indexes_per_question = sum(map(_count_indexes_needed, answered_records)) / len(
             answered_records
         )
-    if costs.index is not None and indexes_per_question != 1:
-        costs.index *= indexes_per_question
+    if costs.index_tflops is not None and indexes_per_question != 1:
+        costs.index_tflops *= indexes_per_question
         costs.notes.append(
             f"a question needs the index of {indexes_per_question:.3g} documents on average"
         )
@@ -333,10 +338,10 @@ def _tflops_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) -
         run: The run.
         n_answered: The number of its answered questions.
     """
-    if costs.query is None or costs.index is None or not n_answered:
+    if costs.query_tflops is None or costs.index_tflops is None or not n_answered:
         return None
     document_ids_of_indexes = {line.document_id for line in run.index_lines if not line.failed}
-    return costs.query + costs.index * len(document_ids_of_indexes) / n_answered
+    return costs.query_tflops + costs.index_tflops * len(document_ids_of_indexes) / n_answered
 
 
 def _count_indexes_needed(record: StoredRecord) -> int:

@@ -23,7 +23,7 @@ from harness.errors import UnknownName, UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, by_score
+from reports.figures.figure import COLUMNS_IN_TITLE, Figure, by_score
 from reports.figures.plot import Axis, Line, Panel, Point
 from reports.main_table import table_rows
 from reports.run_columns import row_cells
@@ -253,7 +253,7 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
     """Panels for each data set, model and score: the score and the cost over the setting, a line a
     method."""
     panel_list = []
-    for (dataset, model, score), rows in table.groupby(SAME, sort=False):
+    for (dataset, model, score), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
         values = _distinct_sorted_values(list(rows[x]))
         if not values:
             continue  # every run of this data set is a reference

@@ -156,10 +156,12 @@ def measured_rows(
     readers_by_table = _readers_by_table(values)
     rows = []
     for value in values:
-        for pairs in matches(value, runs):
-            if _belongs_to_another_row(value, pairs, readers_by_table[_table_key(value)]):
+        for rules_and_runs in matches(value, runs):
+            if _belongs_to_another_row(value, rules_and_runs, readers_by_table[_table_key(value)]):
                 continue
-            rows.append(MeasuredRow(value, len(pairs) > 1, comparison.row(value, pairs)))
+            rows.append(
+                MeasuredRow(value, len(rules_and_runs) > 1, comparison.row(value, rules_and_runs))
+            )
     return rows
 
 

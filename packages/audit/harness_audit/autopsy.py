@@ -84,6 +84,10 @@ class Case:
     known: bool | None
 
 
+RunKey = tuple[str, str, str]
+"""What names a run in tables: its data set, its label, its model."""
+
+
 @dataclass(frozen=True)
 class Siblings:
     """Runs to compare a run with, as score by question; None where there is no such run.
@@ -168,7 +172,7 @@ def _sibling_scores(
 
 def cases_by_run(
     pairs: Sequence[tuple[StoredRun, QuestionRows]], lost_below: float = LOST_BELOW
-) -> dict[tuple[str, str, str], list[Case]]:
+) -> dict[RunKey, list[Case]]:
     """(data set, label, model) -> the cases of that run, one a question. Runs that others are
     compared with are left out.
 
@@ -328,7 +332,7 @@ def _wrong_stop_class(
     return None
 
 
-def frame(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> pd.DataFrame:
+def frame(cases: Mapping[RunKey, Sequence[Case]]) -> pd.DataFrame:
     """A row for each run and class of questions that occurs in it.
 
         dataset, method, model             of the run, as in the keys of `cases`
@@ -378,7 +382,7 @@ def _count_right_without_text(cases: Sequence[Case]) -> int | None:
     return sum(bool(case.known) for case in cases)
 
 
-def table(cases: Mapping[tuple[str, str, str], Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
+def table(cases: Mapping[RunKey, Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
     """A titled table for people for each data set and model: a row a class, a column a method, with
     cells "12 (24 %) [15, 36]".
 

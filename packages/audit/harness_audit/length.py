@@ -37,7 +37,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.answer_recall import was_answer_shown, was_answer_shown_as_substring
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, by_score
+from reports.figures.figure import COLUMNS_IN_TITLE, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.figures.tokens import TextGroup, text_group, token_counter
 from reports.gold_rows import QuestionRows, runs_with_rows
@@ -456,7 +456,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     the length; a line for each method. The bucket "all" is drawn only where there is no other."""
     panel_list = []
     x = Axis("tokens of the documents, mean of the bucket")
-    for (dataset, model, score), rows in table.groupby(SAME, sort=False):
+    for (dataset, model, score), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
         buckets = rows[rows["length"] != ALL]
         if buckets.empty:
             buckets = rows

@@ -33,7 +33,7 @@ from harness.storage.manifest_file import SwappedCopy
 from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, Titled, for_people
+from reports.figures.figure import COLUMNS_IN_TITLE, Figure, Titled, for_people
 from reports.figures.plot import Axis, Line, Panel, Point
 
 MARGIN = 0.05
@@ -357,7 +357,7 @@ def figure(
     table = _table_of_rows(rows)
     sections: list[Titled] = []
     panels: list[Panel] = []
-    for (dataset, model, name), group in table.groupby(SAME, sort=False):
+    for (dataset, model, name), group in table.groupby(COLUMNS_IN_TITLE, sort=False):
         title = f"{dataset} · {model}"
         rows_of_group = [rows[place] for place in group.index]
         verdicts = dict.fromkeys(_verdict_text(row.check, margin) for row in rows_of_group)

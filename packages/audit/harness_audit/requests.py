@@ -17,6 +17,7 @@ cached index still knows what it cost.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import pandas as pd
 
@@ -27,7 +28,7 @@ from harness.storage.run_folder import StoredRun
 from reports import facts
 from reports.costs import count_requests, request_counts
 from reports.figures import plot
-from reports.figures.figure import SAME, Figure, by_score
+from reports.figures.figure import COLUMNS_IN_TITLE, Figure, by_score
 from reports.figures.plot import Axis, Panel
 from reports.run_notes import run_notes
 
@@ -180,13 +181,15 @@ def _request_row(run: StoredRun, label: str, score: str) -> RequestRow:
     )
 
 
-def _mean_requests(answered_usages: Sequence[Usage], phase: str) -> float | None:
+def _mean_requests(
+    answered_usages: Sequence[Usage], phase: Literal["search", "answer"]
+) -> float | None:
     """The mean number of requests of one phase per answered question; None without answered
     questions.
 
     Args:
         answered_usages: What each answered question cost.
-        phase: "search" or "answer".
+        phase: The phase.
     """
     if not answered_usages:
         return None
@@ -235,7 +238,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     requests, a point a run."""
     requests_axis = Axis("requests a question, construction apart", starts_at_zero=True)
     panel_list = []
-    for (dataset, model, score), rows in table.groupby(SAME, sort=False):
+    for (dataset, model, score), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
         measured = rows[rows["requests"].notna() & rows["mean"].notna()]
         score_axis = Axis(f"{score} × 100", starts_at_zero=True)
         lines = plot.lines(measured, "requests", "mean", 100)

@@ -233,11 +233,11 @@ def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
     on the questions that all of them answered. Raises UserError for no question in common."""
     first_method = method_runs[0]
     dataset = first_method.dataset
-    family_by_scorer, partly_applicable = _common_scorers(method_runs)
+    applicable = _common_scorers(method_runs)
     table_by_method: dict[str, pd.DataFrame] = {}
     for method_run in method_runs:
         table_by_method[method_run.label] = score_table(
-            method_run.run, method_run.rows.examples, list(family_by_scorer)
+            method_run.run, method_run.rows.examples, list(applicable.family_by_scorer)
         )
     documents_by_question = _documents_by_common_question(
         first_method.run, table_by_method.values()
@@ -251,7 +251,7 @@ def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
     all_scores = pd.concat(table_by_method, axis=1).reindex(question_ids)
     values_by_scorer: dict[str, dict[str, list[float]]] = {}
     clusters_by_scorer: dict[str, list[str]] = {}
-    for scorer in family_by_scorer:
+    for scorer in applicable.family_by_scorer:
         # A row for each common question, a column for each method.
         scores: pd.DataFrame = all_scores.xs(scorer, axis=1, level=1)  # type: ignore[assignment]
         has_all_values = scores.notna().all(axis=1)  # questions that every method has a value for
@@ -273,11 +273,11 @@ def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
         n=len(question_ids),
         values_by_scorer=values_by_scorer,
         cluster_labels_by_scorer=clusters_by_scorer,
-        family_by_scorer=family_by_scorer,
+        family_by_scorer=applicable.family_by_scorer,
         all_answered_same_questions=all(
             len(table) == len(question_ids) for table in table_by_method.values()
         ),
-        scorers_of_some_methods=partly_applicable,
+        scorers_of_some_methods=applicable.scorers_of_some_methods,
     )
 
 
@@ -300,12 +300,21 @@ def _documents_by_common_question(
     return documents
 
 
-def _common_scorers(method_runs: Sequence[_MethodRun]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The scorers that apply to the methods of a band.
+@dataclass(frozen=True)
+class _CommonScorers:
+    """Which scorers apply to the methods of a band.
 
-    Returns:
-        (scorer -> family for those that apply to all methods; scorers that apply to some only).
+    Args:
+        family_by_scorer: Scorer -> family, for those that apply to all methods.
+        scorers_of_some_methods: Scorers that apply to some methods only.
     """
+
+    family_by_scorer: dict[str, str]
+    scorers_of_some_methods: tuple[str, ...]
+
+
+def _common_scorers(method_runs: Sequence[_MethodRun]) -> _CommonScorers:
+    """Which scorers apply to all methods of a band, and which to some only."""
     family_by_scorer: dict[str, str] = {}
     n_methods_by_scorer: Counter[str] = Counter()  # scorer -> methods that it applies to
     for method_run in method_runs:
@@ -318,7 +327,7 @@ def _common_scorers(method_runs: Sequence[_MethodRun]) -> tuple[dict[str, str], 
     )
     for name in partly_applicable:
         del family_by_scorer[name]
-    return family_by_scorer, partly_applicable
+    return _CommonScorers(family_by_scorer, partly_applicable)
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:

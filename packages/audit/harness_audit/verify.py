@@ -181,6 +181,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             # Digests of 100,000 answers take 40 MB, so they leave memory before the table is made.
             entry = bundle.index.runs.pop(place)
             run_check = _RunCheck(place, run, entry, report)
+            run_check.count_and_report_stored()
             checks.append(run_check)
             rescored.append(run_check.rescore_and_report(data))
         _report_table_differences(bundle, report_rows(rescored), report)
@@ -286,9 +287,7 @@ class _RunCheck:
     """Checks one run of a bundle, and adds what differs to the report of the whole bundle."""
 
     def __init__(self, place: str, run: StoredRun, entry: RunEntry, report: Report) -> None:
-        """Count the run's answers, compare them and their texts with the digests of bundle.json,
-        and check that its files fit each other. What differs goes to the report at once; answers
-        and scores are computed again by `rescore_and_report`.
+        """Keep what is compared, and read what later checks need of the records.
 
         Args:
             place: The run's folder in the bundle.
@@ -306,21 +305,27 @@ class _RunCheck:
         self.judge_score_names: set[str] = set()  # of those that models gave
         # Of the rescored records what a table reads of them.
         self.rescored_numbers: list[StoredRecord] = []
-        other_texts = self._collect_from_records()
-        report.answers += len(self.has_gold_by_question)
-        if run.manifest.imported:
-            self._report_import_as_unchecked(run.manifest.imported)
+        self.other_text_ids = self._collect_from_records()  # question ids; texts not as exported
+
+    def count_and_report_stored(self) -> None:
+        """Count the run's answers in the report, compare them and their texts with the digests of
+        bundle.json, and check that its files fit each other; what differs goes to the report."""
+        self.report.answers += len(self.has_gold_by_question)
+        imported = self.run.manifest.imported
+        if imported:
+            self._report_import_as_unchecked(imported)
         self._report_inconsistencies()
-        for question in sorted(entry.answers.keys() - self.has_gold_by_question.keys()):
-            self._report_question_difference("other answers", question, "its record is missing")
-        for note in run.notes:
+        missing_ids = self.entry.answers.keys() - self.has_gold_by_question.keys()
+        for question_id in sorted(missing_ids):
+            self._report_question_difference("other answers", question_id, "its record is missing")
+        for note in self.run.notes:
             self._report_run_difference("other texts", note)
-        if run.manifest.scorers != entry.scorers:
+        if self.run.manifest.scorers != self.entry.scorers:
             sentence = "versions of scorers in manifest.json are not those of bundle.json"
             self._report_run_difference("table", sentence)
-        for question in other_texts:
+        for question_id in self.other_text_ids:
             sentence = "its question or gold answers are not those that were exported"
-            self._report_question_difference("other texts", question, sentence)
+            self._report_question_difference("other texts", question_id, sentence)
 
     def _collect_from_records(self) -> list[str]:
         """Read the records once: fill `has_gold_by_question`, `recorded_score_names`,
