@@ -83,11 +83,12 @@ def _flops_with_printed_ones(runs: Sequence[StoredRun], convention: str | None) 
     Raises:
         UserError: No run measures one of them.
     """
-    printed = [value for value in load() if value.metric.phases]
-    table = beside_printed(runs, printed, convention=convention)
-    if table.empty:
+    # Only a metric of FLOPs says which phases it counts.
+    printed_tflops = [value for value in load() if value.metric.phases]
+    beside_measured = beside_printed(runs, printed_tflops, convention=convention)
+    if beside_measured.empty:
         raise UserError("none of these runs measures TFLOPs that a paper prints; leave out --paper")
-    return table
+    return beside_measured
 
 
 def break_even(index: float, query: float, reference: float) -> int | None:

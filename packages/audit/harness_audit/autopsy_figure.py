@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
 
 _INCHES_PER_METHOD = 0.32  # height of the figure for each bar
+_INCHES_OF_TITLE_AND_AXIS = 0.9  # height beside the bars of a panel
+_LEGEND_AREA = 7.0  # square inches: it is higher where the figure is narrow
+_LEGEND_CHARACTERS_PER_INCH = 14  # of a line of the legend
 _WIDE_INCHES = 7.0  # both columns of a paper
 _NARROW_INCHES = 3.6  # a telephone
 _MAX_LINKS_PER_CLASS = 5  # to questions, on a page
@@ -43,9 +46,10 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE_INCHES) ->
     """
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
     methods_per_panel = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
-    titles_and_axes = 0.9 * len(methods_per_panel)
-    legend = 7.0 / width  # has more lines where the figure is narrow
-    height = titles_and_axes + _INCHES_PER_METHOD * sum(methods_per_panel) + legend
+    titles_and_axes = _INCHES_OF_TITLE_AND_AXIS * len(methods_per_panel)
+    bars = _INCHES_PER_METHOD * sum(methods_per_panel)
+    legend = _LEGEND_AREA / width
+    height = titles_and_axes + bars + legend
     with paper_style():
         from matplotlib.figure import Figure
 
@@ -55,13 +59,13 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE_INCHES) ->
         ]
         bars_by_class: dict[str, BarContainer] = {}
         for ax, group in zip(panels, groups, strict=True):
-            _draw_bars(ax, group, bars_by_class)
+            _draw_and_collect_bars(ax, group, bars_by_class)
         class_names = [kind for kind in autopsy.CLASSES if kind in bars_by_class]
         legend_below(
             panels[-1],
             [bars_by_class[kind] for kind in class_names],
             class_names,
-            max_characters=int(14 * width),
+            max_characters=int(_LEGEND_CHARACTERS_PER_INCH * width),
         )
         return figure_file(figure, "Where questions were lost", form)
 
@@ -116,7 +120,9 @@ def page_section(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Html | None
     return join_html(heading, element("p", legend, class_="legend"), to_html(autopsy.frame(cases)))
 
 
-def _draw_bars(ax: Axes, group: pd.DataFrame, bars_by_class: dict[str, BarContainer]) -> None:
+def _draw_and_collect_bars(
+    ax: Axes, group: pd.DataFrame, bars_by_class: dict[str, BarContainer]
+) -> None:
     """Draw a stacked bar for each method: the share of each class, with its count. Also stores the
     bars of each class in `bars_by_class`, for the legend.
 

@@ -212,7 +212,8 @@ class PairRaces:
 
     def _settle(self, pair: Pair, i: int, j: int, *, has_own_evidence: bool) -> None:
         """Settle a pair without a verdict, if the rules allow it: sets its `better` and
-        `settled_by`.
+        `settled_by`, which is "level" by its own test, "order" by those of other pairs, "width"
+        where its interval is narrow enough, "all" where every question is used.
 
         Args:
             pair: The pair; one that is settled by its width may still get a verdict.

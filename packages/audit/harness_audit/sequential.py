@@ -198,7 +198,8 @@ class PairedRace:
     def p(self) -> float:
         """The anytime-valid two-sided p value of a mean difference of 0: 2 / the largest capital so
         far, at most 1."""
-        return min(1.0, 2.0 * math.exp(-max(self.evidence)))
+        log_of_largest_capital = max(self.evidence)
+        return min(1.0, 2.0 * math.exp(-log_of_largest_capital))
 
     @property
     def evidence(self) -> tuple[float, float]:
@@ -222,7 +223,7 @@ class PairedRace:
         Args:
             alpha: The probability that any of them misses it, at most.
         """
-        log_threshold = math.log(2.0 / alpha)
+        log_threshold = math.log(2.0 / alpha)  # each of the two sides has half of alpha
         candidates = self._above.candidates
         too_low = candidates[self._above.largest_log_capital >= log_threshold]
         too_high = candidates[self._below.largest_log_capital >= log_threshold]

@@ -290,19 +290,20 @@ def _reversed_shares(
         pairs: The pairs of methods.
         better: For each pair 1 if its first method is better, -1 if its second is, 0 for neither.
     """
-    sums: list[Floats] = []  # of each method, by cluster
+    cluster_sums_by_method: list[Floats] = []
     for values in band.values_by_scorer[choice].values():
         # The sizes are equal for all methods.
-        method_sums, cluster_sizes = per_cluster(values, band.cluster_labels_by_scorer[choice])
-        sums.append(method_sums)
-    draw_sums = resample_sums([*sums, cluster_sizes], 0, DRAWS)  # [draws, methods and size]
+        cluster_sums, cluster_sizes = per_cluster(values, band.cluster_labels_by_scorer[choice])
+        cluster_sums_by_method.append(cluster_sums)
+    # [draws, methods and size]
+    draw_sums = resample_sums([*cluster_sums_by_method, cluster_sizes], 0, DRAWS)
     sizes_of_draws = draw_sums[:, -1:]
-    means_of_draws = draw_sums[:, :-1] / sizes_of_draws
-    means = dict(zip(band.values_by_scorer[choice], means_of_draws.T, strict=True))
+    means_of_draws = draw_sums[:, :-1] / sizes_of_draws  # [draws, methods]
+    drawn_means = dict(zip(band.values_by_scorer[choice], means_of_draws.T, strict=True))
     shares = []
-    for (a, b), sign in zip(pairs, better, strict=True):
-        opposite = (means[a] - means[b]) * sign < -EQUAL_MEANS_TOLERANCE
-        shares.append(float(opposite.mean()))
+    for (a, b), better_sign in zip(pairs, better, strict=True):
+        is_opposite = (drawn_means[a] - drawn_means[b]) * better_sign < -EQUAL_MEANS_TOLERANCE
+        shares.append(float(is_opposite.mean()))
     return shares
 
 
@@ -346,15 +347,17 @@ def _flipping_choices(analysis: Stability) -> pd.DataFrame:
     opposite order), which (the first of the pairs), notes."""
     rows = []
     for choice in analysis.flips:
-        flipped = analysis.table[analysis.table["flips"] & (analysis.table["choice"] == choice)]
-        pairs = list(flipped["a"] + ", " + flipped["b"])
-        pairs_text = "; ".join(pairs[:_MAX_PAIRS_IN_ROW])
-        if len(pairs) > _MAX_PAIRS_IN_ROW:
-            pairs_text += f" and {len(pairs) - _MAX_PAIRS_IN_ROW} more"
-        reversed_percent = f"{100 * flipped['reversed'].mean():.0f} %"
-        kind = flipped["kind"].iloc[0]
+        flipped_rows = analysis.table[
+            analysis.table["flips"] & (analysis.table["choice"] == choice)
+        ]
+        pair_names = list(flipped_rows["a"] + ", " + flipped_rows["b"])
+        pairs_text = "; ".join(pair_names[:_MAX_PAIRS_IN_ROW])
+        if len(pair_names) > _MAX_PAIRS_IN_ROW:
+            pairs_text += f" and {len(pair_names) - _MAX_PAIRS_IN_ROW} more"
+        reversed_percent = f"{100 * flipped_rows['reversed'].mean():.0f} %"
+        kind = flipped_rows["kind"].iloc[0]
         rows.append(
-            (choice, kind, str(len(pairs)), reversed_percent, pairs_text, (_NOTE_ON_DRAWS,))
+            (choice, kind, str(len(pair_names)), reversed_percent, pairs_text, (_NOTE_ON_DRAWS,))
         )
     column_names = ["choice", "kind", "pairs", "in draws", "which", "notes"]
     return pd.DataFrame(rows, columns=column_names)
