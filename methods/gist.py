@@ -257,14 +257,17 @@ class PageCutter:
         return end_unit
 
     def _offered_labels(self, first_unit: int, end_unit: int) -> list[int]:
-        """The units before which a page may end: from the first one that brings it to `least_words`
-        on, and the end that it has at the latest.
+        """The units before which a page may end, in order, and last `end_unit`.
+
+        The words of the unit after the break count too, so that a page may be shorter than
+        `least_words`: with units of 50 words and least_words = 100, a page that begins with unit 0
+        may end before unit 1.
 
         Args:
             first_unit: The first unit of the page.
             end_unit: The unit after the last one that it may have.
         """
-        labels = []
+        labels: list[int] = []  # a break has the number of the unit after it as its label
         page_words = self.unit_words[first_unit]
         for unit in range(first_unit + 1, end_unit):
             page_words += self.unit_words[unit]

@@ -531,16 +531,15 @@ class _Search:
         config = self.config
         with tools.phase("search"):
             nearest_entities = self._nearest_entities(question, vectors)
-        step = Step(
-            "entities", flops=tools.meter.flops(), note=self._entity_names(nearest_entities)
-        )
-        budget = config.budget
-        share_of_lists = 1 - config.chunk_share - config.report_share
-        reports = self._reports_that_fit(nearest_entities, int(budget * config.report_share))
-        entities, relations = self._entities_and_relations_that_fit(
-            nearest_entities, int(budget * share_of_lists)
-        )
-        chunks = self._chunks_that_fit(nearest_entities, int(budget * config.chunk_share))
+        steps = [
+            Step("entities", flops=tools.meter.flops(), note=self._entity_names(nearest_entities))
+        ]
+        chunk_tokens = int(config.budget * config.chunk_share)
+        report_tokens = int(config.budget * config.report_share)
+        list_tokens = int(config.budget * (1 - config.chunk_share - config.report_share))
+        reports = self._reports_that_fit(nearest_entities, report_tokens)
+        entities, relations = self._entities_and_relations_that_fit(nearest_entities, list_tokens)
+        chunks = self._chunks_that_fit(nearest_entities, chunk_tokens)
         context = self._context(reports, entities, relations)
         request = reading.Reading(tools.task, config=config)
         chunk_texts = list(map(str.strip, texts_at(self.document.text, self._spans_of(chunks))))
@@ -548,9 +547,9 @@ class _Search:
         n_shown_chunks = max(0, shown_count - 1)  # the first text that is shown is the context
         shown_chunks = chunks[:n_shown_chunks]
         spans = shown_spans(self.document, self._spans_of(shown_chunks))
-        steps = [step]
+        flops_so_far = tools.meter.flops()
         for chunk, span in zip(shown_chunks, spans, strict=True):
-            steps.append(Step("read", chunk, flops=tools.meter.flops(), shown=span))
+            steps.append(Step("read", chunk, flops=flops_so_far, shown=span))
         shown: tuple[Shown, ...] = ()
         if shown_count:
             shown = (self._shown(context, reports, [*entities, *relations]), *spans)

@@ -23,6 +23,7 @@ from harness.method.settings import setting
 from harness.models import MeteredModel
 from harness.prompts import Prompt
 from harness.types import Answer, Document, Question, Shown, Step
+from methods.chunks import Span
 from methods.memagent import NO_MEMORY, MemAgent, segment_spans, send_request
 from methods.reading import options, question_text
 
@@ -160,13 +161,8 @@ class ReMemR1(Method):
         config = self.config
         model = tools.model()
         spans = segment_spans(document.text, config.segment_tokens, model)
-        memory = _Memory()
-        steps: list[Step] = []
         with tools.phase("search"):
-            for number, (start, end) in enumerate(spans):
-                segment = Shown("span", document.id, start, end)
-                section = document.text[start:end]
-                steps += self._update_memory(memory, question, section, number, segment, tools)
+            memory, steps = self._read_segments(document, spans, question, tools)
         request = FINAL.with_replacements(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],
@@ -176,21 +172,34 @@ class ReMemR1(Method):
         )
         max_tokens = config.answer_tokens or tools.task.max_answer_tokens
         reply, _ = send_request(request, max_tokens, config.window, model)
-        sources = tuple((document.id, start, end) for start, end in spans)
-        shown_memories: list[Shown] = []
-        if spans:
-            shown_memories.append(
-                Shown("generated", document.id, text=memory.text, sources=sources)
-            )
-        if memory.recalled != NOT_RECALLED:
-            shown_memories.append(
-                Shown("generated", document.id, text=memory.recalled, sources=sources)
-            )
-        recalls = sum(step.action == "recall" for step in steps)
-        reason = f"{len(spans)} segments, {recalls} recalls"
-        return Answer(tools.task.answer_in(reply), tuple(shown_memories), reason, tuple(steps))
+        n_recalls = sum(step.action == "recall" for step in steps)
+        reason = f"{len(spans)} segments, {n_recalls} recalls"
+        shown_memories = _shown_memories(memory, document.id, spans)
+        return Answer(tools.task.answer_in(reply), shown_memories, reason, tuple(steps))
 
-    def _update_memory(
+    def _read_segments(
+        self, document: Document, spans: Sequence[Span], question: Question, tools: Tools
+    ) -> tuple[_Memory, list[Step]]:
+        """Let the model overwrite an empty memory with each segment in order.
+
+        Args:
+            document: The document.
+            spans: The spans of its segments.
+            question: The question.
+            tools: The engine's tools.
+
+        Returns:
+            The memory after the last segment, and the steps of the trace.
+        """
+        memory = _Memory()
+        steps: list[Step] = []
+        for number, (start, end) in enumerate(spans):
+            segment = Shown("span", document.id, start, end)
+            segment_text = document.text[start:end]
+            steps += self._overwrite_memory(memory, question, segment_text, number, segment, tools)
+        return memory, steps
+
+    def _overwrite_memory(
         self,
         memory: _Memory,
         question: Question,
@@ -235,3 +244,21 @@ class ReMemR1(Method):
             return [step]
         note = f"{query} -> {memory.recalled}"
         return [step, Step("recall", segment_number, flops=flops, note=note)]
+
+
+def _shown_memories(memory: _Memory, document_id: str, spans: Sequence[Span]) -> tuple[Shown, ...]:
+    """What the model was shown for its answer: the last memory, and the recalled one, if any.
+
+    Args:
+        memory: The memory after the last segment.
+        document_id: The document.
+        spans: The spans of its segments, from which both memories were written; without any there
+            is no memory.
+    """
+    sources = tuple((document_id, start, end) for start, end in spans)
+    shown: list[Shown] = []
+    if spans:
+        shown.append(Shown("generated", document_id, text=memory.text, sources=sources))
+    if memory.recalled != NOT_RECALLED:
+        shown.append(Shown("generated", document_id, text=memory.recalled, sources=sources))
+    return tuple(shown)

@@ -119,7 +119,7 @@ def _check_records(run: StoredRun) -> RecordChecks:
     examination = _examination(run)
     for record in run.records_with_texts:
         examination.add(record)
-    return _finished_checks(run, examination)
+    return _checks_from_examination(run, examination)
 
 
 def _read_and_check(run: StoredRun) -> tuple[StoredRun, RecordChecks]:
@@ -148,7 +148,7 @@ def _read_and_check(run: StoredRun) -> tuple[StoredRun, RecordChecks]:
     with os_error_as_data_error(run.path):
         columns = record_pass.columns(examine_each)
         finished_run = record_pass.run_with_records(NumbersInFile(run.path / RECORDS, columns))
-    return finished_run, _finished_checks(finished_run, examination)
+    return finished_run, _checks_from_examination(finished_run, examination)
 
 
 def _examination(run: StoredRun) -> Examination:
@@ -156,10 +156,19 @@ def _examination(run: StoredRun) -> Examination:
     return Examination(run, [Rescoring(run, name) for name in _scores_to_rescore(run)])
 
 
-def _finished_checks(run: StoredRun, examination: Examination) -> RecordChecks:
-    """What was found in the records and between them and the other files, once all are examined."""
+def _checks_from_examination(run: StoredRun, examination: Examination) -> RecordChecks:
+    """What was found in the records and between them and the other files.
+
+    Args:
+        run: The run.
+        examination: An examination to which every record of the run was added.
+    """
     examined = examination.finished()
-    return RecordChecks(examined, record_inconsistencies(run, examined), examination.scores())
+    return RecordChecks(
+        examined=examined,
+        inconsistencies=record_inconsistencies(run, examined),
+        scores=examination.rescored(),
+    )
 
 
 def _scores_to_rescore(run: StoredRun) -> list[str]:

@@ -29,18 +29,20 @@ class _StartTimes:
     """A stretch of a run between its start and its end.
 
     Args:
-        seconds: Its seconds; None where its end is not recorded.
+        max_seconds: The most seconds that it may have lasted, as times are whole seconds and clocks
+            drift; None where its end is not recorded.
         max_in_flight: The most questions at a time; infinite where that is not known.
     """
 
-    seconds: float | None
+    max_seconds: float | None
     max_in_flight: float
 
 
 def clock_inconsistencies(
     run: StoredRun, longest_seconds: float, total_seconds: float
 ) -> Iterator[str]:
-    """Yield a sentence where the records of a whole run took longer than its starts lasted.
+    """Yield a sentence where the records of a whole run took longer than its starts may have
+    lasted.
 
     Nothing for an imported run, and where a start has no end.
 
@@ -51,14 +53,14 @@ def clock_inconsistencies(
     """
     if run.manifest.imported is not None:
         return
-    longest_start = 0.0
+    longest_start_seconds = 0.0
     available_seconds = 0.0  # of all starts, each times the questions that it had in flight
     for start in map(_times_of_start, run.manifest.starts):
-        if start.seconds is None:
+        if start.max_seconds is None:
             return
-        longest_start = max(longest_start, start.seconds)
-        available_seconds += start.seconds * start.max_in_flight
-    if longest_seconds > longest_start > 0:
+        longest_start_seconds = max(longest_start_seconds, start.max_seconds)
+        available_seconds += start.max_seconds * start.max_in_flight
+    if longest_seconds > longest_start_seconds > 0:
         yield f"a record took {longest_seconds:.1f} s, and no start of the run lasted as long"
     elif total_seconds > available_seconds > 0:
         yield (
@@ -107,20 +109,24 @@ def _end_inconsistencies(manifest: RunManifest) -> Iterator[str]:
 
 
 def _times_of_start(start: Start) -> _StartTimes:
-    """How long a start of the run lasted, and how many questions it had in flight.
+    """How long a start of the run may have lasted at most, and how many questions it may have had
+    in flight at most.
 
-    The seconds are at most what the recorded times allow. Worker processes may have any number of
-    questions.
+    The recorded times are whole seconds, and a clock may have been set meanwhile, so the seconds
+    are more than the difference of the times. The number of questions is infinite where it is not
+    recorded, and for worker processes, which may have any number.
     """
     began = _parse_time(start.started)
     ended = _parse_time(start.finished)
-    seconds = None
+    max_seconds = None
     if began is not None and ended is not None:
-        seconds = _MAX_CLOCK_FACTOR * ((ended - began).total_seconds() + _MAX_ROUNDED_SECONDS)
-    max_in_flight = float(start.parallel or math.inf)
+        max_seconds = _MAX_CLOCK_FACTOR * ((ended - began).total_seconds() + _MAX_ROUNDED_SECONDS)
+    max_in_flight = math.inf
+    if start.parallel:
+        max_in_flight = float(start.parallel)
     if _RAY_OPTION.search(" ".join(start.command)):
         max_in_flight = math.inf
-    return _StartTimes(seconds, max_in_flight)
+    return _StartTimes(max_seconds, max_in_flight)
 
 
 def _parse_time(text: object) -> datetime | None:

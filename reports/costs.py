@@ -572,15 +572,11 @@ def _groups_with_same_indexes(
     if not cost_by_index:
         return
     is_joined_record = columns.notes.where(is_joined)
-    documents_of_record = columns.documents.positions.astype(np.int64)
-    own_number = np.zeros(len(columns), dtype=np.int64)
     some_belong_to_a_question = any(owner.question_id is not None for owner in cost_by_index)
-    if some_belong_to_a_question:
-        own_number = np.arange(len(columns), dtype=np.int64)
-    # Records whose three numbers are equal are one group.
-    group_keys = np.stack([documents_of_record, is_joined_record.astype(np.int64), own_number])
-    _, group_of_record = np.unique(group_keys, axis=1, return_inverse=True)
-    for records in _rows_by_group(group_of_record.reshape(-1)):
+    group_of_record = _group_of_each_record(
+        columns, is_joined_record, one_for_each_record=some_belong_to_a_question
+    )
+    for records in _rows_by_group(group_of_record):
         first_record = int(records[0])
         question_id = columns.ids[first_record]
         documents = columns.documents.of_record(first_record)
@@ -588,6 +584,27 @@ def _groups_with_same_indexes(
             question_id, documents, is_joined=bool(is_joined_record[first_record])
         )
         yield _RecordGroup(records, owners)
+
+
+def _group_of_each_record(
+    columns: RecordColumns, is_joined_record: NDArray[np.bool_], *, one_for_each_record: bool
+) -> NDArray[np.int64]:
+    """The number of each record's group: equal for records with the same documents, read as one or
+    not. Four records on d1, d2, d1 and, joined, on d1 and d2: [0, 1, 0, 2].
+
+    Args:
+        columns: The records.
+        is_joined_record: Whether the documents of each record were read as one [records].
+        one_for_each_record: Whether each record is a group of its own.
+    """
+    documents_of_record = columns.documents.positions.astype(np.int64)
+    own_number = np.zeros(len(columns), dtype=np.int64)
+    if one_for_each_record:
+        own_number = np.arange(len(columns), dtype=np.int64)
+    # Records whose three numbers are equal are one group.
+    group_keys = np.stack([documents_of_record, is_joined_record.astype(np.int64), own_number])
+    _, group_of_record = np.unique(group_keys, axis=1, return_inverse=True)
+    return group_of_record.reshape(-1)
 
 
 def _rows_by_group(group_of_row: NDArray[np.int64]) -> list[NDArray[np.int64]]:

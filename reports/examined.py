@@ -114,7 +114,8 @@ class Examined:
         return self._count_different(other, self.documents, other.documents)
 
     def count_different_lengths(self, other: "Examined") -> int:
-        """How many questions that both runs have differ in the lengths of their documents."""
+        """How many questions that both runs have differ in the lengths of their documents; those
+        whose lengths either run does not know are not counted."""
         return self._count_different(other, self.lengths, other.lengths)
 
     def count_copied_answers(self, other: "Examined") -> int:
@@ -190,7 +191,7 @@ class Examination:
         seconds = np.array([self._longest_seconds, self._total_seconds])
         return Examined(**columns, seconds=seconds, problems=self._problems)
 
-    def scores(self) -> dict[str, RescoringResult]:
+    def rescored(self) -> dict[str, RescoringResult]:
         """Name of each score that was computed again -> what computing it has found."""
         return {rescoring.name: rescoring.result for rescoring in self._rescorings}
 

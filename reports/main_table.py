@@ -52,7 +52,7 @@ def frame(
         runs: Stored runs.
         convention: How FLOPs are counted.
         reference: What `ratio` refers to: a label, a preset's name, or a run folder's name or hash.
-        checks: What was found in the records; read for it by default.
+        checks: Gives what was found in the records; by default a new one, which reads them.
 
     Raises:
         UserError: There is no run, or a run without records.
@@ -119,7 +119,7 @@ def table_rows(
         convention: How FLOPs are counted: one of cost.flops.CONVENTIONS.
         reference: What `ratio` refers to: a label, a preset's name, or a run folder's name or hash.
             The ratio is missing where no such run is there, or it has other questions.
-        checks: What was found in the records; read for it by default.
+        checks: Gives what was found in the records; by default a new one, which reads them.
 
     Raises:
         UserError: There is no run, or a run without records.
@@ -130,13 +130,14 @@ def table_rows(
     rows = _rows_without_scores(runs, convention)
     score_names = _all_score_names(runs)
     for row in rows:
-        row.notes += run_notes(row.run, row.numbers.clusters)
+        row.notes += run_notes(row.run, clusters=row.numbers.clusters)
         row.add_scores(score_names)
         row.note_unknown_index()
     _add_comparison_notes(rows, checks or Checks())
     references = _reference_runs(rows, reference)
     for row in rows:
-        _add_ratios(row, _find_reference(row.run, references), reference)
+        comparable_reference = _reference_with_same_questions(row.run, references)
+        _add_ratios(row, comparable_reference, reference)
     return sorted(rows, key=lambda row: row.dataset)
 
 
@@ -296,7 +297,9 @@ def _reference_runs(rows: Sequence[TableRow], reference: str) -> list[StoredRun]
     return [row.run for row in rows if reference in facts.reference_names(row.run)]
 
 
-def _find_reference(run: StoredRun, references: Sequence[StoredRun]) -> StoredRun | None:
+def _reference_with_same_questions(
+    run: StoredRun, references: Sequence[StoredRun]
+) -> StoredRun | None:
     """The one reference with the data set, model and questions of a run; None if there is none, or
     several."""
     run_key = _ratio_key(run)

@@ -55,9 +55,14 @@ def preset_inconsistencies(run: StoredRun) -> Iterator[str]:
 
 
 def _has_name_of_other_method(run: StoredRun) -> bool:
-    """Whether the run's method has the name of a preset whose implementation is another one."""
+    """Whether the run's method has the name of a preset whose implementation is another one.
+
+    Never for a run whose manifest does not record what its hash covers, as an imported run or one
+    of an older version: such a run did not take its method from a preset of this version.
+    """
     preset = _preset(run, _DEFAULT_PROFILE)
-    if preset is None or run.manifest.hashed is None:
+    records_what_was_hashed = run.manifest.hashed is not None
+    if preset is None or not records_what_was_hashed:
         return False
     implementation = str(run.config.method.implementation)
     return short_name(preset.implementation) != short_name(implementation)

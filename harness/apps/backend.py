@@ -202,16 +202,23 @@ class ApplicationSession(Session):
         """Ask the application a question; its reply comes from the
         cache of replies where that has it.
 
-        Also books the cost, and stores the request where the run keeps requests.
+        Also books the cost. Where the run keeps requests, the meter records the question and the
+        answer as a request of kind "write".
 
         Raises:
             RequestFailed, ModelOutputError: There is no usable reply.
             CannotRun: No question would have one.
         """
-        question = replace(question, name=self._model.own_name)
-        with self._meter.request(self._role, "write", lambda: question.question) as replies:
-            reply = self._cached_or_sent_reply(question)
-            replies.append(reply.answer)
+        # What is sent may name the application: "{name}" in the body's template.
+        named_question = replace(question, name=self._model.own_name)
+
+        def prompt() -> str:
+            """The prompt of the recorded request."""
+            return named_question.question
+
+        with self._meter.request(self._role, "write", prompt) as recorded_reply:
+            reply = self._cached_or_sent_reply(named_question)
+            recorded_reply.append(reply.answer)
         return reply
 
     def _cached_or_sent_reply(self, question: AppQuestion) -> AppReply:

@@ -27,7 +27,7 @@ from harness.cli.plan_table import print_plan
 from harness.cli.run_hooks import (
     declared_checks,
     limit_hooks,
-    print_suite_forecast,
+    print_expected_suite_cost,
     trackers_and_checks,
 )
 from harness.cli.run_options import NO_CHECKS, CheckOptions, Printing, WorkerOptions
@@ -100,7 +100,7 @@ def run_request(
         The most severe exit code of the runs, the trackers and the checks.
     """
     forget_phases()
-    scaling.check(request, only_forecasts=printing.plan)
+    scaling.check(request, only_plans=printing.plan)
     printing.check()
     runs = request.runs(say)
     if printing.plan:
@@ -112,7 +112,7 @@ def run_request(
         planned = plan_runs(runs, say)
     print_warnings(planned.plans, unlogged)
     hooks_of_limits = limit_hooks(request, planned.plans, command.budget, command.command_words)
-    print_suite_forecast(request, planned.plans, printing)
+    print_expected_suite_cost(request, planned.plans, printing)
     hooks = [*hooks_of_limits, *hooks]
     command.execute(planned, hooks)
     if printing.debug:

@@ -77,7 +77,7 @@ def limit_hooks(
     return [LimitHook(budget, plans, request.folder, command_words, say)]
 
 
-def print_suite_forecast(
+def print_expected_suite_cost(
     request: RunRequest, plans: Sequence[PlannedRun], printing: Printing
 ) -> None:
     """Print what the runs of a suite will cost, in one line; nothing where no suite is run.

@@ -133,12 +133,12 @@ class WorkerOptions:
         ),
     ] = None
 
-    def check(self, request: RunRequest, *, only_forecasts: bool = False) -> None:
+    def check(self, request: RunRequest, *, only_plans: bool = False) -> None:
         """Raise UserError where options on worker processes do not fit each other or the request.
 
         Args:
             request: What the command runs, with its limits.
-            only_forecasts: Whether it is a forecast, which may name workers anyway.
+            only_plans: Whether nothing is run (--plan); then workers may be named anyway.
         """
         if request.price_per_gpu_hour is not None and not request.max_money:
             raise UserError(
@@ -147,7 +147,7 @@ class WorkerOptions:
             )
         if self.engine not in _ENGINES:
             raise UnknownName("engine", self.engine, _ENGINES)
-        if self.engine != "ray" and not only_forecasts:
+        if self.engine != "ray" and not only_plans:
             self._check_no_workers()
         if self.shard is not None:
             self._check_shard(self.shard, request)

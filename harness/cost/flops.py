@@ -182,10 +182,10 @@ def _encoder_flops(event: Event, shape: ModelShape) -> float:
 def _executed_flops(event: Event, shape: ModelShape) -> float:
     """FLOPs of a call of a language model under the convention "executed".
 
-    The head is counted only at the positions whose logits were computed, and of the pairs only
-    those that a causal mask leaves.
+    The head is counted only at the positions whose logits were computed. `event.pairs` are those
+    (query, key) pairs alone that a causal mask leaves; pairs that were multiplied a second time to
+    rank tokens (`event.ranking_pairs`) count half, as they take QK^T without AV.
     """
-    # A pair of the ranking takes QK^T alone, half of what a pair with AV takes.
     pairs = event.pairs + event.ranking_pairs / 2
     multiply_adds = shape.layer_weights * event.new + shape.head_weights * event.logits
     return float(2 * multiply_adds + shape.flops_per_pair * pairs)

@@ -165,11 +165,13 @@ def read_pages(folder: Path, questions_file: Path | None = None) -> FolderPages:
             file_by_page_id[page.id] = name
     if not page_by_id:
         raise _no_page(folder, unread_files)
+    # The id of such a file's one page is the file's name; a file that was not read has no page.
+    read_files_of_same_name = tuple(name for name in same_names if name in page_by_id)
     return FolderPages(
         pages=tuple(page_by_id.values()),
         unread_files=tuple(unread_files),
         files_of_guessed_encoding=tuple(files_of_guessed_encoding),
-        files_of_same_name=tuple(name for name in same_names if name in page_by_id),
+        files_of_same_name=read_files_of_same_name,
         file_by_page_id=file_by_page_id,
     )
 

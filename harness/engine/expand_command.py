@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.config import presets
 from harness.config.layers import FOLDER_DATASET, Choices
+from harness.config.suites import Suite
 from harness.config.sweep import expand_runs, suite_axes
 from harness.engine.suite_parts import distinct_runs, parts_to_run
 from harness.errors import UserError
@@ -28,12 +29,14 @@ def command_runs(
 ) -> list[Choices]:
     """List the runs of a command: every method on every data set at each point of the sweep.
 
-    Without data sets in the command, those of the suite are taken.
+    Where the command names a folder of documents or a file of questions but no data set, that
+    folder is the data set; else those of the suite are taken. A suite in parts runs each part's
+    methods on its data sets; a run that several parts have is listed once.
 
     Args:
         shared: Settings of all runs, with the suite.
         methods: Names or presets; () for those of the suite.
-        datasets: Names; () for those of the suite.
+        datasets: Names; () for the folder, or those of the suite.
         swept: Axes of the sweep, beside those of the suite.
         note: Called with a sentence for each method that lacks a swept parameter.
 
@@ -47,14 +50,45 @@ def command_runs(
     if not dataset_names and suite is not None:
         dataset_names = suite.datasets
     _check_dataset_settings(shared, dataset_names)
-    if shared.data is not None and len(dataset_names) > 1:
-        each = " ".join(f"datasets.{name}.data=PATH" for name in dataset_names)
-        raise UserError(
-            f"--data holds the rows of one data set, but {len(dataset_names)} are named; keep one, "
-            f"or name each one's: --set {each}"
-        )
+    _check_data_is_of_one_dataset(shared, dataset_names)
     if suite is None or not suite.parts:
         return _every_combination(shared, methods, datasets, swept, note)
+    return _runs_of_parts(suite, shared, methods, datasets, swept, note)
+
+
+def _check_data_is_of_one_dataset(shared: Choices, datasets: Sequence[str]) -> None:
+    """Raise UserError where --data gives the rows of one data set and several are run.
+
+    Args:
+        shared: Settings of all runs.
+        datasets: All data sets of the command.
+    """
+    if shared.data is not None and len(datasets) > 1:
+        each = " ".join(f"datasets.{name}.data=PATH" for name in datasets)
+        raise UserError(
+            f"--data holds the rows of one data set, but {len(datasets)} are named; keep one, "
+            f"or name each one's: --set {each}"
+        )
+
+
+def _runs_of_parts(
+    suite: Suite,
+    shared: Choices,
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    swept: Swept,
+    note: Note,
+) -> list[Choices]:
+    """List the runs of the parts of a suite, each run and each note once.
+
+    Args:
+        suite: The suite, which has parts.
+        shared: Settings of all runs; in the runs of a part that part stands in place of the suite.
+        methods: Names or presets; () for those of each part.
+        datasets: Names; () for those of each part.
+        swept: Axes of the sweep, beside those of the part.
+        note: Called with a sentence for each method that lacks a swept parameter.
+    """
     notes: list[str] = []
     runs: list[Choices] = []
     for chosen in parts_to_run(suite, methods, datasets):

@@ -161,6 +161,9 @@ def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessE
 def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
     """Check settings against code, data and models, and make the plan of their run.
 
+    Each check adds its mistakes and warnings to one list, `findings`, so that all mistakes are
+    raised together.
+
     Args:
         settings: The run's settings.
         for_another_machine: Whether the run is for another machine: then files missing here are no
@@ -179,14 +182,15 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
         )
     completed = call_noting_problem(findings.problems, complete_method, settings)
     findings.raise_problems()
-    assert completed is not None  # no problems: it is there
+    assert completed is not None  # without it there was a problem, which was raised
     corpus = plan_corpus(settings, completed.method, findings)
     questions = _load_and_check_questions(settings, completed.method, findings, for_another_machine)
     models = ModelPlanner(settings, completed, findings).plan()
     if for_another_machine:
         findings.move_missing_out_of_problems()
     findings.raise_problems()
-    questions = questions or _stand_in_for_questions(settings)
+    if questions is None:  # their rows are not on this machine, which runs elsewhere allow
+        questions = _stand_in_for_questions(settings)
     parts = _CheckedParts(settings, completed, questions, models, corpus)
     return _planned_run(parts, findings)
 
@@ -213,8 +217,8 @@ def _load_and_check_questions(
 
 def _stand_in_for_questions(settings: Settings) -> LoadedQuestions:
     """Stands in for a run's questions where their rows are not on this machine: a data set without
-    questions, whose `n_all_questions` is the official number of the preset, or 0 where --set chose another
-    split, subset or repository."""
+    questions, whose `n_all_questions` is the official number of the preset, or 0 where --set chose
+    another split, subset or repository."""
     name = settings.dataset.name
     origins_of_rows = [settings.origins.get(f"dataset.{key}") for key in ("split", "subset", "hub")]
     n_official = 0

@@ -226,7 +226,6 @@ class ModelPlanner:
         """Add a mistake for a top_p without a temperature, and for each role but the reader whose
         replies are to be sampled or cut."""
         reader = self.settings.model
-        origins = self.settings.origins
         if "top_p" in reader.sampling and not reader.temperature:
             self.findings.add_problem(
                 "model.top_p is for sampled replies; set model.temperature too, or leave it out"
@@ -234,10 +233,16 @@ class ModelPlanner:
         for role in self.settings.roles:
             for name in SAMPLING:
                 path = f"roles.{role}.{name}"
-                if origins.get(path, _AS_READER) != _AS_READER:
+                if self._is_set_for_role(path):
                     self.findings.add_problem(
                         f"{path}: only the reader's replies are sampled or cut; set model.{name}"
                     )
+
+    def _is_set_for_role(self, path: str) -> bool:
+        """Whether a setting of a role, "roles.builder.temperature", was set for that role; else the
+        role has no such setting, or takes the reader's."""
+        origin = self.settings.origins.get(path)
+        return origin not in (None, _AS_READER)
 
     def _check_batch(self, models: Mapping[str, ModelConfig]) -> None:
         """Add a mistake where a model takes batches and the method's requests may depend on earlier

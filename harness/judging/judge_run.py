@@ -50,14 +50,14 @@ class Judged:
         judgements: Question id -> what the judge decided.
         failures: Question id -> why it is not judged.
         summary: The run's new summary.
-        lost: What requests that brought no judgement sent, earlier ones too, summed as by
+        sent_without_judgement: What requests that brought no judgement sent, earlier ones too, summed as by
             `harness.cost.usage.sent`.
     """
 
     judgements: dict[str, Judgement] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     summary: RunSummary = field(default_factory=RunSummary)
-    lost: SentUsage = field(default_factory=lambda: SentUsage())
+    sent_without_judgement: SentUsage = field(default_factory=lambda: SentUsage())
 
     def count(self, verdict: str) -> int:
         """How many judgements have this verdict (model_judge.YES and others)."""
@@ -129,7 +129,7 @@ def judge_run(
         records_by_question = {record.question_id: record for record in store.records()}
         cases = _make_cases(stored, records_by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
-        add_sent(work.judged.lost, _entry_before(stored, judge).earlier)
+        add_sent(work.judged.sent_without_judgement, _entry_before(stored, judge).earlier)
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
@@ -140,7 +140,7 @@ def judge_run(
             if work.judged.replied or len(work.judged.judgements) == len(cases):
                 _add_failed_questions(work.judged, records_by_question.values(), judge)
                 _store_judgements(store, stored, records_by_question, judge, work.judged)
-            elif work.judged.lost.get("tokens"):
+            elif work.judged.sent_without_judgement.get("tokens"):
                 _store_cost_without_judgement(store, stored, judge, work.judged)
     return work.judged
 
@@ -160,7 +160,7 @@ def _store_cost_without_judgement(
     entry_before = _entry_before(stored, judge)
     if not entry_before.has_values:
         entry_before = JudgeEntry(price=price_of(judge))
-    _write_entry(store, judge, entry_before.with_values(earlier=judged.lost))
+    _write_entry(store, judge, entry_before.with_values(earlier=judged.sent_without_judgement))
 
 
 def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
@@ -366,7 +366,8 @@ class _JudgeWork:
             self._finish(outcome)
 
     def _finish(self, outcome: _Outcome) -> None:
-        """Add the outcome of a case to `judged`, and show progress.
+        """Add the outcome of a case to `judged`, and show progress. What the requests of a failed
+        case sent is added to `judged.sent_without_judgement`.
 
         Raises CannotRun after MAX_FAILURES_IN_A_ROW failures.
         """
@@ -374,18 +375,24 @@ class _JudgeWork:
         if isinstance(result, Judgement):
             self._failed_in_a_row = 0
             self.judged.judgements[case.question_id] = result
-            usage = {}
+            usage_by_phase = {}
             if result.usage:
-                usage["answer"] = result.usage
+                usage_by_phase["answer"] = result.usage
             scores = {}
             if result.score is not None:
                 scores[self._judge.name] = result.score
-            self._progress.count_recorded(CountedQuestion(case.question_id, False, scores, usage))
+            self._progress.count_recorded(
+                CountedQuestion(
+                    question_id=case.question_id, failed=False, scores=scores, usage=usage_by_phase
+                )
+            )
             return
         self._failed_in_a_row += 1
         self.judged.failures[case.question_id] = str(result)
-        add_sent(self.judged.lost, all_sent(meter.usage()))
-        self._progress.count_recorded(CountedQuestion(case.question_id, True, {}, {}))
+        add_sent(self.judged.sent_without_judgement, all_sent(meter.usage()))
+        self._progress.count_recorded(
+            CountedQuestion(question_id=case.question_id, failed=True, scores={}, usage={})
+        )
         if self._failed_in_a_row == MAX_FAILURES_IN_A_ROW:
             raise CannotRun(
                 f"{MAX_FAILURES_IN_A_ROW} answers one after the other could not be judged; "
@@ -518,8 +525,8 @@ def _manifest_entry(judge: Judge, judged: Judged) -> JudgeEntry:
         entry = entry.with_values(other_run=judge.other_run)
     if judge.config.base_url:
         entry = entry.with_values(server=with_secrets_masked(judge.config.base_url))
-    if judged.lost:
-        entry = entry.with_values(earlier=judged.lost)
+    if judged.sent_without_judgement:
+        entry = entry.with_values(earlier=judged.sent_without_judgement)
     if judge.config.price is not None:
         entry = entry.with_values(price=price_of(judge))
     return entry

@@ -146,6 +146,9 @@ def _has_one_reply(kind: str, arguments: Sequence[Any]) -> bool:
 def _arguments_to_json(kind: str, arguments: Sequence[Any]) -> Any:
     """What a request asks, as JSON values for the cache's key.
 
+    Left out are the watched spans, as requests with any are not cached, and the labels' first
+    tokens, which follow from the labels.
+
     Args:
         kind: "write", "probe" or "score".
         arguments: What the session's method is called with: (decoding, watched spans) to write,
@@ -154,7 +157,9 @@ def _arguments_to_json(kind: str, arguments: Sequence[Any]) -> Any:
     if kind == "write":
         decoding, _ = arguments
         values = asdict(decoding)
-        if not decoding.schema:  # entries of before there were schemas
+        if (
+            not decoding.schema
+        ):  # entries from before there were schemas lack the key: keep them valid
             del values["schema"]
         return values
     if kind == "probe":

@@ -397,8 +397,8 @@ class WriteCapture:
         self._calls_of_step = []
 
     def reduce_waiting(self) -> None:
-        """Turn the rows that wait into mean attentions, which are appended to `reduced_blocks`.
-        Raises RuntimeError where not all layers were seen."""
+        """Turn `waiting_steps` into mean attentions, a row each, which are appended to
+        `reduced_blocks`. Raises RuntimeError where not all layers were seen."""
         with self._reduce_lock:  # the context itself, or one that takes its place in memory
             n_layers = len(self.cache.layers)
             layers_seen = len(self._calls_of_step)
@@ -416,7 +416,8 @@ class WriteCapture:
             self.layer_keys = []
 
     def _attention_over_layers(self, keys: Sequence[Tensor]) -> Tensor:
-        """The attention of the rows that wait, summed over the layers: float32 [rows, spans].
+        """The attention of the tokens of `waiting_steps`, a row each, to each span: means over the
+        heads, summed over the layers; float32 [rows, spans].
 
         Args:
             keys: [kv_heads, tokens, size] of each layer.
@@ -432,16 +433,17 @@ class WriteCapture:
         return self._attention_by_softmax(queries, keys)
 
     def _attention_by_softmax(self, queries: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        """The attention of the rows that wait, summed over the layers, from all scores of a row:
-        float32 [rows, spans].
+        """The attention of written tokens, a row each, to each span, from the scores of all keys:
+        means over the heads, summed over the layers; float32 [rows, spans].
 
         Args:
-            queries: [layers, heads, rows, size].
+            queries: Of the written tokens [layers, heads, rows, size].
             keys: [kv_heads, tokens, size] of each layer.
         """
         weights_by_layer: list[Tensor] = []
         for layer_queries, key in zip(queries, keys, strict=True):
             query = layer_queries.to(key.device)
+            # [rows, spans]: means over the heads
             weights = block_weights(query, key, self.first_position, self.spans, self.score_scaling)
             weights_by_layer.append(weights.cpu())
         return torch.stack(weights_by_layer).sum(0)
@@ -449,11 +451,12 @@ class WriteCapture:
     def _attention_by_log_sum_exps(
         self, queries: Tensor, log_sum_exps: Tensor, keys: Sequence[Tensor]
     ) -> Tensor:
-        """The attention of the rows that wait, summed over the layers, from log-sum-exps, so that
-        only the keys of the spans are read: float32 [rows, spans].
+        """The attention of written tokens, a row each, to each span, from log-sum-exps, so that
+        only the keys of the spans are read: means over the heads, summed over the layers; float32
+        [rows, spans].
 
         Args:
-            queries: [layers, heads, rows, size].
+            queries: Of the written tokens [layers, heads, rows, size].
             log_sum_exps: Of the rows' scores [layers, heads, rows].
             keys: [kv_heads, tokens, size] of each layer.
         """
@@ -467,16 +470,19 @@ class WriteCapture:
         total = queries.new_zeros(rows, len(self.spans), dtype=torch.float32)
         for first_layer in range(0, layers, layers_at_once):
             part = slice(first_layer, first_layer + layers_at_once)
-            span_keys: list[Tensor] = []
+            span_keys_by_layer: list[Tensor] = []  # each [kv_heads, columns, size]
             for key in keys[part]:
-                span_keys.append(key[:, positions.to(key.device)].to(queries.device))  # noqa: PERF401
-            # The new dimension is that of the requests, of which there is one.
+                span_keys_of_layer = key[:, positions.to(key.device)].to(queries.device)
+                span_keys_by_layer.append(span_keys_of_layer)
+            # [layers, columns, kv_heads, size]
+            span_keys = torch.stack(span_keys_by_layer).transpose(1, 2)
+            # `None` adds the dimension of the requests, of which there is one.
             weights = span_weights(
-                queries[part, None],
-                torch.stack(span_keys).transpose(1, 2)[:, None],
-                log_sum_exps[part, None],
-                span_shares[None],
-                self.score_scaling,
+                query=queries[part, None],
+                key=span_keys[:, None],
+                log_sum_exps=log_sum_exps[part, None],
+                span_shares=span_shares[None],
+                scaling=self.score_scaling,
             )
             total += weights[0]
         return total

@@ -100,7 +100,8 @@ class Tokens(Text):
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Read a tokenizer.
+        """Read a tokenizer, the markers by which its model's turns begin and end ("<|im_end|>"),
+        and the tokens that its chat template puts around a turn.
 
         Args:
             folder: The folder with tokenizer.json.
@@ -113,7 +114,10 @@ class Tokens(Text):
             [AddedToken(token.content, token.special) for token in added_tokens],
             tokenizer.chat_template or "",
         )
-        self.turn_tokens = self._count_frame_tokens(tokenizer, name) or TURN_FRAME_ALLOWANCE
+        frame_tokens = self._count_frame_tokens(tokenizer, name)
+        if not frame_tokens:  # no template, or one that cannot be cut
+            frame_tokens = TURN_FRAME_ALLOWANCE
+        self.turn_tokens = frame_tokens
         # The markers that no text may spell in a request.
         self._markers_to_break = {*self.markers, *END_MARKERS, *OPENING_MARKERS}
 

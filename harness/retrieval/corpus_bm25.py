@@ -104,8 +104,9 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
     ) -> dict[str, np.ndarray | int]:
         """Compute the score of each word in each passage, as the sparse matrix that bm25s stores.
 
-        bm25s calls this in place of its own method, which would use the statistics of the shard
-        alone.
+        bm25s calls this in place of its own method, which would take IDF and mean length from the
+        shard alone; here both are the corpus's. Sets `nonoccurrence_array`, which bm25s reads in a
+        search, to None: words that a passage lacks have no score.
 
         Args:
             unique_token_ids: The ids of the words of the shard.
@@ -115,7 +116,7 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
             "data", "indices" and "indptr" of the matrix [passages, words], and "num_docs".
         """
         self.nonoccurrence_array = None
-        idf = scoring._build_idf_array(
+        corpus_idf = scoring._build_idf_array(
             dict(enumerate(self._corpus_frequencies.tolist())),
             self._n_passages,
             scoring._select_idf_scorer(self.idf_method),
@@ -123,8 +124,9 @@ class _Shard(bm25s.BM25):  # type: ignore[misc]
         )
         scores, rows, columns = scoring._build_scores_and_indices_for_matrix(
             corpus_token_ids=corpus_token_ids,
-            idf_array=idf,
+            idf_array=corpus_idf,
             avg_doc_len=self._mean_length,
+            # By these bm25s knows how many entries the shard's matrix has.
             doc_frequencies=dict(enumerate(self._shard_frequencies.tolist())),
             k1=self.k1,
             b=self.b,

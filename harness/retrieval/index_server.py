@@ -128,12 +128,16 @@ class Answers:
     def _answer_hits(self, body: RequestBody) -> dict[str, object]:
         """Answer /hits: the passages of one query, in the form of HitsReply.
 
-        With the events of encoding the query, which the run counts by its own meter.
+        With the events of encoding the query and the encoder's sizes, so that the run that asked
+        can count their cost as its own.
         """
         meter = Meter("search")
         hits = self._index.search(body.text("query"), body.number_of_passages("k"), meter)
-        shapes = meter.shapes
-        events = [ServedEvent(event, shapes.get(event.shape)) for event in meter.events]
+        sizes_by_shape_name = meter.shapes
+        events: list[ServedEvent] = []
+        for event in meter.events:
+            model_sizes = sizes_by_shape_name.get(event.shape)
+            events.append(ServedEvent(event, model_sizes))
         return HitsReply(list(map(ServedHit.from_hit, hits)), events).to_json()
 
     def _answer_retrieve(self, body: RequestBody) -> dict[str, object]:

@@ -186,13 +186,12 @@ def _ranked_pieces(shown: Sequence[Shown]) -> list[Shown]:
     return [piece for piece in shown if piece.kind in ("span", "quote")]
 
 
-def _first_indices_on_found_passages(
+def _index_of_first_piece_on_each(
     shown: Sequence[Shown], supporting: Sequence[Support]
 ) -> list[int]:
-    """The index (from 0) among the ranked pieces of the first one on each supporting passage.
+    """The index (from 0) among the ranked pieces of the first one on each supporting page.
 
-    In the order of the passages; a passage that no piece is on has no entry, so the list may be
-    shorter.
+    In the order of the pages; a page that no piece is on has no entry, so the list may be shorter.
     """
     ranked_pieces = _ranked_pieces(shown)
     indices: list[int] = []
@@ -211,7 +210,8 @@ def evidence_hit(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
     """
     if not supporting or _names_no_text_or_page(shown):
         return None
-    return float(bool(_first_indices_on_found_passages(shown, supporting)))
+    n_pages_shown = len(_index_of_first_piece_on_each(shown, supporting))
+    return float(n_pages_shown > 0)
 
 
 @scorer("evidence_mrr", "1 / place of the first shown text on a supporting page", "shown")
@@ -222,7 +222,7 @@ def evidence_mrr(shown: Sequence[Shown], supporting: Sequence[Support]) -> float
     """
     if not supporting or _names_no_text_or_page(shown):
         return None
-    indices = _first_indices_on_found_passages(shown, supporting)
+    indices = _index_of_first_piece_on_each(shown, supporting)
     if not indices:
         return 0.0
     return 1 / (1 + min(indices))
@@ -236,7 +236,8 @@ def evidence_pages(shown: Sequence[Shown], supporting: Sequence[Support]) -> flo
     """
     if not supporting or _names_no_text_or_page(shown):
         return None
-    return len(_first_indices_on_found_passages(shown, supporting)) / len(supporting)
+    n_pages_shown = len(_index_of_first_piece_on_each(shown, supporting))
+    return n_pages_shown / len(supporting)
 
 
 @scorer(

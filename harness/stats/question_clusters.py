@@ -112,24 +112,31 @@ _ALONE = -1
 def cluster_numbers(
     data_format: str, questions: Iterable[tuple[str, Sequence[str]]]
 ) -> NDArray[np.int32]:
-    """The number of each question's cluster (`question_labels`), numbered in text order of the
-    labels.
+    """The number of each question's cluster, numbered in text order of the clusters' labels
+    (`question_labels`).
+
+    Questions that share a document, directly or over further questions, are one cluster. One
+    without documents, or about a whole folder, is a cluster of its own, and so is each question of
+    a format whose documents are drawn with their question.
+
+    >>> cluster_numbers("story", [("q1", ["b"]), ("q2", ["a"]), ("q3", ["b"])]).tolist()
+    [1, 0, 1]
 
     Args:
         data_format: The data set's format.
-        questions: (id, documents) of each question, read one by one: memory holds 4 bytes of one
-            without documents.
+        questions: (id, documents) of each question, read one by one; only the different sets of
+            documents, and a number of 4 bytes for each question, are held in memory.
     """
-    number_of_set: dict[tuple[str, ...], int] = {}  # documents of a question, or its id -> a number
+    number_of_set: dict[tuple[str, ...], int] = {}
     set_of_question = array("i")
     for question_id, document_ids in questions:
-        documents = tuple(document_ids)
+        joining_names = tuple(document_ids)  # questions with a name in common are one cluster
         if data_format in _BY_QUESTION:
-            documents = (question_id,)
-        if documents in ((), (WHOLE_FOLDER,)):
+            joining_names = (question_id,)
+        if joining_names in ((), (WHOLE_FOLDER,)):
             set_of_question.append(_ALONE)
         else:
-            set_of_question.append(number_of_set.setdefault(documents, len(number_of_set)))
+            set_of_question.append(number_of_set.setdefault(joining_names, len(number_of_set)))
     return _numbered(
         document_clusters(list(number_of_set)), np.array(set_of_question, dtype=np.int32)
     )

@@ -231,9 +231,10 @@ class _CodeHashes:
     def _add_member(self, module: str, name: str, value: object, hasher: _Hasher) -> None:
         """Add a function, or one attribute of a class, that is typed into a notebook to `hasher`.
 
-        A class of the same module is not added to `hasher` but hashed by itself (`add`), and so are
-        classes, functions and modules that the function uses. An attribute like "__doc__" is left
-        out.
+        A function or method is added as its compiled code, "__init__" too. A class of the same
+        module is not added to `hasher` but hashed by itself (`add`), and so are classes, functions
+        and modules that the function uses. Of other values those with a name like "__doc__" are
+        left out, and so is a class that stands as "__class__".
 
         Args:
             module: The module of the function or class.

@@ -27,7 +27,7 @@ _SLASH_AFTER = rf"(?={re.escape(os.sep)})"
 # USER:PASSWORD@ is masked up to the last "@" before a space, as a password may hold "/" and "@";
 # USER@ up to the first.
 _ADDRESS_LOGIN = re.compile(r"(?<=://)(?:[^\s/?#@:]*:\S*|[^\s/?#@]*)@")
-_TEXT_THAT_IS_ADDRESS = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
+_ADDRESS_WITH_PASSWORD_AT_START = re.compile(r"^(\S*?://)[^/?#@:]*:.*@", re.DOTALL)
 _SECRET_PARAMETER = re.compile(
     r"([?&;][^=&;\s]*(?:pass|pwd|secret|token|key|credential|signature|odbc_connect)[^=&;\s]*=)[^&\s]*",
     re.IGNORECASE,
@@ -187,16 +187,19 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 def with_secrets_masked(text: str) -> str:
     """Write users, passwords and keys in the addresses of a text as
-    ***; other texts stay as they are.
+    ***; texts without "://" stay as they are.
 
-    A text that is one address is masked up to its last "@", so that a password with a space in it
-    leaves nothing.
+    In a text that begins like an address with a password, "SCHEME://USER:", everything from there
+    to the last "@" of the text is masked, so that a password with a space in it leaves nothing;
+    so are words that stand between an address and a later "@". Further addresses are masked up to
+    the last "@" before a space (USER:PASSWORD@), or up to the first one (USER@). Of parameters
+    whose name tells of a secret ("?password=x") the value is masked.
 
     >>> with_secrets_masked("postgresql://bob:hunter2@db:5432/runs?password=x")
     'postgresql://***@db:5432/runs?password=***'
     """
     if "://" not in text:
         return text
-    without_own_login = _TEXT_THAT_IS_ADDRESS.sub(r"\1***@", text)
-    without_logins = _ADDRESS_LOGIN.sub("***@", without_own_login)
+    without_first_login = _ADDRESS_WITH_PASSWORD_AT_START.sub(r"\1***@", text)
+    without_logins = _ADDRESS_LOGIN.sub("***@", without_first_login)
     return _SECRET_PARAMETER.sub(r"\1***", without_logins)

@@ -60,7 +60,8 @@ def context_spans(
 
     Args:
         document: The document.
-        question: The question, which leaves less of the window to a line; "" for none.
+        question: The question; "" for none. In "titled-lines" the compressor reads it beside each
+            line, so that a line may have that many tokens less.
         config: Its `contexts` and `chunk_tokens` say how the document is cut.
         model: The compressor, by whose tokens it is cut.
     """
@@ -71,10 +72,10 @@ def context_spans(
         spans = packed_chunks(text, config.chunk_tokens, model)
     elif config.contexts == "lines":
         spans = _cut_lines(text, line_spans(text), config.chunk_tokens, model)
-    else:
-        other_tokens = model.turn_tokens() + model.count(question + RESTRICTIVE_SENTENCE)
-        max_tokens = max(model.window - other_tokens - SLACK_TOKENS, 1)
-        spans = _cut_lines(text, titled_line_spans(document), max_tokens, model)
+    else:  # "titled-lines"
+        tokens_beside_line = model.turn_tokens() + model.count(question + RESTRICTIVE_SENTENCE)
+        max_tokens_of_line = max(model.window - tokens_beside_line - SLACK_TOKENS, 1)
+        spans = _cut_lines(text, titled_line_spans(document), max_tokens_of_line, model)
     return [(start, end) for start, end in spans if text[start:end].strip()]
 
 

@@ -154,10 +154,13 @@ def ask_for_global_weight(
         feed(session, prompts.analysis(question_text(question), config))
         prompt_length = session.length()
         probe = session.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+    # `mass` are the model's probabilities of the labels; `p` are these scaled so that they sum to 1.
+    p_local = probe.mass["Local"]
+    p_global = probe.mass["Global"]
     weight = 0.5
     if sum(probe.mass.values()) > 0:
         weight = probe.p["Global"]
-    scores = {"weight": weight, "p_local": probe.mass["Local"], "p_global": probe.mass["Global"]}
+    scores = {"weight": weight, "p_local": p_local, "p_global": p_global}
     return weight, Step("analysis", scores=scores, tokens=prompt_length, flops=tools.meter.flops())
 
 

@@ -443,8 +443,10 @@ def _write_points(
 
 
 def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -> WrittenTexts:
-    """Let the builder write one summary of some nodes, on one line, also if it was cut
+    """Let the builder write one summary of some nodes, on one line
     (docs/methods/raptor.md#raptor-defaults).
+
+    A summary that is cut off at its limit of tokens is used as it is; a blank one gives no text.
 
     Args:
         texts: The texts of the nodes that it reads.
@@ -454,11 +456,16 @@ def _write_summary(texts: list[str], model: MeteredModel, config: PecanConfig) -
     reply = summary.summarise_with_attention(
         texts, model, config.reserve, summary.DETAILED.with_replacements(config)
     )
-    line = " ".join(reply.text.split())
-    if not line:
-        return WrittenTexts([], np.zeros((0, len(texts))), "summary", reply.is_cut_off)
-    assert reply.attention_to_texts is not None  # `summarise_with_attention` watches the texts
-    return WrittenTexts([line], reply.attention_to_texts[None, :], "summary", reply.is_cut_off)
+    summary_line = " ".join(reply.text.split())
+    written_texts: list[str] = []
+    attention = np.zeros((0, len(texts)))
+    if summary_line:
+        assert reply.attention_to_texts is not None  # `summarise_with_attention` watches the texts
+        written_texts = [summary_line]
+        attention = reply.attention_to_texts[None, :]
+    return WrittenTexts(
+        texts=written_texts, attention=attention, parser="summary", is_cut_off=reply.is_cut_off
+    )
 
 
 def normalise_rows(rows: np.ndarray) -> np.ndarray:

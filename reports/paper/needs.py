@@ -77,14 +77,14 @@ def needs(suite: Suite) -> Needs:
 def _add_dataset(needed: Needs, part: Suite, dataset: str) -> None:
     """Add a data set of a suite and its documents to what the suite needs.
 
-    Methods change nothing of a data set, so the suite's first one stands for all.
+    Methods change nothing of a data set, so the part's first method stands for all.
 
     Args:
         needed: What the suite needs, which is changed.
-        part: The suite.
+        part: The suite, or a part of it.
         dataset: The name of the data set.
     """
-    needed.datasets.setdefault(dataset)
+    needed.datasets[dataset] = None  # a set of names in order
     method = next(iter(part.methods))
     config = resolve(Choices(method=method, dataset=dataset, suite=part)).dataset
     documents_file = config.options.get("documents")

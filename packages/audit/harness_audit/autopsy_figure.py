@@ -71,15 +71,17 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE_INCHES) ->
 
 
 def to_html(table: pd.DataFrame) -> Html:
-    """The figure for a page, wide and narrow, and below it links to some questions of each class.
+    """The figure for a page, wide and narrow, and below it, folded, a paragraph for each class of
+    each run with links to some of its questions.
 
     Args:
-        table: The rows of autopsy.frame.
+        table: autopsy.frame: a row for each run (data set, method, model) and class of its
+            questions.
     """
-    links = map(_paragraph_of_links, table.to_dict("records"))
+    paragraphs = map(_paragraph_of_links, table.to_dict("records"))
     wide = element("div", inline_svg(draw(table)), class_="on-wide")
     narrow = element("div", inline_svg(draw(table, width=_NARROW_INCHES)), class_="on-narrow")
-    details = element("details", element("summary", "questions of each class"), *links)
+    details = element("details", element("summary", "questions of each class"), *paragraphs)
     return join_html(wide, narrow, details)
 
 

@@ -411,13 +411,19 @@ def check_run(run: ForeignRun) -> ForeignRun:
 
 
 def _check_models(answers: Answers) -> None:
-    """Raise DataError if two answers name different models."""
-    model = next((answer.model for answer in answers if answer.model), None)  # the first named
+    """Raise DataError if two answers name different models; an answer without a model, or with an
+    empty one, names none."""
+    first_model: str | None = None
     for answer in answers:
-        if answer.model not in (None, "", model):
+        if not answer.model:
+            continue
+        if first_model is None:
+            first_model = answer.model
+        if answer.model != first_model:
             raise answer.place.error(
-                None,
-                f"the model is '{answer.model}', and '{model}' before; split the file by model",
+                field=None,
+                problem=f"the model is '{answer.model}', and '{first_model}' before; split the file "
+                "by model",
             )
 
 

@@ -89,8 +89,8 @@ def test_the_prover_agrees_with_a_search_of_all_chains(facts, path):
 
 def test_a_fact_base_keeps_its_promises():
     made = base(("B1", "author", "P1"))
-    made.closed.add(("author", "P1"))
-    made.silent.add(("B9", "author"))
+    made.closed_objects.add(("author", "P1"))
+    made.silent_subjects.add(("B9", "author"))
     for fact in (
         Fact("B1", "author", "P2"),
         Fact("B2", "author", "P1"),

@@ -200,7 +200,7 @@ def test_it_learns(model, tmp_path, monkeypatch):
     texts = ("the river is calm", "Mira lives here", "the talk is slow", "the paths are not open")
     marks = np.array([False, True, False, False])
     one = QuestionWithChunks("Who?", (), texts, marks, ())
-    monkeypatch.setattr(reranker_training, "lists_of_step", lambda *_: [one])
+    monkeypatch.setattr(reranker_training, "questions_of_step", lambda *_: [one])
     monkeypatch.setattr(reranker_training, "_RATE", 5e-3)
     folder = trained(tmp_path, model, steps=40)
     config = EncoderConfig(name="tiny", source=str(folder), max_length=512)

@@ -32,7 +32,7 @@ KINDS = ("musique", "hotpotqa", "2wikimultihopqa", "narrativeqa", "qasper", "qua
 HOPS = (1, 2)
 _TEXT_TOKENS = (800, 1640)  # of texts (characters / 4)
 _CHUNK_TOKENS = (60, 100, 100, 150)  # of chunks
-_TEXTS_PER_QUESTION = 8  # texts looked at for one question; few have none that is answered
+_MAX_TEXTS_TRIED_PER_QUESTION = 8  # few texts have no question that a fact supports
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _chunk_spans(text: str, chunk_tokens: int, offsets: Offsets) -> Iterator[tup
         yield from pairwise(cuts)
 
 
-def lists_of_step(
+def questions_of_step(
     seed: int, step: int, n_questions: int, offsets: Offsets
 ) -> list[QuestionWithChunks]:
     """The questions that one step of training reads, each with all chunks of its text: a function
@@ -123,9 +123,10 @@ def lists_of_step(
         CannotRun: Too few of the drawn texts have questions that a fact supports.
     """
     dice = Dice("reranker", seed, step)
+    max_texts = _MAX_TEXTS_TRIED_PER_QUESTION * n_questions
     questions: list[QuestionWithChunks] = []
-    for attempt in range(_TEXTS_PER_QUESTION * n_questions):
-        number = step * _TEXTS_PER_QUESTION * n_questions + attempt
+    for attempt in range(max_texts):
+        text_number = step * max_texts + attempt  # no other step has a text of this number
         kind = dice.pick(KINDS)
         tokens = dice.pick(_TEXT_TOKENS)
         chunk_tokens = dice.pick(_CHUNK_TOKENS)
@@ -135,14 +136,14 @@ def lists_of_step(
             tokens=tokens,
             purpose="training",
             hops=HOPS,
-            number=number,
+            number=text_number,
         )
-        questions += dice.shuffled(list(chunk_lists(made_text, chunk_tokens, offsets)))[
-            : n_questions - len(questions)
-        ]
+        questions_on_text = dice.shuffled(list(chunk_lists(made_text, chunk_tokens, offsets)))
+        n_missing = n_questions - len(questions)
+        questions += questions_on_text[:n_missing]
         if len(questions) == n_questions:
             return questions
     raise CannotRun(
-        f"{_TEXTS_PER_QUESTION * n_questions} made-up texts have no {n_questions} questions that "
+        f"{max_texts} made-up texts have no {n_questions} questions that "
         "something supports; name a --seed"
     )

@@ -37,7 +37,7 @@ from transformers import AutoTokenizer, LlamaForSequenceClassification
 from harness.errors import CannotRun
 from harness.storage.file_hash import file_hash
 from harness.storage.files import read_object, write_json
-from pocket.reranker.data import QuestionWithChunks, lists_of_step
+from pocket.reranker.data import QuestionWithChunks, questions_of_step
 from pocket.train import llama, model_folder
 
 LAYERS = 5
@@ -160,7 +160,7 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
         """Yield the batch of each step, without end: its questions, each with every chunk of its
         text."""
         while True:
-            yield lists_of_step(
+            yield questions_of_step(
                 self.settings.seed, self.progress.step, self.settings.questions, self.offsets
             )
 

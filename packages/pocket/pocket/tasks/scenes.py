@@ -40,6 +40,8 @@ from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, samp
 
 _TOKENS_PER_FACT = 15
 """Tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length."""
+_NO_QUESTION = Question("scene", "", ("scene",))
+"""Stands in a scene that asks for no answer, such as one of points or a summary."""
 _BULLET = "* "
 _SHARE_LACKING_A_FACT = 0.4
 """Share of searches without all they need; at 0.25 the model's AUC was that of counting the
@@ -143,25 +145,31 @@ def _show_separate_sentences(
 def _show_document(recipe: Recipe, kind: str, document: Sample, dice: Dice) -> ShownText:
     """A whole document in parts, or some of its parts in random order.
 
+    Questions may be asked about every fact of a whole document, also one whose sentence is cut in
+    two; of a document shown in part, about the facts that a shown part states whole.
+
     Args:
-        recipe: Says how many parts, and whether only some are shown.
+        recipe: Says how many parts a page is cut into at most (`pieces`), and whether only some of
+            them are shown (`some`).
         kind: The kind of text.
         document: The document.
         dice: Draws parts and cuts.
     """
-    sentences = _sentence_of_each_fact(document)
-    facts = list(sentences)
+    sentence_of_fact = _sentence_of_each_fact(document)
     parts: list[tuple[str, Facts]] = []
     for page in document.pages:
         for start, end in _cut_spans(page.document.text, recipe.pieces, dice):
             whole_facts = [s.fact for s in page.stated if start <= s.start and s.end <= end]
             parts.append((page.document.text[start:end], tuple(whole_facts)))
     if recipe.some:
-        parts = dice.shuffled(parts)[: dice.between(max(1, len(parts) // 3), len(parts))]
-    texts, stated = zip(*parts, strict=True)
+        least_parts = max(1, len(parts) // 3)
+        parts = dice.shuffled(parts)[: dice.between(least_parts, len(parts))]
+    texts, facts_by_part = zip(*parts, strict=True)
+    facts_to_ask_about = list(sentence_of_fact)
     if recipe.some:
-        facts = list(chain.from_iterable(stated))
-    return ShownText(kind, texts, stated, sentences, Asker(SCHEMAS[kind], facts, dice))
+        facts_to_ask_about = list(chain.from_iterable(facts_by_part))
+    asker = Asker(SCHEMAS[kind], facts_to_ask_about, dice)
+    return ShownText(kind, texts, facts_by_part, sentence_of_fact, asker)
 
 
 def _cut_spans(text: str, max_parts: int, dice: Dice) -> Iterator[tuple[int, int]]:
@@ -344,7 +352,7 @@ def _headlines(shown: ShownText) -> list[str]:
 def subjects(shown: ShownText) -> list[str]:
     """The subject of each fact of the text, in order; one with several facts comes several
     times."""
-    return [fact.subject for fact in shown.sentences]
+    return [fact.subject for fact in shown.facts]
 
 
 def points(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
@@ -356,9 +364,9 @@ def points(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
         shown: The text.
         _dice: Not used.
     """
-    reply = _bullets(facts_in_words([fact], shown) for fact in shown.sentences)
+    reply = _bullets(facts_in_words([fact], shown) for fact in shown.facts)
     texts = tuple(map(_on_one_line, shown.texts))
-    yield Scene(Question("scene", "", ("scene",)), texts, answer_task(shown.kind), (reply,))
+    yield Scene(_NO_QUESTION, texts, answer_task(shown.kind), (reply,))
 
 
 def summary(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
@@ -370,8 +378,8 @@ def summary(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
         _dice: Not used.
     """
     texts = tuple(map(_on_one_line, shown.texts))
-    reply = facts_in_words(shown.sentences, shown)
-    yield Scene(Question("scene", "", ("scene",)), texts, answer_task(shown.kind), (reply,))
+    reply = facts_in_words(shown.facts, shown)
+    yield Scene(_NO_QUESTION, texts, answer_task(shown.kind), (reply,))
 
 
 def followed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
@@ -400,7 +408,7 @@ def guessed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws the question.
     """
-    question = Question("scene", "", ("scene",))
+    question = _NO_QUESTION
     if shown.asker.facts and dice.chance(0.5):
         drawn = draw_question(recipe, shown, dice)
         if drawn is not None:
@@ -456,7 +464,7 @@ def gathered(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     subjects_of_points = [point.subject for point in level]
     reply = _bullets(map(about_sentence, _groups(subjects_of_points, GROUP)))
     texts = tuple(point.text for point in level)
-    yield Scene(Question("scene", "", ("scene",)), texts, answer_task(shown.kind), (reply,))
+    yield Scene(_NO_QUESTION, texts, answer_task(shown.kind), (reply,))
 
 
 def _level_of_parts(shown: ShownText) -> list[_Point]:
@@ -480,7 +488,7 @@ def _level_of_document(shown: ShownText, dice: Dice) -> list[_Point]:
         shown: The document.
         dice: Draws which facts.
     """
-    all_facts = list(shown.sentences)
+    all_facts = list(shown.facts)
     count = min(len(all_facts), dice.between(3, _MAX_POINTS_OF_LEVEL))
     start = dice.below(len(all_facts) - count + 1)
     facts = all_facts[start : start + count]

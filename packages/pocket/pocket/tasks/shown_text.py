@@ -4,7 +4,7 @@ answer.
 for question in draw_questions(recipe, shown, dice): ...   questions about the text, none twice
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.datasets.syllables import ENDINGS
@@ -34,6 +34,11 @@ class ShownText:
     facts_by_part: tuple[tuple[Fact, ...], ...]
     sentences: Mapping[Fact, str]
     asker: Asker
+
+    @property
+    def facts(self) -> Collection[Fact]:
+        """The facts that have a sentence, in the order of `sentences`."""
+        return self.sentences.keys()
 
     @property
     def schema(self) -> str:

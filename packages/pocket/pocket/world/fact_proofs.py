@@ -77,13 +77,13 @@ class FactBase:
 
     Args:
         facts: The facts.
-        closed: Pairs (relation, object) that no further fact may have.
-        silent: Pairs (subject, relation) that no fact may have.
+        closed_objects: Pairs (relation, object) that no further fact may have.
+        silent_subjects: Pairs (subject, relation) that no fact may have.
     """
 
     facts: list[Fact] = field(default_factory=list)
-    closed: set[tuple[str, str]] = field(default_factory=set)
-    silent: set[tuple[str, str]] = field(default_factory=set)
+    closed_objects: set[tuple[str, str]] = field(default_factory=set)
+    silent_subjects: set[tuple[str, str]] = field(default_factory=set)
     _fact_of_subject: dict[tuple[str, str], Fact] = field(default_factory=dict)
     _facts_of_object: dict[tuple[str, str], list[Fact]] = field(default_factory=dict)
 
@@ -97,13 +97,18 @@ class FactBase:
         return fact_base
 
     def allows(self, fact: Fact) -> bool:
-        """Whether the fact may be added: its subject has no object for that relation yet, and it
-        would change no question's answer."""
-        key = (fact.subject, fact.relation)
+        """Whether the fact may be added.
+
+        Its subject must have no object for that relation yet, and may not be silent on it (no fact
+        may have the pair); nor may its object be closed (no further fact may have the pair), so
+        that no question's answer changes.
+        """
+        subject_and_relation = (fact.subject, fact.relation)
+        relation_and_object = (fact.relation, fact.object)
         return (
-            key not in self._fact_of_subject
-            and key not in self.silent
-            and (fact.relation, fact.object) not in self.closed
+            subject_and_relation not in self._fact_of_subject
+            and subject_and_relation not in self.silent_subjects
+            and relation_and_object not in self.closed_objects
         )
 
     def add(self, fact: Fact) -> None:

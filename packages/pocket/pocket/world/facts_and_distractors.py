@@ -29,7 +29,6 @@ from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import (
     ASKS_OBJECT,
     LARGER,
-    OBJECT_ROLE,
     SAME_OBJECT,
     SMALLER,
     Relation,
@@ -207,7 +206,7 @@ class GrowingText:
             name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
                 self.add_fact(Fact(next_thing, name, thing))
-                self.base.closed.add((name, thing))
+                self.base.closed_objects.add((name, thing))
             else:
                 self.add_fact(Fact(thing, name, next_thing))
             thing = next_thing
@@ -242,9 +241,10 @@ class GrowingText:
         or for two hops a random relation to a person, and then the person's birth."""
         first_steps: list[str] = []
         for relation in self.schema.relations.values():
-            leads_to_number = SMALLER in relation.lines or LARGER in relation.lines
-            leads_to_person = OBJECT_ROLE in relation.lines and relation.object == "person"
-            if (hops == 1 and leads_to_number) or (hops == 2 and leads_to_person):
+            leads_on = relation.compares_numbers
+            if hops == 2:
+                leads_on = relation.names_its_object and relation.object == "person"
+            if leads_on:
                 first_steps.append(relation.name)
         if hops == 1:
             return (self.dice.pick(first_steps),)
@@ -274,7 +274,7 @@ class GrowingText:
             [r for r in self.schema.relations.values() if ASKS_OBJECT in r.lines]
         )
         start = self.add_thing(relation.subject)
-        self.base.silent.add((start, relation.name))
+        self.base.silent_subjects.add((start, relation.name))
         relations_of_start = self.schema.relations_from[relation.subject]
         stated_relation = self.dice.pick([r for r in relations_of_start if r is not relation])
         self.add_fact(Fact(start, stated_relation.name, self.add_thing(stated_relation.object)))
@@ -319,7 +319,7 @@ class GrowingText:
             kind_of_answer, _ = self.schema.ends(path.steps[0])
         relations_to_kind = self.schema.relations_to.get(kind_of_answer, ())
         relations_to_answer = [
-            r for r in relations_to_kind if (r.name, answer) not in self.base.closed
+            r for r in relations_to_kind if (r.name, answer) not in self.base.closed_objects
         ]
         if not is_inverse and question.kind == "path" and self.dice.chance(0.5):
             # The hardest one: the same relation of another subject.
@@ -392,7 +392,7 @@ class GrowingText:
             if (
                 not fact_object
                 or fact_object == subject
-                or (relation.name, fact_object) in self.base.closed
+                or (relation.name, fact_object) in self.base.closed_objects
             ):
                 fact_object = self.add_thing(relation.object, waiting=True)
             self.add_fact(Fact(subject, relation.name, fact_object), even_if_full=even_if_full)

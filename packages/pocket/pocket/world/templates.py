@@ -88,6 +88,16 @@ class Relation:
     rank: int
     lines: dict[str, tuple[str, ...]] = field(hash=False)
 
+    @property
+    def compares_numbers(self) -> bool:
+        """Whether a question can ask which of two things has the smaller or the larger object."""
+        return SMALLER in self.lines or LARGER in self.lines
+
+    @property
+    def names_its_object(self) -> bool:
+        """Whether it has words for the part that its object has in it: "author"."""
+        return OBJECT_ROLE in self.lines
+
 
 def _parse_relation(block: str, rank: int) -> Relation:
     """Parse one block of a table.

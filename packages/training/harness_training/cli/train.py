@@ -111,7 +111,8 @@ def _plan_training(method: str, options: TrainOptions, folder: Path) -> _Planned
 def _train_until_stopped(
     training: _PlannedTraining, options: TrainOptions, folder: Path
 ) -> int | None:
-    """Train until the end, --steps or a signal, and say what to do next.
+    """Train until all steps of the training are done, --steps of them are, or a signal comes, and
+    say what to do next.
 
     Args:
         training: The training.
@@ -123,7 +124,8 @@ def _train_until_stopped(
     """
 
     def train_steps(tell: Callable[[str], None], stop: threading.Event) -> bool:
-        """Train to the end, --steps or until `stop` is set; return whether the end was reached."""
+        """Train until all steps of the training are done, `options.steps` of them are, or `stop` is
+        set; return whether all are done."""
         return training.training.run(tell, stop, options.steps)
 
     was_uninterrupted, all_steps_done = run_until_stopped(
