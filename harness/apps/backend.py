@@ -209,7 +209,7 @@ class ApplicationSession(Session):
             RequestFailed, ModelOutputError: There is no usable reply.
             CannotRun: No question would have one.
         """
-        # What is sent may name the application: "{name}" in the body's template.
+        # `name` is a variable of the body's template.
         named_question = replace(question, name=self._model.own_name)
 
         def prompt() -> str:
