@@ -189,11 +189,11 @@ def with_secrets_masked(text: str) -> str:
     """Write users, passwords and keys in the addresses of a text as
     ***; texts without "://" stay as they are.
 
-    In a text that begins like an address with a password, "SCHEME://USER:", everything from there
-    to the last "@" of the text is masked, so that a password with a space in it leaves nothing;
-    so are words that stand between an address and a later "@". Further addresses are masked up to
-    the last "@" before a space (USER:PASSWORD@), or up to the first one (USER@). Of parameters
-    whose name tells of a secret ("?password=x") the value is masked.
+    In a text that begins like an address with a password, "postgresql://bob:", everything from the
+    user to the last "@" of the text is masked: a password with a space in it, but also words
+    between the address and a later "@". Elsewhere USER:PASSWORD@ is masked up to the last "@"
+    before a space, so that a password with a space in it stays there, and USER@ up to the first
+    "@". Of parameters whose name tells of a secret ("?password=x") the value is masked.
 
     >>> with_secrets_masked("postgresql://bob:hunter2@db:5432/runs?password=x")
     'postgresql://***@db:5432/runs?password=***'
