@@ -132,7 +132,7 @@ def test_by_hand():
     assert record["steps"][-1]["note"] == "ask: ?"
     trials = recorded(1, 2)
     *found, beyond = [trials.stop(parsed(record), Trials(most)) for most in range(4)]
-    stops = [(f.answer, f.own, requests_at_stop(parsed(record), f)) for f in found]
+    stops = [(f.answer, f.is_own_stop, requests_at_stop(parsed(record), f)) for f in found]
     assert stops == [("one", False, 2), ("three", True, 3), ("four", False, 4)]
     assert beyond is None, (
         "the search was not recorded up to 3 updates, and had not ended by itself"
@@ -143,7 +143,7 @@ def test_without_recording_only_what_the_search_itself_tells_is_known():
     record = search(no("by?"), yes("Toren"), max_trials=4)
     found = [recorded(4, 4).stop(parsed(record), Trials(most)) for most in range(7)]
     assert [f and f.answer for f in found] == [None, *["Toren"] * 6]
-    assert all(f.own and requests_at_stop(parsed(record), f) == 2 for f in found[1:])
+    assert all(f.is_own_stop and requests_at_stop(parsed(record), f) == 2 for f in found[1:])
     assert all(s["answer"] is None for s in record["steps"])
 
 
