@@ -140,10 +140,12 @@ def compare_with_best(
             continue
         pair = joint.pair(place, chosen)
         p = max(pair.p(0.0), alone.p)
+        low_end, high_end = pair.end(-span), pair.end(span)
+        rejects_some_difference = low_end > -span or high_end < span
         low = high = None
-        if alone.low is not None and alone.high is not None:
-            low = min(alone.low, pair.end(-span))
-            high = max(alone.high, pair.end(span))
+        if rejects_some_difference and alone.low is not None and alone.high is not None:
+            low = min(alone.low, low_end)
+            high = max(alone.high, high_end)
         rows.append(FromBest(name, mean, alone.difference, low, high, p))
     return ComparisonWithBest(names[chosen], tuple(rows), len(sizes), int(sizes.sum()))
 

@@ -467,10 +467,20 @@ class TestBestOfSeveral:
             scores = (rng.random((documents, 6)) < chances) * 1.0
             columns = dict(zip(map(str, range(6)), scores.T, strict=True))
             for row in compare_with_best(columns, labels).rows:
+                if row.low is None:
+                    assert row.p >= 0.05
+                    continue
                 assert row.low <= row.difference <= row.high
                 assert (row.p < 0.05) == (row.low > 0 or row.high < 0)
                 separated += row.p < 0.05
         assert separated > 20
+
+    def test_there_is_no_interval_where_so_few_documents_reject_no_difference(self) -> None:
+        rng, labels = np.random.default_rng(9), np.arange(6, dtype=np.int32)
+        scores = (rng.random((6, 10)) < 0.5) * 1.0
+        found = compare_with_best(dict(zip(map(str, range(10)), scores.T, strict=True)), labels)
+        others = [row for row in found.rows if row.name != found.best]
+        assert {(row.low, row.high) for row in others} == {(None, None)}
 
     def test_intervals_of_all_pairs_hold_the_true_differences(self) -> None:
         rng, labels = np.random.default_rng(8), np.arange(40, dtype=np.int32)
