@@ -397,6 +397,28 @@ class JointIntervals:
     separated: float
 
 
+def several_methods(
+    methods: int, documents: int, spread: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Draw scores of 0 and 1 of several methods, which share how hard each document is.
+
+    Args:
+        methods: How many.
+        documents: Of one question each.
+        spread: Standard deviation of the methods' chances, around 0.5.
+        rng: Draws them.
+
+    Returns:
+        The true mean of each method, (methods,), and the scores, (documents, methods).
+    """
+    chances = np.clip(0.5 + spread * rng.standard_normal(methods), 0.05, 0.95)
+    others = rng.normal(0.0, DIFFICULTY, (20_000, 1))
+    means = np.clip(chances + others, 0.0, 1.0).mean(axis=0)
+    difficulty = rng.normal(0.0, DIFFICULTY, (documents, 1))
+    right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
+    return means, right.astype(np.float64)
+
+
 def joint_intervals(
     methods: int, documents: int, spread: float, trials: int, rng: np.random.Generator
 ) -> JointIntervals:
@@ -412,12 +434,8 @@ def joint_intervals(
     held = contradictions_ = separated = 0
     labels = np.arange(documents, dtype=np.int32)
     for _ in range(trials):
-        chances = np.clip(0.5 + spread * rng.standard_normal(methods), 0.05, 0.95)
-        others = rng.normal(0.0, DIFFICULTY, (20_000, 1))
-        means = np.clip(chances + others, 0.0, 1.0).mean(axis=0)
-        difficulty = rng.normal(0.0, DIFFICULTY, (documents, 1))
-        right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
-        columns = {str(method): right[:, method] * 1.0 for method in range(methods)}
+        means, scores_ = several_methods(methods, documents, spread, rng)
+        columns = {str(method): scores_[:, method] for method in range(methods)}
         found = compare_with_best(columns, labels)
         all_hold = True
         for method, row in enumerate(found.rows):
@@ -448,12 +466,7 @@ def too_high(
     truths, said = [], []
     labels = np.arange(documents, dtype=np.int32)
     for _ in range(trials):
-        chances = np.clip(0.5 + spread * rng.standard_normal(methods), 0.05, 0.95)
-        others = rng.normal(0.0, DIFFICULTY, (20_000, 1))
-        means = np.clip(chances + others, 0.0, 1.0).mean(axis=0)
-        difficulty = rng.normal(0.0, DIFFICULTY, (documents, 1))
-        right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
-        scores_ = right.astype(np.float64)
+        means, scores_ = several_methods(methods, documents, spread, rng)
         best = int(scores_.mean(axis=0).argmax())
         truths.append(float(scores_[:, best].mean() - means[best]))
         columns = {str(method): scores_[:, method] for method in range(methods)}
