@@ -47,12 +47,12 @@ class CostShare:
 
     @property
     def is_cheaper(self) -> bool:
-        """Whether the method costs clearly less than the other: less than 99.5 % of it."""
+        """Whether the method costs clearly less than the other: less than 99.5 % of its cost."""
         return self.value < _MAX_SHARE_OF_CHEAPER
 
     @property
     def is_dearer(self) -> bool:
-        """Whether the method costs clearly more than the other."""
+        """Whether the method costs clearly more than the other, which costs less than 99.5 % of it."""
         return self.value > 1 / _MAX_SHARE_OF_CHEAPER
 
     @property
@@ -89,8 +89,8 @@ class ComparedCost:
     by_run: Mapping[str, _CostByQuestion]
 
     def share(self, row: TableRow, other: TableRow) -> CostShare | None:
-        """What a run takes of another one's cost; None where they answered no question in common,
-        or the cost of one is not known.
+        """The cost of a run divided by that of another one, over the questions that both answered;
+        None where these are none, or the cost of one run is not known.
 
         Args:
             row: The run.
@@ -108,32 +108,33 @@ class ComparedCost:
         )
 
     def contrary_convention(self, row: TableRow, other: TableRow) -> str:
-        """The first other convention for FLOPs under which the dearer run is clearly the cheaper,
-        with the share under it: "150 % under the convention full"; "" for none.
+        """Under which other way of counting FLOPs the dearer run is clearly the cheaper, with the
+        share under the first such: "150 % under the convention full"; "" for none.
 
         Args:
             row: A run.
             other: The run that it is compared with.
         """
-        own_share = self.share(row, other)
-        if self.kind != "FLOPs" or own_share is None:
+        share = self.share(row, other)
+        if self.kind != "FLOPs" or share is None:
             return ""
         for convention in CONVENTIONS:
-            other_value = _ratio(
+            flops_ratio = _ratio(
                 costs.question_tflops(row.run, convention),
                 costs.question_tflops(other.run, convention),
             )
-            if other_value is None:
+            if flops_ratio is None:
                 continue
-            share = CostShare(other_value, 0, 0)
-            was_cheaper = own_share.is_cheaper and share.is_dearer
-            was_dearer = own_share.is_dearer and share.is_cheaper
-            if was_cheaper or was_dearer:
-                return f"{share.percent} under the convention {convention}"
+            contrary = CostShare(flops_ratio, n_shared=0, n_questions=0)  # counts are not shown
+            turns_dearer = share.is_cheaper and contrary.is_dearer
+            turns_cheaper = share.is_dearer and contrary.is_cheaper
+            if turns_dearer or turns_cheaper:
+                return f"{contrary.percent} under the convention {convention}"
         return ""
 
     def dominating_question(self, row: TableRow) -> float | None:
-        """The share of the costliest question in the cost of a run, where it is half or more."""
+        """The share of the costliest question in the cost of a run, where it is half or more; else
+        None, and also of fewer than five questions."""
         question_costs = self.by_run.get(row.run.name, {})
         if len(question_costs) < _FEWEST_OF_DOMINATED:
             return None
@@ -157,7 +158,8 @@ class ComparableCosts:
 
 
 def comparable_costs(methods: Mapping[str, TableRow]) -> ComparableCosts:
-    """The first cost that is known for all methods, and why it is not another one.
+    """The first of money, FLOPs and tokens that is known for all methods, and why it is not one
+    before it; no cost where none is known for all.
 
     Args:
         methods: Name -> row. Methods without an answer have no costs, and do not count.
@@ -165,23 +167,38 @@ def comparable_costs(methods: Mapping[str, TableRow]) -> ComparableCosts:
     answering = {name: row for name, row in methods.items() if row.n_failed < row.n_questions}
     remarks = _why_money_is_not_compared(answering)
     if not remarks and _is_known_for_all(_money, answering):
-        return ComparableCosts(_compared_cost("money", "indexes included", _money, answering), [])
+        money = _compared_cost("money", "indexes included", _money, answering)
+        return ComparableCosts(compared=money, remarks=[])
     if _is_known_for_all(_tflops, answering):
         flops = _compared_cost("FLOPs", "indexes included", _tflops, answering)
-        return ComparableCosts(flops, remarks)
-    if _is_known_for_all(_tokens, answering):
-        remark = "indexes included"
+        return ComparableCosts(compared=flops, remarks=remarks)
+    tokens = _compared_tokens(answering)
+    if tokens is None:
+        return ComparableCosts(compared=None, remarks=[_no_cost_is_known(answering), *remarks])
+    return ComparableCosts(
+        compared=tokens, remarks=[*remarks, *_why_flops_are_not_compared(answering)]
+    )
+
+
+def _compared_tokens(methods: Mapping[str, TableRow]) -> ComparedCost | None:
+    """The tokens of methods, with those of indexes where they are known for all; None where not even
+    those without indexes are.
+
+    Args:
+        methods: Name -> row.
+    """
+    if _is_known_for_all(_tokens, methods):
         cost_of = _tokens
-    elif _is_known_for_all(_tokens_without_index, answering):
-        remark = "without those of indexes, which are unknown"
+        remark = "indexes included"
+    elif _is_known_for_all(_tokens_without_index, methods):
         cost_of = _tokens_without_index
+        remark = "without those of indexes, which are unknown"
     else:
-        return ComparableCosts(None, [_no_cost_is_known(answering), *remarks])
-    cached = _cached_tokens_in_words(answering)
+        return None
+    cached = _cached_tokens_in_words(methods)
     if cached:
         remark = f"{remark}, without cached ones ({join_names(cached)})"
-    remarks += _why_flops_are_not_compared(answering)
-    return ComparableCosts(_compared_cost("tokens", remark, cost_of, answering), remarks)
+    return _compared_cost("tokens", remark, cost_of, methods)
 
 
 def _money(row: TableRow) -> _CostByQuestion:
@@ -205,13 +222,19 @@ def _tokens_without_index(row: TableRow) -> _CostByQuestion:
 
 
 def _is_known_for_all(cost_of: _CostOfRow, methods: Mapping[str, TableRow]) -> bool:
-    """Whether a cost is known for every method; one of 0 was not measured.
+    """Whether a cost is known for every method.
 
     Args:
         cost_of: The cost of each question of a row.
         methods: Name -> row.
     """
-    return all(sum(cost_of(row).values()) > 0 for row in methods.values())
+    return all(_is_known(cost_of, row) for row in methods.values())
+
+
+def _is_known(cost_of: _CostOfRow, row: TableRow) -> bool:
+    """Whether a cost of a row is known; one of 0 was not measured."""
+    cost_by_question = cost_of(row)
+    return sum(cost_by_question.values()) > 0
 
 
 def _compared_cost(
@@ -225,11 +248,13 @@ def _compared_cost(
         cost_of: The cost of each question of a row.
         methods: Name -> row.
     """
-    return ComparedCost(kind, remark, {row.run.name: cost_of(row) for row in methods.values()})
+    cost_by_run = {row.run.name: cost_of(row) for row in methods.values()}
+    return ComparedCost(kind, remark, by_run=cost_by_run)
 
 
 def _ratio(own_costs: _CostByQuestion, other_costs: _CostByQuestion) -> float | None:
-    """Cost over cost, summed over the questions that both have; None where that is unknown."""
+    """The first cost divided by the second, each summed over the questions that both have; None
+    where one of the sums is 0, as there is no such question or nothing was measured."""
     shared = [question for question in own_costs if question in other_costs]
     other_sum = sum(other_costs[question] for question in shared)
     own_sum = sum(own_costs[question] for question in shared)
@@ -239,8 +264,8 @@ def _ratio(own_costs: _CostByQuestion, other_costs: _CostByQuestion) -> float | 
 
 
 def _cached_tokens_in_words(methods: Mapping[str, TableRow]) -> list[str]:
-    """How many tokens each method had in a cache, "90,000 a question of session", where that is
-    worth a remark.
+    """How many tokens of an answered question each method had in a cache, "90,000 a question of
+    session", where they are more than a tenth of all its tokens.
 
     Args:
         methods: Name -> row.
@@ -248,20 +273,23 @@ def _cached_tokens_in_words(methods: Mapping[str, TableRow]) -> list[str]:
     in_words = []
     for name, row in methods.items():
         columns = row.run.columns
+        is_answered = columns.answered
         n_cached = 0.0
         for phase in columns.phases:
-            n_cached += float(columns.cost(phase, "tokens_cached")[columns.answered].sum())
-        n_counted = sum(_tokens_without_index(row).values())
-        if n_cached > _MIN_CACHED_SHARE * (n_cached + n_counted):
-            per_question = n_cached / int(columns.answered.sum())
-            in_words.append(f"{per_question:,.0f} a question of {name}")
+            cached_by_question = columns.cost(phase, "tokens_cached")
+            n_cached += float(cached_by_question[is_answered].sum())
+        n_not_cached = sum(_tokens_without_index(row).values())
+        if n_cached > _MIN_CACHED_SHARE * (n_cached + n_not_cached):
+            n_answered = int(is_answered.sum())
+            in_words.append(f"{n_cached / n_answered:,.0f} a question of {name}")
     return in_words
 
 
 def _why_money_is_not_compared(methods: Mapping[str, TableRow]) -> list[str]:
-    """One sentence on why money is not compared, where it is known for some methods; else [].
+    """One sentence on why money is not compared: it is unknown for some methods, in several
+    currencies, or at several prices of one model.
 
-    It is unknown for others, in several currencies, or at several prices of one model.
+    [] where none of that holds, or it is known for no method.
     """
     unknown = [name for name, row in methods.items() if not _money(row)]
     if len(unknown) == len(methods):
@@ -273,24 +301,28 @@ def _why_money_is_not_compared(methods: Mapping[str, TableRow]) -> list[str]:
         names = sorted(currency or "one that is not named" for currency in currencies)
         return [f"Money is not compared, as it is in {join_names(names)}."]
     runs = [row.run for row in methods.values() if not facts.is_application(row.run)]
-    if any(notes_on_prices(runs)):
+    has_several_prices = any(notes_on_prices(runs))
+    if has_several_prices:
         return ["Money is not compared, as one model has several prices."]
     return []
 
 
 def _why_flops_are_not_compared(methods: Mapping[str, TableRow]) -> list[str]:
-    """One sentence on methods whose FLOPs are unknown, where those of others are known; else []."""
+    """One sentence on methods whose FLOPs are unknown; [] where they are unknown for all methods, or
+    for none."""
     unknown = [name for name, row in methods.items() if not _tflops(row)]
-    if not 0 < len(unknown) < len(methods):
+    if len(unknown) in (0, len(methods)):
         return []
     return [f"FLOPs are not compared, as those of {join_names(unknown)} are unknown."]
 
 
 def _no_cost_is_known(methods: Mapping[str, TableRow]) -> str:
-    """The sentence that there is no kind of cost that is known for all methods."""
+    """The sentence that no kind of cost is known for all methods; it names those of which no cost at
+    all is known."""
     unmeasured = []
     for name, row in methods.items():
-        if not any(sum(cost_of(row).values()) > 0 for cost_of in (_money, _tflops, _tokens)):
+        known = [cost_of for cost_of in (_money, _tflops, _tokens) if _is_known(cost_of, row)]
+        if not known:
             unmeasured.append(name)
     if len(unmeasured) == len(methods):
         return "No cost was measured."

@@ -23,7 +23,7 @@ from reports.finding_costs import CostSentences, cost_in_brackets
 from reports.finding_tests import TestedDifferences, floors_in_words
 from reports.number_formats import with_noun
 from reports.ranked import Extent, Ranked
-from reports.ranking import MIN_TESTED_CLUSTERS, Group, PairTests, rank_runs
+from reports.ranking import MIN_TESTED_CLUSTERS, OTHER_MODEL, Group, PairTests, rank_runs
 from reports.sentences import join_names
 from reports.table_row import TableRow
 
@@ -32,14 +32,14 @@ _MAX_OTHER_MODELS = 2  # whose runs are tested in a sentence of their own
 
 
 def finding_text(rows: Sequence[TableRow]) -> str:
-    """The sentences on one data set, joined by spaces: who is best, what separates the others,
-    costs, and caveats.
+    """The sentences on one data set, joined by spaces: that nothing is finished, who is best, what
+    separates the others, costs, upper bounds, what a judge judged, and caveats.
 
     Args:
         rows: The rows of one data set, best first (main_table.best_first).
     """
     group = rank_runs(rows)
-    tests = PairTests(group, Checks())
+    tests = PairTests(group, Checks())  # Checks() reads the records of the runs when asked
     sentences = no_method_is_finished(rows)
     if not group.methods:
         sentences.append(_no_method_is_ranked(group, rows))
@@ -60,7 +60,9 @@ def _no_method_is_ranked(group: Group, rows: Sequence[TableRow]) -> str:
     """The sentence for runs of which none is a method that can be ranked.
 
     They are only floors and upper bounds, have no score, or are not ranked for a reason that a
-    later sentence says.
+    later sentence says (caveats):
+
+    -> "No method to choose was run yet, only closed-book (floor, 5.0 points) by em.squad."
 
     Args:
         group: The ranked runs, without a method.
@@ -108,8 +110,8 @@ def _bounds_below_best(group: Group, tests: PairTests) -> list[str]:
 
 
 def _what_the_judge_judged(group: Group) -> list[str]:
-    """One sentence where the score is a model's judgement of something else than correctness; else
-    [].
+    """One sentence where the score is a model's judgement of something else than correctness; [] where
+    it is of correctness, or no judge gave the score.
 
     -> ["This score is a judgement of claim-faithfulness, not of right answers."]
     """
@@ -121,11 +123,15 @@ def _what_the_judge_judged(group: Group) -> list[str]:
 
 def _sentences_on_only_method(group: Group) -> list[str]:
     """The sentences on the only method, where no floor was run beside it: its score, and that no
-    interval can be given for few clusters."""
-    method = group.best
-    extent = method.extent
-    scores = _score_in_words(method)
-    sentences = [f"{method.method} {scores} ({group.score}), {_extent_in_words(extent)}."]
+    interval can be given for few clusters.
+
+    -> ["pecan scores 95.0 of 100 points (em.squad), on 20 questions about 2 documents.",
+        "With so few documents no interval can be given."]
+    """
+    run = group.best
+    extent = run.extent
+    scores = _score_in_words(run)
+    sentences = [f"{run.method} {scores} ({group.score}), {_extent_in_words(extent)}."]
     if extent.n_clusters < FEWEST:
         sentences.append(f"With {extent.few_clusters_in_words()} no interval can be given.")
     return sentences
@@ -174,8 +180,11 @@ class _SeveralMethods:
     tests: PairTests
 
     def sentences(self) -> list[str]:
-        """The sentences; they end early where nothing scores above 0, a floor is as good, or
-        nothing can be tested."""
+        """Who is best, what the data separate from it, and what the others cost.
+
+        They end early where nothing scores above 0, too few documents were asked about for a test,
+        or a floor is as good. Costs are left out where the best one is not shown to beat a floor.
+        """
         best = self.group.best
         sentences = [_who_is_best(self.group)]
         if best.is_zero:
@@ -194,16 +203,16 @@ class _SeveralMethods:
         return [*sentences, *self._sentences_on_untested()]
 
     def _floors_as_good(self) -> list[Ranked]:
-        """The floors that score no less than the best method."""
+        """The tested floors that score no less than the best method, or to the digit of the tables the
+        same on all questions."""
         found = []
         for floor in self.group.floors:
-            difference = self.tests.from_best.get(floor.run_name)
-            if difference is None:
+            best_minus_floor = self.tests.from_best.get(floor.run_name)
+            if best_minus_floor is None:  # not tested
                 continue
-            seems_equal = (
-                floor.points == self.group.best.points and not floor.extent.lacks_questions
-            )
-            if difference.difference <= 0 or seems_equal:
+            same_points = floor.points == self.group.best.points
+            seems_equal = same_points and not floor.extent.lacks_questions
+            if best_minus_floor.difference <= 0 or seems_equal:
                 found.append(floor)
         return found
 
@@ -241,7 +250,8 @@ class _SeveralMethods:
         return sentences
 
     def _sentences_on_other_models(self) -> list[str]:
-        """A sentence on the methods of each other model, the first two: what separates them."""
+        """For each of the first two other models, a sentence on which of its methods the data separate
+        from its best one."""
         sentences = []
         for group in self._groups_of_other_models[:_MAX_OTHER_MODELS]:
             tests = PairTests(group, self.tests.checks)
@@ -250,16 +260,21 @@ class _SeveralMethods:
 
     @cached_property
     def _groups_of_other_models(self) -> list[Group]:
-        """The methods of each other model than that of the best one, where these are several."""
+        """The methods of each model other than that of the best one, to be tested among themselves.
+
+        A model with a single method, or with no score above 0, has nothing to test. Floors and
+        upper bounds are those of the first model, and left out.
+        """
         methods_by_model: dict[str, list[Ranked]] = {}
         for method in self.group.methods:
-            if self.tests.untested.get(method.run_name) == "another model":
+            if self.tests.untested.get(method.run_name) == OTHER_MODEL:
                 methods_by_model.setdefault(method.row.model, []).append(method)
-        return [
-            replace(self.group, methods=methods, floors=[], upper_bounds=[])
-            for methods in methods_by_model.values()
-            if len(methods) > 1 and not methods[0].is_zero
-        ]
+        groups = []
+        for methods in methods_by_model.values():
+            best_of_model = methods[0]
+            if len(methods) > 1 and not best_of_model.is_zero:
+                groups.append(replace(self.group, methods=methods, floors=[], upper_bounds=[]))
+        return groups
 
 
 def _floors_above_zero(group: Group) -> list[str]:
@@ -315,8 +330,8 @@ def _who_is_best(group: Group) -> str:
 
 
 def _zero_in_words(run: Ranked) -> str:
-    """What a score that the tables write as 0.0 is not above: "0", or where it is a little more,
-    "0.05 points"."""
+    """What a run whose score the tables write as 0.0 does not score above: "0", or where its score is
+    a little more than 0, "0.05 points" (above that they write 0.1)."""
     if run.score == 0:
         return "0"
     return "0.05 points"
@@ -324,7 +339,10 @@ def _zero_in_words(run: Ranked) -> str:
 
 def _leaders_in_words(group: Group) -> str:
     """Who scores highest, "pecan scores highest of 3 methods, 95.0 of 100 points"; of several with
-    one score, "pecan and bm25 score highest of 3 methods, 95.0 of 100 points each"."""
+    one score, "pecan and bm25 score highest of 3 methods, 95.0 of 100 points each".
+
+    "pecan and bm25 score 95.0 of 100 points each" where these are all.
+    """
     leaders = group.leaders
     names = join_names([each.method for each in leaders])
     rank = f" highest of {_count_ranked_in_words(group)},"
@@ -336,16 +354,16 @@ def _leaders_in_words(group: Group) -> str:
 
 
 def _count_ranked_in_words(group: Group) -> str:
-    """How many runs are ranked: "3 methods"; "3 runs" where one method was run several times; and
-    "the 3 methods that are no floor" where the table has more rows."""
+    """How many methods are ranked: "3 methods"; "3 runs" where one method was run several times; and
+    "the 3 methods that are no floor" where the table shows floors too."""
     count = f"{len(group.methods)} methods"
     if group.are_runs:
         count = f"{len(group.methods)} runs"
-    other_kinds = []
+    kinds_not_ranked = []
     if group.floors:
-        other_kinds.append("floor")
+        kinds_not_ranked.append("floor")
     if group.upper_bounds:
-        other_kinds.append("upper bound")
-    if not other_kinds:
+        kinds_not_ranked.append("upper bound")
+    if not kinds_not_ranked:
         return count
-    return f"the {count} that are no {' or '.join(other_kinds)}"
+    return f"the {count} that are no {' or '.join(kinds_not_ranked)}"

@@ -14,20 +14,29 @@ from reports.table_row import TableRow
 
 
 def no_method_is_finished(rows: Sequence[TableRow]) -> list[str]:
-    """One sentence where questions may be missing in every method, to come first; else []."""
+    """The sentence that opens a page on which every method lacks questions, as its run is not
+    finished; [] where one method is finished.
+
+    -> ["No method is finished yet: what follows is about the questions answered so far."]
+
+    "No run" where floors and upper bounds are not finished either.
+    """
     if not _all_methods_are_unfinished(rows):
         return []
     kind = "method"
     if all(row.is_unfinished for row in rows):
         kind = "run"
-    what = "what follows is about the questions answered so far"
-    return [f"No {kind} is finished yet: {what}."]
+    follows = "what follows is about the questions answered so far"
+    return [f"No {kind} is finished yet: {follows}."]
 
 
 def _all_methods_are_unfinished(rows: Sequence[TableRow]) -> bool:
-    """Whether questions may be missing in every method; without a method, in every run."""
+    """Whether no method is finished; of rows without a method (only floors and upper bounds), whether
+    no row is finished."""
     methods = [row for row in rows if not row.is_floor and not row.is_upper_bound]
-    return all(row.is_unfinished for row in methods or rows)
+    if not methods:
+        return all(row.is_unfinished for row in rows)
+    return all(row.is_unfinished for row in methods)
 
 
 def caveats(rows: Sequence[TableRow], group: Group) -> list[str]:
@@ -40,60 +49,93 @@ def caveats(rows: Sequence[TableRow], group: Group) -> list[str]:
         rows: All rows of the data set.
         group: The ranked runs.
     """
-    names_by_head: dict[str, Sequence[str]] = {}
+    names_by_caveat: dict[str, Sequence[str]] = {}
     for runs in group.not_ranked:
-        names_by_head[runs.reason] = runs.names
-    names_by_head["Scored otherwise"] = _other_judges(rows, group)
-    alike = [row for row in rows if not row.asked_otherwise]
-    several_models = group.several_models
-    for head, are_left_out in (
-        ("Failed questions, which count 0", False),
-        ("Failed questions, left out", True),
-    ):
-        failed = []
-        for row in alike:
-            if row.n_failed and row.run.config.skips_failed == are_left_out:
-                name = _name(row, with_model=several_models)
-                failed.append(f"{row.n_failed} of {row.n_questions} of {name}")
-        names_by_head[head] = failed
-    names_by_head["Left out when the questions were loaded"] = _left_out_by_loader(alike, group)
-    if not _all_methods_are_unfinished(rows):
-        unfinished = [row for row in group.ranked_rows if row.is_unfinished]
-        names_by_head["Not finished"] = [
-            _name(row, with_model=several_models) for row in unfinished
-        ]
-    return [f"{head}: {join_names(names)}." for head, names in names_by_head.items() if names]
+        names_by_caveat[runs.reason] = runs.names
+    names_by_caveat["Scored otherwise"] = _scores_in_place_of(group.score, rows)
+    asked_alike = [row for row in rows if not row.asked_otherwise]
+    scored_0 = [row for row in asked_alike if not row.run.config.skips_failed]
+    skipped = [row for row in asked_alike if row.run.config.skips_failed]
+    names_by_caveat["Failed questions, which count 0"] = _failed_in_words(scored_0, group)
+    names_by_caveat["Failed questions, left out"] = _failed_in_words(skipped, group)
+    names_by_caveat["Left out when the questions were loaded"] = _left_out_by_loader(
+        asked_alike, group
+    )
+    if not _all_methods_are_unfinished(rows):  # else the first sentence of the page says it
+        names_by_caveat["Not finished"] = _unfinished_names(group)
+    sentences = []
+    for caveat, names in names_by_caveat.items():
+        if names:
+            sentences.append(f"{caveat}: {join_names(names)}.")
+    return sentences
+
+
+def _failed_in_words(rows: Sequence[TableRow], group: Group) -> list[str]:
+    """How many questions of each run failed, "2 of 20 of bm25"; runs without a failure are not named.
+
+    Args:
+        rows: The rows of the runs.
+        group: The ranked runs.
+    """
+    in_words = []
+    for row in rows:
+        if row.n_failed:
+            name = _name(row, with_model=group.several_models)
+            in_words.append(f"{row.n_failed} of {row.n_questions} of {name}")
+    return in_words
+
+
+def _unfinished_names(group: Group) -> list[str]:
+    """The names of the ranked runs that are not finished."""
+    unfinished = [row for row in group.ranked_rows if row.is_unfinished]
+    return [_name(row, with_model=group.several_models) for row in unfinished]
 
 
 def _name(row: TableRow, *, with_model: bool) -> str:
-    """The name of a row, with its model where the methods have several."""
+    """The name of a row's method: "bm25", or with its model "bm25 with llama-8b"."""
     if with_model:
         return row.label_with_model
     return row.label
 
 
-def _other_judges(rows: Sequence[TableRow], group: Group) -> list[str]:
-    """The score that each run has in place of the common one, "pecan by judge.llama", where no run
-    has the common one; else []."""
-    names = []
+def _scores_in_place_of(score: str, rows: Sequence[TableRow]) -> list[str]:
+    """The score by which each run would be ranked, "pecan by judge.llama", where no run has the score
+    by which all should be; [] where one has it.
+
+    Args:
+        score: Name of the score by which all should be ranked.
+        rows: The rows of the runs.
+    """
+    some_have_score = any(row.score(score).mean is not None for row in rows)
+    if some_have_score:
+        return []
+    in_words = []
     for row in rows:
-        if row.score(group.score).mean is not None:
-            return []
         own_score = facts.headline_score(row.run)
-        if own_score != group.score:
-            names.append(f"{row.label} by {own_score}")
-    return names
+        if own_score != score:
+            in_words.append(f"{row.label} by {own_score}")
+    return in_words
 
 
 def _left_out_by_loader(rows: Sequence[TableRow], group: Group) -> list[str]:
-    """How many questions of each run the loader or an import left out, "480 of 500 of pecan", or
-    "480 of 500 of each run" where that is one number for several; [] for none."""
-    counts = {}
+    """How many questions of each run the loader or an import left out, "480 of 500 of pecan"; [] for
+    none.
+
+    ["480 of 500 of each run"] where there are several runs and these numbers are the same in all.
+
+    Args:
+        rows: The rows of the runs.
+        group: The ranked runs.
+    """
+    count_by_name = {}
     for row in rows:
         n_left_out = facts.count_left_out(row.run)
         if n_left_out:
             name = _name(row, with_model=group.several_models)
-            counts[name] = f"{n_left_out} of {n_left_out + row.n_questions}"
-    if len(counts) == len(rows) > 1 and len(set(counts.values())) == 1:
-        return [f"{next(iter(counts.values()))} of each run"]
-    return [f"{count} of {name}" for name, count in counts.items()]
+            n_in_file = n_left_out + row.n_questions
+            count_by_name[name] = f"{n_left_out} of {n_in_file}"
+    distinct_counts = set(count_by_name.values())
+    each_left_some_out = len(count_by_name) == len(rows)
+    if len(rows) > 1 and each_left_some_out and len(distinct_counts) == 1:
+        return [f"{distinct_counts.pop()} of each run"]
+    return [f"{count} of {name}" for name, count in count_by_name.items()]

@@ -25,14 +25,15 @@ def floors_in_words(
 
     Args:
         floors: One or more.
-        differences: By run, how it differs from the best method; None where that is not said.
+        differences: Name of a run's folder -> how it differs from the best method, which is said
+            too: "closed-book (5.0 points; pecan minus closed-book: 90.0 points, ...)". None: not.
     """
     names = []
     for floor in floors:
-        score = floor.points_in_words
+        in_brackets = floor.points_in_words
         if differences is not None and floor.run_name in differences:
-            score = f"{score}; {differences[floor.run_name]}"
-        names.append(f"{floor.method} ({score})")
+            in_brackets = f"{in_brackets}; {differences[floor.run_name]}"
+        names.append(f"{floor.method} ({in_brackets})")
     noun = "floors"
     if len(floors) == 1:
         noun = "a floor"
@@ -52,13 +53,16 @@ class TestedDifferences:
     tests: PairTests
 
     def sentences(self) -> list[str]:
-        """The sentences on floors and quality; only one where a floor may be as good as the
-        best."""
+        """Which floors and methods the data separate from the best method, and why not where no
+        interval can be given.
+
+        Only that they do not separate it from a floor, where there is such a floor.
+        """
         differences = self.tests.from_best
         if self.floors_not_beaten:
             floors = floors_in_words(self.floors_not_beaten, differences)
-            cannot = f"The data cannot separate {self._best_in_words} from {floors}."
-            return [cannot, *self._why_no_interval(self.floors_not_beaten)]
+            sentence = f"The data cannot separate {self._best_in_words} from {floors}."
+            return [sentence, *self._why_no_interval(self.floors_not_beaten)]
         sentences = []
         beaten = [floor for floor in self.group.floors if floor.run_name in differences]
         if beaten:
@@ -76,13 +80,13 @@ class TestedDifferences:
 
     @cached_property
     def floors_not_beaten(self) -> list[Ranked]:
-        """The floors that the data cannot separate from the best method."""
-        return [floor for floor in self.group.floors if self._is_within_reach(floor)]
-
-    def _is_within_reach(self, run: Ranked) -> bool:
-        """Whether a run was tested, and the data cannot separate it from the best one."""
-        difference = self.tests.from_best.get(run.run_name)
-        return difference is not None and not difference.separated
+        """The tested floors that the data cannot separate from the best method."""
+        found = []
+        for floor in self.group.floors:
+            best_minus_floor = self.tests.from_best.get(floor.run_name)
+            if best_minus_floor is not None and not best_minus_floor.separated:
+                found.append(floor)
+        return found
 
     @property
     def _best_in_words(self) -> str:
@@ -93,29 +97,34 @@ class TestedDifferences:
         return self.group.best.method
 
     def _floors_with_too_few_questions(self) -> list[str]:
-        """One sentence on floors that have a score for too few of the questions; [] for none."""
-        few = []
+        """One sentence on floors that have a score for too few of the questions; [] for none.
+
+        A floor that is not tested for another reason is named elsewhere with it.
+        """
+        found = []
         for floor in self.group.floors:
-            is_tested = (
-                floor.run_name in self.tests.from_best or floor.run_name in self.tests.untested
-            )
-            if not is_tested and floor.extent.n_clusters < MIN_TESTED_CLUSTERS:
-                few.append(floor)
-        if not few:
+            is_tested = floor.run_name in self.tests.from_best
+            has_other_reason = floor.run_name in self.tests.untested
+            if is_tested or has_other_reason:
+                continue
+            if floor.extent.n_clusters < MIN_TESTED_CLUSTERS:
+                found.append(floor)
+        if not found:
             return []
-        return [f"Too few questions to test {floors_in_words(few)}."]
+        return [f"Too few questions to test {floors_in_words(found)}."]
 
     def _equality(self) -> list[str]:
-        """Sentences on how sure the equality of methods with the same score is; [] for one leader.
+        """Sentences on how sure the equality of methods with the same score is; [] where only one has
+        the highest score.
 
         One that the data separate all the same is named. The others have the interval of the
         difference, or the ends that lie furthest out where there are several.
         """
         sentences = []
         open_differences = []
-        for each in self.group.leaders[1:]:
-            difference = self.tests.from_best.get(each.run_name)
-            if difference is None:
+        for method in self.group.leaders[1:]:
+            difference = self.tests.from_best.get(method.run_name)
+            if difference is None:  # not tested
                 continue
             if difference.separated:
                 sentences.append(_less_than_a_digit(difference))
@@ -129,8 +138,11 @@ class TestedDifferences:
         """One sentence on the methods that the data cannot separate from the best one, and those
         that they separate; [] where no method with a lower score was tested.
 
+        -> ["The data cannot separate bm25 (pecan minus bm25: 5.0 points, ...) from it; they
+            separate it from lead."]
+
         Args:
-            best: What stands for the best one.
+            best: What stands for the best one: "it", or its name.
         """
         separated = self._separated_in_words()
         if not self.tests.rivals and not separated:
@@ -143,8 +155,11 @@ class TestedDifferences:
         return [f"{cannot}; they separate {best} from {separated}."]
 
     def _separated_in_words(self) -> str:
-        """The methods that the data separate from the best one: "bm25", "every other method", or "4
-        others" of more; "" for none."""
+        """The methods that the data separate from the best one, "bm25 and lead"; "" for none.
+
+        More than two are not named: "every other method", "every method that scores less" where
+        some score the same as the best one, or "4 others".
+        """
         separated = self.tests.separated
         if not separated:
             return ""
@@ -165,25 +180,27 @@ class TestedDifferences:
         5.0 points)". Of many, one is named and the others are counted.
 
         Args:
-            best: What stands for the best one.
+            best: What stands for the best one: "it", or its name.
         """
         rivals = self.tests.rivals
-        differences = [self.tests.from_best[each.run_name] for each in rivals]
+        differences = [self.tests.from_best[rival.run_name] for rival in rivals]
         amounts = {difference.amount for difference in differences}
         if len(rivals) > 1 and len(amounts) == 1:
-            names = join_names([each.method for each in rivals])
+            names = join_names([rival.method for rival in rivals])
             of_each = f"{differences[0].base} minus each: {differences[0].amount}"
             return f"{names} from {best} ({of_each})"
         if len(rivals) > _MAX_NAMED_RIVALS:
             named = Proposals(self.group, self.tests).first_named_rival
             difference = self.tests.from_best[named.run_name]
             return f"{named.method} ({difference}) and {len(rivals) - 1} others from {best}"
-        in_words = [f"{each.method} ({self.tests.from_best[each.run_name]})" for each in rivals]
+        in_words = []
+        for rival, difference in zip(rivals, differences, strict=True):
+            in_words.append(f"{rival.method} ({difference})")
         return f"{join_names(in_words)} from {best}"
 
     def _why_no_interval(self, runs: Sequence[Ranked]) -> list[str]:
-        """One sentence on the document that most questions are about, where it leaves no interval;
-        [] otherwise.
+        """One sentence on the document that at least half of the questions are about, where some of
+        the differences have no interval; [] otherwise.
 
         -> ["This test cannot separate them: 100 of 107 questions are about one document."]
 
@@ -191,18 +208,16 @@ class TestedDifferences:
             runs: Runs that the data cannot separate from the best one.
         """
         extent = self.group.best.extent
-        has_no_interval = any(self.tests.from_best[run.run_name].low is None for run in runs)
-        if (
-            not has_no_interval
-            or extent.n_in_largest_cluster < _MIN_DOMINATING_SHARE * extent.n_questions
-        ):
+        one_lacks_interval = any(self.tests.from_best[run.run_name].low is None for run in runs)
+        share_of_largest = extent.n_in_largest_cluster / extent.n_questions
+        if not one_lacks_interval or share_of_largest < _MIN_DOMINATING_SHARE:
             return []
         questions = f"{extent.n_in_largest_cluster} of {extent.n_questions} questions"
         return [f"This test cannot separate them: {questions} are about one {extent.cluster_noun}."]
 
 
 def _less_than_a_digit(difference: Difference) -> str:
-    """The sentence on two methods with the same score to the digit, which the data separate.
+    """The sentence on two methods whose scores the tables write alike, and which the data separate.
 
     -> "The data separate them: a scores more than b by less than 0.1 points."
     """
@@ -214,6 +229,10 @@ def _less_than_a_digit(difference: Difference) -> str:
 
 def _open_differences(differences: Sequence[Difference]) -> str:
     """The sentence on methods with the same score that the data cannot separate.
+
+    -> "Equal scores leave a difference open (pecan minus bm25, 95 % interval -9.0 to 9.0)."
+
+    Of several, the widest reach of their intervals is given.
 
     Args:
         differences: The best method minus each of the others.

@@ -9,7 +9,6 @@ What nobody measured is a dash.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import NamedTuple
 
 from harness.engine.model_warnings import embedded_caveat, is_made_for
@@ -83,7 +82,8 @@ class Opening:
 
 
 def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
-    """What a page opens with of one data set: the sentences and the small table for who decides.
+    """What a page opens with of one data set: the sentences and the small table for who decides on a
+    method.
 
     Args:
         rows: The rows of the data set's main table, best first.
@@ -94,7 +94,7 @@ def opening(rows: Sequence[TableRow], *, with_name: bool) -> Opening:
     if with_name:
         verdict = f"{dataset}: {verdict}"
     models = set()
-    # dict keys serve as ordered sets
+    # the keys of these serve as ordered sets
     labels: dict[str, None] = {}
     warnings: dict[str, None] = {}
     for row in rows:
@@ -120,15 +120,16 @@ def _counts_in_words(rows: Sequence[TableRow]) -> str:
     """The numbers of questions and documents, "30 questions about 60 documents"; of rows with other
     numbers, the largest.
 
-    "30 questions" where each has a document of its own, or the documents of a folder were not
-    counted.
+    "30 questions" where each has a document of its own, all are about one corpus, or the documents
+    of a folder were not counted.
     """
-    questions = max(map(attrgetter("n_questions"), rows))
-    documents = max(map(_count_documents, rows))
-    each_has_its_own = documents == questions and not rows[0].asks_whole_folder
-    if not documents or each_has_its_own:
-        return _with_noun(questions, "question")
-    return f"{_with_noun(questions, 'question')} about {_with_noun(documents, 'document')}"
+    n_questions = max(row.n_questions for row in rows)
+    n_documents = max(_count_documents(row) for row in rows)
+    each_has_its_own = n_documents == n_questions and not rows[0].asks_whole_folder
+    questions = _with_noun(n_questions, "question")
+    if n_documents == 0 or each_has_its_own:
+        return questions
+    return f"{questions} about {_with_noun(n_documents, 'document')}"
 
 
 def _count_documents(row: TableRow) -> int:
@@ -142,8 +143,8 @@ def _count_documents(row: TableRow) -> int:
 
 
 def _caveats_on_models(rows: Sequence[TableRow]) -> list[str]:
-    """Sentences on rows that were answered by an embedded model which is none for these questions,
-    "bm25, sbert: ..."."""
+    """Sentences on rows that the small model in the package answered, which was made for other
+    questions, "bm25, sbert: ..."; rows with the same caveat in one."""
     labels_by_caveat: dict[str, list[str]] = {}
     for row in rows:
         model = row.run.config.model
@@ -161,7 +162,8 @@ def common_currency(rows: Sequence[TableRow]) -> str:
             currencies.add(row.run.config.currency)
     if len(currencies) != 1:
         return ""
-    return currencies.pop() or ""
+    currency = currencies.pop()
+    return currency or ""
 
 
 def _money_unit(rows: Sequence[TableRow]) -> str:
@@ -182,17 +184,19 @@ def _why_money_is_unknown(rows: Sequence[TableRow]) -> list[str]:
 
     -> ["Money of hybrid-rerank is unknown: reranker.price of the reranker is not set."]
     """
-    labels_by_reason: dict[str, dict[str, None]] = {}
+    labels_by_reason: dict[str, list[str]] = {}
     for row in rows:
         if row.money is not None:
             continue
         reason = costs.why_money_is_unknown(row.run)
         if reason:
-            labels_by_reason.setdefault(reason, {})[row.label] = None
-    return [
-        f"Money of {', '.join(labels)} is unknown: {reason}."
-        for reason, labels in labels_by_reason.items()
-    ]
+            labels = labels_by_reason.setdefault(reason, [])
+            if row.label not in labels:
+                labels.append(row.label)
+    sentences = []
+    for reason, labels in labels_by_reason.items():
+        sentences.append(f"Money of {', '.join(labels)} is unknown: {reason}.")
+    return sentences
 
 
 def money_of_1000_questions(row: TableRow) -> float | None:
@@ -259,30 +263,31 @@ def _scored_questions_text(row: TableRow) -> str:
     all of the run, or unknown."""
     if row.headline not in facts.score_names(row.run):
         return ""
-    n_counted = len(facts.score_values(row.run, row.headline).ids)
-    if n_counted == row.n_questions:
+    n_scored = len(facts.score_values(row.run, row.headline).ids)
+    if n_scored == row.n_questions:
         return ""
-    return f"over {n_counted} of {_with_noun(row.n_questions, 'question')}"
+    return f"over {n_scored} of {_with_noun(row.n_questions, 'question')}"
 
 
 def _money_text(row: TableRow) -> str:
-    """Money of 1,000 questions as a text; "–" where it is unknown."""
-    amount = money_of_1000_questions(row)
-    if amount is None:
+    """Money of 1,000 questions as a text, "0.42"; "–" where it is unknown."""
+    money = money_of_1000_questions(row)
+    if money is None:
         return MISSING
-    return money_text(amount)
+    return money_text(money)
 
 
 def _seconds_text(row: TableRow, percent_of_answers: int) -> str:
     """Seconds that so many percent of the answers do not exceed, as a text; "–" where unknown."""
-    latency = row.numbers.latency(percent_of_answers)
-    if latency is None:
+    seconds = row.numbers.latency(percent_of_answers)
+    if seconds is None:
         return MISSING
-    return three_digits(latency)
+    return three_digits(seconds)
 
 
 def _role(row: TableRow) -> str:
-    """What keeps a row from being chosen, such as "floor"; "" for a method like the others."""
+    """What keeps a row's method from being chosen, the first that holds, such as "floor"; "" for
+    nothing."""
     if row.has_misfits:
         return "does not fit"
     if row.has_copied_answers:

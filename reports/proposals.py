@@ -29,63 +29,73 @@ class Proposals:
 
     @cached_property
     def proposed(self) -> Ranked | None:
-        """The cheapest that may be proposed; None for none."""
-        return next(iter(self._above_floors(self._safe)), None)
+        """The cheapest method that keeps at least half of the best score, and scores more than
+        every floor; None where there is none."""
+        return _first(self._better_than_floors(self._keeping_half))
 
     @cached_property
     def risky(self) -> Ranked | None:
-        """The cheapest that may lose more than half of the best score, if it is cheaper than the
-        proposed one; None for none."""
-        risky = next(iter(self._above_floors(self._may_lose_half)), None)
-        if risky is None or self.proposed is None or self.group.is_cheaper(risky, self.proposed):
-            return risky
-        return None
+        """The cheapest method that may lose more than half of the best score, and scores more than
+        every floor; None where there is none, or it is not cheaper than the proposed one."""
+        risky = _first(self._better_than_floors(self._may_lose_half))
+        if risky is None:
+            return None
+        if self.proposed is not None and not self.group.is_cheaper(risky, self.proposed):
+            return None
+        return risky
 
     @property
     def first_named_rival(self) -> Ranked:
-        """Of many rivals the one to name: the proposed one, else the risky one, else the best."""
-        return self.proposed or self.risky or self.tests.rivals[0]
+        """Of many methods that the data cannot separate from the best one, the one to name: the
+        proposed one, else the risky one, else the one with the highest score."""
+        rival_with_highest_score = self.tests.rivals[0]
+        return self.proposed or self.risky or rival_with_highest_score
 
     @cached_property
     def without_right_answer(self) -> list[Ranked]:
-        """The cheaper rivals whose score is 0."""
-        return [each for each in self._cheaper_rivals if each.is_zero]
+        """The cheaper methods whose score is 0, cheapest first."""
+        return [rival for rival in self._cheaper_rivals if rival.is_zero]
 
     @cached_property
     def below_floor(self) -> list[Ranked]:
-        """The cheaper rivals, cheapest first, that are not shown to score more than every floor."""
-        scoring = [*self._safe, *self._may_lose_half]
-        return [each for each in scoring if self.tests.floors_not_beaten(each)]
+        """The cheaper methods with a score above 0 that are not shown to score more than every floor;
+        first those that keep half of the best score, then the others, each cheapest first."""
+        scoring = [*self._keeping_half, *self._may_lose_half]
+        return [rival for rival in scoring if self.tests.floors_not_beaten(rival)]
 
     @cached_property
     def _cheaper_rivals(self) -> list[Ranked]:
-        """The rivals that are cheaper than the best one, cheapest first."""
+        """The methods that the data cannot separate from the best one and that are cheaper than it,
+        cheapest first."""
         best = self.group.best
-        remaining = [each for each in self.tests.rivals if self.group.is_cheaper(each, best)]
-        in_order = []
-        while remaining:
-            cheapest = self.group.cheapest(remaining)
-            remaining.remove(cheapest)
-            in_order.append(cheapest)
-        return in_order
+        cheaper = [rival for rival in self.tests.rivals if self.group.is_cheaper(rival, best)]
+        return self.group.cheapest_first(cheaper)
 
     @cached_property
-    def _safe(self) -> list[Ranked]:
-        """The cheaper rivals that keep at least half of the best score, cheapest first."""
-        return [each for each in self._cheaper_rivals if self._keeps_half(each)]
+    def _keeping_half(self) -> list[Ranked]:
+        """The cheaper methods that keep at least half of the best score, cheapest first."""
+        return [rival for rival in self._cheaper_rivals if self._keeps_half(rival)]
 
     @cached_property
     def _may_lose_half(self) -> list[Ranked]:
-        """The cheaper rivals with a score above 0 that may lose more than half of the best score,
+        """The cheaper methods with a score above 0 that may lose more than half of the best score,
         cheapest first."""
-        risky = [each for each in self._cheaper_rivals if not self._keeps_half(each)]
-        return [each for each in risky if not each.is_zero]
+        scoring = [rival for rival in self._cheaper_rivals if not rival.is_zero]
+        return [rival for rival in scoring if not self._keeps_half(rival)]
 
     def _keeps_half(self, rival: Ranked) -> bool:
-        """Whether a rival keeps at least half of the best score even if it loses as much as the
-        interval allows."""
-        return self.tests.from_best[rival.run_name].leaves_half_of(self.group.best.score)
+        """Whether a method keeps at least half of the best score even if it loses as much as the
+        interval of the difference allows."""
+        best_minus_rival = self.tests.from_best[rival.run_name]
+        return best_minus_rival.leaves_half_of(self.group.best.score)
 
-    def _above_floors(self, runs: Sequence[Ranked]) -> list[Ranked]:
-        """Those of the runs that the data separate from every floor."""
-        return [each for each in runs if not self.tests.floors_not_beaten(each)]
+    def _better_than_floors(self, rivals: Sequence[Ranked]) -> list[Ranked]:
+        """Those that score more than every floor, as far as the data separate them from it."""
+        return [rival for rival in rivals if not self.tests.floors_not_beaten(rival)]
+
+
+def _first(rivals: Sequence[Ranked]) -> Ranked | None:
+    """The first of some methods; None where there is none."""
+    if not rivals:
+        return None
+    return rivals[0]

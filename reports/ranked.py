@@ -5,10 +5,9 @@ what these questions are about.
     extent.about()           " about 7 documents"
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-
-import numpy as np
 
 from harness.stats.question_clusters import has_clusters_of_one
 from reports import facts
@@ -63,7 +62,7 @@ class Extent:
         return with_noun(self.n_clusters, self.cluster_noun)
 
     def few_clusters_in_words(self) -> str:
-        """The clusters in a sentence on too few of them: "so few documents"."""
+        """What there are too few of, in a sentence: "so few documents"."""
         if self.cluster_noun == "group of documents":
             return "so few groups of documents"
         return f"so few {self.cluster_noun}s"
@@ -119,34 +118,44 @@ class Ranked:
 def ranked_run(
     method: str, row: TableRow, score: str, questions: Collection[str], n_asked: int
 ) -> Ranked:
-    """A run on some questions.
+    """A run with its mean score over some questions, and what these are about.
+
+    Where they are all that the run has the score for, the mean and its interval are those of its
+    row; over a part of them no interval is given.
 
     Args:
-        method: What it is called.
+        method: What the run is called.
         row: Its row, which has the score for all of these questions.
         score: Name of the score.
         questions: The ids of the questions.
         n_asked: How many questions were asked.
     """
     scored = facts.score_values(row.run, score)
-    values = scored.by_question()
-    if len(values) == len(questions):
+    value_by_question = scored.by_question()
+    if len(value_by_question) == len(questions):
         estimate = row.score(score)
         assert estimate.mean is not None
         mean, low, high = estimate.mean, estimate.low, estimate.high
     else:
-        common_values = [values[question] for question in scored.ids if question in questions]
-        mean = sum(common_values) / len(common_values)
+        values = [value_by_question[question] for question in scored.ids if question in questions]
+        mean = sum(values) / len(values)
         low = high = None
-    clusters = scored.clusters_by_question()
-    _, sizes = np.unique([clusters[question] for question in questions], return_counts=True)
-    return Ranked(method, row, mean, low, high, _extent(row, questions, sizes.tolist(), n_asked))
+    cluster_by_question = scored.clusters_by_question()
+    n_questions_by_cluster = Counter(cluster_by_question[question] for question in questions)
+    extent = _extent(
+        row, questions, cluster_sizes=list(n_questions_by_cluster.values()), n_asked=n_asked
+    )
+    return Ranked(method=method, row=row, score=mean, low=low, high=high, extent=extent)
 
 
 def _extent(
     row: TableRow, questions: Collection[str], cluster_sizes: list[int], n_asked: int
 ) -> Extent:
     """What a mean over some questions of a run is over.
+
+    A cluster is a document; a group of documents where questions share some, so that there are
+    fewer clusters than documents; or each question by itself where all are about one corpus or
+    folder.
 
     Args:
         row: The row of the run.
@@ -156,17 +165,17 @@ def _extent(
     """
     n_clusters = len(cluster_sizes)
     documents = facts.document_ids(row.run, questions)
-    cluster = "document"
+    cluster_noun = "document"
     if row.asks_whole_folder or has_clusters_of_one(row.run.config.dataset.format):
-        cluster = "question"
+        cluster_noun = "question"
     elif n_clusters < len(documents) and n_clusters < len(questions):
-        cluster = "group of documents"
+        cluster_noun = "group of documents"
     return Extent(
         n_questions=len(questions),
         n_asked=n_asked,
         n_documents=len(documents),
         n_clusters=n_clusters,
-        cluster_noun=cluster,
+        cluster_noun=cluster_noun,
         about_folder=row.asks_whole_folder,
         n_in_largest_cluster=max(cluster_sizes),
     )

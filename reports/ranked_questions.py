@@ -45,7 +45,10 @@ def scored_ids(row: TableRow, score: str) -> frozenset[str]:
 
 
 def choose_questions(methods: Sequence[TableRow], score: str) -> RankedQuestions:
-    """Choose the questions on which methods are ranked.
+    """The questions that all ranked methods have a score for, and which methods these are.
+
+    Methods join one after the other, finished ones and those with most questions first. One that
+    would leave fewer than 90 % of the first one's questions in common is not ranked.
 
     Args:
         methods: The rows of methods that have the score.
@@ -58,19 +61,19 @@ def choose_questions(methods: Sequence[TableRow], score: str) -> RankedQuestions
         return row.is_unfinished, -len(ids_by_run[row.run.name])
 
     common: frozenset[str] = frozenset()
-    n_needed = 0.0
+    n_common_needed = 0.0
     ranked: list[TableRow] = []
     too_few: list[TableRow] = []
     for row in sorted(methods, key=finished_then_most_questions):
         ids = ids_by_run[row.run.name]
         if not ranked:
             common = ids
-            n_needed = _MIN_SHARE * len(ids)
+            n_common_needed = _MIN_SHARE * len(ids)
             ranked.append(row)
-        elif len(common & ids) >= n_needed:
+        elif len(common & ids) >= n_common_needed:
             common &= ids
             ranked.append(row)
         else:
             too_few.append(row)
     n_asked = max((row.n_questions for row in ranked), default=0)
-    return RankedQuestions(common, n_asked, ranked, too_few)
+    return RankedQuestions(ids=common, n_asked=n_asked, ranked=ranked, too_few=too_few)

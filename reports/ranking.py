@@ -10,16 +10,19 @@ marks the range, what is not ranked, and how far each run is from the best one.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from reports import facts, run_records
 from reports.best import bias_of_highest_score, compare_runs_with_best
 from reports.checks import Checks
 from reports.compared_costs import ComparableCosts, CostShare, comparable_costs
 from reports.ranked import Ranked, ranked_run
-from reports.ranked_questions import choose_questions, scored_ids
+from reports.ranked_questions import RankedQuestions, choose_questions, scored_ids
 from reports.run_pairs import RunPair, comparison_problems
 from reports.table_row import TableRow
 
+OTHER_MODEL = "another model"
+"""Why a run is not tested against the best one, in words."""
 MIN_TESTED_CLUSTERS = 6
 """Documents: with fewer a sign-flip test cannot reach its level."""
 
@@ -65,10 +68,10 @@ class Difference:
         """The interval in words, "95 % interval -5.7 to 15.7"; None where there is none."""
         if self.low is None or self.high is None:
             return None
-        kind = "95 % interval"
+        name = "95 % interval"
         if self.for_all_pairs:
-            kind = "95 % interval for all pairs at once"
-        return f"{kind} {100 * self.low:z.1f} to {100 * self.high:z.1f}"
+            name = "95 % interval for all pairs at once"
+        return f"{name} {100 * self.low:z.1f} to {100 * self.high:z.1f}"
 
     @property
     def is_above(self) -> bool:
@@ -77,8 +80,15 @@ class Difference:
 
     def leaves_half_of(self, score: float) -> bool:
         """Whether the run keeps at least half of the base's score even if it loses as much as the
-        interval allows; False without an interval."""
-        return self.high is not None and score - self.high >= score / 2
+        interval allows; False without an interval.
+
+        Args:
+            score: The base's score.
+        """
+        if self.high is None:
+            return False
+        least_score_of_run = score - self.high
+        return least_score_of_run >= score / 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +153,7 @@ class Group:
         return self.several_models or len(methods) < len(self.methods)
 
     def share(self, run: Ranked, other: Ranked) -> CostShare | None:
-        """What a run takes of another one's cost; None where that is not known."""
+        """The cost of a run divided by that of another one; None where that is not known."""
         if self.costs.compared is None:
             return None
         return self.costs.compared.share(run.row, other.row)
@@ -155,15 +165,18 @@ class Group:
 
     def cheapest(self, runs: Sequence[Ranked]) -> Ranked:
         """The run that takes the smallest share of the best one's cost; of equal ones the first."""
+        return min(runs, key=self._share_of_best)
 
-        def share_of_best(run: Ranked) -> float:
-            """The share of the best one's cost, infinite where it is unknown."""
-            share = self.share(run, self.best)
-            if share is None:
-                return float("inf")
-            return share.value
+    def cheapest_first(self, runs: Sequence[Ranked]) -> list[Ranked]:
+        """The runs by the share that they take of the best one's cost, the smallest first."""
+        return sorted(runs, key=self._share_of_best)
 
-        return min(runs, key=share_of_best)
+    def _share_of_best(self, run: Ranked) -> float:
+        """The cost of a run divided by that of the best one; infinite where it is unknown."""
+        share = self.share(run, self.best)
+        if share is None:
+            return float("inf")
+        return share.value
 
 
 def rank_runs(rows: Sequence[TableRow]) -> Group:
@@ -175,6 +188,13 @@ def rank_runs(rows: Sequence[TableRow]) -> Group:
     that they have a score for.
     """
     return _Ranking(rows, rows[0].headline).group()
+
+
+class _Candidates(NamedTuple):
+    """The rows that may be ranked: methods, and the marks of the range (floors and upper bounds)."""
+
+    methods: list[TableRow]
+    marks: list[TableRow]
 
 
 class _Ranking:
@@ -189,60 +209,77 @@ class _Ranking:
         """
         self._rows = rows
         self._score = score
-        self._not_ranked: dict[str, list[str]] = {}
+        self._not_ranked: dict[str, list[str]] = {}  # reason -> names of runs
 
     def group(self) -> Group:
-        """The sorted rows."""
+        """The rows as methods, floors and upper bounds, and why the others are none of them."""
+        candidates = self._rows_that_may_be_ranked()
+        chosen = choose_questions(candidates.methods, self._score)
+        several_models = len(_models(chosen.ranked)) > 1
+        for row in chosen.too_few:
+            n_scored = len(scored_ids(row, self._score))
+            name = _name(row, candidates.methods, several_models=several_models)
+            scored = f"{name} ({n_scored} of {row.n_questions})"
+            self._note_not_ranked(scored, "Not ranked, as scored on other questions")
+        methods = []
+        for row in chosen.ranked:
+            name = _name(row, chosen.ranked, several_models=several_models)
+            methods.append(ranked_run(name, row, self._score, chosen.ids, chosen.n_asked))
+        costs = comparable_costs({method.method: method.row for method in methods})
+        marks = self._ranked_marks(candidates.marks, chosen)
+        names_of_ranked = {each.run_name for each in (*methods, *marks)}
+        not_ranked = []
+        for reason, names in self._not_ranked.items():
+            not_ranked.append(NotRankedRuns(reason, names))
+        return Group(
+            methods=_best_then_cheapest(methods, costs),
+            floors=[mark for mark in marks if mark.row.is_floor],
+            upper_bounds=[mark for mark in marks if not mark.row.is_floor],
+            score=self._score,
+            questions=chosen.ids,
+            costs=costs,
+            several_models=several_models,
+            ranked_rows=[row for row in self._rows if row.run.name in names_of_ranked],
+            not_ranked=not_ranked,
+        )
+
+    def _rows_that_may_be_ranked(self) -> _Candidates:
+        """The rows that have the score and nothing that speaks against ranking them.
+
+        The others are noted with the reason; where no run has the score, without one.
+        """
         methods: list[TableRow] = []
         marks: list[TableRow] = []
         for row in self._rows:
             reason = self._why_not_ranked(row)
             if reason is not None:
-                self._leave_out(row.label, reason)
+                self._note_not_ranked(row.label, reason)
             elif row.score(self._score).mean is None:
                 continue
             elif row.is_floor or row.is_upper_bound:
                 marks.append(row)
             else:
                 methods.append(row)
-        chosen = choose_questions(methods, self._score)
-        several_models = len(_models(chosen.ranked)) > 1
-        for row in chosen.too_few:
-            n_scored = len(scored_ids(row, self._score))
-            name = _name(row, methods, several_models=several_models)
-            self._leave_out(
-                f"{name} ({n_scored} of {row.n_questions})",
-                "Not ranked, as scored on other questions",
-            )
-        ranked = []
-        for row in chosen.ranked:
-            name = _name(row, chosen.ranked, several_models=several_models)
-            ranked.append(ranked_run(name, row, self._score, chosen.ids, chosen.n_asked))
-        costs = comparable_costs({each.method: each.row for each in ranked})
-        floors = []
-        upper_bounds = []
-        for row in marks:
-            mark = self._ranked_mark(row, chosen.ids, chosen.n_asked, chosen.ranked)
-            if mark is None:
-                self._leave_out(row.label, "Not compared, as scored on other questions")
-            elif row.is_floor:
-                floors.append(mark)
-            else:
-                upper_bounds.append(mark)
-        ranked_runs = {each.run_name for each in (*ranked, *floors, *upper_bounds)}
-        return Group(
-            methods=_best_then_cheapest(ranked, costs),
-            floors=floors,
-            upper_bounds=upper_bounds,
-            score=self._score,
-            questions=chosen.ids,
-            costs=costs,
-            several_models=several_models,
-            ranked_rows=[row for row in self._rows if row.run.name in ranked_runs],
-            not_ranked=[NotRankedRuns(*item) for item in self._not_ranked.items()],
-        )
+        return _Candidates(methods, marks)
 
-    def _leave_out(self, name: str, reason: str) -> None:
+    def _ranked_marks(self, rows: Sequence[TableRow], chosen: RankedQuestions) -> list[Ranked]:
+        """The floors and upper bounds that have a score for some of the chosen questions; the others
+        are noted as not compared.
+
+        Args:
+            rows: The rows of floors and upper bounds.
+            chosen: The questions on which methods are ranked.
+        """
+        marks = []
+        for row in rows:
+            mark = self._ranked_mark(row, chosen)
+            if mark is None:
+                self._note_not_ranked(row.label, "Not compared, as scored on other questions")
+            else:
+                marks.append(mark)
+        return marks
+
+    def _note_not_ranked(self, name: str, reason: str) -> None:
         """Note a run that is not ranked.
 
         Args:
@@ -254,7 +291,8 @@ class _Ranking:
     def _why_not_ranked(self, row: TableRow) -> str | None:
         """Why a row is not ranked, as the start of a sentence; None where it may be.
 
-        A floor or an upper bound that was asked other questions is compared on those in common.
+        A floor or an upper bound that was asked other questions is compared on those in common. A
+        row without the score is no reason where no row has it, or where all its questions failed.
         """
         if self._has_scores_outside(row):
             return "Not ranked, as scores lie outside 0 to 1"
@@ -268,7 +306,8 @@ class _Ranking:
         if row.asked_otherwise and not (only_marks_range and row.only_other_questions):
             return "Asked otherwise, so not ranked"
         lacks_score = row.score(self._score).mean is None
-        if lacks_score and self._some_have_score and row.n_failed < row.n_questions:
+        some_answered = row.n_failed < row.n_questions
+        if lacks_score and self._some_have_score and some_answered:
             return "Without this score, so not ranked"
         return None
 
@@ -284,45 +323,40 @@ class _Ranking:
         """Whether any run has the score."""
         return any(row.score(self._score).mean is not None for row in self._rows)
 
-    def _ranked_mark(
-        self,
-        row: TableRow,
-        questions: Collection[str],
-        n_asked: int,
-        methods: Sequence[TableRow],
-    ) -> Ranked | None:
+    def _ranked_mark(self, row: TableRow, chosen: RankedQuestions) -> Ranked | None:
         """A floor or an upper bound on the questions of the ranking that it has a score for; None
         where there is no such question.
 
-        An upper bound counts where it answered: a failed answer bounds nothing.
+        An upper bound counts where it answered: a failed answer bounds nothing. Where no method is
+        ranked, all questions of the row count.
 
         Args:
             row: Its row.
-            questions: The ids of the questions on which methods are ranked; none without a method.
-            n_asked: How many the methods were asked.
-            methods: The rows of the ranked methods.
+            chosen: The questions on which methods are ranked.
         """
-        ids = scored_ids(row, self._score)
+        methods = chosen.ranked
+        questions = scored_ids(row, self._score)
         if row.is_upper_bound:
-            ids -= run_records.failed_ids(row.run)
+            questions -= run_records.failed_ids(row.run)
+        n_asked = row.n_questions
         if methods:
-            ids &= frozenset(questions)
-        else:
-            n_asked = row.n_questions
-        if not ids:
+            questions &= chosen.ids
+            n_asked = chosen.n_asked
+        if not questions:
             return None
         name = _name(row, methods, several_models=len(_models(methods)) > 1)
-        return ranked_run(name, row, self._score, ids, n_asked)
+        return ranked_run(name, row, self._score, questions, n_asked)
 
 
 def _models(rows: Sequence[TableRow]) -> set[str]:
-    """The models of the rows; applications, which are method and model in one, have none."""
+    """The names of the models of the rows; applications, which are method and model in one, have
+    none."""
     return {row.model for row in rows if not facts.is_application(row.run)}
 
 
 def _name(row: TableRow, methods: Sequence[TableRow], *, several_models: bool) -> str:
     """The name of a row: "bm25", or "bm25 with llama-8b" where the methods have several models, or
-    all of them another one.
+    none of them has that of the row.
 
     Args:
         row: The row.
@@ -339,25 +373,31 @@ def _name(row: TableRow, methods: Sequence[TableRow], *, several_models: bool) -
 def _best_then_cheapest(runs: Sequence[Ranked], costs: ComparableCosts) -> list[Ranked]:
     """The runs with the highest score first, and of equal ones the cheapest.
 
+    Costs are known for pairs only: each is taken relative to the first run with the same score, and
+    an unknown one counts as equal to it.
+
     Args:
         runs: The runs.
         costs: Their costs.
     """
-    first_with_points: dict[str, Ranked] = {}
+    first_by_points: dict[str, Ranked] = {}
     for run in runs:
-        first_with_points.setdefault(run.points, run)
+        first_by_points.setdefault(run.points, run)
 
-    def sort_key(run: Ranked) -> tuple[float, float]:
-        """Minus the score, then the cost beside that of the first run with the same score."""
-        share = None
-        if costs.compared is not None:
-            share = costs.compared.share(run.row, first_with_points[run.points].row)
-        cost = 1.0
-        if share is not None:
-            cost = share.value
-        return -float(run.points), cost
+    def relative_cost(run: Ranked) -> float:
+        """The cost of a run divided by that of the first run with the same score; 1 if unknown."""
+        if costs.compared is None:
+            return 1.0
+        share = costs.compared.share(run.row, first_by_points[run.points].row)
+        if share is None:
+            return 1.0
+        return share.value
 
-    return sorted(runs, key=sort_key)
+    def highest_then_cheapest(run: Ranked) -> tuple[float, float]:
+        """A sort key: the highest score first, of equal ones the lowest cost."""
+        return -float(run.points), relative_cost(run)
+
+    return sorted(runs, key=highest_then_cheapest)
 
 
 @dataclass(frozen=True)
@@ -387,11 +427,15 @@ class PairTests:
         return reasons
 
     def _why_untested(self, run: Ranked) -> str | None:
-        """Why a run must not be compared with the best one; None where it may be."""
+        """Why a run must not be compared with the best one, in words; None where it may be.
+
+        Runs may be compared where they differ in their method alone. Of an application, which
+        brings its own model, the model may differ too.
+        """
         best = self.group.best
         one_is_application = facts.is_application(run.row.run) or facts.is_application(best.row.run)
         if run.row.model != best.row.model and not one_is_application:
-            return "another model"
+            return OTHER_MODEL
         if run.row.run.config.seed != best.row.run.config.seed:
             return "another seed"
         if run.row.only_other_questions:
@@ -410,27 +454,30 @@ class PairTests:
     def rivals(self) -> list[Ranked]:
         """The methods with a lower score than the best one that the data cannot separate from
         it."""
-        return [each for each in self._tested(self.group.others) if not self._is_separated(each)]
+        tested = self._tested(self.group.others)
+        return [method for method in tested if not self._is_separated(method)]
 
     @cached_property
     def separated(self) -> list[Ranked]:
         """The methods with a lower score than the best one that the data separate from it."""
-        return [each for each in self._tested(self.group.others) if self._is_separated(each)]
+        tested = self._tested(self.group.others)
+        return [method for method in tested if self._is_separated(method)]
 
     def _is_separated(self, run: Ranked) -> bool:
         """Whether the data separate a tested run from the best one."""
         return self.from_best[run.run_name].separated
 
     def floors_not_beaten(self, method: Ranked) -> list[Ranked]:
-        """The tested floors that a method is not shown to score more than."""
-        if not self.group.floors:
+        """The floors that a method was tested against and is not shown to score more than."""
+        if not self.group.floors:  # spares the test
             return []
         differences = self.minus_others(method)
-        return [
-            floor
-            for floor in self.group.floors
-            if floor.run_name in differences and not differences[floor.run_name].is_above
-        ]
+        found = []
+        for floor in self.group.floors:
+            method_minus_floor = differences.get(floor.run_name)
+            if method_minus_floor is not None and not method_minus_floor.is_above:
+                found.append(floor)
+        return found
 
     def minus_others(self, base: Ranked) -> dict[str, Difference]:
         """How one method differs from every other tested method and floor.
@@ -444,12 +491,12 @@ class PairTests:
         Returns:
             Name of a run's folder -> its difference.
         """
-        found = self._joint_test(base, self._whole_floors, self.group.questions)
+        differences = self._joint_test(base, self._whole_floors, self.group.questions)
         for floor in self._tested(self.group.floors):
             is_large_enough = floor.extent.n_clusters >= MIN_TESTED_CLUSTERS
             if floor not in self._whole_floors and is_large_enough:
-                found[floor.run_name] = self._on_own_questions(base, floor)
-        return found
+                differences[floor.run_name] = self._on_questions_of_mark(base, floor)
+        return differences
 
     @cached_property
     def jointly_tested(self) -> list[Ranked]:
@@ -468,11 +515,11 @@ class PairTests:
         None where that is not tested."""
         if bound.run_name in self.untested or bound.extent.n_clusters < MIN_TESTED_CLUSTERS:
             return None
-        return self._on_own_questions(self.group.best, bound)
+        return self._on_questions_of_mark(self.group.best, bound)
 
     def bias_of_best(self) -> float:
-        """By how much the best score is too high by chance, as it was chosen by the same questions;
-        0 for a single method."""
+        """By how much the best score is too high by chance, in [0, 1], as it was chosen by the same
+        questions; 0 for a single method."""
         if len(self.group.methods) < 2:
             return 0.0
         runs = [each.row.run for each in self.group.methods]
@@ -482,8 +529,9 @@ class PairTests:
         """Those of the runs that may be compared with the best one."""
         return [run for run in runs if run.run_name not in self.untested]
 
-    def _on_own_questions(self, base: Ranked, mark: Ranked) -> Difference:
-        """How a method differs from a floor or upper bound on the questions that it has a score for.
+    def _on_questions_of_mark(self, base: Ranked, mark: Ranked) -> Difference:
+        """How a method differs from a floor or upper bound on the questions that the latter has a score
+        for; of an upper bound, without those that it failed on.
 
         Args:
             base: The method.
@@ -497,7 +545,8 @@ class PairTests:
     def _joint_test(
         self, base: Ranked, marks: Sequence[Ranked], questions: Collection[str]
     ) -> dict[str, Difference]:
-        """How a method differs from the other tested methods and some floors or upper bounds.
+        """How a method differs from the other tested methods and some floors or upper bounds, by one
+        test whose intervals hold for all these pairs at once.
 
         Args:
             base: The method.
@@ -513,25 +562,25 @@ class PairTests:
             return {}
         runs = [each.row.run for each in tested]
         comparison = compare_runs_with_best(runs, self.group.score, base.run_name, questions)
-        found = {}
-        for row in comparison.rows:
-            if row.name == base.run_name:
+        differences = {}
+        for run_minus_base in comparison.rows:
+            if run_minus_base.name == base.run_name:
                 continue
-            found[row.name] = Difference(
+            # base minus run: all signs change, and the ends of the interval change places
+            differences[run_minus_base.name] = Difference(
                 base=base.method,
-                other=names[row.name],
-                separated=row.p < facts.ALPHA,
-                difference=-row.difference,
-                low=_negative(row.high),
-                high=_negative(row.low),
+                other=names[run_minus_base.name],
+                separated=run_minus_base.p < facts.ALPHA,
+                difference=-run_minus_base.difference,
+                low=_negative(run_minus_base.high),
+                high=_negative(run_minus_base.low),
                 for_all_pairs=len(tested) > 2,
             )
-        return found
+        return differences
 
 
 def _negative(end: float | None) -> float | None:
-    """An end with the other sign, which turns an interval of run minus best into one of best minus
-    run; None stays None."""
+    """An end of an interval with the other sign; None where there is no interval."""
     if end is None:
         return None
     return -end
