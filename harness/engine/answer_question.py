@@ -143,7 +143,8 @@ class AnswerQuestion:
 
     def answer_and_store(self, attempt: Attempt) -> Unscored:
         """Answer the question of an attempt and store the answer, or why there is none. Also sets
-        the attempt's reply, error and notes.
+        the attempt's reply, error and notes. Whatever the method raises costs this question alone;
+        only errors that end the whole run (STOPS) are raised.
 
         Raises:
             UserError, SaveError: The run cannot go on.
@@ -157,10 +158,10 @@ class AnswerQuestion:
             answer = self.ask_method(view, question, indexes, attempt)
             answer = self.with_original_places(view, answer, attempt)
             attempt.reply = self.to_json_answer(answer, attempt)
-            attempt.error = NOT_SCORED_YET
+            attempt.error = NOT_SCORED_YET  # until its record has scores
         except STOPS:
             raise
-        except Exception as error:  # noqa: BLE001 - a method's mistake costs this question alone
+        except Exception as error:  # noqa: BLE001 - of whatever type
             attempt.error = describe_failure(error)
         return self.spend_and_store(attempt)
 
@@ -188,9 +189,9 @@ class AnswerQuestion:
         return view_for_method(documents, supporting, joins_documents=joins_documents)
 
     def given_or_retrieved_documents(self, attempt: Attempt) -> list[Document]:
-        """The documents of a question; with a corpus the best passages for it, each as a document,
-        and none for a method that searches the corpus by itself. The attempt's meter counts the
-        search."""
+        """The documents of a question, as the data set gives them. In a run with a corpus: the best
+        passages of the corpus, each as a document, and none for a method that searches the corpus
+        by itself. The attempt's meter counts the search."""
         question = attempt.example.question
         corpus = self._plan.corpus
         if corpus is None:
@@ -199,7 +200,7 @@ class AnswerQuestion:
         if corpus.n_passages is None:  # the method searches by itself
             return []
         with attempt.meter.phase("search"):
-            searcher = self.run.searches.searcher(documents=())
+            searcher = self.run.searches.searcher(documents=())  # of the corpus
             hits = searcher.search(question.text, corpus.n_passages, attempt.meter)
             return passages_as_documents(hits)
 
@@ -215,23 +216,25 @@ class AnswerQuestion:
         return example.question
 
     def indexes_for(self, view: View, question: Question, example: Example) -> list[Index]:
-        """The index of each document: from memory, from the cache, or built now.
+        """The index of each document: from memory, from the cache, or built now. Afterwards marks
+        the question's documents as indexed, also where that failed.
 
         Args:
             view: The documents as the method sees them.
             question: The question with the ids of these documents.
-            example: The question as the data set has it; its documents count as indexed afterwards,
-                also those that the view leaves out.
+            example: The question as the data set has it; all of its documents are marked, also
+                those that the view leaves out.
         """
         try:
             return self.run.indexer.indexes_for(view.documents, question)
-        finally:  # with the documents that the view leaves out
+        finally:
             self.run.indexer.mark_as_indexed(example.question)
 
     def ask_method(
         self, view: View, question: Question, indexes: list[Index], attempt: Attempt
     ) -> Answer:
         """The method's answer. It sees the question and the documents, never the gold answers.
+        Seeds the random generators for this question first.
 
         Args:
             view: The documents as the method sees them.
@@ -297,7 +300,9 @@ class AnswerQuestion:
         return reply
 
     def make_record(self, attempt: Attempt, usage: Usage) -> StoredRecord:
-        """The record of an attempt, without scores: its answer, cost, searches, error and notes.
+        """The record of an attempt, without scores: its answer, cost, searches, error and notes. To
+        the notes are added the seconds since the attempt began, and what earlier tries to answer
+        the question have sent.
 
         Args:
             attempt: The attempt.

@@ -30,7 +30,8 @@ class LoadedQuestions:
 
 
 def load_questions(settings: Settings, method: Method, findings: Findings) -> LoadedQuestions:
-    """Load the questions that a run asks. Also warns where the first ones are not like the rest.
+    """Load the questions that a run asks: those up to its limit, or a random sample of all. Also
+    warns of what was odd in the rows, and where the first ones are not like the rest.
 
     Rows for which no documents were retrieved are a mistake only for a method that reads them. For
     one that reads none, or a corpus, the data set is loaded with the option documents: [].
@@ -57,7 +58,8 @@ def load_questions(settings: Settings, method: Method, findings: Findings) -> Lo
         config = config.model_copy(update={"options": {**config.options, "documents": ()}})
         dataset = load_once(config, max_rows)
     findings.warnings += dataset.notes
-    config = config.model_copy(update={"name": dataset.name})  # a folder has its own
+    # The user's folder of documents gives its data set a name of its own.
+    config = config.model_copy(update={"name": dataset.name})
     if general.sample:
         sample = random_sample(dataset, config.format, general.sample, general.sample_seed)
         return LoadedQuestions(sample, config)

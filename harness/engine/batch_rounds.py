@@ -47,6 +47,9 @@ class BatchRounds:
         """Call `ask_and_record` with the questions, send the requests that it left as a batch, wait
         for the replies, and call it again with the questions of these, until no question waits.
 
+        The most that a waiting request may cost, which was counted as spent when it was put into
+        the batch, is taken back once its reply is here: the next round counts the real cost.
+
         Args:
             examples: The questions.
             ask_and_record: Answers questions by `answer` and records them.
@@ -59,13 +62,14 @@ class BatchRounds:
         batches = model.send_in_batches(self._run.store.folder / BATCHES, self._run.progress)
         while examples:
             ask_and_record(examples)
-            batches.send()
+            batches.send()  # returns when the replies are here
             examples = [waiting.example for waiting in self._waiting]
             for waiting in self._waiting:
                 self._run.budget.take_back(waiting.max_cost)
             self._answered_by_batch.update(example.question.id for example in examples)
             self._waiting.clear()
-        if not self._run.budget.reached_limit:  # else replies may be left for a higher limit
+        # Once a limit is reached, replies may be left that the command uses with a higher one.
+        if not self._run.budget.reached_limit:
             batches.delete_state_file()
 
     def answer(self, example: Example) -> Unscored | None:
@@ -88,8 +92,9 @@ class BatchRounds:
         """Put a question among those that wait for the next batch. Also counts as spent the most
         that its request may cost, and what this try has sent already (to an encoder, for example),
         which is added to the run's `earlier_tries`, as the question will be asked anew."""
-        self._run.budget.spend(request.expected)
-        self._waiting.append(WaitingQuestion(attempt.example, request.expected))
+        max_cost = request.expected
+        self._run.budget.spend(max_cost)
+        self._waiting.append(WaitingQuestion(attempt.example, max_cost))
         usage = attempt.meter.usage()
         self._run.budget.spend(usage)
         sent_already = all_sent(usage)

@@ -109,8 +109,11 @@ def _check_flops_are_counted(plan: PlannedRun) -> None:
 
 def _check_prices_are_known(plan: PlannedRun) -> None:
     """Raise UserError where nobody said the price of a model, of a served encoder or of the
-    retriever, so that --max-money cannot be counted."""
-    models = list(plan.models.values()) or [plan.config.model]
+    retriever, so that --max-money cannot be counted. For a method that uses no model, the price of
+    the reader must be there all the same."""
+    models = list(plan.models.values())
+    if not models:
+        models = [plan.config.model]
     for model in models:
         # An application may say what an answer costs; where it does not, the run stops.
         if model.price is None and model.backend != APPLICATION:

@@ -40,7 +40,7 @@ class CompletedMethod:
 
 def complete_method(settings: Settings) -> CompletedMethod:
     """Make the method of a run with a value for each parameter: numbers from finished runs, the
-    run's system prompt and the defaults are filled in.
+    run's system prompt and the defaults are filled in, and what set each value is noted (origins).
 
     Raises:
         UserError: A parameter or prompt is wrong; ConfigError for several.
@@ -59,7 +59,7 @@ def complete_method(settings: Settings) -> CompletedMethod:
         choice = _with_system_prompt(choice, method, system)
         for prompt in _prompts_for_an_answer(method):
             origins[f"{_PARAMS}prompts.{prompt.name}.system"] = f"{SYSTEM_PROMPT}{system.name}"
-        method = make_method(choice, origins)
+        method = make_method(choice, origins)  # once more, with that prompt
     params = method.config.model_dump(mode="json")
     choice = choice.model_copy(update={"params": params})
     for path in flatten(params, "method.params"):

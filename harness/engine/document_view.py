@@ -92,10 +92,11 @@ class View:
         return replace(answer, shown=tuple(shown), steps=steps, stop_reason=stop_reason)
 
     def _step_with_original_spans(self, step: Step) -> Step:
-        """A copy of a step whose shown piece is at its place in the data set's documents.
+        """A copy of a step whose shown piece is at its place in the data set's documents; the step
+        itself where it shows nothing.
 
-        A span of the view that covers several of those has no one place there: it becomes a piece
-        without a document, with a source for each part.
+        A piece of the view that comes from several parts of these documents, or from none, has no
+        one place in them: it becomes a piece without a document, with a source for each part.
         """
         if step.shown is None:
             return step
@@ -114,8 +115,8 @@ class View:
         """
         if shown.kind != "span":
             sources: list[OriginalSpan] = []
-            for source in shown.sources:
-                sources += self._original_spans(*source)
+            for document_id, start, end in shown.sources:
+                sources += self._original_spans(document_id, start, end)
             return [replace(shown, sources=tuple(sources))]
         originals: list[Shown] = []
         for span in self._original_spans(shown.document_id, shown.start, shown.end):

@@ -12,8 +12,8 @@ from harness.engine.tools import seed_everything
 
 @contextlib.contextmanager
 def warn_of_global_draws(note: Callable[[str], None], seed: int) -> Iterator[None]:
-    """Seed the global random generators, which all questions in flight share, and warn if the block
-    drew from them.
+    """Context manager: seeds the global random generators, which all questions in flight share, and
+    after its block warns if something in it drew from them.
 
     Args:
         note: Gets the warning.

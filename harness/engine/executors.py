@@ -72,8 +72,8 @@ class InTurn(Executor):
     def ask_by(
         self, examples: Sequence[Example], answer: AnswerFunction, record: RecordAnswer
     ) -> None:
-        """Answer each question by a function, and record it before the next one. Also loads the
-        models first.
+        """Answer each question by a function, and record it before the next one. Loads the models
+        first, and exempts what was loaded from garbage collections, so that these stay short.
 
         Args:
             examples: The questions.
@@ -84,7 +84,7 @@ class InTurn(Executor):
         keep_heap_out_of_collections()
         for number, example in enumerate(examples):
             record([answer(example)])
-            if number == 0:  # it loads encoders, and what scorers import
+            if number == 0:  # the first question loads encoders, and what scorers import
                 keep_heap_out_of_collections()
 
 
@@ -104,8 +104,9 @@ class InFlight(InTurn):
     def ask_by(
         self, examples: Sequence[Example], answer: AnswerFunction, record: RecordAnswer
     ) -> None:
-        """Answer the questions in threads, and record answers as they are finished. Also loads the
-        models first, and warns where something drew from the global random generators.
+        """Answer the questions in threads, and record answers as they are finished. Loads the models
+        first, keeps as many indexes in memory as questions are in flight, and warns where something
+        drew from the global random generators.
 
         Args:
             examples: The questions.
@@ -115,10 +116,10 @@ class InFlight(InTurn):
         if not examples:
             return
         run = record.run
-        n_in_flight = self._load_models(run)
+        n_in_flight = self._load_models_and_count_places(run)
         config = run.plan.config
-        # A scorer imports its packages with its first score, which would stall the requests in
-        # flight.
+        # Called for its effect: a scorer imports its packages with its first score, which would
+        # stall the requests in flight.
         unanswered_verdict(config.dataset, examples[0].gold)
         run.indexer.max_in_memory = max(run.indexer.max_in_memory, n_in_flight)
         keep_heap_out_of_collections()
@@ -126,9 +127,9 @@ class InFlight(InTurn):
         with warn_of_global_draws(run.progress.note, seed):
             in_flight(examples, n_in_flight, answer, record, run.indexer.reserve_next)
 
-    def _load_models(self, run: OpenRun) -> int:
-        """Load the models, at the first call alone; returns how many questions they have room
-        for."""
+    def _load_models_and_count_places(self, run: OpenRun) -> int:
+        """Load the models, at the first call alone; returns how many questions may be in flight:
+        those that were asked for, or fewer where the models' memory has no room for so many."""
         if self._n_that_fit is None:
             self._n_that_fit = questions_that_fit(
                 run.models.load_all(),
@@ -166,8 +167,8 @@ class BatchFiles(Executor):
 
 
 def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
-    """The executor of a run in this process: in batches, several questions at once, or one after
-    the other.
+    """The executor of a run in this process: it asks one question after the other, or several at
+    once. Where requests go in batch files, that one asks the questions of each round.
 
     Args:
         plan: The run.
@@ -179,7 +180,7 @@ def executor_for(plan: PlannedRun, parallel: int | None) -> Executor:
     if max_in_flight > 1:
         executor = InFlight(max_in_flight)
     if plan.config.model.batch:
-        return BatchFiles(executor)
+        return BatchFiles(round_executor=executor)
     return executor
 
 

@@ -53,10 +53,9 @@ class Forecast:
 
 
 def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT_CONVENTION) -> Forecast:
-    """Predict what the questions of `plan` that are not recorded yet will cost.
-
-    By the mean cost of the questions that the run has answered and of the indexes that it has;
-    hours by the time that its answers took, indexes included, divided by how many were in flight.
+    """Predict what the questions of `plan` that are not recorded yet will cost: by the mean cost of
+    those that the run has answered (`_extrapolate`), 0 where every question is recorded. Without
+    the rows or an answered question, the costs are None and `how` says why.
 
     Args:
         plan: The run; its models are not loaded.
@@ -64,32 +63,56 @@ def forecast(plan: PlannedRun, out: Path, convention: str = DEFAULT_CONVENTION) 
         convention: How FLOPs are counted (harness/cost/flops.py).
     """
     questions = [example.question for example in plan.dataset.examples[: plan.config.limit]]
-    unknown = Forecast(plan.method_name, plan.config.dataset.name, len(questions), done=0)
+    without_costs = Forecast(plan.method_name, plan.config.dataset.name, len(questions), done=0)
     if not questions:
-        return replace(unknown, questions=plan.n_questions, how="the rows are not here")
+        return replace(without_costs, questions=plan.n_questions, how="the rows are not here")
     stored = call_noting_problem([], read_run, out / plan.folder)  # None also for a damaged one
     if stored is None:
-        return replace(unknown, how=NOTHING_ANSWERED)
+        return replace(without_costs, how=NOTHING_ANSWERED)
     recorded_ids = {record.question_id for record in stored.records}
     n_left = len([question for question in questions if question.id not in recorded_ids])
-    unknown = replace(unknown, done=len(questions) - n_left)
+    without_costs = replace(without_costs, done=len(questions) - n_left)
     if not n_left:
         return replace(
-            unknown, tokens=0.0, tflops=0.0, money=0.0, hours=0.0, how="every question is stored"
+            without_costs,
+            tokens=0.0,
+            tflops=0.0,
+            money=0.0,
+            hours=0.0,
+            how="every question is stored",
         )
+    n_indexes = _count_indexes(plan, questions)
+    return _extrapolate(without_costs, stored, n_left, n_indexes, convention)
+
+
+def _extrapolate(
+    without_costs: Forecast, stored: StoredRun, n_left: int, n_indexes: int, convention: str
+) -> Forecast:
+    """A forecast with its costs: for each question left the mean cost of an answered one, and for
+    each index that is not built yet the mean cost of the built ones. Hours are those that the
+    answers took, indexes included, divided by how many were in flight. Without an answered question
+    the costs stay None.
+
+    Args:
+        without_costs: The forecast so far.
+        stored: The run, with its answered questions and its indexes.
+        n_left: How many questions are still to be asked.
+        n_indexes: How many indexes all questions need.
+        convention: How FLOPs are counted.
+    """
     answered = [record for record in stored.records if record.error is None]
     if not answered:
-        return replace(unknown, how=NOTHING_ANSWERED)
+        return replace(without_costs, how=NOTHING_ANSWERED)
     how = "the mean of 1 answered question"
     if len(answered) > 1:
         how = f"the mean of {len(answered)} answered questions"
     index_usages = [line.usage for line in stored.index_lines if not line.failed]
+    n_indexes_left = max(n_indexes - len(index_usages), 0)
     spending = Extrapolated(stored.prices, convention)
     spending.add([record.usage for record in answered], n_left)
-    n_indexes_left = max(_count_indexes(plan, questions) - len(index_usages), 0)
     spending.add(index_usages, n_indexes_left)
     return replace(
-        unknown,
+        without_costs,
         tokens=spending.tokens,
         tflops=spending.known_tflops,
         money=spending.known_money,
@@ -140,7 +163,8 @@ class Extrapolated:
 
     def add(self, usages: Sequence[Usage], n_to_pay: int) -> None:
         """Add what `n_to_pay` questions or indexes will cost, each the mean of `usages`, to the
-        sums. Where there are no usages, nothing is added.
+        sums. Where there are no usages, nothing is added. Also notes where FLOPs of the usages were
+        not counted, or nobody said a price.
 
         Args:
             usages: What some of them have cost, by phase.
@@ -162,10 +186,11 @@ class Extrapolated:
 
 def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
     """How many different indexes the questions need: one for each document, or for all documents
-    of a question together; where the method's scope is "question", each question has its own."""
+    of a question together; where the method's scope is "question", each question has its own. 0
+    for a method that builds none."""
     if not plan.builds_indexes:
         return 0
-    indexes: set[tuple[str, ...]] = set()
+    indexes: set[tuple[str, ...]] = set()  # each named by its documents, and by its question
     for question in questions:
         ids = [each for each in question.document_ids if each in plan.dataset.documents]
         owner: tuple[str, ...] = ()  # all questions share the index
@@ -194,5 +219,5 @@ def _hours(stored: StoredRun, answered: Sequence[StoredRecord], n_left: int) -> 
         if record.seconds is None:
             return None
         seconds += record.seconds
-    in_flight = stored.manifest.last_start.parallel or 1
+    in_flight = stored.manifest.last_start.parallel or 1  # None where it was not recorded
     return seconds / len(answered) / in_flight * n_left / 3600

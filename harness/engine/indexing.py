@@ -175,8 +175,8 @@ class Indexer:
                 self._in_memory.popitem(last=False)
 
     def _load_from_cache(self, wanted: _WantedIndex) -> CacheEntry | None:
-        """The index from the cache; None where the cache has none. Also records a hit in
-        documents.jsonl."""
+        """The index from the cache of all runs; None where it has none. Also records in
+        documents.jsonl that it was found there ("hit")."""
         key = wanted.key.to_json()
         entry = self._cache.get(self._cache.folder(key), key)
         if entry is not None:
@@ -194,8 +194,9 @@ class Indexer:
         return entry
 
     def _build(self, wanted: _WantedIndex) -> CacheEntry:
-        """Build the index by the method's `index`. A failure is recorded and remembered, so that
-        the document's other questions fail at once. Also stores the requests where they are kept.
+        """Build the index by the method's `index`; returns it with what it cost. A failure is
+        recorded in documents.jsonl and remembered, so that the document's other questions fail at
+        once. Also stores the requests that were sent, where they are kept (--keep-prompts).
 
         Raises:
             IndexFailed: The method raised an error.
@@ -216,8 +217,9 @@ class Indexer:
                 self._store.append_requests(request_rows(meter.requests, owner))
 
     def _call_method(self, wanted: _WantedIndex, meter: Meter) -> Index:
-        """What the method's `index` returns, called with settings and tools that refuse what the
-        index is not stored under.
+        """What the method's `index` returns for the document. It is called with a copy of the
+        method whose settings, and with tools, that refuse what is not in the index's key, and after
+        the random generators are seeded by that key.
 
         Args:
             wanted: The index.
@@ -230,7 +232,7 @@ class Indexer:
         method.config = _IndexSettings(self._plan.method)
         build = IndexBuild(method.index_roles, self._cache, wanted.key)
         task = None
-        if wanted.question is not None:
+        if wanted.question is not None:  # an index of the document alone must not depend on it
             task = self._plan.task
         tools = EngineTools(self._models, meter, task, self._progress.show_step, build)
         tools.question = wanted.question
@@ -243,7 +245,8 @@ class Indexer:
         return value
 
     def _record_status(self, wanted: _WantedIndex, status: Status, usage: Usage) -> None:
-        """Append the line of an index to documents.jsonl and count its cost.
+        """Append the line of an index to documents.jsonl and count its cost. In a run that was
+        interrupted neither is done, and Stopped is raised.
 
         Args:
             wanted: The index.

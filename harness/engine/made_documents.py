@@ -35,7 +35,7 @@ def view_for_method(
 
 def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) -> View:
     """The view of the supporting parts alone, in text order, a blank line between them; documents
-    without any are left out.
+    without any are left out. Says whether there is such a part (EVIDENCE or NO_EVIDENCE).
 
     If nothing is marked, as for a question that cannot be answered: the first document without its
     text.
@@ -52,7 +52,7 @@ def evidence_view(documents: Sequence[Document], supporting: Sequence[Support]) 
     if not cut_documents:
         empty_document = replace(documents[0], text="", passages=())
         return View((empty_document,), {empty_document.id: ()}, NO_EVIDENCE)
-    evidence = NO_EVIDENCE
+    evidence = NO_EVIDENCE  # also where the marked spans lie behind the end of the text
     if any(document.text for document in cut_documents):
         evidence = EVIDENCE
     return View(tuple(cut_documents), pieces, evidence)

@@ -137,8 +137,9 @@ def program_versions() -> ProgramVersions:
 
 
 def describe(plan: PlannedRun) -> RunManifest:
-    """What a plan's manifest says before the run starts; times, command and first prompts are not
-    known yet. Home folders are written ~, but not in prompts, which stay as they are sent."""
+    """What a plan's manifest says before the run starts: of the run, its models, its data set and
+    this machine. Times, command and first prompts are not known yet. Home folders are written ~, but
+    not in prompts, which stay as they are sent."""
     program = program_versions()
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     server_shapes_by_role = server_shapes(plan.models)
@@ -147,8 +148,8 @@ def describe(plan: PlannedRun) -> RunManifest:
         hash=plan.hash8,
         seed=plan.config.seed,
         models=plan.identities,
-        # They change no answer and are in no hash, but FLOPs are counted by them: a later start
-        # records their change.
+        # Sizes of models change no answer and are in no hash, but FLOPs are counted by them: a
+        # later start records their change.
         shapes=_shapes_by_role(plan, server_shapes_by_role),
         dataset=_dataset_rows(plan),
         scorers={name: scorers.version(name) for name in plan.config.dataset.scorers},
@@ -163,7 +164,6 @@ def describe(plan: PlannedRun) -> RunManifest:
     )
     manifest = _with_optional_keys(manifest, plan, server_shapes_by_role)
     manifest = RunManifest.from_json(without_home(manifest.to_json()))
-    # Prompts as they were sent.
     manifest = manifest.with_values(prompts=dict(plan.method.prompts()))
     return with_hashed(manifest, plan)
 
@@ -171,8 +171,9 @@ def describe(plan: PlannedRun) -> RunManifest:
 def _with_optional_keys(
     manifest: RunManifest, plan: PlannedRun, server_shapes_by_role: Mapping[str, ModelShape | None]
 ) -> RunManifest:
-    """Add the keys that only some runs have: floors, servers, numbers of other runs, own code,
-    corpora.
+    """A copy of a manifest with the keys that only some runs have: `floor` (of a method that is
+    only there to be beaten), `servers`, `amounts` (numbers of the paper or of other runs), `code`
+    (the user's own), `corpus`.
 
     Args:
         manifest: The manifest without them.
@@ -197,10 +198,11 @@ def _with_optional_keys(
 
 def _amounts(plan: PlannedRun) -> dict[str, Amount]:
     """Parameter -> its number and where it comes from, for those that the paper prints for this
-    data set, and those that another run gave."""
+    data set, and those that another run gave. Only parameters that a run may give are looked at."""
     amounts: dict[str, Amount] = {}
     for name in numbers_from_runs(plan.method):
         origin = plan.origins.get(f"method.params.{name}", "")
+        # "configs/methods/pecan-printed.yaml, by_dataset": a table of numbers by data set
         is_printed_number = origin.startswith("configs/") and origin.endswith(", by_dataset")
         if is_printed_number:
             value = getattr(plan.method.config, name)
@@ -251,14 +253,14 @@ def _dataset_rows(plan: PlannedRun) -> DatasetRows:
 
 
 def with_hashed(manifest: RunManifest, plan: PlannedRun) -> RunManifest:
-    """The described run with what its hash covers and no other key holds (`hashed`), so that anyone
-    can compute the hash again from the files. Checks that by computing it.
+    """The manifest with what the run's hash covers and no other key holds (`hashed`), so that
+    anyone can compute the hash again from run.yaml and manifest.json. Checks that by computing it.
 
-    Without `hashed` where the hash covers a path of the user's home folder, which the files hold as
-    ~.
+    Where that gives another hash, the manifest as it is: the hash then covers a path of the user's
+    home folder, which the files hold as ~.
     """
     settings, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
-    stored = StoredConfig.from_json(without_home(settings))
+    stored = StoredConfig.from_json(without_home(settings))  # as run.yaml has the settings
     stored_params = stored.method.params
     params = plan.config.method.params
     hashed = HashedValues(
@@ -298,7 +300,8 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
 
 def with_start(stored: RunManifest, described: RunManifest, command: list[str]) -> RunManifest:
     """The manifest with one more start, which is "running". For a folder without a manifest: a new
-    one, with an id drawn at random.
+    one, with an id drawn at random. Otherwise the start notes what differs from the first one, and
+    the data set is described anew where this start asks at least as many questions.
 
     Args:
         stored: The manifest of the folder; without values where it has none.
@@ -325,7 +328,7 @@ def with_start(stored: RunManifest, described: RunManifest, command: list[str]) 
     if changed.has_values:
         start = start.with_values(changed=changed)
     if described.dataset.questions >= stored.dataset.questions:
-        stored = stored.with_values(dataset=described.dataset)  # that of the largest limit
+        stored = stored.with_values(dataset=described.dataset)
     return stored.with_values(finished=None, starts=[*stored.starts, start])
 
 
@@ -347,8 +350,9 @@ def changed_keys(first: RunManifest, other: RunManifest) -> RunManifest:
 
 
 def with_first_prompts(manifest: RunManifest, prompts: Mapping[str, FirstPrompt]) -> RunManifest:
-    """The manifest with the first prompts of roles that it has none of, and with the name of the
-    GPU where it has none; the same object if no prompt is new.
+    """The manifest with the first prompts of roles that it has none of; the same object if no
+    prompt is new. With a new prompt it also gets the name of the GPU where it has none: once a
+    model was asked, torch is loaded, which knows it.
 
     Args:
         manifest: The manifest.

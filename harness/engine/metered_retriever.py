@@ -49,8 +49,8 @@ class MeteredRetriever:
         self._embed_query = embed_query
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """At most k passages for a query, best first, each with its text. Also records the search
-        on the meter.
+        """At most k passages for a query, best first, each with its text. Their page names are
+        dropped where none of them is a page of the documents. Also records the search on the meter.
 
         Raises ModelOutputError where a page that was found is not there, and what the retriever
         raises.
@@ -59,13 +59,14 @@ class MeteredRetriever:
         if self._served.needs_vector:
             vector = self._embed_query(query)
         took = Took()
-        tries = Tries()
+        tries = Tries()  # `search` counts in it
         try:
-            with timed_tries(tries) as took:
+            with timed_tries(tries) as took:  # has the seconds once the block ends
                 hits = self._served.search(query, k, vector, tries)
         finally:
             self._record_search(took, tries)
-        return self._with_known_pages([self._with_text(hit) for hit in hits])
+        hits_with_text = [self._with_text(hit) for hit in hits]
+        return self._with_known_pages(hits_with_text)
 
     def _record_search(self, took: Took, tries: Tries) -> None:
         """Record a search on the meter, also one that failed.

@@ -58,8 +58,9 @@ def small_model_note(model: str, before_run: bool = False) -> str:
 
 
 def untrained_warnings(models: Iterable[ModelConfig], method: Method, preset: str) -> list[str]:
-    """A warning for each embedded model that was not trained on what the method asks of it now, by
-    the card that came with it.
+    """A warning for each embedded model that was not trained on what the method asks of it now: the
+    package that brings the model compares it with the card in the model's folder. Downloads a model
+    that is not here.
 
     Args:
         models: The models of the run.

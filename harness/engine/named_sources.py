@@ -72,9 +72,9 @@ def _with_place_of_page(piece: Shown, documents: Sequence[Document], pages: Page
 
 
 def _spans_of_quote(piece: Shown, documents: Sequence[Document]) -> list[Shown]:
-    """The span of a quoted text. Where it is not found as one, the spans of those of its paragraphs
-    that are found, as headings are written otherwise in some documents; the quote itself where
-    nothing is."""
+    """The span of a quoted text. Where it is not found as one, as headings are written otherwise in
+    some documents: the spans of those of its paragraphs that are found, short ones (of fewer than
+    _MIN_WORDS words) left out. The quote itself where nothing is found."""
     span_of_all = _find_words(piece.text, documents)
     if span_of_all is not None:
         return [span_of_all]

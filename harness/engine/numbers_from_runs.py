@@ -156,31 +156,40 @@ def number_from_run(method: Method, preset: str, parameter: str, reference: str)
         raise UserError(
             f"method.{parameter} cannot come from {run.path}: no question is answered there"
         )
-    failed = len(run.records) - len(records)
-    source = run.config.method.name
-    averaged_questions = _averaged_questions(run, len(records), failed)
+    n_failed = len(run.records) - len(records)
     if numbers_from_runs(method)[parameter] == NODES:
         number_and_mean = _mean_visited_nodes(parameter, run, records)
-        origin = (
-            f"as many nodes as {source} visits ({number_and_mean.mean:.2f}, {averaged_questions})"
-        )
     else:
         number_and_mean = _piece_count_of_equal_cost(method, parameter, run, records)
-        origin = (
-            f"the same {number_and_mean.unit} as {source} ({number_and_mean.mean:.4g} a question, "
-            f"{averaged_questions})"
-        )
+    averaged_questions = _averaged_questions(run, len(records), n_failed)
+    origin = _origin_of_number(number_and_mean, run.config.method.name, averaged_questions)
     return NumberFromRun(
         value=number_and_mean.value,
         note=f"{parameter} = {number_and_mean.value}, {origin}",
         mean=number_and_mean.mean,
         unit=number_and_mean.unit,
-        source=source,
+        source=run.config.method.name,
         run=str(run.path),
         dataset=run.config.dataset.name,
         model=run.config.model.name,
         questions=len(records),
-        failed=failed,
+        failed=n_failed,
+    )
+
+
+def _origin_of_number(number: _NumberAndMean, source: str, averaged_questions: str) -> str:
+    """Words for how a run gave a number: "as many nodes as pecan visits (3.20, mean of 40 questions
+    of ...)", or "the same TFLOPs as graph (1.2 a question, mean of 40 questions of ...)".
+
+    Args:
+        number: The number, with the mean that it was made from.
+        source: The name of the run's method.
+        averaged_questions: Words for the questions that the mean is over.
+    """
+    if number.unit == NODES:
+        return f"as many nodes as {source} visits ({number.mean:.2f}, {averaged_questions})"
+    return (
+        f"the same {number.unit} as {source} ({number.mean:.4g} a question, {averaged_questions})"
     )
 
 
@@ -208,7 +217,8 @@ def differing_source(name: str, number: NumberFromRun, dataset: str, model: str)
 
 
 def _finished_run(preset: str, parameter: str, reference: str) -> StoredRun:
-    """The run that the value of a parameter names.
+    """The run that the value of a parameter names. Where the value names a method's preset in place
+    of a folder, the error says how to make such a run.
 
     Args:
         preset: The method's name, for messages.
@@ -244,28 +254,29 @@ def _is_preset(name: str) -> bool:
     return presets.comparable_name(name) in names_of_presets
 
 
-def _averaged_questions(run: StoredRun, answered: int, failed: int) -> str:
+def _averaged_questions(run: StoredRun, n_answered: int, n_failed: int) -> str:
     """Words for the questions that a mean is over:
-    "mean of 40 questions of bm25--llama--1a2b3c4d".
+    "mean of 40 questions of bm25--llama--1a2b3c4d, 2 failed and left out".
 
     Args:
         run: The run.
-        answered: How many of its questions count.
-        failed: How many do not.
+        n_answered: How many of its questions count.
+        n_failed: How many do not.
     """
     questions = "1 question"
-    if answered > 1:
-        questions = f"{answered} questions"
+    if n_answered > 1:
+        questions = f"{n_answered} questions"
     words = f"mean of {questions} of {run.path.name}"
-    if failed:
-        words += f", {failed} failed and left out"
+    if n_failed:
+        words += f", {n_failed} failed and left out"
     return words
 
 
 def _mean_visited_nodes(
     parameter: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> _NumberAndMean:
-    """The mean number of nodes that an answered question visited, and that number rounded.
+    """The mean number of nodes that an answered question visited, and that number rounded, but at
+    least 1.
 
     Args:
         parameter: The parameter, for messages.
@@ -280,7 +291,8 @@ def _mean_visited_nodes(
         raise UserError(
             f"method.{parameter} cannot come from {run.path}: its records name no visited nodes"
         )
-    return _NumberAndMean(max(1, math.floor(mean + 0.5)), mean, NODES)
+    rounded = max(1, math.floor(mean + 0.5))
+    return _NumberAndMean(value=rounded, mean=mean, unit=NODES)
 
 
 def visited_nodes(record: StoredRecord) -> int:
@@ -312,7 +324,13 @@ def nearest_count(cost: Callable[[int], float], target: float) -> int:
 def _piece_count_of_equal_cost(
     method: Method, parameter: str, run: StoredRun, records: Sequence[StoredRecord]
 ) -> _NumberAndMean:
-    """How many pieces cost about what a question of a run cost on average (the module's k).
+    """How many pieces cost about what a question of a run cost on average: the k whose predicted
+    cost is nearest.
+
+    Reading k pieces costs a prompt with them, an answer as long as the run's mean answer and, where
+    the method has an encoder, the embedding of the question (`cost_by_piece_count`). Costs are
+    compared in FLOPs; in tokens where FLOPs of the run were not counted or the sizes of a model are
+    unknown.
 
     Args:
         method: The method that shows the pieces.
@@ -326,13 +344,16 @@ def _piece_count_of_equal_cost(
     usages = [record.usage for record in records]
     total_usage = sum_phases(usages, "search", "answer")
     answer_tokens = round(sum_phases(usages, "answer").get("tokens_out", 0) / len(records))
-    piece_tokens = int(getattr(method.config, numbers_from_runs(method)[parameter]))
+    field_with_piece_tokens = numbers_from_runs(method)[parameter]  # "chunk_tokens"
+    piece_tokens = int(getattr(method.config, field_with_piece_tokens))
     prompt_tokens = _prompt_tokens(run, records)
     embed_calls: list[ModelCall] = []
     if "encoder" in method.encoders:
         question_tokens = round(prompt_tokens.question)
         encoder_shape = run.manifest.shape("encoder")
-        embed_calls.append(ModelCall("embed", question_tokens, 0, encoder_shape))
+        embed_calls.append(
+            ModelCall("embed", new_tokens=question_tokens, cached_tokens=0, shape=encoder_shape)
+        )
     cost = cost_by_piece_count(
         _FRAME_TOKENS + prompt_tokens.around_pieces,
         piece_tokens,
@@ -343,10 +364,10 @@ def _piece_count_of_equal_cost(
     if not total_usage.get("uncounted") and cost(1).flops is not None:
         mean_flops = total_usage.get("flops", {}).get(DEFAULT_CONVENTION, 0.0) / len(records)
         k = nearest_count(lambda k: cost(k).flops or 0.0, mean_flops)
-        return _NumberAndMean(k, mean_flops / 1e12, "TFLOPs")
+        return _NumberAndMean(value=k, mean=mean_flops / 1e12, unit="TFLOPs")
     mean_tokens = tokens_of(total_usage) / len(records)
     k = nearest_count(lambda k: cost(k).tokens, mean_tokens)
-    return _NumberAndMean(k, mean_tokens, "tokens")
+    return _NumberAndMean(value=k, mean=mean_tokens, unit="tokens")
 
 
 class _PromptTokens(NamedTuple):
@@ -362,19 +383,24 @@ class _PromptTokens(NamedTuple):
 
 
 def _prompt_tokens(run: StoredRun, records: Sequence[StoredRecord]) -> _PromptTokens:
-    """The estimated mean tokens of a prompt of the run around the pieces that it shows.
+    """The estimated mean tokens of a prompt of the run around the pieces that it shows: its
+    instruction, question and options; also of the question alone.
 
     Args:
         run: The run, for its instruction.
         records: Its answered questions.
     """
     questions = [str(record.question or "") for record in records]
-    question = sum(map(text_tokens, questions)) / len(records)
-    options = 0.0
+    question_tokens = sum(map(text_tokens, questions)) / len(records)
+    option_tokens_of_all = 0.0
     for record in records:
-        options += sum(map(text_tokens, record.options or ()))
-    instruction = text_tokens(run.config.dataset.instruction or "")
-    return _PromptTokens(instruction + question + options / len(records), question)
+        option_tokens_of_all += sum(map(text_tokens, record.options or ()))
+    instruction_tokens = text_tokens(run.config.dataset.instruction or "")
+    option_tokens = option_tokens_of_all / len(records)
+    return _PromptTokens(
+        around_pieces=instruction_tokens + question_tokens + option_tokens,
+        question=question_tokens,
+    )
 
 
 def text_tokens(text: str) -> float:
@@ -389,21 +415,24 @@ def cost_by_piece_count(
     reader: ModelShape | None,
     *embed_calls: ModelCall,
 ) -> Callable[[int], Cost]:
-    """Return the function k -> what an answer costs that reads k pieces (the module's cost(k)).
+    """Return the function k -> what an answer costs that reads k pieces: the prefill of the prompt
+    with them, the decoding of the answer, and the calls of an encoder.
 
     Args:
-        prompt_tokens: f, tokens of the prompt around the pieces.
-        piece_tokens: p, tokens of a piece.
-        answer_tokens: g, tokens of the answer.
+        prompt_tokens: Tokens of the prompt around the pieces.
+        piece_tokens: Tokens of a piece.
+        answer_tokens: Tokens of the answer.
         reader: Sizes of the model that reads.
-        embed_calls: The call embed(q); nothing for a method without an encoder.
+        embed_calls: The call that embeds the question; nothing for a method without an encoder.
     """
 
     def cost(k: int) -> Cost:
         """What an answer costs that reads k pieces."""
         context_tokens = round(prompt_tokens + k * piece_tokens)
-        prefill = ModelCall("prefill", context_tokens, 0, reader)
-        decode = ModelCall("decode", answer_tokens, context_tokens, reader)
+        prefill = ModelCall("prefill", new_tokens=context_tokens, cached_tokens=0, shape=reader)
+        decode = ModelCall(
+            "decode", new_tokens=answer_tokens, cached_tokens=context_tokens, shape=reader
+        )
         return tokens_and_flops([prefill, decode, *embed_calls])
 
     return cost

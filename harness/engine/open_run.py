@@ -58,7 +58,8 @@ class OpenRun:
         examples: tuple[Example, ...],
         manifest: StartManifest,
     ) -> OpenRun:
-        """The run with its models, none of them loaded, and its indexes.
+        """The run, ready to be asked: its models, none of them loaded yet, its indexer, and what
+        its questions search in.
 
         Args:
             plan: The run.

@@ -89,8 +89,8 @@ class PlannedRun:
         """The number of questions to ask.
 
         Where the rows are not on this machine, no question is loaded. The number is then that of
-        the preset (`dataset.n_all_questions`), or the limit or sample that is set where this is smaller; 0
-        where the preset says none.
+        the preset (`dataset.n_all_questions`), or the limit or sample that is set where this is
+        smaller; 0 where the preset says none.
         """
         n_loaded = len(self.dataset.examples[: self.config.limit])
         if n_loaded:
@@ -161,8 +161,9 @@ def mistakes_in_parts(parts: Parts, origins: Mapping[str, str]) -> list[HarnessE
 def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
     """Check settings against code, data and models, and make the plan of their run.
 
-    Each check adds its mistakes and warnings to one list, `findings`, so that all mistakes are
-    raised together.
+    Each check adds its mistakes and warnings to `findings`, so that they are raised together: those
+    about the method before anything else is looked at, all others at the end. A check that fails
+    with an error gives None (`call_noting_problem`).
 
     Args:
         settings: The run's settings.
@@ -189,7 +190,7 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
     if for_another_machine:
         findings.move_missing_out_of_problems()
     findings.raise_problems()
-    if questions is None:  # their rows are not on this machine, which runs elsewhere allow
+    if questions is None:  # only for another machine, as the rows are not on this one
         questions = _stand_in_for_questions(settings)
     parts = _CheckedParts(settings, completed, questions, models, corpus)
     return _planned_run(parts, findings)
@@ -198,7 +199,8 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
 def _load_and_check_questions(
     settings: Settings, method: Method, findings: Findings, for_another_machine: bool
 ) -> LoadedQuestions | None:
-    """The questions of a run, checked; None where they cannot be loaded, which is a finding.
+    """The questions of a run, checked; None where they cannot be loaded, which is added to the
+    findings.
 
     Args:
         settings: The run's settings.
@@ -248,14 +250,16 @@ class _CheckedParts:
 
 def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
     """The run with its hash and folder, from parts without mistakes. Also adds to `findings` a
-    warning for each number that comes from a run with another data set or model."""
+    warning for each number that comes from a run with another data set or model. A warning, or a
+    missing thing, that was found several times is in the plan once."""
     method = parts.completed.method
     models = parts.models
     dataset = parts.questions.dataset
     config = _config_of_used_parts(parts)
     _warn_of_other_sources(parts.completed, config, findings)
     code: dict[str, str] = {}
-    if config.method.implementation not in registry.targets("methods"):
+    is_users_own_method = config.method.implementation not in registry.targets("methods")
+    if is_users_own_method:
         code = own_code(type(method), config.method.params.values())
     hashed_corpus = None
     if parts.corpus is not None:
@@ -286,8 +290,9 @@ def _planned_run(parts: _CheckedParts, findings: Findings) -> PlannedRun:
 
 def _config_of_used_parts(parts: _CheckedParts) -> RunConfig:
     """The run's settings with only those parts that the method uses: roles that it does not need
-    are left out, encoder, reranker and retriever are None where unused. The method's name gets what
-    tables show of it ("bm25[wiki]"), its mark what differs from the preset."""
+    are left out, encoder, reranker and retriever are None where unused. The method's name becomes
+    that of tables ("bm25[wiki]"), its mark says what differs from the preset ("k=7") and names the
+    corpus; a run that searches also gets the scorers of searches."""
     settings = parts.settings
     completed = parts.completed
     models = parts.models

@@ -89,7 +89,8 @@ class ModelPlanner:
         self._name = self.completed.choice.name
 
     def plan(self) -> PlannedModels:
-        """Check all models and encoders. Mistakes do not end the check: they are added to the
+        """Check all models and encoders, and return those that the method uses. Mistakes, also what
+        the method says against its own settings, do not end the check: they are added to the
         findings."""
         sentences = call_noting_problem(self.findings.problems, self._method.problems)
         for sentence in sentences or ():
@@ -110,14 +111,15 @@ class ModelPlanner:
         return PlannedModels(models, encoders, self._identities, name, retriever, unused)
 
     def _checked_model(self, role: str) -> ModelConfig:
-        """The settings of a role's model, checked. Also records what identifies the model.
+        """The settings of a role's model, checked: mistakes and warnings are added to the findings,
+        for roles with the same model once. Also records what identifies the model.
 
         Raises UserError or ConfigError where mistakes were found and this model would first be
         converted, which takes a minute.
         """
         config = self._with_used_adapters(role, self.settings.model_of(role))
         if self.findings.problems and config.backend == "hf" and needs_conversion(config):
-            # A minute's conversion is not worth the mistakes that are left.
+            # Further mistakes are not worth a minute's conversion.
             self.findings.raise_problems()
         settings_text = canonical_json(config.model_dump(mode="json"))
         facts = self._facts_by_settings.get(settings_text)
@@ -165,7 +167,8 @@ class ModelPlanner:
 
     def _check_capabilities(self, role: str, facts: ModelFacts) -> None:
         """Add a mistake where a role's model lacks a capability ("probe") that the method needs of
-        it; the sentence names methods that the model can serve."""
+        it. The sentence says what is lacking, why where the model says so, and names methods that
+        the model can serve."""
         missing = sorted(self._method.needs[role] - facts.capabilities)
         if not missing:
             return
@@ -175,7 +178,7 @@ class ModelPlanner:
                 reasons += f": {facts.refusals[capability]}"
         not_given = [words for name, words in _NOT_GIVEN_BY_SERVERS.items() if name in missing]
         is_served = "served" in facts.identity
-        if not_given and is_served:  # one sentence for all its roles
+        if not_given and is_served:  # without the role, so that it is said once for all roles
             lacks = f"{not_given[0]}, which the server of '{facts.name}' cannot give"
         else:
             offered = ", ".join(sorted(facts.capabilities)) or "no capabilities"
@@ -190,9 +193,9 @@ class ModelPlanner:
         )
 
     def _check_window(self, role: str, facts: ModelFacts) -> None:
-        """Add what the method itself says against a role's model, and a mistake for a reader whose
-        window has no room beside the longest answer."""
-        sizes: dict[str, object] = {}
+        """Add a mistake for each sentence that the method itself says against a role's model, and
+        for a reader whose window (0: unknown) has no room beside the longest answer."""
+        sizes: dict[str, object] = {}  # {"num_hidden_layers": 16, ..., "weights": HASH}
         if facts.sizes:
             sizes = {**facts.sizes, "weights": facts.identity["weights"]}
         if isinstance(self._method, ChecksModels):
@@ -285,10 +288,11 @@ class ModelPlanner:
             encoders: The encoder and reranker that the run uses, by role.
         """
         origins = self.settings.origins
+        # The first part of each path that --set has set: "encoder.name" -> "encoder".
         set_by_user = {path.split(".")[0] for path in origins if origins[path] == "--set"}
         unused: list[str] = []
         for role in self.settings.roles:
-            origin = origins.get(f"roles.{role}.name", "")
+            origin = origins.get(f"roles.{role}.name", "")  # "suite paper"
             is_for_many_runs = origin.startswith(("suite ", "profile "))
             if role not in self._method.needs and not is_for_many_runs:
                 unused.append(f"roles.{role}")
@@ -298,8 +302,9 @@ class ModelPlanner:
         return tuple(unused)
 
     def _warn_if_reader_compresses(self) -> None:
-        """Warn where the reader itself is the compressor: the papers compress with a smaller
-        model."""
+        """Warn where the reader itself is the compressor of a method that needs one: the papers
+        compress with a smaller model, which the warning names. Not for an embedded reader, which is
+        small itself."""
         reader = self.settings.model
         has_compressor = "compressor" in self.settings.roles or reader.embedded
         if has_compressor or "compressor" not in self._method.needs:
@@ -343,7 +348,8 @@ class ModelPlanner:
 
     def _check_adapter_prompts(self, role: str, config: ModelConfig) -> None:
         """Add a mistake for each adapter of a role's model that was trained on other prompts than
-        the method sends, and a warning for those that do not say theirs."""
+        the method sends, and a warning for those that do not say theirs. Adapters that the method
+        uses and the model lacks are passed over."""
         folders: dict[str, str] = {}
         for task, adapter in used_adapters(self._method, role).items():
             if adapter.name not in config.adapters:
@@ -417,8 +423,8 @@ class ModelPlanner:
         return tokens
 
     def _name_with_encoders(self, encoders: Mapping[str, EncoderConfig]) -> str:
-        """The method's name followed by each encoder that is not the preset's own:
-        "dragon[minilm]"."""
+        """The method's name followed by each encoder or reranker that is not the preset's own:
+        "dragon[minilm]"; a name that ends so already stays as it is."""
         name = self._name
         for role, config in encoders.items():
             preset_name: str | None = getattr(self.completed.choice, role, None)

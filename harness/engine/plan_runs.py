@@ -55,8 +55,9 @@ class _Mistakes:
 def plan_runs(
     choices: Sequence[Choices], note: Callable[[str], None], for_another_machine: bool = False
 ) -> Planned:
-    """Plan every run of a command. Of several runs, those without mistakes are planned although
-    others have some, which go to `note` and make the exit code 2.
+    """Plan every run of a command, and check that a run uses each setting (`_check_plans`). Of
+    several runs, those without mistakes are planned although others have some, which go to `note`
+    and make the exit code 2.
 
     Args:
         choices: What the user chose, run by run.
@@ -66,7 +67,7 @@ def plan_runs(
     Raises:
         UserError: A name or key is wrong, or no run at all can be planned.
     """
-    if len(choices) == 1:
+    if len(choices) == 1:  # its mistakes are raised
         planned = Planned([plan_choices(choices[0], for_another_machine)])
         _check_plans(choices, planned.plans, note)
         return planned
@@ -106,7 +107,8 @@ def _check_plans(
 def _check_retriever(
     choices: Sequence[Choices], plans: Sequence[PlannedRun], note: Callable[[str], None]
 ) -> None:
-    """Note which methods of the command run without the retriever that it names.
+    """Note which methods of the command run without the retriever that it names; nothing where it
+    names none.
 
     Args:
         choices: What the user chose, run by run.
@@ -118,7 +120,8 @@ def _check_retriever(
     """
     if all(run.retriever is None for run in choices):
         return
-    with_it: dict[str, None] = {}  # methods
+    # Names of methods, in order, each once.
+    with_it: dict[str, None] = {}
     without_it: dict[str, None] = {}
     for plan in plans:
         if plan.config.retriever is None:
@@ -160,8 +163,9 @@ def _check_names(choices: Sequence[Choices]) -> None:
 def _plan_one(
     run: Choices, for_another_machine: bool, planned: Planned, mistakes: _Mistakes
 ) -> None:
-    """Plan one of several runs. A run that cannot run is put among the incomplete ones; so is one
-    that a bug ends, and the others go on.
+    """Plan one of several runs: its plan is added to `planned`. A run that cannot run is put among
+    the incomplete ones there; so is one that a bug ends, which also prints the traceback and makes
+    the exit code 1.
 
     Args:
         run: What the user chose for it.

@@ -65,8 +65,9 @@ class PlannedCorpus:
 def with_search_scorers(
     questions: LoadedQuestions, method: Method, corpus: PlannedCorpus | None
 ) -> LoadedQuestions:
-    """The questions, with the scorers of searches added to their data set's settings where the run
-    searches and a question has supporting marks or gold passages.
+    """The questions, with the scorers of searches added to their data set's settings: those that
+    can score one of the questions, by its supporting marks, gold passages, or passages that hold
+    the answer. Unchanged for a run that searches nothing.
 
     Args:
         questions: The questions with their data set's settings.
@@ -88,7 +89,8 @@ def with_search_scorers(
 
 
 def plan_corpus(settings: Settings, method: Method, findings: Findings) -> PlannedCorpus | None:
-    """The corpus of a run, None without one, or where the method does not use it.
+    """The corpus of a run, with how many of its passages the method reads; None without one, where
+    the method does not use it, and where there is a mistake.
 
     Args:
         settings: The run's settings.
@@ -114,6 +116,11 @@ def plan_corpus(settings: Settings, method: Method, findings: Findings) -> Plann
     if facts is None:
         return None
     n_passages: int | None = settings.general.corpus_passages
-    if method.traits.searches:
+    if method.traits.searches:  # by itself, as many as it likes
         n_passages = None
-    return PlannedCorpus(location, n_passages, facts.described, facts.identity)
+    return PlannedCorpus(
+        location=location,
+        n_passages=n_passages,
+        description=facts.described,
+        identity=facts.identity,
+    )

@@ -98,7 +98,7 @@ class ProgressLine(Progress):
 
     def note(self, text: str) -> None:
         """Print a line that stays on the screen; on a terminal, where runs have no heading, with
-        the run's name."""
+        the run's name. The live line, which it replaces, is due to be drawn again."""
         with self._lock:
             if self._rewrites_a_line and self._run_name:
                 text = f"{self._run_name}: {text}"
@@ -117,7 +117,9 @@ class ProgressLine(Progress):
 
     def line(self) -> str:
         """What is done and spent so far: "42/200 · 1 failed · 312k tokens · 4.1 TFLOPs ·
-        longbench-f1 41.2 · 3 min left"."""
+        longbench-f1 41.2 · 3 min left". Parts that are not known are left out, tokens become "–".
+        Once all are done, the score is left out where scores are printed below, and the time where
+        they are not."""
         parts = [f"{self._n_done}/{self._n_total}"]
         if self._n_failed:
             parts.append(f"{self._n_failed} failed")
@@ -152,8 +154,9 @@ class ProgressLine(Progress):
         return f"{duration_text(round(seconds_per_question * n_left))} left"
 
     def _draw_if_due(self) -> None:
-        """On a terminal: redraw the bar and the line, but not more often than every REDRAW_SECONDS.
-        In a log: write a line when another tenth of the questions is done."""
+        """On a terminal: redraw the bar and the line, but not more often than every REDRAW_SECONDS,
+        the last question apart. In a log: write a line when another tenth of the questions is
+        done."""
         if not self._rewrites_a_line:
             tenth = 10 * self._n_done // max(self._n_total, 1)
             if tenth != self._last_logged_tenth:
@@ -166,7 +169,11 @@ class ProgressLine(Progress):
 
             self._drawn_at = now
             bar = tqdm.format_meter(
-                self._n_done, max(self._n_total, 1), 0, ncols=_BAR_CHARACTERS, bar_format="{bar}"
+                n=self._n_done,
+                total=max(self._n_total, 1),
+                elapsed=0,
+                ncols=_BAR_CHARACTERS,
+                bar_format="{bar}",
             )
             width = shutil.get_terminal_size().columns - 1
             self._write(f"{bar} {printable(self._named_line())}"[:width])

@@ -26,7 +26,8 @@ _RECORD_T_P = "record_t_p"
 def with_recorded_stops(
     runs: Sequence[Choices], options: Mapping[str, float | None], note: Callable[[str], None]
 ) -> list[Choices]:
-    """The runs with the options set as --set would set them.
+    """The runs with the options of recorded stops (--record-stops N and --record-t-p) set, as
+    `--set method.record_stops=N` would set them.
 
     Where the command has several methods, a run stays as it is whose method lacks the field, or
     refuses it as it is set. So does a run that cannot be resolved: its mistake is reported when it
@@ -51,7 +52,7 @@ def with_recorded_stops(
     refused: dict[str, list[str]] = {name: [] for name in given_options}
     for run in runs:
         method_and_fields = method_and_parameters(run)
-        if method_and_fields is None:
+        if method_and_fields is None:  # it cannot be resolved
             changed.append(run)
             continue
         method, fields = method_and_fields
@@ -136,8 +137,8 @@ def _settings_for(
     if not several_methods or not settings:
         return settings
     changed_run = replace(run, sets={**run.sets, **settings})
-    refuses_settings = not _is_valid(changed_run) and _is_valid(run)
-    if refuses_settings:
+    refuses_these_settings = not _is_valid(changed_run) and _is_valid(run)
+    if refuses_these_settings:
         return {}
     return settings
 

@@ -15,7 +15,7 @@ def distinct_repeats(
     runs: Sequence[Choices], repeat: int | None, note: Callable[[str], None]
 ) -> list[Choices]:
     """The runs of a command with --repeat, where a run whose answers no seed changes is there once,
-    not once for each seed.
+    not once for each seed. Of equal runs the first stays.
 
     Args:
         runs: The runs of the command, with their seeds in their points.
@@ -25,14 +25,16 @@ def distinct_repeats(
     if repeat is None or repeat == 1:
         return list(runs)
     draws_nothing_by_settings: dict[str, bool] = {}
+    # Keys are settings: those without the seed where no seed changes the answers, else all.
     distinct: dict[str, Choices] = {}
-    methods_with_repeats: dict[str, None] = {}  # which are left out
+    methods_with_repeats: dict[str, None] = {}  # a set in order; the repeats are left out
     for run in runs:
         settings_text = _settings_without_seed(run)
         if settings_text not in draws_nothing_by_settings:
             draws_nothing_by_settings[settings_text] = _draws_nothing(run)
         if not draws_nothing_by_settings[settings_text]:
-            distinct.setdefault(repr(run), run)
+            settings_with_seed = repr(run)
+            distinct.setdefault(settings_with_seed, run)
         elif settings_text in distinct:
             methods_with_repeats.setdefault(str(run.method))
         else:

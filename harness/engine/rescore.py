@@ -51,7 +51,7 @@ def rescore(
         UserError: The rows are not those the run was made with, or code is named by the run folder
             alone; the folder is then as it was. Also what a scorer raises.
     """
-    stored = read_run(folder, hold="nothing")
+    stored = read_run(folder, hold="nothing")  # its records are read from disk each time
     config, versions = _scorers_to_compute(stored, scorers, only, data)
     all_have_gold = all(record.gold is not None for record in stored.records)
     has_gold = bool(stored.records) and all_have_gold
@@ -76,16 +76,17 @@ def rescore(
 def _corrected_questions(
     stored: StoredRun, dataset: Dataset, fingerprint_of_run: str
 ) -> frozenset[str]:
-    """Ids of the run's questions whose gold answers differ in `dataset`, where nothing else of them
-    does.
+    """Ids of the run's questions whose gold answers differ between the rows that the run was made
+    with and `dataset`. Raises where anything else of them differs.
 
     Args:
         stored: The run.
         dataset: Rows with another fingerprint.
-        fingerprint_of_run: Of the rows that the run was made with, which are read, too.
+        fingerprint_of_run: The fingerprint of the rows that the run was made with, which are read
+            from where they were then.
 
     Raises:
-        UserError: The rows of before are gone, anything else differs, or nothing does.
+        UserError: These rows are gone, a question or one of its documents differs, or nothing does.
     """
     hashes = f"({fingerprint_of_run[:12]} then, {dataset.fingerprint[:12]} now)"
     differing_rows = (
@@ -95,22 +96,22 @@ def _corrected_questions(
     old_examples = {example.question.id: example for example in original.examples}
     new_examples = {example.question.id: example for example in dataset.examples}
     changed: set[str] = set()
-    for name in dict.fromkeys(record.question_id for record in stored.records):
-        old = old_examples.get(name)
-        new = new_examples.get(name)
+    for question_id in dict.fromkeys(record.question_id for record in stored.records):
+        old = old_examples.get(question_id)
+        new = new_examples.get(question_id)
         if old is None or new is None or old.question != new.question:
             raise UserError(
-                f"{differing_rows}: question '{name}' is another one, and only gold answers may "
-                "differ"
+                f"{differing_rows}: question '{question_id}' is another one, and only gold answers "
+                "may differ"
             )
-        for document in old.question.document_ids:
-            if original.documents[document] != dataset.documents[document]:
+        for document_id in old.question.document_ids:
+            if original.documents[document_id] != dataset.documents[document_id]:
                 raise UserError(
-                    f"{differing_rows}: a document of question '{name}' is another one; only gold "
-                    "answers may differ"
+                    f"{differing_rows}: a document of question '{question_id}' is another one; only "
+                    "gold answers may differ"
                 )
         if old.gold != new.gold:
-            changed.add(name)
+            changed.add(question_id)
     if not changed:
         raise UserError(
             f"{differing_rows}, and no gold answer of its questions differs; leave --data out"
@@ -160,14 +161,20 @@ def _scorers_to_compute(
     data: str | None,
     recompute_all: bool = False,
 ) -> _ScorersToCompute:
-    """What is scored again, and by which scorers.
+    """By which scorers a run is scored again: its own and those that the user names, without those
+    that need not be computed. These are scorers of another tool and, where the user names others,
+    own scorers by which every answer has a score already; their versions stay.
 
     Args:
         stored: The run.
-        scorers: Those that the user names.
+        scorers: Those that the user names; () for none.
         only: They replace the run's own.
         data: Where the rows are now; None where they were then.
         recompute_all: Compute also scorers by which every answer has a score already.
+
+    Returns:
+        The settings of the data set with the scorers to compute; and all scorers of the run from
+        now on with their versions, "" for those to compute.
 
     Raises:
         UserError: There is no scorer to compute.
@@ -175,14 +182,13 @@ def _scorers_to_compute(
     config = dataset_of_run(stored.config, str(stored.path))
     stored_versions = stored.manifest.scorers
     replaces_own = only and bool(scorers)
-    complete: set[str] = set()
+    complete: set[str] = set()  # own scorers by which every answer has a score
     if scorers and not only and not recompute_all:
         complete = _complete_scorers(stored, stored_versions.keys() - set(scorers))
-    # Scorers that are not computed, with the version that computed them.
-    remaining = [
+    not_computed = [
         name for name in stored_versions if name.startswith(LOGGED_SCORE_PREFIX) or name in complete
     ]
-    versions_that_stay = {name: stored_versions[name] for name in remaining}
+    versions_that_stay = {name: stored_versions[name] for name in not_computed}
     own_scorers: list[str] = []
     if not replaces_own:
         own_scorers = [name for name in config.scorers if not name.startswith(LOGGED_SCORE_PREFIX)]
@@ -231,7 +237,9 @@ class _Rescoring:
     corrected: frozenset[str] = frozenset()
 
     def run(self) -> RunSummary:
-        """Score every record, then replace them all, and return the new summary.
+        """Score every record, then replace them all, and return the new summary. Also writes
+        manifest, settings and summary anew, adds texts that records lack where the rows were read,
+        and prints warnings to stderr.
 
         If a record cannot be scored, the folder stays as it was.
         """
@@ -266,10 +274,11 @@ class _Rescoring:
         return self.dataset.fingerprint
 
     def _rescored_records(self) -> Iterable[StoredRecord]:
-        """The records with their new scores. They are read and scored one at a time, as they are
-        asked for."""
+        """The records with their new scores, by the gold answers of the rows, or without rows by
+        those that the records hold. They are read and scored one at a time, as they are asked for.
+        Where the records' own gold answers cannot be used, that is raised as a DataError."""
         path = self.stored.path / RECORDS
-        kept_scorers = []
+        kept_scorers = []  # those of other tools stay without being named
         for name, computed_version in self.versions.items():
             if computed_version and not name.startswith(LOGGED_SCORE_PREFIX):
                 kept_scorers.append(name)
@@ -330,8 +339,8 @@ def _with_corrected_gold(
     corrected: frozenset[str],
     gold: Mapping[str, Gold],
 ) -> Iterator[StoredRecord]:
-    """Yield the records; those of corrected questions with the gold answers of now, and with their
-    scores before the first correction in `notes.uncorrected`.
+    """Yield the records; those of corrected questions with the gold answers of now, where records
+    hold gold answers, and with their scores before the first correction in `notes.uncorrected`.
 
     Args:
         records: With their new scores, in the order of the folder.
@@ -343,7 +352,7 @@ def _with_corrected_gold(
         if record.question_id not in corrected:
             yield record
             continue
-        # Of several corrections the scores before the first.
+        # What an earlier correction noted stands in `record.notes`, and stays.
         notes = {"uncorrected": old.scores, **record.notes}
         changed = replace(record, notes=notes)
         if record.gold:

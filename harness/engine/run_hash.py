@@ -52,7 +52,8 @@ class HashInputs:
 
     def hash8(self) -> str:
         """The hash: the first eight hexadecimal digits of the digest of all inputs as JSON. Inputs
-        that most runs lack (code, sampling, batch, corpus) are left out where they are empty."""
+        that most runs lack (code, sampling, batch, corpus) are left out where they are empty; of
+        the prompts their texts count, not the parameter that replaces some of them."""
         method: dict[str, object] = {
             "implementation": self.implementation,
             "view": self.view,
@@ -93,7 +94,7 @@ def recorded_inputs(config: StoredConfig, manifest: RunManifest) -> HashInputs |
     if hashed is None:
         return None
     fingerprint = manifest.dataset.fingerprint
-    if manifest.corrected:
+    if manifest.corrected:  # gold answers were corrected: that of the rows of the first run
         fingerprint = manifest.corrected[0].before
     corpus = None
     if manifest.corpus is not None:

@@ -256,16 +256,16 @@ class Job:
 
     def begin(self) -> None:
         """Read which questions are answered already, count their cost and show them as done; then
-        write the manifest of this start. Of questions that are asked again, the stored requests are
-        dropped."""
+        write the manifest of this start. Requests that earlier starts stored of the questions to
+        ask are dropped."""
         self._progress.start(len(self.examples), self.plan.config.dataset.scorers[0])
         ids_of_start = {example.question.id for example in self.examples}
         stored = self._stored_questions()
         for question_id, question in stored.items():
             if question_id in ids_of_start:
                 self._count_stored_question(question_id, question)
-        # _count_stored_question puts the questions that are asked again into `run.earlier_tries`.
-        self._ids_not_to_ask = stored.keys() - self.run.earlier_tries.keys()
+        ids_to_ask_again = self.run.earlier_tries.keys()  # filled by _count_stored_question
+        self._ids_not_to_ask = stored.keys() - ids_to_ask_again
         manifest = self.run.manifest
         ids_over_limit = stored.keys() - ids_of_start
         self._note_what_is_stored(ids_of_start, len(ids_over_limit))
@@ -273,7 +273,7 @@ class Job:
             manifest.set_dataset_of_this_start()
         ids_to_ask = ids_of_start - self._ids_not_to_ask
         max_in_flight = None
-        if ids_to_ask:
+        if ids_to_ask:  # else no executor is chosen, which may take the import of torch
             max_in_flight = self.executor.in_flight()
         manifest.write_begin(max_in_flight)
         if manifest.earlier_starts:
@@ -328,7 +328,7 @@ class Job:
 
         Raises FirstFailure for a failed question under --fail-fast.
         """
-        to_ask: dict[str, Example] = {}
+        to_ask: dict[str, Example] = {}  # by id
         for example in examples:
             if example.question.id not in self._ids_not_to_ask:
                 to_ask[example.question.id] = example
@@ -361,8 +361,9 @@ class Job:
     def close_early(self, error: BaseException) -> None:
         """Write the summary of what was answered before `error` ended the run.
 
-        Also notes on `error` what could not be saved, and whether questions were answered. For a
-        UserError, deletes a folder that this run made and in which nothing was recorded.
+        Also adds to `error` what could not be saved, and for errors of this project (`midway`)
+        whether questions were answered. For a UserError, deletes a folder that this run made and in
+        which nothing was recorded.
 
         Args:
             error: A KeyboardInterrupt gives the run the state "interrupted", others "stopped".

@@ -83,13 +83,13 @@ def in_turn(
     execute: Callable[[PlannedRun], RunResult],
     hooks: Sequence[Hook] = (),
 ) -> Iterator[Outcome]:
-    """Run each plan, and yield its Outcome; an error of one run does not keep the next from being
-    run.
+    """Run each plan, and yield its Outcome: the result, or the error that it ended with, which does
+    not keep the next from being run.
 
     Args:
         plans: In the order of the command.
         execute: Runs one.
-        hooks: Called before and after each run.
+        hooks: Called before each run, when they may replace its plan or refuse it, and after it.
     """
     for plan in plans:
         try:

@@ -84,7 +84,9 @@ def score_reply(
     searches: Sequence[RecordedSearch] | None = None,
 ) -> Verdict:
     """Score a reply: its text after the data set's answer prefix where one is required, the answer
-    in it where a schema is, else all of it. Raises what a scorer raises.
+    in it where a schema is, else all of it. A reply that does not follow the schema scores 0. The
+    verdict's notes say what was scored and, of a row with assertions, which of them fail. Raises
+    what a scorer raises.
 
     Args:
         dataset: The settings of the question's data set.
@@ -133,7 +135,8 @@ def _text_after_prefix(reply: str, prefix: str, notes: dict[str, object]) -> str
 
 
 def _verdict_of(score_sheet: scorers.ScoreSheet, notes: Mapping[str, object]) -> Verdict:
-    """The verdict of a score sheet: a value that is no finite number counts 0 and is flagged.
+    """The verdict of a score sheet, whose flags and counts are added to the notes: a score that is
+    no finite number counts 0 and is flagged.
 
     Args:
         score_sheet: The scores, flags and counts of the scorers.
@@ -237,7 +240,8 @@ def score_record(
 def _verdict_on_answer(
     record: StoredRecord, dataset: DatasetConfig, gold: Gold
 ) -> tuple[Verdict, dict[str, str] | None]:
-    """The verdict on an answer, and the record's error from now on: None, or that a scorer fails.
+    """The verdict on an answer, and the record's error from now on: None, or that a scorer fails
+    ({"type", "message", ..., "stage": "scoring"}), where the answer scores 0.
 
     Args:
         record: A record with an answer.
@@ -257,11 +261,13 @@ def _verdict_on_answer(
         raise
     except Exception as broken:  # a scorer of the user may raise anything
         failure = describe_failure(broken)
-        if record.error is None:
+        was_scored_before = record.error is None
+        if was_scored_before:
             sentence = (
                 f"question '{record.question_id}' could not be scored, and no record was changed"
             )
-            if any(":" in name for name in dataset.scorers):
+            has_own_scorer = any(":" in name for name in dataset.scorers)
+            if has_own_scorer:
                 raise UserError(f"{sentence}: {error_in_one_line(failure)}") from broken
             broken.add_note(sentence)
             raise
@@ -278,13 +284,13 @@ def _scores_not_computed_again(record: StoredRecord, kept_scorers: Sequence[str]
 def _notes_of_scored(
     record: StoredRecord, verdict: Verdict, not_computed_again: set[str]
 ) -> dict[str, object]:
-    """The record's notes with those of a new verdict in place of an earlier verdict's.
+    """The record's notes with those of a new verdict in place of an earlier verdict's, but for the
+    flags and counts of scores that are not computed again.
 
     Args:
         record: The record as it was before.
         verdict: The new verdict.
-        not_computed_again: Names of the scores that are not computed again; their flags and counts
-            are kept too.
+        not_computed_again: Names of these scores.
     """
     notes = {key: value for key, value in record.notes.items() if key not in SCORING_NOTES}
     notes |= verdict.notes

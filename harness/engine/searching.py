@@ -59,7 +59,7 @@ class Searcher:
         """
         start_time = time.perf_counter()
         n_events_before = len(meter.events)
-        hits = self._find_passages(query, k, meter)
+        hits = self._find_passages_unrecorded(query, k, meter)
         seconds = time.perf_counter() - start_time
         # The encoder of the query has events of its own, with their seconds.
         encoding_seconds = sum(event.seconds for event in meter.events[n_events_before:])
@@ -89,9 +89,9 @@ class Searcher:
         meter.searches.append(Search(query, meter.current_phase, seconds, tuple(hits)))
         return hits
 
-    def _find_passages(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The passages for `search`, without recording it there: from the corpus, or from the
-        question's own documents by BM25.
+    def _find_passages_unrecorded(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
+        """The passages for `search`, best first, which records the search: from the corpus, or from
+        the question's own documents by BM25.
 
         Args:
             query: The query.
@@ -180,8 +180,8 @@ def with_passages_quoted(answer: Answer, searches: Sequence[Search]) -> Answer:
 
 
 def _without_corpus_places(piece: Shown, texts: Mapping[str, str]) -> Shown:
-    """A shown piece without any place in a corpus: a span as its text; what a model wrote, without
-    its sources.
+    """A shown piece without any place in a corpus: a span becomes its text, the parts that it was
+    made of with a blank line between them; what a model wrote loses its sources.
 
     Args:
         piece: The shown piece.
@@ -235,11 +235,14 @@ def _hit_for_record(
         hit: A hit of a search.
         documents: The documents of the question.
         pages: Id of a document -> its named parts.
-        places_by_title: What `_places_by_title` gives.
+        places_by_title: Title, as `_title_key` writes it -> the places that have it.
     """
-    placed = with_places(Answer("", (hit.shown,)), documents, pages)
-    places = places_by_title.get(_title_key(hit.title), ())
-    return RecordedHit(hit.id, hit.title, round(hit.score, 6), placed.shown, tuple(places))
+    answer_that_shows_it = Answer("", shown=(hit.shown,))
+    shown_with_places = with_places(answer_that_shows_it, documents, pages).shown
+    pages_of_title = places_by_title.get(_title_key(hit.title), ())
+    return RecordedHit(
+        hit.id, hit.title, round(hit.score, 6), shown_with_places, tuple(pages_of_title)
+    )
 
 
 def _title_key(title: str) -> str:

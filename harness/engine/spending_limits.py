@@ -109,7 +109,8 @@ class Budget:
         return sent_by_all_tries
 
     def _add_to_sums(self, spent: SentUsage, sign: int = 1, prices: Prices | None = None) -> None:
-        """Add a cost to the sums; a count or a price that is unknown makes its limit uncountable.
+        """Add a cost to the sums. A model without a price adds no money; where the cost itself says
+        that its tokens or money are unknown, their limit becomes uncountable.
 
         Args:
             spent: The cost.
@@ -152,8 +153,9 @@ class Budget:
         }
 
     def may_continue(self) -> bool:
-        """Whether another question may be asked. The first time that a limit is reached, `hit` is
-        set to that limit, and the answer stays False."""
+        """Whether another question may be asked: no limit is reached, and none was before. The
+        first time, the limit is kept in `reached_limit`, "--max-tokens 5000". One that cannot be
+        counted any more is taken for reached."""
         with self._lock:
             spent = self.spent()
             for name, limit in self.limits.items():

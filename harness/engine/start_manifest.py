@@ -79,7 +79,7 @@ class StartManifest:
 
     def add_differences_of_worker(self, workers_manifest: RunManifest) -> None:
         """Record in the last start what differs on a worker's machine, such as versions of
-        packages.
+        packages; in memory, nothing is written yet.
 
         The worker's GPU becomes the run's where this machine has none.
         """
@@ -95,7 +95,7 @@ class StartManifest:
 
         Args:
             state: "finished", "interrupted" or "stopped".
-            early_stop: Why it stopped; None for no reason.
+            early_stop: Why questions were left on purpose; None where none were.
             served: What each server of a fleet did, a sentence each.
         """
         last = self.manifest.last_start

@@ -77,19 +77,19 @@ def distinct_runs(suite: Suite, runs: Iterable[Choices]) -> list[Choices]:
 
     Args:
         suite: The suite.
-        runs: The runs of each part, one part after the other.
+        runs: The runs of each part, one part after the other; `suite` of a run is its part.
     """
     runs_by_settings: dict[str, Choices] = {}
     for run in runs:
-        runs_by_settings.setdefault(_settings_key(run, run.suite or suite), run)
-    common = _common_settings(suite)
+        part = run.suite or suite
+        runs_by_settings.setdefault(_settings_key(run, part), run)
+    keys_of_all_parts = _common_settings(suite)
     keys_of_earlier_runs: set[RunKey] = set()
     distinct: list[Choices] = []
     for run in runs_by_settings.values():
-        if run.suite is not None:
-            run = _with_distinct_point(
-                run, _without_keys(run.suite.sets, common), keys_of_earlier_runs
-            )
+        if run.suite is not None:  # the part that the run is of
+            settings_of_part = _without_keys(run.suite.sets, keys_of_all_parts)
+            run = _with_distinct_point(run, settings_of_part, keys_of_earlier_runs)
         keys_of_earlier_runs.add(RunKey.from_choices(run))
         distinct.append(run)
     return distinct

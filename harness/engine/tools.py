@@ -130,7 +130,7 @@ class Models:
         loaded: list[Any] = self.loaded()
         slow: list[str] = []
         for model in loaded:
-            if hasattr(model, "slow_paths"):
+            if hasattr(model, "slow_paths"):  # one that runs in this process
                 slow += model.slow_paths()
         for paths_of_worker in self.slow_paths_of_workers.values():
             slow += paths_of_worker
@@ -150,8 +150,9 @@ class Models:
         return list(chain.from_iterable(model.server_reports() for model in self.loaded()))
 
     def model(self, role: str) -> LanguageModel:
-        """The model of `role`, loaded at the first call. Raises LookupError for a role the method
-        does not declare, CannotRun from loading."""
+        """The model of `role`, loaded at the first call; roles with equal settings share one.
+        Loading changes no later random number. Raises LookupError for a role the method does not
+        declare, CannotRun from loading."""
         config = self.plan.models.get(role)
         if config is None:
             raise LookupError(_undeclared_role("needs", role, self.plan.models))
@@ -176,7 +177,8 @@ class Models:
     def encoder(
         self, load: Callable[[EncoderConfig, Meter, str, bool], T], role: str, meter: Meter
     ) -> T:
-        """The encoder or reranker of a role, loaded at its first use and bound to a meter.
+        """The encoder or reranker of a role, loaded at its first use and bound to a meter. Loading
+        changes no later random number.
 
         Args:
             load: load_encoder or load_reranker; called with the config, the meter, the role and
@@ -217,9 +219,8 @@ class Models:
         back end keeps it."""
         prompts = {}
         for role, config in self.plan.models.items():
-            prompts_by_role = getattr(
-                self._loaded.get(config.model_dump_json()), "first_prompts", {}
-            )
+            loaded_model = self._loaded.get(config.model_dump_json())
+            prompts_by_role = getattr(loaded_model, "first_prompts", {})
             if role in prompts_by_role:
                 prompts[role] = FirstPrompt.from_json(prompts_by_role[role])
         return prompts
@@ -447,19 +448,22 @@ class EngineTools:
                 "tools.share stores parts of indexes; it cannot be used while answering"
             )
         self._check_role(role)
-        compute_part = partial(self._call_with_own_draws, f"share {name}", fn)
+        seed_text = f"share {name}"
+        compute_part = partial(self._call_with_own_draws, seed_text, fn)
         part = SharedPart(name, role, needs)
         return share(self._build.cache, self._build.key, part, compute_part, self.meter)
 
-    def _call_with_own_draws(self, key: str, fn: Callable[[], Any]) -> Any:
-        """Return fn(), run with the global random generators seeded by `key` and then restored. So
-        a part that comes from the cache, not from fn, changes no later random number.
+    def _call_with_own_draws(self, seed_text: str, fn: Callable[[], Any]) -> Any:
+        """Return fn(), run with the global random generators seeded by the run's seed and
+        `seed_text`, and then restored. So a part that comes from the cache, not from fn, changes no
+        later random number.
 
         With several questions in flight, which share these generators, fn() is called without that.
         """
-        if current_scheduler() is not None:
+        several_in_flight = current_scheduler() is not None
+        if several_in_flight:
             return fn()
-        seed = derived_seed(self.seed, key)
+        seed = derived_seed(self.seed, seed_text)
         with _global_draws_restored(seed):
             seed_everything(seed)
             return fn()
