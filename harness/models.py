@@ -328,7 +328,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
         """Replace the text of the last reply where the context is a conversation; tokens stay."""
 
     def count_reply(self, written: Written, kind: str = "unread") -> None:
-        """Count a reply as one of this kind, unless it counts as empty or refused already.
+        """Count a reply as one of this kind. One that is empty, refused or all thinking is counted
+        as that already, and not again.
 
         Args:
             written: The reply.

@@ -555,7 +555,8 @@ class RunRequest(Repetition, Handling, Selection):
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def trackers(self, note: Note, shared: bool = False) -> list[BackgroundTracking]:
-        """Make what logs the runs: MLflow unless it is off, and what `track` names.
+        """Make what logs the runs: to MLflow, where one that is off logs nothing, and to what
+        `track` names; [] where neither is to log.
 
         Args:
             note: Called with a sentence for what could not be logged.

@@ -116,7 +116,13 @@ def chosen_applications(
         target = parse_named_target(text, options.option, default_name="app")
         _check_name(target.name, [app.name for app in chosen])
         chosen.append(
-            ChosenApplication(target.name, target.url, target.function, options.key, call)
+            ChosenApplication(
+                name=target.name,
+                url=target.url,
+                function=target.function,
+                key=options.key,
+                call=call,
+            )
         )
     return chosen
 
@@ -133,21 +139,21 @@ def call_settings(options: CallOptions, folder: Path) -> dict[str, object]:
     Raises:
         UserError: The template cannot be read.
     """
-    extra: dict[str, object] = {}
+    settings: dict[str, object] = {}
     if options.format is not None:
-        extra["format"] = options.format
+        settings["format"] = options.format
     if options.map:
-        extra["map"] = dict(options.map)
+        settings["map"] = dict(options.map)
     if options.headers:
-        extra["headers"] = dict(options.headers)
+        settings["headers"] = dict(options.headers)
     if options.body is not None:
         path = folder / Path(options.body).expanduser()
         try:
-            extra["body"] = path.read_text(encoding="utf-8")
+            settings["body"] = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             sentence = f"{options.option}-body: {options.body} cannot be read ({error})"
             raise UserError(sentence) from None
-    return extra
+    return settings
 
 
 class NamedTarget(NamedTuple):

@@ -173,7 +173,11 @@ def read_layers(choices: Choices, problems: list[HarnessError]) -> list[Layer]:
 def _read_config_file(
     name: str, sets: Mapping[str, object], problems: list[HarnessError]
 ) -> dict[str, object]:
-    """The settings in a --config file, which may be a run.yaml.
+    """The settings in a --config file; {} where it cannot be read.
+
+    The code that it names is trusted. It may also be the run.yaml of a run, in which the home
+    folder is written as ~: code and keys that such a file names are mistakes, unless --set repeats
+    them.
 
     Args:
         name: The file.

@@ -223,6 +223,7 @@ def _import_error(target: str, error: Exception) -> UserError | CannotRun | None
     missing_module = ""
     if isinstance(error, ModuleNotFoundError):
         missing_module = str(error.name or "")
+    # The module itself, or a package that it is in.
     is_target_missing = missing_module and f"{module_name}.".startswith(f"{missing_module}.")
     if is_target_missing:
         return UserError(

@@ -532,6 +532,7 @@ class _Resolver:
             return []
         implementation = base.values.get("implementation")
         described = _highest_text(_settings_in_layers(self.layers, "method"), "implementation")
+        # A method without a preset is described by the user's layers alone.
         if "implementation" not in base.values and described is not None:
             implementation = described.text
         if "encoder" not in registry.method_class(str(implementation)).encoders:

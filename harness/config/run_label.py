@@ -50,7 +50,8 @@ def changes_from_preset(
 ) -> str:
     """Say how a method differs from its preset: "pocket, k=3"; "" if it does not.
 
-    Profiles come first, then settings that the user gave.
+    Profiles and a system prompt of the user's own come first, by name, then settings that the user
+    gave; of more than _MAX_NAMED_SETTINGS only the number, "7 settings".
 
     Args:
         method: The method as it runs.
@@ -61,7 +62,7 @@ def changes_from_preset(
     preset_settings = _preset_settings(method, choice, dataset)
     if preset_settings is None:
         return ""
-    named_changes: dict[str, None] = {}
+    named_changes: dict[str, None] = {}  # as an ordered set
     settings: list[str] = []
     for key, value in _prediction_settings(method).items():
         if value == preset_settings.get(key):

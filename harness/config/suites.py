@@ -144,7 +144,7 @@ def _make_parts(
 def _joined_parts(parts: list[Suite]) -> Suite:
     """Join the parts of a suite: the first part, with methods and data sets of all."""
     methods: dict[str, dict[str, object]] = {}
-    datasets: dict[str, None] = {}
+    datasets: dict[str, None] = {}  # as an ordered set
     for part in parts:
         methods |= part.methods
         datasets |= dict.fromkeys(part.datasets)

@@ -82,9 +82,10 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:map", _parse_mapping)
 def parse_typed_value(text: str) -> object:
     """Parse text typed on the command line as YAML.
 
-    "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes". Only text that begins with a bracket is a list
-    or mapping, so that prompts stay as typed: "Q: {question}", "{question}". Raises ConfigError for
-    a list or mapping that is not closed, and for what is not UTF-8.
+    "3" -> 3, "[a, b]" -> ["a", "b"], "yes" -> "yes", "'3'" -> "3". Only text that begins with a
+    bracket is a list or mapping, so that prompts stay as typed: "Q: {question}", "{question}". So
+    does other text that is no YAML. Raises ConfigError for a list or mapping that is not closed,
+    and for what is not UTF-8.
     """
     first_character = text.lstrip()[:1]
     try:
@@ -121,7 +122,8 @@ def parse_assignments(texts: Iterable[str], prefix: str) -> dict[str, object]:
 
 
 def parse_lists(texts: Iterable[str], prefix: str) -> dict[str, list[object]]:
-    """Parse assignments of several values: ["method.k=1,3"] -> {"method.k": [1, 3]}.
+    """Parse assignments of several values: ["method.k=1,3"] -> {"method.k": [1, 3]}; [] for a text
+    that is no list.
 
     Args:
         texts: The assignments as typed.
@@ -416,7 +418,7 @@ def _missing_sentence(key: str, path: str, origins: Mapping[str, str]) -> str:
     sentence = f"{key} is missing; give it a value"
     if not origins:
         return sentence
-    last_file = list(origins.values())[-1]
+    *_, last_file = origins.values()
     return f"{last_file}: {sentence}"
 
 

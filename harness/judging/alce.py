@@ -65,15 +65,15 @@ class Statement:
 
 
 def numbered_passages(shown: Sequence[str]) -> dict[int, str]:
-    r"""Find the numbered passages in the texts that a reader was shown.
+    r"""Find the passages in the texts that a reader was shown: number of a passage -> its text.
 
-    >>> passages(["Document [3](Title: Mill): Ann built it."])
+    >>> numbered_passages(["Document [3](Title: Mill): Ann built it."])
     {3: 'Title: Mill\nAnn built it.'}
     """
     passage_by_number = {}
     for text in shown:
-        for number, title, words in _PASSAGE.findall(text):
-            passage_by_number[int(number)] = f"Title: {title}\n{words}"
+        for number, title, body in _PASSAGE.findall(text):
+            passage_by_number[int(number)] = f"Title: {title}\n{body}"
     return passage_by_number
 
 
@@ -86,7 +86,10 @@ def _parse_statement(written: str) -> Statement:
 
 
 def sentence_statements(case: Case) -> list[Statement]:
-    """Split an answer into sentences, each a statement. Raises CannotRun without NLTK's data."""
+    """Split a case's answer into sentences, each a statement.
+
+    Raises CannotRun without the data of NLTK's sentence splitter.
+    """
     one_line_answer = re.sub(r"\n+", " ", case.answer)
     try:
         sentence_texts = need("nltk.tokenize").sent_tokenize(one_line_answer)
@@ -97,6 +100,8 @@ def sentence_statements(case: Case) -> list[Statement]:
 
 def item_statements(case: Case) -> list[Statement]:
     """Make a statement of the question and each item of an answer that lists items between commas.
+
+    A full stop or comma at the answer's end belongs to no item, as in ALCE's code.
 
     "Who built it?" and "Ann [1], Bob [2]."
         -> [Statement("Who built it? Ann", (1,)), Statement("Who built it? Bob", (2,))]
@@ -119,8 +124,8 @@ class _Checker:
     ask: Ask
 
     def citations_that_count(self, statement: Statement) -> tuple[int, ...]:
-        """The citations of a statement that count: its first three; () where one names no
-        passage.
+        """The citations of a statement that count: its first MAX_CITATIONS (three); () where one of
+        its citations is the number of no passage that was shown.
         """
         for number in statement.cited:
             if number not in self.shown:
@@ -155,6 +160,7 @@ class _Checker:
         passage_number = numbers[citation_index]
         if len(numbers) == 1 or self.entails(statement, [passage_number]):
             return True
+        # Of a passage that is cited twice the first citation is left out, as in ALCE's code.
         first_index = numbers.index(passage_number)
         return not self.entails(statement, numbers[:first_index] + numbers[first_index + 1 :])
 
@@ -163,14 +169,17 @@ SplitAnswer = Callable[[Case], list[Statement]]
 
 
 def _recall_steps(split_answer: SplitAnswer) -> Callable[[Case, Ask], Outcome]:
-    """Make the steps that score an answer's citation recall.
+    """Make the function that scores an answer's citation recall by asking a judge.
 
     Args:
         split_answer: Splits an answer into statements.
     """
 
     def steps(case: Case, ask: Ask) -> Outcome:
-        """Score an answer by the share of its statements that the passages they cite entail."""
+        """Score an answer by the share of its statements that the passages they cite entail.
+
+        The details have a line for each statement: "yes: Ann built it. [3, 1]".
+        """
         checker = _Checker(numbered_passages(case.shown), ask)
         statements = split_answer(case)
         lines = []
@@ -187,7 +196,7 @@ def _recall_steps(split_answer: SplitAnswer) -> Callable[[Case, Ask], Outcome]:
 
 
 def _precision_steps(split_answer: SplitAnswer) -> Callable[[Case, Ask], Outcome]:
-    """Make the steps that score an answer's citation precision.
+    """Make the function that scores an answer's citation precision by asking a judge.
 
     Args:
         split_answer: Splits an answer into statements.
@@ -196,6 +205,8 @@ def _precision_steps(split_answer: SplitAnswer) -> Callable[[Case, Ask], Outcome
     def steps(case: Case, ask: Ask) -> Outcome:
         """Score an answer by the share of its citations that are precise: the passages that their
         statement cites entail it, and it needs this one.
+
+        The details have a line for each citation: "yes: [3] Ann built it.".
         """
         checker = _Checker(numbered_passages(case.shown), ask)
         lines = []

@@ -36,16 +36,19 @@ def _mean_gap(answers: Sequence[ConfidentAnswer]) -> float:
 
 
 def calibration_error(answers: Iterable[ConfidentAnswer]) -> float | None:
-    """The calibration error of answers, from 0 to 1; None for fewer than two bins of them.
+    """The calibration error of answers, from 0 to 1; None for fewer than two full bins of them.
 
-    Answers are sorted by confidence and cut into bins of 100; the last bin is left out of the sum.
+    Answers are sorted by confidence and cut into bins of BIN_SIZE. The error is the root of the sum
+    of (share of answers in a bin) * (mean confidence - share of right ones)^2. The last bin, which
+    takes what is left over, is not in the sum, as in BrowseComp-Plus' code.
     """
     ordered = sorted(answers, key=lambda answer: answer.confidence)
     n_bins = len(ordered) // BIN_SIZE
     if n_bins < 2:
         return None
-    total = 0.0
+    share_of_bin = BIN_SIZE / len(ordered)
+    squared_gaps = 0.0
     for number in range(n_bins - 1):
         gap = _mean_gap(ordered[number * BIN_SIZE : (number + 1) * BIN_SIZE])
-        total += BIN_SIZE / len(ordered) * gap**2
-    return sqrt(total)
+        squared_gaps += share_of_bin * gap**2
+    return sqrt(squared_gaps)

@@ -154,28 +154,31 @@ def _outcome_of_verdicts(claims: Sequence[str], verdicts: Sequence[bool]) -> Out
     return Outcome(verdict_text, n_supported / len(claims), "\n".join(lines))
 
 
-def _without_claims(what: str) -> Outcome:
+def _outcome_without_claims(what: str) -> Outcome:
     """The outcome where a text states no claim: no score. `what` names the text: "the answer"."""
     return Outcome(NO_CLAIMS, None, flag=f"{what} states no claim")
 
 
 def faithfulness(case: Case, ask: Ask) -> Outcome:
-    """Score an answer by the share of its claims that the shown texts support.
+    """Score an answer by the share of its claims that the shown texts support; no score for one
+    that states no claim.
 
     Raises UnreadableReply, as do the other kinds.
     """
     claims = _ask_for_claims(case, case.answer, ask)
     if not claims:
-        return _without_claims("the answer")
+        return _outcome_without_claims("the answer")
     reply = ask(SUPPORTED, texts=with_blank_lines(case.shown), claims=[_numbered_lines(claims)])
     return _outcome_of_verdicts(claims, read_verdicts(reply, len(claims)))
 
 
 def correctness(case: Case, ask: Ask) -> Outcome:
-    """Score an answer by the share of its claims that agree with an accepted answer."""
+    """Score an answer by the share of its claims that agree with an accepted answer; no score for
+    one that states no claim.
+    """
     claims = _ask_for_claims(case, case.answer, ask)
     if not claims:
-        return _without_claims("the answer")
+        return _outcome_without_claims("the answer")
     accepted = "\n".join(f"- {answer}" for answer in case.gold)
     question = question_with_options(case)
     reply = ask(CORRECT, question=[question], texts=[accepted], claims=[_numbered_lines(claims)])
@@ -183,10 +186,12 @@ def correctness(case: Case, ask: Ask) -> Outcome:
 
 
 def completeness(case: Case, ask: Ask) -> Outcome:
-    """Score an answer by the share of the first accepted answer's claims that it states."""
+    """Score an answer by the share of the first accepted answer's claims that it states; no score
+    where that answer states no claim.
+    """
     claims = _ask_for_claims(case, case.gold[0], ask)
     if not claims:
-        return _without_claims("the accepted answer")
+        return _outcome_without_claims("the accepted answer")
     question = question_with_options(case)
     reply = ask(STATED, question=[question], texts=[case.answer], claims=[_numbered_lines(claims)])
     return _outcome_of_verdicts(claims, read_verdicts(reply, len(claims)))

@@ -77,14 +77,14 @@ class Judged:
     def calibration_error(self) -> float | None:
         """How far the answers' confidence is from how often they are right, from 0 to 1.
 
-        None where too few answers name a confidence.
+        Unclear judgements do not count. None where too few answers name a confidence.
         """
-        sure = [
+        confident_answers = [
             ConfidentAnswer(judgement.confidence, judgement.score or 0.0)
             for judgement in self.judgements.values()
             if judgement.confidence is not None and judgement.verdict != UNCLEAR
         ]
-        return calibration_error(sure)
+        return calibration_error(confident_answers)
 
     @property
     def usage(self) -> PhaseUsage:
@@ -108,7 +108,8 @@ def judge_run(
     """Judge every answer of a run folder, store the scores, and return
     the judgements with their costs.
 
-    A question that failed scores 0, as by every scorer.
+    A question that failed scores 0, as by every scorer. Also after an error what was judged is
+    stored: with some replies the scores, without any only what the requests sent.
 
     Args:
         folder: The run folder.
@@ -129,10 +130,12 @@ def judge_run(
         records_by_question = {record.question_id: record for record in store.records()}
         cases = _make_cases(stored, records_by_question.values(), examples, judge)
         work = _JudgeWork(judge, progress, len(cases))
-        add_sent(work.judged.sent_without_judgement, _entry_before(stored, judge).earlier)
+        sent_by_earlier_calls = _entry_before(stored, judge).earlier
+        add_sent(work.judged.sent_without_judgement, sent_by_earlier_calls)
         try:
             work.judge(cases, parallel)
         except HarnessError as error:
+            # Changes the exit code: the work was begun.
             error.midway = bool(work.judged.replied or work.judged.failures)
             raise
         finally:
@@ -148,8 +151,10 @@ def judge_run(
 def _store_cost_without_judgement(
     store: RunStore, stored: StoredRun, judge: Judge, judged: Judged
 ) -> None:
-    """Write into the manifest what requests sent of which none
-    brought a judgement; limits count it.
+    """Write into the judge's entry in the manifest what its requests have sent so far, none of
+    which brought a judgement: limits of cost count it.
+
+    The rest of the entry stays; a new one has only the price beside it.
 
     Args:
         store: Writes the folder.
@@ -157,10 +162,10 @@ def _store_cost_without_judgement(
         judge: Who was asked.
         judged: The result, without a judgement.
     """
-    entry_before = _entry_before(stored, judge)
-    if not entry_before.has_values:
-        entry_before = JudgeEntry(price=price_of(judge))
-    _write_entry(store, judge, entry_before.with_values(earlier=judged.sent_without_judgement))
+    entry = _entry_before(stored, judge)
+    if not entry.has_values:
+        entry = JudgeEntry(price=price_of(judge))
+    _write_entry(store, judge, entry.with_values(earlier=judged.sent_without_judgement))
 
 
 def _check_can_be_judged(stored: StoredRun, judge: Judge) -> None:
@@ -209,7 +214,8 @@ def _make_cases(
     examples: Mapping[str, Example],
     judge: Judge,
 ) -> list[Case]:
-    """Make the judge's input for each answered question.
+    """Make the judge's input for each answered question, with the texts that its reader was shown
+    where the judge's prompt has the placeholder {shown}.
 
     Args:
         stored: The run.
@@ -225,7 +231,9 @@ def _make_cases(
     for record in records:
         if not record.has_answer:
             continue
-        case = _make_case(stored.path, record, examples, judge.published is not None)
+        case = _make_case(
+            stored.path, record, examples, uses_published_prompts=judge.published is not None
+        )
         if sees_texts:
             shown = shown_texts(record, texts)
             case = replace(case, shown=shown, names_pages_only=bool(record.shown) and not shown)
@@ -259,8 +267,9 @@ def _make_case(
 ) -> Case:
     """Make the judge's input for an answer.
 
-    Of a reply with an answer prefix it has only the text after it, as for scorers. Raises UserError
-    where the data set no longer has the question.
+    Of a reply with an answer prefix it has only the text after it, as for scorers. A question that
+    no document answers has a gold answer that says so (DECLINE). Raises UserError where the data
+    set no longer has the question.
 
     Args:
         folder: The run folder, for the error.
@@ -279,14 +288,19 @@ def _make_case(
     rubric: tuple[str, ...] = ()
     if uses_published_prompts:
         question_text = str(gold.extra.get("question", question.text))
-        _, _, prompt_name = str(gold.extra.get("judge", "")).partition("/")
+        _, _, prompt_name = str(gold.extra.get("judge", "")).partition("/")  # "lme/fact" -> "fact"
         rubric = tuple(gold.extra.get("rubric", ()))
     gold_answers = gold.answers
     if not gold_answers and gold.extra.get("declined"):
         gold_answers = (DECLINE,)
-    answer = record.scored_text
     return Case(
-        question_id, question_text, question.options, gold_answers, answer, prompt_name, rubric
+        question_id=question_id,
+        question=question_text,
+        options=question.options,
+        gold=gold_answers,
+        answer=record.scored_text,
+        prompt=prompt_name,
+        rubric=rubric,
     )
 
 
@@ -323,7 +337,8 @@ class _JudgeWork:
     def judge(self, cases: list[Case], parallel: int) -> None:
         """Judge all cases: first those that need no request, then the others, `parallel` at a time.
 
-        The results go to `judged`. Raises CannotRun where too many fail in a row.
+        The results go to `judged`; what the model and its server report is printed. Raises
+        CannotRun where too many fail in a row.
         """
         cases_to_ask = []
         for case in cases:
@@ -410,8 +425,9 @@ def _store_judgements(
     """Write the judge's entry into the manifest, then the records with
     its judgements, and the summary.
 
-    The new summary is also put into `judged`. After a kill between the two the same command writes
-    the records, from the cache.
+    Scores that another version of the judge gave to answers that are not judged now are removed.
+    The new summary is also put into `judged`. After a kill between manifest and records the same
+    command writes the records, from the cache.
 
     Args:
         store: Writes the folder.

@@ -94,7 +94,7 @@ _RATINGS = (
 
 def parse_rating(reply: str) -> str:
     """Read the first number in double brackets, else in single ones, as
-    Loong's code does; else UNCLEAR.
+    Loong's code does; UNCLEAR where there is none.
 
     >>> parse_rating("Of [3] points one lacks. Rating: [[87.5]]"), parse_rating("Rating: 87")
     ('87.5', 'unclear')
@@ -210,8 +210,9 @@ def parse_verdict(reply: str) -> str:
 def read_prompt(
     path: str | None, kind: str = CORRECTNESS, scale: Scale | None = None
 ) -> VersionedPrompt:
-    """Find or read the prompt of a judge that asks one request. The version of a prompt from a file
-    is the file's hash.
+    """The prompt of a judge that asks one request: the harness's own for a kind, or that in a file.
+
+    A rubric of the user's own takes the place of the prompt for "correctness".
 
     Args:
         path: File with a prompt of one's own, None for that of `kind`.
@@ -234,19 +235,33 @@ def read_prompt(
         raise UserError("--scale belongs to a rubric of your own; add --prompt FILE")
     if path is None:
         return versioned_prompt
-    prompt_name = versioned_prompt.prompt.name
+    return _prompt_in_file(path, versioned_prompt.prompt, scale)
+
+
+def _prompt_in_file(path: str, original: Prompt, scale: Scale | None) -> VersionedPrompt:
+    """Read the user's own prompt of a judge; its version is the file's hash: "file 9f3c0a12".
+
+    Args:
+        path: The file with its text.
+        original: The prompt whose place it takes, and whose placeholders it has to have.
+        scale: The scale of a rubric, which may have any of PLACES instead, and whose version also
+            names the scale; None for another kind.
+
+    Raises:
+        UserError: The file cannot be read, or a placeholder is wrong or missing.
+    """
     file = Path(path).expanduser()
     text = _read_text(file, path)
     version = f"file {file_hash(file)[:8]}"
     if scale is None:
-        originals = {prompt_name: versioned_prompt.prompt}
-        problem = replacement_problem("harness judge", prompt_name, text, originals)
+        originals = {original.name: original}
+        problem = replacement_problem("harness judge", original.name, text, originals)
         if problem:
             raise UserError(f"{path}: {problem}")
     else:
         _check_rubric(path, text)
         version = f"{version}, scale {scale}"
-    return VersionedPrompt(Prompt(prompt_name, text), version)
+    return VersionedPrompt(Prompt(original.name, text), version)
 
 
 def _read_text(file: Path, shown_path: str) -> str:

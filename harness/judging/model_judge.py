@@ -288,8 +288,9 @@ class Judge:
         return self._judgement(case, reply, usage)
 
     def _gold_text(self, case: Case) -> str:
-        """The gold answers as the prompt shows them: a list, or the first one alone in a published
-        prompt."""
+        """The gold answers as the prompt shows them: a line "- Rome" for each, or the first one
+        alone in a published prompt.
+        """
         if self.published is not None and case.gold:
             return case.gold[0]
         return "\n".join(f"- {answer}" for answer in case.gold)
@@ -350,7 +351,10 @@ class Judge:
         return self.published.prompts[case.prompt]
 
     def _cache_key(self, case: Case) -> dict[str, object]:
-        """All that the reply about a case depends on, which is its key in the cache."""
+        """All that the reply about a case depends on, which is its key in the cache.
+
+        What the prompt does not show is left empty, or out, so that it changes no key.
+        """
         key: dict[str, object] = {
             "prompt": [self.prompt_version, self._prompt_for(case).text],
             "model": self.identity,

@@ -157,9 +157,10 @@ def beside(
         )
     name = judge.name
     if not name_is_chosen:
-        name = f"{name}.{other.path.name.rpartition('--')[2]}"
+        hash_of_other = other.path.name.rpartition("--")[2]  # the folder is METHOD--MODEL--HASH
+        name = f"{name}.{hash_of_other}"
     failed_elsewhere = frozenset(
-        name for name, answer in other_answers.items() if answer.text is None
+        question_id for question_id, answer in other_answers.items() if answer.text is None
     )
     return PairwiseJudge(
         name=name,
@@ -177,7 +178,10 @@ def beside(
 
 
 def _answers_by_question(run: StoredRun) -> dict[str, OtherAnswer]:
-    """The answers of a run by question; of a reply with an answer prefix only the text after it."""
+    """Question id -> the answer of a run; of a reply with an answer prefix only the text after it.
+
+    The text is None for a question that failed.
+    """
     answers = {}
     for record in run.records:
         text = None

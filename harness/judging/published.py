@@ -80,6 +80,8 @@ class PublishedPrompts:
     def verdict(self, reply: str) -> str:
         """Read the verdict in a reply as the authors' code does: YES, NO, a
         rating such as "87.5", or UNCLEAR.
+
+        Where no word stands before the verdict, "yes" anywhere in the reply is YES, else it is NO.
         """
         if self.highest_rating is not None:
             return parse_rating(reply)
@@ -110,8 +112,8 @@ class PublishedPrompts:
 
 
 def published_for(examples: Mapping[str, Example]) -> PublishedPrompts | None:
-    """Read the published prompts for a judge that the questions' `Gold.extra` names, as
-    {"judge": "NAME/fact"}; None for none.
+    """Read the published prompts (configs/judges/NAME.yaml) that the questions' `Gold.extra` names
+    as {"judge": "NAME/fact"}; None where it names none.
 
     Args:
         examples: Question id -> the question with its gold answers; all name the same file.

@@ -102,7 +102,11 @@ def align(
 
 
 def compare_orders(events: Sequence[str], lines: Sequence[str]) -> Order:
-    """Compare aligned lines with the events, as `event_ordering_score` does.
+    """Compare the lines of an answer, in which events stand by their own text (`align`), with the
+    events in their order, as `event_ordering_score` of BEAM's code does.
+
+    Precision is the share of lines that are an event, recall the share of events that are a line,
+    tau Kendall's tau-b of the two orders, brought from -1..1 to 0..1.
 
     >>> compare_orders(["plan", "build", "sell"], ["build", "plan"])
     Order(precision=1.0, recall=0.6666666666666666, tau=0.6666666666666667)
@@ -128,10 +132,11 @@ def compare_orders(events: Sequence[str], lines: Sequence[str]) -> Order:
 
 
 def _ranks(order: Sequence[str], all_names: Sequence[str]) -> list[int]:
-    """The rank of each name in an order, from 1; of one that repeats the last rank.
+    """The rank of each of `all_names` in an order, from 1: (["b", "a"], ["a", "b", "c"]) ->
+    [2, 1, 4].
 
-    Names that are not in the order share the rank after all: of ["b", "a"] among ["a", "b", "c"] it
-    is [2, 1, 4].
+    Names that are not in the order, as "c", share a rank after all others. A name that stands twice
+    in the order has its last rank.
 
     Args:
         order: Names in their order.
@@ -169,7 +174,7 @@ class _Asker:
         return ratings
 
     def is_same(self, event: str, line: str) -> bool:
-        """Ask whether a line of an answer is an event; it is where
+        """Ask whether a line of an answer is the same as an event; it is where
         "yes" stands anywhere in the reply.
         """
         reply = self.ask(self._prompt("same_event"), first=[event], second=[line])
@@ -177,7 +182,9 @@ class _Asker:
 
 
 def rubric_steps(published: PublishedPrompts) -> Steps:
-    """Make the function that judges an answer by its rubric with these prompts."""
+    """Make the function that judges an answer by its rubric, asking the judge with the published
+    prompts.
+    """
 
     def judge_answer(case: Case, ask: Ask) -> Outcome:
         """Judge an answer by its events in order where the case's
@@ -192,11 +199,13 @@ def rubric_steps(published: PublishedPrompts) -> Steps:
 
 
 def _judge_items(case: Case, asker: _Asker) -> Outcome:
-    """Score an answer by the share of its rubric's items that are complied with in full."""
+    """Score an answer by the share of its rubric's items that are rated 1; less counts as 0, as in
+    BEAM's code.
+    """
     ratings = asker.rate(case)
-    complied = sum(map(int, ratings))
-    verdict = f"{complied} of {len(ratings)}"
-    return Outcome(verdict, complied / len(ratings), _rating_lines(case, ratings))
+    n_complied = sum(map(int, ratings))  # int(0.5) is 0
+    verdict = f"{n_complied} of {len(ratings)}"
+    return Outcome(verdict, n_complied / len(ratings), _rating_lines(case, ratings))
 
 
 def _judge_order(case: Case, asker: _Asker) -> Outcome:

@@ -246,9 +246,11 @@ class StepwiseJudge(Judge):
             self.replies.put(reply.key, reply.text, reply.usage)
 
     def _judgement_of_incomplete(self, case: Case) -> Judgement | None:
-        """The judgement of a case that lacks something the judge needs, such as gold answers.
+        """The judgement of a case that lacks something the judge needs, such as gold answers; None
+        where the case has all of it.
 
-        A question that no document answers has none to split. None where the case has all of it.
+        A question that no document answers counts as one without: its gold answer, DECLINE, makes
+        no claim.
         """
         if "answers" in self.places and case.gold == (DECLINE,):
             return Judgement(case.question_id, NO_GOLD, None)
@@ -257,7 +259,8 @@ class StepwiseJudge(Judge):
     def _run_steps(self, case: Case, requests: _Requests) -> Judgement:
         """Run the steps on a case, and make the judgement of what they find.
 
-        A reply that cannot be read makes it unclear, without a score. Raises _NotCached.
+        A reply that cannot be read makes it unclear, without a score. Where no reply was needed
+        there are no details either. Raises _NotCached.
         """
         assert self.steps is not None
         try:

@@ -153,8 +153,8 @@ class Method(abc.ABC):
         return None
 
     def most_tokens_shown(self) -> int | None:
-        """Most tokens of these passages together, by the reader's tokenizer; None where the
-        settings say nothing of it."""
+        """Most tokens that the passages shown for a question have together, by the reader's
+        tokenizer; None where the settings say nothing of it."""
         return None
 
     def passages_are_disjoint(self) -> bool:

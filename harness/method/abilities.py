@@ -80,11 +80,12 @@ class ChecksStops(Protocol):
     record gives."""
 
     def may_stop(self, reason: str, steps: Sequence[Mapping[str, object]]) -> bool:
-        """Whether a search with these steps ends here, and for this reason.
+        """Whether a search that made these steps may have stopped for this reason.
 
         Args:
             reason: The stop reason of a record.
-            steps: Its steps; those behind the stop have the action "study".
+            steps: Its steps; those after the stop, which were only recorded, have the action
+                "study".
         """
 
 
@@ -174,8 +175,9 @@ def numbers_from_runs(method: Method | type[Method]) -> Mapping[str, str]:
         method: A method, or its class, that may have the attribute `from_other_runs`.
 
     Returns:
-        Setting -> what is counted: "nodes" that a search visited, or the setting with the tokens of
-        a piece, of which as many are taken as cost the same to read.
+        Setting -> how the run's number is found. {"max_nodes": "nodes"}: the nodes that its searches
+        visited. {"k": "chunk_tokens"}: so many chunks, each of the tokens that the setting
+        chunk_tokens says, as cost as much to read as what its searches read.
     """
     numbers: Mapping[str, str] = getattr(method, "from_other_runs", {})
     return numbers

@@ -71,7 +71,8 @@ class _Map(Generic[T, R]):
     def __init__(
         self, scheduler: Scheduler, fn: Callable[[T], R], items: Sequence[T], meter: Meter
     ) -> None:
-        """Begin with no item taken; `_n_begun` counts those that a thread has taken.
+        """Begin with no item taken; `_n_begun` counts those that a thread has taken, and
+        `branches[i]` counts what the call on item i costs.
 
         Args:
             scheduler: Its threads that have a free place help.
@@ -332,22 +333,45 @@ def questions_that_fit(
         if longest_context_tokens is not None and model in sharing:
             tokens = min(longest_context_tokens(), tokens)
         context_tokens[model] = tokens
-        n_contexts = None
-        if hasattr(model, "contexts_that_fit"):
-            n_contexts = model.contexts_that_fit(tokens)
-        if n_contexts is not None and n_contexts < n_questions:
-            n_questions = max(n_contexts, 1)
-            note(
-                f"{n_questions} instead of {requested} questions in flight: the memory that is "
-                f"free holds {n_contexts} contexts of "
-                f"{tokens} tokens of '{model.name}' (a smaller model.window leaves room for more)"
-            )
-        one_at_a_time_reason = getattr(model, "pack_problem", None)
-        if one_at_a_time_reason:
-            note(
-                f"'{model.name}' runs the questions in flight one after the other: "
-                f"{one_at_a_time_reason}"
-            )
+        n_questions = _questions_that_fit_model(model, tokens, n_questions, requested, note)
+        _note_if_one_at_a_time(model, note)
     for model in sharing:
         model.pool.make_buffers_for(n_questions, context_tokens[model])
     return n_questions
+
+
+def _questions_that_fit_model(
+    model: Any, context_tokens: int, n_questions: int, requested: int, note: Note
+) -> int:
+    """The lower of `n_questions` and the number of contexts of a model that fit into memory, at
+    least 1.
+
+    Args:
+        model: A loaded model; one without `contexts_that_fit` sets no limit.
+        context_tokens: Tokens of the longest context.
+        n_questions: How many questions fit the models before.
+        requested: How many were wanted at first, for the note.
+        note: Called with a sentence if this model lowers the number.
+    """
+    n_contexts = None
+    if hasattr(model, "contexts_that_fit"):
+        n_contexts = model.contexts_that_fit(context_tokens)
+    if n_contexts is None or n_contexts >= n_questions:
+        return n_questions
+    n_fitting = max(n_contexts, 1)
+    note(
+        f"{n_fitting} instead of {requested} questions in flight: the memory that is "
+        f"free holds {n_contexts} contexts of "
+        f"{context_tokens} tokens of '{model.name}' (a smaller model.window leaves room for more)"
+    )
+    return n_fitting
+
+
+def _note_if_one_at_a_time(model: Any, note: Note) -> None:
+    """Note why a model cannot run several contexts in one pass, if it cannot."""
+    one_at_a_time_reason = getattr(model, "pack_problem", None)
+    if one_at_a_time_reason:
+        note(
+            f"'{model.name}' runs the questions in flight one after the other: "
+            f"{one_at_a_time_reason}"
+        )

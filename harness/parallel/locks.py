@@ -24,7 +24,7 @@ class KeyedLocks:
         """Context manager: holds the lock of `key` in its block; a thread may nest it. Raises
         Stopped when the run ends meanwhile."""
         scheduler = current_scheduler()
-        if scheduler is None:
+        if scheduler is None:  # questions are answered in turn: there is no other thread
             yield
             return
         with self._lock:

@@ -49,8 +49,12 @@ class _Phases:
     @contextlib.contextmanager
     def measured(self, name: str) -> Iterator[None]:
         """Context manager that counts the seconds of its block as those of the phase `name`,
-        without the seconds of phases inside it."""
-        seconds_before = getattr(self._local, "seconds_of_inner_phases", 0.0)
+        without the seconds of phases inside it.
+
+        `self._local` has for each thread the seconds of the phases that ended inside the innermost
+        open one.
+        """
+        seconds_of_phases_before = getattr(self._local, "seconds_of_inner_phases", 0.0)
         self._local.seconds_of_inner_phases = 0.0
         start_time = time.perf_counter()
         try:
@@ -61,7 +65,8 @@ class _Phases:
                 phase = self._phases.setdefault(name, Phase())
                 phase.seconds += passed - self._local.seconds_of_inner_phases
                 phase.times += 1
-            self._local.seconds_of_inner_phases = seconds_before + passed
+            # To the phase around, all of this one is inner.
+            self._local.seconds_of_inner_phases = seconds_of_phases_before + passed
 
     def table(self) -> str:
         """The phases as text: a line for each, in the order in which they were left, and one for

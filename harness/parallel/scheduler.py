@@ -54,24 +54,27 @@ class Took:
 
 @contextlib.contextmanager
 def timed() -> Iterator[Took]:
-    """Context manager: gives a Took that is filled in when the block ends. Calls that ran in a
-    batch took the whole batch's time each."""
+    """Context manager: gives a Took, whose seconds are filled in when the block ends: those in
+    which the thread waited for other calls (`queued`), and all others (`seconds`).
+
+    A call that ran in a batch took the whole batch's time.
+    """
     took = Took()
-    began = time.perf_counter()
-    queued_before = _queued()
+    start_time = time.perf_counter()
+    queued_before = _seconds_queued_so_far()
     try:
         yield took
     finally:
-        took.queued = _queued() - queued_before
-        took.seconds = max(time.perf_counter() - began - took.queued, 0.0)
+        took.queued = _seconds_queued_so_far() - queued_before
+        took.seconds = max(time.perf_counter() - start_time - took.queued, 0.0)
 
 
 def add_queued(seconds: float) -> None:
     """Count `seconds` that the calling thread waited for other calls."""
-    this_thread.queued = _queued() + max(seconds, 0.0)
+    this_thread.queued = _seconds_queued_so_far() + max(seconds, 0.0)
 
 
-def _queued() -> float:
+def _seconds_queued_so_far() -> float:
     """Seconds that the calling thread has waited for other calls so far."""
     seconds: float = getattr(this_thread, "queued", 0.0)
     return seconds
@@ -176,7 +179,8 @@ class _QueuedRequest:
     """
 
     def __init__(self, member: object, queue: RequestQueue, request: Any) -> None:
-        """Begin its wait now, with its gate closed.
+        """Begin its wait now. `gate` is opened once `outcome` is set; the waiting restarts
+        (`waits_since`) where the request goes on in another batch.
 
         Args:
             member: The thread that made it.
@@ -504,10 +508,9 @@ class Scheduler:
             seconds: How long to wait for members after the current batch, which is always waited
                 for; None for as long as it takes.
         """
+        deadline = math.inf
         if seconds is not None:  # after `stop` no further batch begins
             self._batch_thread.join()
-        deadline = math.inf
-        if seconds is not None:
             deadline = time.monotonic() + seconds
         while True:
             with self._lock:

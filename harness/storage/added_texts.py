@@ -38,6 +38,9 @@ def with_dataset_texts(
     """A copy of a record with the question, options, gold, lengths of the documents and texts of
     shown spans.
 
+    A text of more than MAX_INLINE_CHARACTERS goes to `long_texts`; the record's piece then has its
+    checksum, and "" as its text.
+
     Args:
         record: As the method's answer made it; it is not changed.
         example: The question with its gold answers.
@@ -71,8 +74,8 @@ def with_dataset_texts(
 def _span_text(piece: StoredPiece, documents: Mapping[str, Document]) -> str:
     """Read the text of a shown span from the documents, by id.
 
-    A step over several parts of a document (document_view) has no place of its own: its text is
-    that of the parts, its sources, joined.
+    A span of a document that was put together from parts of others names none of `documents`: its
+    text is that of these parts, its `sources`, joined.
     """
     parts = piece["sources"]
     if piece["document_id"] in documents:

@@ -25,11 +25,11 @@ _NO_MEMORY_WORDS = "can't allocate memory"  # torch's allocator for the main mem
 
 
 def error_in_one_line(error: Mapping[str, str]) -> str:
-    """Write a record's error in one line, with its place: "ValueError: no number
-    (methods/mine.py:12)".
+    """Write a record's error in one line: the first one of its message, and the place in the code
+    to mend, where it has a traceback.
 
-    The place is the innermost one outside the harness, installed packages and Python, which a
-    method's author can change; without a traceback there is none.
+    {"type": "ValueError", "message": "no number", "traceback": ...}
+        -> "ValueError: no number (methods/mine.py:12)"
     """
     line = f"{error['type']}: {error['message']}".splitlines()[0]
     source_line = _place_to_mend(error.get("traceback", ""))
@@ -41,8 +41,8 @@ def error_in_one_line(error: Mapping[str, str]) -> str:
 def _place_to_mend(traceback_text: str) -> str | None:
     """Find the line of a traceback that its reader can change: "methods/mine.py:12".
 
-    It is the innermost one outside the harness and installed packages, else the innermost one; None
-    without a traceback.
+    It is the innermost one outside the harness, installed packages and Python, else the innermost
+    one; None without a traceback. Files are named from the folder that they are imported from.
     """
     source_lines = [
         f"{file}:{line_number}" for file, line_number in _TRACEBACK_FRAME.findall(traceback_text)
@@ -107,7 +107,7 @@ def _portable_traceback(error: Exception) -> str:
     """Format an error's traceback with paths shortened to their package: equal on every machine,
     and it names no user.
     """
-    roots = [Path(__file__).resolve().parents[2]]
+    roots = [Path(__file__).resolve().parents[2]]  # the folder that holds the package harness
     roots += [Path(entry).resolve() for entry in sys.path if entry]
     whole_traceback = traceback.TracebackException.from_exception(error)
     error_part: traceback.TracebackException | None = whole_traceback

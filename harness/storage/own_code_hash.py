@@ -298,6 +298,7 @@ def _check_is_as_imported(
     is_same_import = first_hash.spec is None or first_hash.spec is spec
     has_changed = first_hash.sha256 != current_hash
     if is_loaded and is_same_import and has_changed:
+        # With this spec, so that a reload, which has another one, starts anew.
         _first_hashes[module, path] = _FirstHash(spec, first_hash.sha256)
         raise UserError(
             f"{path.name} has changed since Python imported '{module}'; restart Python, or reload it"
@@ -463,7 +464,8 @@ def _named_files(tree: ast.AST, module: Path) -> Iterator[Path]:
     for node in ast.walk(tree):
         literals = _string_literals(ast.iter_child_nodes(node))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            literals = _string_literals(ast.walk(node))[::-1]  # folder / "data" / "words.txt"
+            # folder / "data" / "words.txt", of which ast.walk gives the last part first
+            literals = _string_literals(ast.walk(node))[::-1]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _GLOB_FUNCTIONS:
             yield from _matching_files(node, module.parent)
         elif isinstance(node, ast.Call) and _has_writing_mode(literals):

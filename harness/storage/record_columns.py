@@ -237,7 +237,7 @@ class _SparseColumn:
         self.positions.append(position)
 
     def as_array(self, n_records: int) -> Floats:
-        """An array of shape (size,): each record's value, nan for a record without one."""
+        """An array of shape (n_records,): each record's value, nan for a record without one."""
         column = np.full(n_records, np.nan)
         column[np.frombuffer(self.positions, dtype=np.uint32)] = np.frombuffer(self.values)
         return column
@@ -382,7 +382,10 @@ def _hashable_notes(notes: Notes) -> str:
 
 
 def _search_summary(record: StoredRecord) -> SearchSummary:
-    """Count in a record's steps what tables show of a search."""
+    """Count in a record's steps what tables show of a search.
+
+    A record whose steps all rank passages ("retrieve") visited no nodes, so it has no stop reason.
+    """
     actions = {step.get("action") for step in record.steps}
     p_yes_of_steps = [step.get("p_yes") for step in record.steps]
     stop_reason = record.stop_reason

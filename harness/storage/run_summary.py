@@ -93,7 +93,7 @@ class _EncoderTextCounts:
 
     def add(self, usage: Usage) -> None:
         """Add the texts that one question or index gave to encoders, and how many of them were
-        cut.
+        cut. Once one has not counted its texts, `given` is None.
         """
         given, cut = texts_and_cut([usage])
         self.cut += cut

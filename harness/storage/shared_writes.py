@@ -63,7 +63,7 @@ class SharedWrites(Generic[T]):
             self._is_writing = True
         if another_writes:
             own_item.wake_up.acquire()
-        if not own_item.written:
+        if not own_item.written:  # it is this thread's turn to write
             self._write_waiting()
         if own_item.error is not None:
             raise own_item.error

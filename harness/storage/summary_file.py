@@ -106,7 +106,7 @@ class RunSummary(JsonValues):
     @property
     def n_to_record(self) -> int:
         """How many questions were to get a record: those that were asked,
-        less those that were left out.
+        less those that were left out; 0 where the file does not say.
         """
         return (self.n_asked or 0) - (self.n_left_out or 0)
 

@@ -124,12 +124,15 @@ class BackgroundTracking(Hook):
             self.follow_run(self._results_folder / plan.folder)
 
     def ended(self, plan: PlannedRun, result: RunResult) -> None:
-        """Note that a run ended, so that the next pass logs all of it;
-        add one that this process merged.
+        """Note that a run ended, so that the next pass logs all of it.
+
+        Of a run that several processes answered, only the one that merged the parts logs it: its
+        result is in the run's own folder, that of the others in the folder of a part.
         """
-        if self._has_several_processes and result.folder == self._results_folder / plan.folder:
-            self.follow_run(result.folder)
-        self._ended_folders.add(self._results_folder / plan.folder)
+        run_folder = self._results_folder / plan.folder
+        if self._has_several_processes and result.folder == run_folder:
+            self.follow_run(run_folder)
+        self._ended_folders.add(run_folder)
 
     def closed(self) -> int:
         """Make the last pass, and report what was not logged.
@@ -162,7 +165,7 @@ class BackgroundTracking(Hook):
         """Let the thread make its last pass and end; waits at most `timeout` seconds for that.
 
         Returns sentences about what was not logged, one for all runs with the same reason; [] where
-        all was.
+        all was, or where the folders hold no run yet.
         """
         if self.thread is None:
             return []

@@ -108,6 +108,8 @@ def metric_name(name: str) -> str:
 def final_metrics(run: StoredRun, table: pd.DataFrame) -> dict[str, float]:
     """The metrics of a whole run by name, in the order in which they are logged.
 
+    Scores are in percent; of costs the first four digits are logged, of tokens the first six.
+
     Args:
         run: The run.
         table: `reports.main_table.frame([run])`; a number that it lacks is left out.
@@ -331,7 +333,7 @@ def _made_with(run: StoredRun) -> str:
     """Say what made the run, in words that differ where two runs do: own code, rows, checkout,
     weights, packages.
     """
-    packages = run.manifest.packages
+    packages = run.manifest.packages  # all of them are one hash at the end
     parts = [f"{key} {value}" for key, value in run_versions(run).items() if key not in packages]
     if run.manifest.code:
         parts.append(f"code {own_code_hash(run)}")

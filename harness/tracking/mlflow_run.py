@@ -329,8 +329,9 @@ class MlflowRun:
             settings_text += f" {key.removeprefix('method.')}={last_path_part(value)}"
         config = self.run.config
         name = f"{config.method.name}{settings_text} · {config.model.name}"
-        _, *started_and_id = self._identity_tags().values()
-        for suffix in (self.run.path.name.rpartition("--")[2], *started_and_id):
+        _folder_name, *started_and_id = self._identity_tags().values()
+        hash8 = self.run.path.name.rpartition("--")[2]
+        for suffix in (hash8, *started_and_id):
             if self._search_runs({"mlflow.runName": name}):
                 name += f" · {suffix}"
         return name

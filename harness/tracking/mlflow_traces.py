@@ -118,6 +118,8 @@ class MlflowTraces:
     ) -> None:
         """Send the traces of some questions, in place of those that MLflow has of them.
 
+        What people added to an old trace goes to the new one, unless its answer has changed.
+
         Args:
             batch: The questions.
             stored_traces: Question id -> the trace that MLflow has of it.

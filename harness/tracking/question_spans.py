@@ -95,14 +95,18 @@ class QuestionSpans:
         self._spans: list[LiveSpan] = []
 
     def make(self) -> list[LiveSpan]:
-        """Make all spans of the question, the one of the whole question first."""
+        """Make all spans of the question, the one of the whole question first.
+
+        Within its time the indexes come first, then the search, then the answer. The answer ends
+        with the question; the search takes what the phases' own seconds leave between.
+        """
         record = self._record
         search_seconds = _known_seconds(record.usage.get("search"))
         answer_seconds = _known_seconds(record.usage.get("answer"))
         all_seconds = max(record.seconds or 0.0, search_seconds + answer_seconds)
         indexes = self._question.indexes
         building_seconds = sum(_known_seconds(line.usage.get("index")) for line in indexes)
-        # Another question may have built them.
+        # Other questions may have built some of them, outside of this question's time.
         index_seconds = min(building_seconds, all_seconds - search_seconds - answer_seconds)
         root = self._add_span(
             _SpanContent(

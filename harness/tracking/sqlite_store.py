@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def sqlite_lock(uri: str) -> Iterator[None]:
-    """Hold a lock beside a sqlite store in the block; for another store nothing is locked.
+    """Hold a lock on the folder of a sqlite store in the block; for another store nothing is locked.
 
-    Its tables are created inside: two processes at once would break it.
+    Its tables are created inside: two processes at once would break it. The folder of a path with
+    a quoted "%" or "?", which MLflow makes beside the right one, is removed after the block.
     """
     path = sqlite_path(uri)
     if path is None:
@@ -40,7 +41,7 @@ def sqlite_lock(uri: str) -> Iterator[None]:
     finally:
         os.close(folder_handle)
     folder_as_quoted = Path(uri.partition(":///")[2]).parent
-    if folder_as_quoted != path.parent:  # MLflow makes the folder of the path as it is quoted too
+    if folder_as_quoted != path.parent:
         with contextlib.suppress(OSError):
             os.removedirs(folder_as_quoted)
 
@@ -49,7 +50,8 @@ def open_store(uri: str) -> MlflowClient:
     """Open a store and return MLflow's client of it; called inside `sqlite_lock`.
 
     A sqlite file that is missing is made; one that is half made and holds nothing is made anew.
-    Raises OSError, sqlite3.Error and what MLflow raises.
+    Temporary files of killed processes are deleted. Raises OSError, sqlite3.Error and what MLflow
+    raises.
     """
     path = sqlite_path(uri)
     if path is None:
