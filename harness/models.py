@@ -211,9 +211,8 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             keys: An earlier span.
 
         Returns:
-            Float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and of the
-                template's
-            between it and the reply. Heads are those of the queries.
+            Float32 [layers, heads, len(keys)]: the mean over the tokens of `text` and those of the
+            template between it and the reply. Heads are those of the queries.
 
         Raises:
             WindowExceeded: The text does not fit.

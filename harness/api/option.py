@@ -75,7 +75,7 @@ def split_names(names: Iterable[str]) -> list[str]:
     lines: list[str] = []
     for name in names:
         lines += name.splitlines()
-    parts: dict[str, None] = {}
+    parts: dict[str, None] = {}  # as an ordered set
     for row in csv.reader(lines, skipinitialspace=True):
         parts |= dict.fromkeys(part.strip() for part in row)
     return [part for part in parts if part]

@@ -166,7 +166,7 @@ class Runs(list[Run]):
 def load_run(folder: PathLike) -> Run:
     """Read a stored run. Raises UserError where `folder` is no run folder."""
     loaded = Run(Path(folder))
-    _ = loaded.stored
+    _ = loaded.stored  # reads the folder now, so that a wrong one is found here
     return loaded
 
 

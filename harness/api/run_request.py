@@ -437,14 +437,12 @@ class RunRequest(Repetition, Handling, Selection):
             sets = without_settings(shared.sets, APPLICATION_SETTINGS)
             choices_of_methods = replace(shared, sets=sets, retriever=retriever)
             runs += command_runs(choices_of_methods, self.method, self.dataset, axes, note)
-        sets_of_applications = shared.sets
-        if has_methods:  # settings of methods, and axes of them, are for the methods alone
-            sets_of_applications = without_settings(sets_of_applications, *METHOD_SETTINGS)
+            # Settings of methods, and axes of them, are for the methods alone.
+            shared = replace(shared, sets=without_settings(shared.sets, *METHOD_SETTINGS))
             axes = without_settings(axes, *METHOD_SETTINGS)
+        settings_of_applications = as_model_settings(shared.sets)
         for app in applications:
-            choices_of_app = replace(
-                shared, model=None, app=app, sets=as_model_settings(sets_of_applications)
-            )
+            choices_of_app = replace(shared, model=None, app=app, sets=settings_of_applications)
             runs += command_runs(choices_of_app, [app.name], self.dataset, axes, note)
         runs = distinct_repeats(runs, self.repeat, note)
         runs = [self._with_settings(run) for run in runs]

@@ -81,10 +81,10 @@ def run(
         dataset = _ROW_OBJECTS
     request = _make_request(method, dataset, dict(options))
     single = _is_single(method, dataset, request)
-    runs, missed = _run_all(request, make_progress, single)
+    runs, not_logged = _run_all(request, make_progress, single)
     if not single:
         return runs
-    return Run(runs[0].folder, (*runs[0].save_problems, *missed))
+    return Run(runs[0].folder, (*runs[0].save_problems, *not_logged))
 
 
 def _is_single(method: Methods | None, dataset: Names | None, request: RunRequest) -> bool:
@@ -162,7 +162,7 @@ def _run_all(
     note = make_progress().note
     choices_of_runs = request.runs(note)
     budget = request.budget()
-    trackers = request.trackers(lambda _: None)
+    trackers = request.trackers(lambda _: None)  # what is not logged is printed at the end
     planned = plan_runs(choices_of_runs, note)
     for warning in _distinct_warnings(planned.plans):
         note(f"warning: {warning}")
@@ -187,7 +187,8 @@ def _run_all(
 
     hooks: list[Hook] = list(trackers)
     if budget.limits:
-        hooks.insert(0, LimitHook(budget, planned.plans, request.folder, (), note))
+        limit_hook = LimitHook(budget, planned.plans, out=request.folder, command=(), note=note)
+        hooks.insert(0, limit_hook)
     for outcome in in_turn(planned.plans, execute, hooks):
         is_bug = not isinstance(outcome.error, HarnessError)
         if outcome.error is None:
@@ -227,7 +228,7 @@ def _close_trackers(trackers: Sequence[BackgroundTracking], note: Note) -> list[
 
 def _distinct_warnings(plans: Sequence[PlannedRun]) -> list[str]:
     """The warnings of all plans in order, each once."""
-    warnings: dict[str, None] = {}
+    warnings: dict[str, None] = {}  # as an ordered set
     for plan in plans:
         warnings |= dict.fromkeys(plan.warnings)
     return list(warnings)
@@ -268,6 +269,7 @@ def _registered_name(method: type[Method]) -> str:
     """
     name = method.__name__.lower()
     target = registry.register_target(method)
+    # As if an installed package had named it; a preset in a file counts in its place.
     plugins.targets(registry.ENTRY_POINT_GROUPS["methods"])[name] = target
     preset, _ = presets.read("methods", name)[-1]
     if preset != target:

@@ -139,7 +139,7 @@ def judge(
     if labels:
         by_hand = HandLabels({ONLY_RATER: labels})
     rows = []
-    for work in runs_to_judge(make_judge(request), folders, None, request):
+    for work in runs_to_judge(make_judge(request), folders, data=None, request=request):
         progress = default_progress()
         judge_run(work.folder, work.questions, work.judge, parallel=parallel, progress=progress)
         judged = read_run(work.folder)

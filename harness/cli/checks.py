@@ -63,6 +63,9 @@ def check_weights(part: str, name: str, values: Mapping[str, object], key: str) 
     """Check whether the weights of a preset are on this machine; if not,
     name the command that gets them.
 
+    The state is "ok", "missing" for a package that is not installed, or "hub" for weights that are
+    to be downloaded. A preset without a source has weights that are made here.
+
     Args:
         part: The heading below which the line is printed, "Weights".
         name: The name in the line, of a model, encoder or classifier.
@@ -89,14 +92,20 @@ def check_weights(part: str, name: str, values: Mapping[str, object], key: str) 
 
 
 def check_rows(dataset: str) -> Check:
-    """Check whether the rows of a data set are on this machine, by its preset alone."""
+    """Check whether the rows of a data set are on this machine, by its preset alone.
+
+    The state is "ok", also where the user brings the rows, or "hub" for rows that are to be
+    downloaded.
+    """
     values = preset_values("datasets", dataset)
     file = str(values.get("data") or "")
     if file and Path(file).expanduser().exists():
         return Check("Data sets", "ok", dataset, f"{file}, on disk")
     if "hub" not in values:
-        made_here = values.get("format") in registry.targets("loaders")
-        return Check("Data sets", "ok", dataset, "made here" if made_here else "from --data FILE")
+        source = "from --data FILE"
+        if values.get("format") in registry.targets("loaders"):
+            source = "made here"
+        return Check("Data sets", "ok", dataset, source)
     repository = str(values["hub"])
     if ("dataset", repository.partition("@")[0]) in _hub_cache():
         return Check("Data sets", "ok", dataset, f"{repository}, on disk")

@@ -52,9 +52,10 @@ def repeat_option_flags(arguments: list[str]) -> list[str]:
     Only for options that take assignments (KEY=VALUE); all else stays as it is.
     """
     repeated: list[str] = []
-    open_flag = ""
+    open_flag = ""  # the option whose assignments may follow
     for argument in arguments:
-        if open_flag and repeated[-1] != open_flag:
+        is_first_after_flag = open_flag != "" and repeated[-1] == open_flag
+        if open_flag and not is_first_after_flag:
             if _ASSIGNMENT.match(argument):
                 repeated.append(open_flag)
             else:
@@ -66,7 +67,10 @@ def repeat_option_flags(arguments: list[str]) -> list[str]:
 
 
 def typer_option(option: Option) -> Any:
-    """Turn a declared option into Typer's form, with its limits and completion."""
+    """Turn a declared option into Typer's form, with its limits and completion.
+
+    A default that is not described in words is shown as its value.
+    """
     limits: dict[str, Any] = {}
     if option.min is not None:
         limits = {"min": option.min, "max": LARGEST_NUMBER}
@@ -175,7 +179,8 @@ class Group(TyperGroup):
         """Import the command `cmd_name`, or make the group of the
         commands that begin with this word.
 
-        For another word it ends the program with a usage error, which suggests a near name.
+        A word that is both ("report", "report curves") gives a group whose default is the command.
+        An unknown word ends the program with a usage error, which suggests a near name.
         """
         command = None
         if cmd_name in self.entries:
@@ -271,8 +276,7 @@ def as_command(function: Callable[..., int], name: str) -> Command:
     """Make the click command `name` that calls a function.
 
     The function's parameters are the options, its docstring is the help. A parameter whose type is
-    a dataclass is replaced by its fields, one option each. A reader that closes the pipe of stdout
-    early gives PIPE_CLOSED, which Typer would make exit code 1.
+    a dataclass is replaced by its fields, one option each.
     """
     declared = inspect.signature(function).parameters
     hints = get_type_hints(function, include_extras=True)
@@ -281,18 +285,11 @@ def as_command(function: Callable[..., int], name: str) -> Command:
     def call_with_options(**options: Any) -> int:
         """Call the function with the typed options, those of a dataclass put into it again.
 
-        Returns its exit code; PIPE_CLOSED where the reader of stdout is gone.
+        Returns its exit code.
         """
         for key, option_class in option_classes.items():
             options[key] = _take_option_values(option_class, options)
-        try:
-            code = function(**options)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Nothing is left to flush at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return PIPE_CLOSED
-        return code
+        return _exit_code_of_call(function, options)
 
     parameters: list[inspect.Parameter] = []
     for key, parameter in declared.items():
@@ -308,6 +305,22 @@ def as_command(function: Callable[..., int], name: str) -> Command:
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
+
+
+def _exit_code_of_call(function: Callable[..., int], options: Mapping[str, object]) -> int:
+    """Call a command's function with its options by name, and return its exit code.
+
+    A reader that closes the pipe of stdout early gives PIPE_CLOSED, which Typer would make exit
+    code 1.
+    """
+    try:
+        code = function(**options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nothing is left to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code
 
 
 def _declared_option(hint: Any) -> Option | None:
@@ -335,7 +348,10 @@ def _as_parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 
 def _parameters_of_fields(option_class: Any) -> list[inspect.Parameter]:
-    """Make a parameter of each field of a dataclass of options."""
+    """Make a parameter of each field of a dataclass of options.
+
+    An option that is typed as a list, of whatever type its field is, has no word by default: [].
+    """
     hints = get_type_hints(option_class, include_extras=True)
     parameters: list[inspect.Parameter] = []
     for field in fields(option_class):

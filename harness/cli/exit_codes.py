@@ -15,9 +15,9 @@ def print_error(error: Exception) -> int:
     """Print an error that ended a command, and return the exit code.
 
     An error of the user, of this program or of this machine is one sentence; a bug has its
-    traceback.
+    traceback. A group that was called without a command prints its help.
     """
-    if type(error).__name__ == "NoArgsIsHelpError":
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help of a group
         sys.stderr.write(f"{_message_of(error)}\n")
         return 2
     ending = _ending_of(error)

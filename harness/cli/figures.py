@@ -90,28 +90,48 @@ def choose_figure_format(form: str | None, out: str | None, *, has_drawing: bool
     if form is None:
         chosen = _FORMAT_OF_SUFFIX.get(suffix)
     if chosen in ("svg", "pdf", "png", "html"):
-        if chosen != "html" and not has_drawing:
-            raise UserError(
-                "this is a table and has no drawing; use --format text, md, csv, latex, json or "
-                "html"
-            )
-        if chosen in ("pdf", "png") and out is None:
-            raise UserError(f"--format {chosen} needs a file to write to; add --out FILE.{chosen}")
+        _check_drawing(chosen, out, has_drawing)
         return chosen
     if form is not None and form not in ("text", "md", "markdown", "csv", "latex", "json"):
         raise UnknownName(
             "format", form, ("text", "md", "csv", "latex", "json", "svg", "pdf", "png", "html")
         )
     if form is None and out is not None and suffix not in FORMAT_OF_ENDING:
-        known_endings = [*FORMAT_OF_ENDING]
-        if has_drawing:
-            known_endings += [".svg", ".pdf", ".png"]
-        known_endings.append(".html")
-        raise UserError(
-            f"no format ends in '{Path(out).suffix}' ('{out}'); use {', '.join(known_endings)}, or name it "
-            "with --format"
-        )
+        raise _unknown_ending_error(out, has_drawing)
     return choose_table_format(form, out)
+
+
+def _check_drawing(form: str, out: str | None, has_drawing: bool) -> None:
+    """Raise UserError where a figure cannot be drawn, or a PDF or PNG would be printed.
+
+    Args:
+        form: "svg", "pdf", "png" or "html".
+        out: The file of --out; None without it.
+        has_drawing: False for a figure that is a mere table, which can be a page.
+    """
+    if form != "html" and not has_drawing:
+        raise UserError(
+            "this is a table and has no drawing; use --format text, md, csv, latex, json or html"
+        )
+    if form in ("pdf", "png") and out is None:
+        raise UserError(f"--format {form} needs a file to write to; add --out FILE.{form}")
+
+
+def _unknown_ending_error(out: str, has_drawing: bool) -> UserError:
+    """Make the error for a file whose ending names no format; it lists those that do.
+
+    Args:
+        out: The file.
+        has_drawing: Whether the figure has a drawing, and so the endings of pictures.
+    """
+    known_endings = [*FORMAT_OF_ENDING]
+    if has_drawing:
+        known_endings += [".svg", ".pdf", ".png"]
+    known_endings.append(".html")
+    return UserError(
+        f"no format ends in '{Path(out).suffix}' ('{out}'); use {', '.join(known_endings)}, or name it "
+        "with --format"
+    )
 
 
 def parse_numbers(

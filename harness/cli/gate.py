@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from harness.engine.plan import PlannedRun
     from harness.engine.runner import RunResult
-    from harness.storage.summary_file import ScoreMean
+    from harness.storage.summary_file import RunSummary, ScoreMean
     from reports.baseline import BaselineComparison
 
 FAILED_CHECK = 4
@@ -167,24 +167,22 @@ class Gate(Hook):
                 return Check(run_name, name, "FAILED", why_not_judged)
         summary = result.summary
         score_mean = summary.scores[score]
-        left_out = summary.n_left_out or 0
-        if summary.failed_count_as == "skip":
-            left_out += summary.n_failed or 0
-        share_of_asked = 1.0  # of the asked questions, the share that the mean is over
-        if left_out and not self._allow_left_out:
-            share_of_asked = score_mean.n / (score_mean.n + left_out)
-        assert score_mean.mean is not None  # the gate names scores that a question has
-        mean_points = 100 * share_of_asked * score_mean.mean
-        figures = _mean_figures(score_mean, 100 * share_of_asked, limit_points)
+        n_left_out = _n_left_out(summary)
+        points_of_score_1 = 100.0
+        if n_left_out and not self._allow_left_out:
+            share_of_asked = score_mean.n / (score_mean.n + n_left_out)
+            points_of_score_1 = 100 * share_of_asked
+        figures = _mean_figures(score_mean, points_of_score_1, limit_points)
         if score.startswith(JUDGE_PREFIX) and score_mean.n != summary.n_total:
             figures.append(f"over the {score_mean.n} of {summary.n_total} that have a score")
+        if n_left_out:
+            figures.append(_left_out_words(n_left_out, self._allow_left_out))
         margin = self._options.margin or 0.0
         if margin:
             name += f", less a margin of {margin:g}"
-        if left_out:
-            figures.append(_left_out_words(left_out, self._allow_left_out))
+        assert score_mean.mean is not None  # the gate names scores that a question has
         outcome: Outcome = "FAILED"
-        if mean_points >= limit_points - margin:
+        if points_of_score_1 * score_mean.mean >= limit_points - margin:
             outcome = "passed"
         return Check(run_name, name, outcome, "; ".join(figures))
 
@@ -305,11 +303,14 @@ class _Decision(NamedTuple):
 def _decide(comparison: BaselineComparison, tolerated_drop: float) -> _Decision:
     """Decide a check against a baseline, and say why where the interval alone does not.
 
+    FAILED where the whole interval lies below the tolerated drop, passed where none of it does,
+    else undecided. Without an interval an observed drop fails.
+
     Args:
         comparison: The paired difference, in [-1, 1], with its interval.
         tolerated_drop: The tolerated drop, in points.
     """
-    lowest_tolerated_difference = 0.0 - tolerated_drop / 100
+    lowest_tolerated_difference = -tolerated_drop / 100
     if comparison.low is None or comparison.high is None:
         if comparison.difference < lowest_tolerated_difference:
             return _Decision("FAILED", ["so the observed drop decides"])
@@ -362,6 +363,16 @@ def _mean_figures(score: ScoreMean, points_of_score_1: float, limit_points: floa
 
 
 _NO_INTERVAL = ", no interval with so few documents,"
+
+
+def _n_left_out(summary: RunSummary) -> int:
+    """How many questions a run's means are not over: those that the loader left out, and failed
+    ones where the run skips them.
+    """
+    n_left_out = summary.n_left_out or 0
+    if summary.failed_count_as == "skip":
+        n_left_out += summary.n_failed or 0
+    return n_left_out
 
 
 def _left_out_words(count: int, allowed: bool) -> str:

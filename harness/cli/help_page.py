@@ -31,6 +31,9 @@ class CommandEntry(NamedTuple):
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write the options of a command into its help, by section, then the commands below it.
 
+    An argument stands without its type, a default that is described in words without click's
+    parentheses.
+
     Args:
         command: The command.
         ctx: Its click context.
@@ -45,7 +48,7 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
         title = "Options"
         if parameter.param_type_name == "argument":
             title = "Arguments"
-            name = name.partition(" <")[0]
+            name = name.partition(" <")[0]  # "RUN <path>" -> "RUN"
         title = getattr(parameter, "rich_help_panel", None) or title
         rows_by_section[title].append((name, _DEFAULT.sub(r"[default: \1\2", text)))
     rows_by_section["Commands"] = list(command.commands_below.items())

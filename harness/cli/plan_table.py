@@ -62,10 +62,10 @@ def _sum_of_forecasts(forecasts: Sequence[Forecast]) -> Forecast:
     if n_unknown:
         how = f"without {counted(n_unknown, 'run')} whose cost is unknown"
     return Forecast(
-        "together",
-        "",
-        sum(map(attrgetter("questions"), forecasts)),
-        sum(map(attrgetter("done"), forecasts)),
+        method="together",
+        dataset="",
+        questions=sum(map(attrgetter("questions"), forecasts)),
+        done=sum(map(attrgetter("done"), forecasts)),
         tokens=_sum_known(map(attrgetter("tokens"), forecasts)),
         tflops=_sum_known(map(attrgetter("tflops"), forecasts)),
         money=_sum_known(map(attrgetter("money"), forecasts)),
@@ -94,9 +94,9 @@ class _Row:
         if forecast.done:
             questions = f"{forecast.questions - forecast.done} of {forecast.questions}"
         return cls(
-            forecast.method,
-            forecast.dataset,
-            questions,
+            method=forecast.method,
+            dataset=forecast.dataset,
+            questions=questions,
             tokens=_number_text(forecast.tokens, units.short_count),
             tflops=_number_text(forecast.tflops, "{:.3g}".format),
             money=_number_text(forecast.money, units.money_text, unknown="-"),

@@ -291,7 +291,12 @@ def _page_html(runs: list[StoredRun], title: str, table: TableOutput, options: P
     margin: float | None = None
     if options.paper:
         margin = options.margin or MARGIN
-    comparison = Comparison(table.reference, options.force, table.convention, margin)
+    comparison = Comparison(
+        reference=table.reference,
+        force=options.force,
+        convention=table.convention,
+        margin=margin,
+    )
     origin = PageOrigin(datetime.now(UTC), command)
     limits = PageLimits(options.questions)
     page_options = PageOptions(

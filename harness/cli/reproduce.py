@@ -474,7 +474,7 @@ def _file_checks(needed: Needs) -> Iterator[Check]:
     for source in needed.classifiers:
         yield check_weights("Weights", source, {"source": source}, "method.classifier")
     for path in needed.adapters:
-        out, _, _ = path.partition("/adapters/")
+        out, _, _ = path.partition("/adapters/")  # training writes OUT/adapters/TASK
         command = f"harness train longrefiner --model {Path(out).name} --out {out}"
         yield _file_check("Weights", path, command)
     if needed.entities:

@@ -44,8 +44,12 @@ def check_server(url: str, model: str | None, sets: Mapping[str, object]) -> Ite
     problems = one_address_problems(config)
     if problems:
         raise UserError(problems[0])
-    retries = RetryPolicy(config.timeout, 2)
-    server = Server(str(config.base_url), api_key(config), retries, config.api_key_env)
+    server = Server(
+        str(config.base_url),
+        key=api_key(config),
+        policy=RetryPolicy(timeout=config.timeout, retries=2),
+        key_env=config.api_key_env,
+    )
     server.check_alive()
     offered = server.offered_models()
     if not model and not offered:
@@ -195,7 +199,11 @@ def _check_raw_completion(served: _ServedModel) -> Check:
     body = {"model": served.name, "prompt": "One, two,", "max_tokens": 4}
     try:
         completes = served.server.post(
-            "/completions", body, _has_completion, _RAW_REPLY_BYTES, Tries()
+            "/completions",
+            body,
+            read=_has_completion,
+            max_bytes=_RAW_REPLY_BYTES,
+            tries=Tries(),
         )
     except (CannotRun, RequestFailed):
         completes = False

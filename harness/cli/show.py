@@ -428,6 +428,7 @@ def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) 
             prompts = method.prompts()
             parameters = _setting_texts(type(method.config))
             params = method.config.model_dump(mode="json", exclude={"prompts"})
+            # A parameter whose number another run gives is shown as typed: "from:results/...".
             params |= parameters_naming_runs(type(method), part.params)
             part = part.model_copy(update={"params": params})
         values.update(flatten(_as_json_values(part), path))

@@ -19,7 +19,7 @@ def track(runs: Runs, uri: MlflowUri = None, traces: Traces = MAX_TRACES_PER_RUN
     """
     folders = run_folders(runs)
     uri = uri and expand_home(uri)
-    uris: dict[str, None] = {}
+    uris: dict[str, None] = {}  # as an ordered set
     for folder in folders:
         uris[uri or tracking.default_uri(folder.parent.parent)] = None
     for store_uri in uris:

@@ -126,8 +126,8 @@ def _check_profile(name: str) -> None:
     Raises UserError.
     """
     known_settings: set[str] = set()
+    dataset = presets.names("datasets")[0]  # any will do
     for method in presets.names("methods"):
-        dataset = presets.names("datasets")[0]
         settings = resolve(Choices(method=method, dataset=dataset, profile=name))
         method_of_preset = make_method(settings.method, settings.origins)
         known_settings |= set(method_of_preset.Config.model_fields)
