@@ -48,7 +48,7 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
         title = "Options"
         if parameter.param_type_name == "argument":
             title = "Arguments"
-            name = name.partition(" <")[0]  # "RUN <path>" -> "RUN"
+            name = name.partition(" <")[0]  # "RUN <str>" -> "RUN"
         title = getattr(parameter, "rich_help_panel", None) or title
         rows_by_section[title].append((name, _DEFAULT.sub(r"[default: \1\2", text)))
     rows_by_section["Commands"] = list(command.commands_below.items())
