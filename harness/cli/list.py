@@ -104,7 +104,7 @@ def _family(name: str) -> str:
 
 @cache
 def _module_summary(module: str) -> str:
-    """The first paragraph of a module's docstring, read without importing the module."""
+    """The first paragraph of a module's docstring, read without importing the module. Cached."""
     path = Path(registry.__file__).parents[2].joinpath(*module.split("."))
     source = path.with_suffix(".py")
     if path.is_dir():

@@ -11,7 +11,8 @@ from importlib.metadata import entry_points
 def targets(group: str) -> dict[str, str]:
     """What installed packages name in an entry-point group: name -> "module:attribute".
 
-    If two packages use one name, the first counts.
+    If two packages use one name, the first counts. Cached; `harness.run` adds a method's class to
+    the dict.
     """
     target_by_name: dict[str, str] = {}
     for entry_point in entry_points(group=group):

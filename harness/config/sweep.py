@@ -46,7 +46,8 @@ def check_axes(axes: Axes, where: str) -> dict[str, tuple[object, ...]]:
 
 
 def _axis_problem(key: str, values: Sequence[object], where: str) -> str:
-    """Say why a key cannot be swept over these values; "" if it can.
+    """Say why a key cannot be swept over these values; "" if it can. A text in place of a list of
+    values counts as none.
 
     Args:
         key: The swept key: "method.k".

@@ -214,8 +214,9 @@ def _make_cases(
     examples: Mapping[str, Example],
     judge: Judge,
 ) -> list[Case]:
-    """Make the judge's input for each answered question, with the texts that its reader was shown
-    where the judge's prompt has the placeholder {shown}.
+    """Make the judge's input for each answered question. Where the judge's prompt has the
+    placeholder {shown}, it also has the texts that the reader was shown, or says that an application
+    named pages without their text.
 
     Args:
         stored: The run.
@@ -236,7 +237,8 @@ def _make_cases(
         )
         if sees_texts:
             shown = shown_texts(record, texts)
-            case = replace(case, shown=shown, names_pages_only=bool(record.shown) and not shown)
+            names_pages_only = bool(record.shown) and not shown
+            case = replace(case, shown=shown, names_pages_only=names_pages_only)
         cases.append(case)
     return cases
 

@@ -38,7 +38,7 @@ def heap_kept_out_of_collections() -> Iterator[None]:
 def process_freezes_objects() -> bool:
     """Whether the process had frozen objects when this was first asked.
 
-    It is asked once, as Python counts the frozen objects one by one: 0.2 s for each batch of
+    The answer is cached, as Python counts the frozen objects one by one: 0.2 s for each batch of
     questions in a process with ten million of them.
     """
     return gc.get_freeze_count() > 0

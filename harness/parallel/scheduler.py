@@ -123,7 +123,7 @@ class _CallQueue:
         return [result_or_error(fn) for fn in requests]
 
 
-_CALLS = _CallQueue()
+_FUNCTION_CALLS = _CallQueue()
 
 
 def result_or_error(fn: Callable[[], Any]) -> Any:
@@ -198,7 +198,7 @@ class _QueuedRequest:
         self.gate.acquire()
 
 
-def _run(queue: RequestQueue, batch: Sequence[_QueuedRequest]) -> list[Any]:
+def _run_requests(queue: RequestQueue, batch: Sequence[_QueuedRequest]) -> list[Any]:
     """Run the requests of a batch together, and return the outcome of each in order. Also adds the
     whole batch's seconds to the `run_seconds` of every one."""
     start_time = time.monotonic()
@@ -391,7 +391,7 @@ class Scheduler:
     def call(self, fn: Callable[[], R]) -> R:
         """Return fn(), run in the thread of the batches: one call at a time, with one pool of
         library threads."""
-        result: R = self.run_in_batch(_CALLS, fn)
+        result: R = self.run_in_batch(_FUNCTION_CALLS, fn)
         return result
 
     def _run_batches(self) -> None:
@@ -436,17 +436,18 @@ class Scheduler:
         return [of_queue[index] for index in indices]
 
     def _run_batch(self, taken: list[_QueuedRequest]) -> None:
-        """Run these requests of one queue together, and hand their outcomes out. Calls of functions
-        run one by one, so that each takes its own time alone."""
+        """Run these requests, all of one queue, together, and hand their outcomes out. Calls of
+        functions run one by one, so that each takes its own time alone. An error of the queue
+        itself is the outcome of every request."""
         queue = taken[0].queue
         batches = [taken]
-        if queue is _CALLS:
+        if queue is _FUNCTION_CALLS:
             batches = [[queued] for queued in taken]
         outcomes: list[Any] = []
         try:
             for batch in batches:
-                outcomes += _run(queue, batch)
-        except BaseException as error:  # noqa: BLE001 - a fault of the queue itself is raised by every request
+                outcomes += _run_requests(queue, batch)
+        except BaseException as error:  # noqa: BLE001 - raised again by every request
             outcomes = [error] * len(taken)
         with self._lock:
             self._hand_out(taken, outcomes)

@@ -88,7 +88,7 @@ def share(
         meter: Books the part's cost, also where it was stored.
 
     Raises:
-        LookupError: The part has no "version", or fn used the model of another role.
+        LookupError: The part has no "version", or `compute` used the model of another role.
     """
     if "version" not in part.needs:
         raise LookupError(
