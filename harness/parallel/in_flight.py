@@ -353,7 +353,7 @@ def _questions_that_fit_model(
         requested: How many were wanted at first, for the note.
         note: Called with a sentence if this model lowers the number.
     """
-    n_contexts = None
+    n_contexts: int | None = None
     if hasattr(model, "contexts_that_fit"):
         n_contexts = model.contexts_that_fit(context_tokens)
     if n_contexts is None or n_contexts >= n_questions:
