@@ -85,10 +85,10 @@ def member_names(archive: Path) -> list[str]:
 
 @contextmanager
 def opened(source: Path | Member) -> Iterator[_Stream]:
-    """Open a file or an archive's member as a stream of bytes.
+    """Context manager: opens a file, or one in an archive, as a stream of bytes.
 
     Unzipped if it is named .gz, or if a file begins as gzip does. Raises DataError if it cannot be
-    read, also while it is read.
+    read, also while the block reads it.
     """
     name = source.name
     try:
@@ -124,7 +124,8 @@ def _begins_as_gzip(path: Path) -> bool:
 
 @contextmanager
 def _opened_in_zip(source: Member) -> Iterator[_Stream]:
-    """Open a file of a zip archive as a stream of bytes, unzipped if its name ends in .gz.
+    """Context manager: opens a file of a zip archive as a stream of bytes, unzipped if its name
+    ends in .gz.
 
     Raises DataError if it is encrypted or packed by a method that is not read.
     """
@@ -143,9 +144,10 @@ def _opened_in_zip(source: Member) -> Iterator[_Stream]:
 
 @contextmanager
 def _opened_in_tar(source: Member) -> Iterator[_Stream]:
-    """Open a file of a tar archive as a stream of bytes, unzipped if its name ends in .gz.
+    """Context manager: opens a file of a tar archive as a stream of bytes, unzipped if its name
+    ends in .gz.
 
-    Reads the archive from its start. Raises KeyError where there is no such file.
+    Reads the archive from its start up to the file. Raises KeyError where there is no such file.
     """
     with _open_tar(source.archive) as archive:
         stream = None

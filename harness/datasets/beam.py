@@ -104,17 +104,21 @@ def _parse_questions(probing_questions: str) -> list[tuple[str, _ProbingQuestion
 
 
 def _document_and_message_spans(row: _Row) -> tuple[Document, dict[int, Support]]:
-    """Make the document of a chat, with a passage for each session.
+    """Make the document of a chat, with a passage for each session that has messages.
 
     Returns:
-        The document, and the span of each message in it by the message's id.
+        The document, and the span of each message in it by the message's id; messages without an
+        id have none.
     """
     sessions = [messages for messages in row.chat if messages]
     paragraphs = []
     for messages in sessions:
         texts = [message.text_in_document() for message in messages]
         paragraphs.append(("", _MESSAGE_SEPARATOR.join(texts)))
-    document_row = Row(row.conversation_id, "-", tuple(paragraphs), ())
+    # Only the document of this row is used; it must have a question.
+    document_row = Row(
+        id=row.conversation_id, question="-", paragraphs=tuple(paragraphs), answers=()
+    )
     _, document = example_and_document(document_row)
     span_by_message_id = {}
     for passage, messages in zip(document.passages, sessions, strict=True):
@@ -151,7 +155,10 @@ def _example(
     row_question: _ProbingQuestion,
     span_by_message_id: Mapping[int, Support],
 ) -> Example:
-    """Make a question on the chat, with the messages that are named as its sources as support.
+    """Make a question on the chat, with the messages that are named as its sources as support;
+    those that are not in the chat are passed over.
+
+    Gold.extra: type, the kind; rubric, its items; judge, the name of the prompt that judges it.
 
     Args:
         question_id: The id of the chat, a hyphen and the question's number.

@@ -65,9 +65,10 @@ class RowChecker:
         self._hash_by_document_id: dict[str, bytes] = {}  # of documents that rows share
 
     def check_rows(self, rows: Rows, limit: int | None) -> CheckedQuestions:
-        """Parse and hash all rows, and return the first questions.
+        """Parse and hash all rows, and return the first questions with their documents.
 
-        A bad row is counted; the error of the first one is raised by `make_dataset`.
+        A bad row is counted, and no question after the first one is returned: its error is raised
+        by `make_dataset`.
 
         Args:
             rows: The rows with their places.
@@ -85,7 +86,7 @@ class RowChecker:
                     self.first_bad_row = _BadRow(place, error)
                 continue
             if isinstance(parsed, Skip):
-                # A row after the last question is not left out.
+                # Counted only up to the last question that is returned.
                 if limit is None or len(examples) < limit:
                     self.skipped[parsed.reason] += 1
                 continue
@@ -221,7 +222,7 @@ class RowChecker:
             source=source.name + source_suffix,
             revision=source.revision,
             skipped=dict(self.skipped),
-            n_all_questions=len(self.place_by_id),
+            n_all_questions=len(self.place_by_id),  # every question has an id of its own
             kind_counts=self.kind_counts,
             notes=notes,
         )

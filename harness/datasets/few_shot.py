@@ -23,6 +23,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rank_bm25 import BM25Okapi
@@ -72,7 +73,8 @@ class SolvedExamples:
         text_by_document_id: Mapping[str, str],
         draw_key_by_question_id: Mapping[str, str],
     ) -> None:
-        """Choose the examples, or prepare their choice for each question.
+        """Choose the examples that all questions share, or prepare the choice for each question
+        (by similarity or by question), which needs the hash of all rows to choose from.
 
         Args:
             config: Says how many examples a question gets, and how they are chosen.
@@ -86,7 +88,7 @@ class SolvedExamples:
         self._config = config
         self._text_by_document_id = text_by_document_id
         self._draw_key_by_question_id = draw_key_by_question_id
-        # By question id and text: a method asks for its task several times.
+        # By question id and text, kept as a method asks for its task several times.
         self._chosen_by_question: dict[tuple[str, str], list[Example]] = {}
         row_by_id: dict[str, Example] = {}
         for row in training_rows:
@@ -279,21 +281,50 @@ def _load_and_prepare(config: DatasetConfig) -> SolvedExamples:
     text_by_document_id: dict[str, str] = {}
     for document_id, document in training_dataset.documents.items():
         text_by_document_id[document_id] = document.text
-    usable_rows = _rows_not_asked(training_dataset, asked_dataset)
-    n_available = len(usable_rows)
     if config.shots_by == "question":
-        usable_rows = [row for row in training_dataset.examples if row.gold.answers]
-        training_keys = set(map(draw_key, usable_rows))
-        n_available = len(training_keys)
-        if not training_keys.isdisjoint(draw_key_by_question_id.values()):
-            n_available -= 1  # a question that is itself among the examples is not shown
-    if n_available < config.shots:
+        usable = _rows_for_draw_by_question(
+            training_dataset, asked_keys=draw_key_by_question_id.values()
+        )
+    else:
+        rows_not_asked = _rows_not_asked(training_dataset, asked_dataset)
+        usable = _UsableRows(rows_not_asked, n_available=len(rows_not_asked))
+    if usable.n_available < config.shots:
         raise UserError(
             f"dataset.shots={config.shots}: of the {len(training_dataset.examples)} rows of "
-            f"{training_dataset.source} {n_available} are not asked themselves; name training rows: "
-            "dataset.shots_from=FILE"
+            f"{training_dataset.source} {usable.n_available} are not asked themselves; name "
+            "training rows: dataset.shots_from=FILE"
         )
-    return SolvedExamples(config, usable_rows, text_by_document_id, draw_key_by_question_id)
+    return SolvedExamples(config, usable.rows, text_by_document_id, draw_key_by_question_id)
+
+
+class _UsableRows(NamedTuple):
+    """The training rows that may be shown.
+
+    Attributes:
+        rows: The rows.
+        n_available: How many different ones any question can be shown.
+    """
+
+    rows: list[Example]
+    n_available: int
+
+
+def _rows_for_draw_by_question(training_dataset: Dataset, asked_keys: Iterable[str]) -> _UsableRows:
+    """The training rows with an answer. Rows that are asked themselves stay: only the question
+    itself is never shown, which leaves one example less for it.
+
+    Args:
+        training_dataset: The rows to choose from.
+        asked_keys: The draw keys of the questions that the run asks (see `draw_key`); rows with
+            equal keys are the same question.
+    """
+    rows = [row for row in training_dataset.examples if row.gold.answers]
+    training_keys = set(map(draw_key, rows))
+    n_available = len(training_keys)
+    some_are_asked = not training_keys.isdisjoint(asked_keys)
+    if some_are_asked:
+        n_available -= 1
+    return _UsableRows(rows, n_available)
 
 
 def _training_config(config: DatasetConfig) -> DatasetConfig:

@@ -179,7 +179,8 @@ class JsonText:
             except ValueError as error:
                 raise self._error_at(_json_problem(error)) from None
             length = end - self._position
-            # A number may go on after the text read so far: 12 before "34", and before "e-3".
+            # A number may go on after the text read so far: 12 before "34", and before "e-3". Then
+            # more is read, which moves `_position`, and the value is parsed again.
             is_complete = end + len("e-") < len(self._text)
             if is_complete or not self._read_more():
                 self._position += length
@@ -266,8 +267,9 @@ class JsonText:
         """Append the next piece of the file to the text in memory; return False at the end of the
         file.
 
-        The text before the current position is dropped, and the piece is twice as long as what is
-        left, so a long value takes few pieces. Raises DataError for bytes that are not UTF-8.
+        The text before the current position is dropped, so the position becomes 0; its line and
+        column in the file are kept. The piece is twice as long as what is left, so a long value
+        takes few pieces. Raises DataError for bytes that are not UTF-8.
         """
         unread_text = self._text[self._position :]
         data = self._stream.read(max(_PIECE_BYTES, 2 * len(unread_text)))
@@ -281,7 +283,10 @@ class JsonText:
             byte_number = self._n_bytes_read + error.start + 1
             problem = f"not UTF-8 at byte {byte_number} of the file ({error.reason})"
             raise DataError(
-                self._file_name, self._first_line, None, f"{problem}; save the file as UTF-8"
+                self._file_name,
+                line=self._first_line,
+                field=None,
+                problem=f"{problem}; save the file as UTF-8",
             ) from None
         self._position = 0
         self._n_bytes_read += len(data)
@@ -306,7 +311,7 @@ class JsonText:
             position = self._position
         place = self._line_and_column(position)
         problem_with_column = f"{problem} (column {place.column})"
-        return DataError(self._file_name, place.line, None, problem_with_column)
+        return DataError(self._file_name, line=place.line, field=None, problem=problem_with_column)
 
 
 def _rows_with_id(pairs: Iterator[tuple[str, object]]) -> Iterator[object]:

@@ -188,7 +188,7 @@ def _hub_source(config: DatasetConfig, patterns: tuple[str, ...]) -> Source:
     source_name = f"{config.hub} ({', '.join(names)})"
     if not is_archive(names[0]):
         return Source(downloaded_paths, source_name, commit)
-    archive = next(downloaded_paths)
+    archive = next(downloaded_paths)  # downloads it
     return Source(_members_of_split(archive, config, patterns), source_name, commit)
 
 
@@ -273,14 +273,15 @@ def _choose_local_files(
 ) -> list[str]:
     """Choose the files of the split and subset from a folder or archive.
 
-    Unlike in `choose_files`, a subset that no file name contains is ignored.
+    Unlike for files on the hub, a subset that no file name contains is ignored.
 
     Args:
         paths: Paths in the folder or archive.
         config: The split and the subset.
-        patterns: Patterns that the paths must match, as in `choose_files`.
+        patterns: Shell patterns of the paths that are meant, instead of subset and split; () for
+            none.
         folder_or_archive: Its path, named in a DataError.
-        shards_only: Choose files only where they are the shards of one table, as in `choose_files`.
+        shards_only: Several files must be numbered parts of one table.
 
     Raises:
         DataError: No file is meant, or several that do not belong together.
@@ -484,7 +485,8 @@ def choose_files(
 def _files_of_subset_and_split(paths: list[str], subset: str | None, split: str) -> list[str]:
     """Those of the data files that belong to the subset and hold the split.
 
-    A file of the subset's own name holds one split, and is taken whatever the split.
+    Where all files of the subset have its own name ("qasper.jsonl"), they are taken whatever the
+    split: they hold the only one.
 
     Args:
         paths: The paths of the data files.

@@ -73,7 +73,10 @@ class JoinedPages(NamedTuple):
 
 
 def join_pages(document_id: str, pages: Sequence[Page]) -> JoinedPages:
-    """Put pages together as one document.
+    """Put pages together as one document: a passage for each section, with its title on a line
+    before it, "page title: heading". Its title is that of the page where it is only one.
+
+    Also gives the span of each page and, as "setup#Cost", of each section, the first of a name.
 
     Args:
         document_id: The document's id.
@@ -131,7 +134,8 @@ class _QuestionParser:
         self.unread_pages: dict[str, list[str]] = {}
 
     def __call__(self, raw: RawRow) -> Group | Retrieved | Skip:
-        """Turn a row into the question with its document.
+        """Turn a row into the question with its document: the pages that it names, or the whole
+        folder where it names none. Its gold pages become the supporting spans.
 
         Also notes in `unread_pages` the pages that it names and that were not read.
 
@@ -161,7 +165,7 @@ class _QuestionParser:
             return Skip(f"page '{unread_names[0]}' is not in the folder")
         supporting: list[Support] = []
         if unread_names:
-            # Without support: a part of it would make the recall too high.
+            # No support at all: with a part of it the recall would be too high.
             self.unread_pages[row.id] = unread_names
         else:
             supporting = [span_by_gold_name[name] for name in gold_names]
@@ -272,8 +276,9 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         limit: Keep the first so many questions; None: all.
 
     Returns:
-        The data set. Its fingerprint covers all questions and all pages. Its notes name the files
-        that were not read, and the questions about them.
+        The data set, with the spans of pages and sections in its documents. Its fingerprint covers
+        all questions and all pages. Its notes name the files that were not read, the questions
+        about them, keys of rows that are not read, and how many questions have no accepted answer.
 
     Raises:
         ConfigError: One of the two is missing.
@@ -317,7 +322,9 @@ def _hash_of_pages(pages: Sequence[Page]) -> bytes:
 
 
 def name_in_tables(folder: Path) -> str:
-    """The name of a folder in tables: its own, or "NAME-folder" where a data set is called so."""
+    """The name of a folder in tables: its own without a leading full stop, or "NAME-folder" where a
+    data set is called so. A folder without a name ("/") is called as the preset of all folders,
+    "folder"."""
     name = folder.resolve().name.lstrip(".") or PRESET
     taken_names = set(map(presets.comparable_name, presets.names("datasets")))
     taken_names.discard(presets.comparable_name(PRESET))

@@ -59,9 +59,10 @@ def parse_folder_row(raw: RawRow, gold_pages: Sequence[str]) -> OpenRow:
 
 
 def _is_answerable(raw: RawRow) -> bool | None:
-    """Whether the pages answer the question: "no" -> False; None where the row does not say so.
+    """Whether the pages answer the question: "no" -> False; None where the row does not say so. By
+    "answerable", or by SQuAD's "is_impossible".
 
-    Raises RowError for another value than true, false, yes, no, 1 and 0.
+    Raises RowError for another value of "answerable" than true, false, yes, no, 1 and 0.
     """
     if raw.get("is_impossible") in (True, "true"):  # SQuAD
         return False

@@ -75,7 +75,7 @@ class UnreadKeys:
 
 
 def find_unread_keys(row: RawRow, *, reads_names_of_ragas: bool) -> list[str]:
-    """The keys of a row that nothing reads.
+    """The keys of a row that nothing reads: {"question": .., "topic": ..} -> ["topic"].
 
     Args:
         row: The row with our names; "input" is read only beside an "output", as in KILT.
@@ -90,10 +90,13 @@ def find_unread_keys(row: RawRow, *, reads_names_of_ragas: bool) -> list[str]:
     if "output" in row:
         read_keys.add("input")
     unread_keys = [str(key) for key in row if key not in read_keys]
+    # "answer" and "answers" are one key here: a row with one of them does not lack the other.
     present_keys = {_SINGULAR.get(key, key) for key in row}
     for key in unread_keys:
         similar_key = _similar_known_key(key)
-        if similar_key is not None and _SINGULAR.get(similar_key, similar_key) not in present_keys:
+        if similar_key is None:
+            continue
+        if _SINGULAR.get(similar_key, similar_key) not in present_keys:
             question = f"did you mean '{similar_key}'? (--columns names others)"
             raise RowError(None, f"'{key}' is no key of a question; {question}")
     return unread_keys

@@ -126,12 +126,15 @@ class _PageRow(StrictRow):
 def read_pages(folder: Path, questions_file: Path | None = None) -> FolderPages:
     """Read the pages of a folder and its subfolders, in the order of their paths.
 
+    The id of a file's one page is the file's name without its suffix ("guide/setup"), or with it
+    where another file differs in nothing else. A file of rows gives its pages ids of their own.
+
     Args:
         folder: The folder; hidden files and folders are left out.
         questions_file: The file of questions, which is no page where it stands in the folder.
 
     Returns:
-        The pages, and what was not read.
+        The pages, and what was not read, or not in full, or in an encoding that was guessed.
 
     Raises:
         DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
@@ -255,7 +258,9 @@ def _make_page(page_id: str, title: str, sections: Sequence[PageSection]) -> Pag
 
 
 def _read_text(path: Path) -> _DecodedFile:
-    """Read and decode a file of text. Raises _Unreadable for what is no text."""
+    r"""Read and decode a file of text; its line ends become "\n". The encoding is the one that the
+    file shows or, for HTML, declares; else it is guessed. Raises _Unreadable for what is no text.
+    """
     data = path.read_bytes()
     declared = None
     if path.suffix.lower() in _HTML_SUFFIXES:
@@ -346,7 +351,11 @@ def _convert_with_markitdown(page_id: str, content: bytes, suffix: str) -> Page:
 
 
 def _read_pdf(path: Path, page_id: str) -> FileContent:
-    """Read a PDF as one page, whose sections are its own pages, "page 1". Raises _Unreadable."""
+    """Read a PDF as one page, whose sections are its own pages with text, "page 1"; its title is
+    that of the PDF's metadata. Also notes how many pages have no text.
+
+    Raises _Unreadable where pypdf is missing, and for a damaged file or one without any text.
+    """
     try:
         from pypdf import PdfReader, errors  # an extra
     except ImportError:

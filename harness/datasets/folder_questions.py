@@ -75,7 +75,9 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def read_questions(path: Path, column_by_field: Mapping[str, str]) -> QuestionFile:
-    """Open a file of questions; its rows are read when the result is iterated.
+    """Open a file of questions: JSON, JSON lines, a table or YAML. Its rows are read when the
+    result is iterated, and get the field names that are read here; queries of BEIR also get the
+    pages that are relevant for them.
 
     Args:
         path: The file; also compressed by gzip.
@@ -225,9 +227,11 @@ def _squad_questions(row: RawRow) -> Iterator[RawRow]:
 
 
 def _with_fields_renamed(row: RawRow, column_by_field: Mapping[str, str]) -> RawRow:
-    """The row with the field names that are read here in place of those of ragas and other tools.
+    """The row with the field names that are read here in place of those of ragas and other tools,
+    or of the user's own columns.
 
-    {"user_input": "Who?", "reference": "Ada"} -> also "question": "Who?", "answer": "Ada"
+    {"user_input": "Who?", "reference": "Ada"} -> also "question": "Who?", "answer": "Ada". Where a
+    row has a "ground_truth", that is its answer, and its "answer" that of a model.
 
     Args:
         row: The row as the file has it.

@@ -93,12 +93,17 @@ class _ParserWithKeys(NamedTuple):
 
 
 def _find_parser(config: DatasetConfig) -> _ParserWithKeys:
-    """The parser of a format's rows, with the data set's subset, split and question filled in.
+    """The parser of a format's rows, with those of the data set's subset, split and question that
+    it takes filled in. A parser of the user's own gets none of them, and its results are checked.
 
     Imports the module of the parser.
 
     Args:
         config: Names the format, built in or "module:function".
+
+    Returns:
+        The parser, and the keys of a row (ROW_KEYS of its module) where the format has files of one
+        object {id: row, ...}, else ().
 
     Raises:
         UnknownName: There is no such format.
@@ -203,11 +208,13 @@ class RowFormat:
 def find_row_format(config: DatasetConfig) -> RowFormat:
     """How the rows of a data set are read: by which parser, and where support is moved, if it is.
 
-    For a placement in LongBench the original rows, which mark the support, are read at once.
+    The options that place the support are taken out of the config. For a placement in LongBench,
+    whose rows do not mark the support, the original rows, which do, are read at once.
 
     Raises ConfigError, UnknownName, and what reading the original rows raises.
     """
     parser, row_keys = _find_parser(config)
+    # Formats whose rows mark the support, and LongBench's, for which it is looked up.
     has_place_options = config.format in (*PLACED, LOOKED_UP)
     if not has_place_options:
         return RowFormat(config, parser, row_keys)

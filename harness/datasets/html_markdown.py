@@ -129,10 +129,12 @@ def declared_encoding(data: bytes) -> str | None:
 
 
 def html_to_markdown(html: str) -> ConvertedHtml:
-    """Convert a page of HTML, or a part of one, to Markdown.
+    """Convert a page of HTML, or a part of one, to Markdown; also gives the page's title, "" where
+    it has none.
 
     Without what browsers never show, navigation and the page's footer; tables that lay the page out
-    become blocks. Raises RecursionError where its tags are nested too deep.
+    become blocks. Spaces that may not break become plain ones, and no line ends in spaces. Raises
+    RecursionError where its tags are nested too deep.
     """
     soup = BeautifulSoup(html, "lxml")
     title = ""

@@ -84,14 +84,15 @@ def _multiple_choice_group(
         RowError: The answer is none of the options, or these are not four.
     """
     options = row.options or []
-    right_option, *letter = right_option_and_letter
+    right_option, *further_answers = right_option_and_letter
     if options and right_option not in options:
         raise RowError("answer", f"'{right_option}' is none of the options")
     right_index = 0
     if options:
         right_index = options.index(right_option)
-    extra = four_options(options, right_index)
-    if letter not in ([], [LETTERS[right_index]]):
+    extra = four_options(options, right_index)  # refuses a row without options
+    right_letter = LETTERS[right_index]
+    if further_answers not in ([], [right_letter]):
         raise RowError(
             "answer", "should be one of the options, with nothing or its letter behind it"
         )

@@ -124,11 +124,13 @@ def _document_and_turn_spans(
     """
     titles = [f"DATE: {session.date}\nCONVERSATION:" for session in sessions]
     texts = [session.text_in_prompt() for session in sessions]
-    row = Row(document_id, "-", tuple(zip(titles, texts, strict=True)), ())
+    paragraphs = tuple(zip(titles, texts, strict=True))
+    # Only the document of this row is used; it must have a question.
+    row = Row(id=document_id, question="-", paragraphs=paragraphs, answers=())
     _, document = example_and_document(row)
     span_by_turn_id = {}
     for passage, session, text in zip(document.passages, sessions, texts, strict=True):
-        start = passage.end - len(text)
+        start = passage.end - len(text)  # the passage begins with the title
         for turn in session.turns:
             end = start + len(turn.text_in_prompt())
             span_by_turn_id[turn.dia_id] = Support(document_id, start, end)
@@ -155,7 +157,8 @@ def _evidence_spans(
 
 
 def _adversarial_options(row_question: _RowQuestion, field: str) -> list[str]:
-    """The two options of a question of category 5, in an order drawn by the question's hash.
+    """The two options of a question of category 5, in an order that the question's hash decides,
+    so that about half of the questions have each order.
 
     ["Not mentioned in the conversation", "a red hat"] or the other way round
 

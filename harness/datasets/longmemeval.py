@@ -128,7 +128,7 @@ def parse_row(raw: RawRow) -> Group:
     dates_and_turns = zip(row.haystack_dates, row.haystack_sessions, strict=True)
     oldest_first = sorted(dates_and_turns, key=itemgetter(0))  # by date
     sessions = [_session_as_text(date, turns) for date, turns in oldest_first]
-    declined = "_abs" in row.question_id
+    declined = "_abs" in row.question_id  # how the authors mark questions without an answer
     paragraphs = []
     for number, session in enumerate(sessions, start=1):
         paragraphs.append((f"### Session {number}:", session.text))

@@ -35,8 +35,9 @@ def parse_row(raw: RawRow) -> Row:
     """Parse one row, {"prompt": the chat as JSON, "answer", "random_string_to_prepend",
     "n_needles"}.
 
-    The chat is the document, its last message the question. Gold.extra: prefix (what the reply must
-    begin with), type. Raises RowError, which names the field.
+    The chat is the document, a message a paragraph; its last message is the question. The messages
+    that the reply is to repeat are supporting. Gold.extra: prefix (what the reply must begin with),
+    type. Raises RowError, which names the field.
     """
     row = _Row.read(raw)
     try:

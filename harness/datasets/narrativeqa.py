@@ -163,14 +163,16 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
             raise ConfigError(
                 ["dataset.revision: only rows from the hub have one; leave it out with --data"]
             )
-        return _load_official(folder, config, limit, folder.resolve().name, None)
+        return _load_official(folder, config, limit, source_name=folder.resolve().name, commit=None)
     if config.data is None and config.hub is not None and not patterns:
         commit, files = pin_repo(DATASETS, config.hub, config.revision)
         archives = _official_archives(files)
         if archives:
             paths = [download(DATASETS, config.hub, commit, name) for name in archives]
-            source = f"{config.hub} ({', '.join(archives)})"
-            return _load_official(paths[0].parent, config, limit, source, commit)
+            source_name = f"{config.hub} ({', '.join(archives)})"
+            return _load_official(
+                paths[0].parent, config, limit, source_name=source_name, commit=commit
+            )
     return _load_rows(find_source(config), config, limit)
 
 
@@ -208,7 +210,8 @@ def _official_folder(config: DatasetConfig) -> Path | None:
 def _load_official(
     folder: Path, config: DatasetConfig, limit: int | None, source_name: str, commit: str | None
 ) -> Dataset:
-    """Load questions of the official files; all rows of the split are checked.
+    """Load questions of the official files. All rows of the split are checked and hashed, with the
+    sizes or hashes of their stories; the stories of the questions within the limit are read.
 
     Args:
         folder: The folder of qaps.csv and documents.csv, or of the archives.
@@ -346,7 +349,7 @@ def _read_table(folder: Path, table_name: str) -> Iterator[tuple[RowPlace, dict[
             lacking = [column for column in needed_columns if column not in columns]
             if lacking:
                 problem = f"has no column '{lacking[0]}' (it has {', '.join(columns) or 'none'})"
-                raise DataError(table_name, 1, None, problem)
+                raise DataError(table_name, line=1, field=None, problem=problem)
             for row in reader:
                 place = RowPlace(table_name, line=reader.line_num)
                 missing = [column for column in needed_columns if row[column] is None]

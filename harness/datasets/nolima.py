@@ -135,7 +135,9 @@ class _Book:
     def text_around(self, depth: float, n_tokens: int) -> _TextAround:
         """The text that stands before and after a sentence that is put into the book.
 
-        The sentence stands at the first line break after its depth.
+        The sentence stands at the first line break of the book that has at least `depth` x
+        (n_tokens + 1) tokens before it. Of the n_tokens around it, the share `depth` is from before
+        the break; the text before ends with its last whole line.
 
         Args:
             depth: How far into the text it stands, 0 to 1.
@@ -158,9 +160,9 @@ class _Book:
         start = self.token_start(first_token)
         end_of_break = self.token_ends[break_token]
         end = self.token_start(token_after)
-        before = self.text[start:end_of_break]
-        last_line_break = max(before.rfind("\n"), 0)
-        return _TextAround(before[:last_line_break], self.text[end_of_break:end])
+        text_before = self.text[start:end_of_break]
+        last_line_break = max(text_before.rfind("\n"), 0)  # 0: without one nothing stands before
+        return _TextAround(before=text_before[:last_line_break], after=self.text[end_of_break:end])
 
     def _too_short(self, n_tokens: int) -> DataError:
         """Make the error for a book with fewer tokens than are needed."""

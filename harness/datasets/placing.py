@@ -140,8 +140,9 @@ def _best_split(
         placement: The place and the distance that are wanted.
     """
     total_size = sum(filler_sizes) + sum(supporting_sizes)
+    # From the centre of the first supporting paragraph to that of the last, without fillers.
     least_distance = sum(supporting_sizes) - (supporting_sizes[0] + supporting_sizes[-1]) / 2
-    wanted_inside = 0.0
+    wanted_inside = 0.0  # size of the fillers between these two
     if len(supporting_sizes) > 1:
         wanted_inside = max(0.0, placement.distance * total_size - least_distance)
     layout = _Layout(
@@ -192,16 +193,19 @@ class _Layout:
     def candidate_splits(self) -> Iterator[_FillerSplit]:
         """Yield the splits to try: for each number of fillers before the first supporting
         paragraph, those with about `wanted_inside` characters of fillers between it and the last.
+
+        At the "head" no filler stands before the first; at the "tail" all others stand inside, none
+        after the last.
         """
         n_fillers = len(self.filler_size_up_to) - 1
         for n_before in range(n_fillers + 1):
             if self.place == "head" and n_before > 0:
                 return
             if self.place == "tail":
-                yield _FillerSplit(n_before, n_fillers - n_before)
+                yield _FillerSplit(n_before, n_inside=n_fillers - n_before)
                 continue
             wanted_up_to_last = self.filler_size_up_to[n_before] + self.wanted_inside
-            n_up_to_last = bisect_left(self.filler_size_up_to, wanted_up_to_last, n_before)
-            for n_candidate in (n_up_to_last - 1, n_up_to_last):  # just less, and just enough
-                if n_before <= n_candidate <= n_fillers:
-                    yield _FillerSplit(n_before, n_candidate - n_before)
+            n_enough = bisect_left(self.filler_size_up_to, wanted_up_to_last, lo=n_before)
+            for n_up_to_last in (n_enough - 1, n_enough):  # just too few fillers, and just enough
+                if n_before <= n_up_to_last <= n_fillers:
+                    yield _FillerSplit(n_before, n_inside=n_up_to_last - n_before)

@@ -192,7 +192,7 @@ def random_sample(dataset: Dataset, dataset_format: str, n_questions: int, seed:
     """The data set with about `n_questions` random questions, in the order of the data set.
 
     Kinds keep their shares: the order within a kind is random, and the kinds take turns by their
-    size. Questions that share a document (by dataset_format; stats/question_clusters.py) are drawn
+    size. Questions that share a document (where `dataset_format` joins such questions) are drawn
     together, so there may be some more; of the next few such documents, the one comes first that
     brings the shares nearest to those of all. The order depends on `seed` and on all questions, not
     on `n_questions`: 100 questions contain the 50 of the same seed.
@@ -205,6 +205,7 @@ def random_sample(dataset: Dataset, dataset_format: str, n_questions: int, seed:
     """
     examples = dataset.examples
     ranked_units: list[_RankedUnit] = []
+    # A stratum is a kind of questions, or all groups of questions that share a document.
     for stratum, units in sorted(_units_by_stratum(examples, dataset_format).items()):
         random.Random(f"{seed} {stratum}").shuffle(units)
         ordered_units = units
@@ -214,7 +215,7 @@ def random_sample(dataset: Dataset, dataset_format: str, n_questions: int, seed:
             rank = (place + 0.5) / len(ordered_units)
             ranked_units.append(_RankedUnit(rank, stratum, indices))
     chosen: set[int] = set()
-    for unit in sorted(ranked_units):
+    for unit in sorted(ranked_units):  # by rank, then by stratum
         if len(chosen) >= n_questions:
             break
         chosen.update(unit.indices)

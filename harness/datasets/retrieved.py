@@ -245,7 +245,8 @@ def load_questions(config: DatasetConfig, limit: int | None = None) -> list[Open
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Load the first `limit` questions (None: all) with their documents; every row is checked.
+    """Load the first `limit` questions (None: all) with their documents; every row is checked. Where
+    some have none, a note says how many.
 
     Raises what harness.datasets.load raises, and CannotRun where the hub's rows bring no documents
     and none are named.
@@ -253,12 +254,12 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     options = parse_options(Options, config.options)
     source = find_source(config, tuple(Options.model_fields))
     store = _open_store_of(config, options)
-    leaves_out_documents = options.documents == ()
+    leaves_out_documents = options.documents == ()  # None: the rows bring them
     parser = _RowParser(store, options.top, leaves_out_documents)
     checker = RowChecker(parser)
     rows = _read_files(source, config.split)
     if store is not None and store.kilt_files:
-        all_rows = list(rows)
+        all_rows = list(rows)  # they name the pages that are read from KILT's large file
         store.read_kilt_pages(row for _, row in all_rows)
         rows = iter(all_rows)
     questions = checker.check_rows(rows, limit)

@@ -466,7 +466,7 @@ def _open_path(path_text: str) -> DocumentStore:
             store.documents_by_question[normalise_space(question)] = documents
         return store
     for _ in parse_each(read_rows(path), store.add_row):
-        pass
+        pass  # each row is added as it is parsed
     if not store.documents_by_question and not store.page_text_by_file:
         raise DataError.of_file(store.name, "the file has no rows")
     return store

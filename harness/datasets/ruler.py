@@ -148,11 +148,12 @@ class _KeyWithValues(NamedTuple):
 
 
 def _draw_key_or_value(dice: random.Random, kind: NeedleKind) -> str:
-    """Draw a key or a value of a needle.
+    """Draw a key or a value of a needle: "4821973" of the kind "numbers", a UUID of "uuids",
+    "tall-mill" of "words".
 
     Args:
         dice: The random numbers.
-        kind: What it is.
+        kind: The kind.
     """
     if kind == "numbers":
         return str(dice.randint(10**6, 10**7 - 1))
@@ -260,7 +261,8 @@ class Niah:
         pieces: Sequence[str],
         keys_with_values: Sequence[_KeyWithValues],
     ) -> RulerText:
-        """Make the question about some of a text's keys, and mark the sentences that answer it.
+        """Make the question about some of a text's keys, drawn for it, and mark the sentences that
+        answer it: "What is the special magic number for tall-mill mentioned in the provided text?"
 
         Args:
             dice: Draws the keys that are asked for.
@@ -361,7 +363,14 @@ def _make_variable_tracking(
         "According to the chain(s) of variable assignment in the text above, 5 variables are "
         f"assigned the value {value}, they are: "
     )
-    return RulerText(pieces, chain_indices, "\n", question, names, reply_start)
+    return RulerText(
+        pieces,
+        supporting=chain_indices,
+        separator="\n",
+        question=question,
+        answers=names,
+        reply_start=reply_start,
+    )
 
 
 _N_COMMON_WORDS = 10
@@ -392,7 +401,14 @@ def _make_common_words(
     pieces = [f"{number}. {word}" for number, word in enumerate(listed_words, start=1)]
     question = "What are the 10 most common words in the above list?"
     reply_start = "The top 10 words that appear most often in the list are:"
-    return RulerText(pieces, (), " ", question, common_words, reply_start)
+    return RulerText(
+        pieces,
+        supporting=(),
+        separator=" ",
+        question=question,
+        answers=common_words,
+        reply_start=reply_start,
+    )
 
 
 def _make_frequent_words(dice: random.Random, n_words: int, vocabulary_size: int) -> RulerText:
@@ -411,7 +427,7 @@ def _make_frequent_words(dice: random.Random, n_words: int, vocabulary_size: int
         different_words.add("".join(dice.choices(string.ascii_lowercase, k=6)))
     words_by_rank = sorted(different_words)
     dice.shuffle(words_by_rank)
-    words_by_rank[0] = "..."  # the most frequent "word"
+    words_by_rank[0] = "..."  # the most frequent "word", which is not asked for
     pieces: list[str] = []
     for rank, word in enumerate(words_by_rank, start=1):
         count = int(n_words * rank**-2.0 / (math.pi**2 / 6))
@@ -422,7 +438,14 @@ def _make_frequent_words(dice: random.Random, n_words: int, vocabulary_size: int
         "frequently appeared words in the above coded text?"
     )
     reply_start = "According to the coded text above, the three most frequently appeared words are:"
-    return RulerText(pieces, (), " ", question, words_by_rank[1:4], reply_start)
+    return RulerText(
+        pieces,
+        supporting=(),
+        separator=" ",
+        question=question,
+        answers=words_by_rank[1:4],
+        reply_start=reply_start,
+    )
 
 
 @dataclass(frozen=True)
@@ -468,7 +491,13 @@ def _make_text_of_paragraphs(
     dice.shuffle(texts)
     supporting = [index for index, text in enumerate(texts) if text in source.evidence]
     pieces = [f"Document {number}:\n{text}" for number, text in enumerate(texts, start=1)]
-    return RulerText(pieces, supporting, "\n\n", source.question, source.answers)
+    return RulerText(
+        pieces,
+        supporting,
+        separator="\n\n",
+        question=source.question,
+        answers=source.answers,
+    )
 
 
 class _SquadAnswer(StrictRow):
@@ -546,7 +575,14 @@ def _hotpotqa_questions(parsed_file: object) -> list[SourceQuestion]:
         supporting_titles = [row.paragraphs[index][0] for index in row.supporting]
         evidence = [text_by_title[title] for title in dict.fromkeys(supporting_titles)]
         paragraphs = list(text_by_title.values())
-        questions.append(SourceQuestion(row.question, row.answers, evidence, paragraphs))
+        questions.append(
+            SourceQuestion(
+                question=row.question,
+                answers=row.answers,
+                evidence=evidence,
+                fixed_paragraphs=paragraphs,
+            )
+        )
     return questions
 
 
@@ -660,7 +696,11 @@ class TextMaker:
 def _text_maker(options: Options) -> TextMaker:
     """Choose what makes the texts of the task, with the smallest size that it can make.
 
-    Reads the files of essays or questions that the options name.
+        niah_...   needles in a haystack         vt    a chain of variables in noise
+        cwe        common words among others     fwe   words by a zeta distribution
+        qa_...     paragraphs with those of a question of SQuAD or HotpotQA
+
+    Reads the files of essays or questions that the options name, or makes them up.
     """
     task = options.task
     niah = _NIAH_BY_TASK.get(task)
@@ -668,7 +708,7 @@ def _text_maker(options: Options) -> TextMaker:
         essay: Sequence[str] = ()
         if niah.hay == "essay":
             essay = _read_or_make_essay(options)
-        # The number of the question matters only where texts are made of source questions.
+        # In place of _: the number of the question, which matters only for source questions.
         return TextMaker(lambda dice, size, _: niah.make_text(dice, size, essay), least_size=4)
     if task == "vt":
         return TextMaker(
@@ -815,9 +855,10 @@ class _LongestTexts:
         self._size_of_first_text = self._largest_size_that_fits()
 
     def make_text(self, question_number: int) -> RulerText:
-        """Make the longest text of a question, by its number, that fits.
+        """Make the text of a question, by its number, as long as fits.
 
-        It has the size of the first question's text, or a smaller one where its own is longer.
+        It has the size of the first question's text; where it is too long at that size, one that is
+        smaller by a fiftieth, again and again, until it fits or the size is the least.
         """
         size = self._size_of_first_text
         least_size = self._maker.least_size
@@ -851,7 +892,8 @@ class _LongestTexts:
         return self._tokens_with_answer(ruler_text) <= self._options.tokens
 
     def _largest_size_that_fits(self) -> int:
-        """The largest size, to half a percent, at which the text of the first question fits.
+        """The largest size, to half a percent, at which the text of the first question fits: the
+        size is doubled until the text is too long, then looked for between the last two.
 
         Raises ConfigError where not even the smallest does.
         """

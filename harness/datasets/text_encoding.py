@@ -41,7 +41,8 @@ class DecodedText:
 def decode_text(data: bytes, declared: str | None = None) -> DecodedText:
     """Decode the bytes of a file; the encoding is guessed only where nothing says it.
 
-    A byte-order mark is believed, then UTF-8 is tried, then the declared encoding.
+    A byte-order mark is believed, then UTF-8 is tried, then the declared encoding. Bytes with a
+    zero among them are text only in an encoding such as UTF-16.
 
     Args:
         data: All bytes of the file.
