@@ -142,7 +142,8 @@ def lookup(name: str) -> Scorer:
     """
     if name in REGISTERED_SCORERS:
         return REGISTERED_SCORERS[name]
-    # A name begins with that of its file, so that the others need not be imported.
+    # A name begins with that of its file, so that the others need not be imported. Of "longbench"
+    # and "longbench_pro" the longer one is meant.
     files = [file for file in _FILES if name == file or name.startswith((f"{file}.", f"{file}_"))]
     if files:
         importlib.import_module(f"harness.scorers.{max(files, key=len)}")
@@ -163,16 +164,16 @@ def lookup(name: str) -> Scorer:
 def version(name: str) -> str:
     """The version of a scorer and of the packages it needs: "1" or "1 (rouge 1.0.1)".
 
-    For the user's own code with a hash of it, "1 (code 1a2b3c4d)". Only scores of one version are
-    comparable.
+    Of a scorer that another package adds, with the version of that package; of the user's own code
+    with a hash of it, "1 (code 1a2b3c4d)". Only scores of one version are comparable.
     """
     scorer = lookup(name)
     distributions = [package.replace("_", "-") for package in scorer.packages]
-    module = ""
+    module = ""  # that of a function which is not this project's
     if isinstance(scorer.function, str):
         module = scorer.function.partition(":")[0]
     is_of_installed_package = bool(module) and ":" not in name
-    if is_of_installed_package:  # it changes with that package
+    if is_of_installed_package:
         package = module.partition(".")[0]
         distributions += metadata.packages_distributions().get(package, [package])[:1]
     parts = [_installed_version(distribution) for distribution in distributions]
@@ -242,8 +243,9 @@ def _refuse_wrong_signature(name: str) -> None:
         name: The scorer's name, "module:function"; the module is imported.
     """
     function = registry.load(name)
+    stand_ins_by_input = _required_by_input(function)  # whatever their values
     try:
-        inspect.signature(function).bind("", [], **_required_by_input(function))
+        inspect.signature(function).bind("", [], **stand_ins_by_input)
     except (TypeError, ValueError) as error:
         expected_inputs = "it takes the prediction and the references"
         raise UserError(f"scorer '{name}' cannot be called ({error}); {expected_inputs}") from None
@@ -252,7 +254,8 @@ def _refuse_wrong_signature(name: str) -> None:
 def missing_input_problems(names: Iterable[str], golds: Iterable[Gold]) -> list[str]:
     """A sentence for each scorer that needs a keyword argument which no question has.
 
-    Every answer would score 0 by such a scorer.
+    Every answer would score 0 by such a scorer. Scorers that other packages add are passed over, so
+    that their functions need not be imported.
 
     Args:
         names: The names of the scorers.
@@ -265,7 +268,7 @@ def missing_input_problems(names: Iterable[str], golds: Iterable[Gold]) -> list[
     for name in names:
         scorer = lookup(name)
         if ":" not in name and isinstance(scorer.function, str):
-            continue  # other packages' functions are not loaded for this
+            continue
         missing = [
             key for key in _required_inputs(_load_function(scorer)) if key not in known_inputs
         ]
@@ -417,10 +420,11 @@ def _references_problem(kind: str, references: object) -> str:
 
 
 def score(name: str, prediction: object, references: object = (), **extra: object) -> Any:
-    """Compute a score: a number from 0 to 1 where the table does not say percent.
+    """Compute a score: a number from 0 to 1, or to 100 for the few scorers in percent.
 
     Normalisers return a text, longbench.scorer_e a dict by length, and evidence recall without
-    supporting marks None.
+    supporting marks None. A function of the caller's own may be run from now on, as it is named
+    here.
 
     Args:
         name: The scorer's name; "module:function" is one of the caller's own.
@@ -454,7 +458,8 @@ def score_answer(
     seconds: float | None = None,
     searches: Sequence[RecordedSearch] | None = None,
 ) -> ScoreSheet:
-    """Judge one answer by every scorer in `names`, order kept.
+    """Judge one answer by every scorer in `names`, order kept: scores, flags, and the counts that a
+    score of all answers (BLEU) is made of, each by name of the scorer.
 
     A scorer that raises ScoreError scores 0.0. One that has no value for the question, as nothing is
     marked or it is of another group, is left out. Both are flagged with the reason. A scorer's
@@ -536,7 +541,8 @@ def _inputs_from_gold(scorer: Scorer, gold: Gold) -> dict[str, object]:
 def _value_of_answer(
     name: str, prediction: str, shown: Sequence[Shown], gold: Gold, seconds: float | None
 ) -> object:
-    """What a scorer returns for one answer; None where it gives no score.
+    """What a scorer returns for one answer; None where it gives no score, as where it compares with
+    accepted answers and there are none.
 
     The scorer's kind decides what it compares:
 
@@ -565,7 +571,8 @@ def _value_of_answer(
     if scorer.kind == "short_answers" and "short_answers" not in gold.extra:
         raise ScoreError(f"{name} needs short_answers, which this question does not have")
     inputs = _inputs_from_gold(scorer, gold)
-    if "seconds" in _required_by_input(_load_function(scorer)):
+    takes_seconds = "seconds" in _required_by_input(_load_function(scorer))
+    if takes_seconds:
         inputs["seconds"] = seconds
     if scorer.kind == "shown":
         return score(name, shown, gold.supporting, **inputs)

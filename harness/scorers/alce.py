@@ -74,6 +74,8 @@ def qampari_f1(
 ) -> float:
     """F1, 0 to 1, of the answers that a reply lists between commas; citations are taken out first.
 
+    Precision is over the listed answers, recall over the references; both go by normalised texts.
+
     ("Ada [1], Cy [2].", [["Ada"], ["Bo"]]) -> 0.5
 
     Args:

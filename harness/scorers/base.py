@@ -108,7 +108,7 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
         """
 
         def register(function: F) -> F:
-            """Add the function to TABLE under its name, and return it unchanged."""
+            """Add the function to REGISTERED_SCORERS under its name, and return it unchanged."""
             REGISTERED_SCORERS[name] = Scorer(function, origin, summary, kind, **fields)
             return function
 
@@ -148,6 +148,7 @@ def only_of_group(
         value: float | None = metric(prediction, references, **metric_inputs)
         return value
 
+    # By the signature it is found out which of Gold.extra a scorer takes.
     score_in_group.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return score_in_group
 
@@ -225,16 +226,16 @@ def common_subsequence_length(a: Sequence[str], b: Sequence[str]) -> int:
 
     ("abcd", "xbyd") -> 2, "bd"
     """
-    # lengths[j]: of the part of `a` that was seen and the first j of `b`.
+    # lengths_by_prefix[j]: the length for the part of `a` that was seen and the first j of `b`.
     lengths_by_prefix = [0] * (len(b) + 1)
     for left in a:
-        lengths_before = lengths_by_prefix
+        lengths_without_left = lengths_by_prefix
         lengths_by_prefix = [0]
         for j, right in enumerate(b):
             if left == right:
-                lengths_by_prefix.append(lengths_before[j] + 1)
+                lengths_by_prefix.append(lengths_without_left[j] + 1)
             else:
-                lengths_by_prefix.append(max(lengths_before[j + 1], lengths_by_prefix[j]))
+                lengths_by_prefix.append(max(lengths_without_left[j + 1], lengths_by_prefix[j]))
     return lengths_by_prefix[-1]
 
 

@@ -96,10 +96,15 @@ def bleu_counts(prediction: str, references: Sequence[str]) -> tuple[int, ...]:
 def bleu_from_sums(
     sums: Sequence[float], *, max_order: int = MAX_ORDER, smooth: bool = False
 ) -> float:
-    """BLEU, 0..1, of a corpus from the sums of the counts of its items.
+    """BLEU, 0..1, of a corpus from the sums of the counts of its items (Papineni et al. 2002):
+
+        BP exp(sum of log(m_n / t_n) / N), n = 1 .. N = max_order;  BP = exp(1 - r / c) for c <= r, else 1
+
+    0 where an order has no match.
 
     Args:
-        sums: The sums of its items' `bleu_counts`: (m_1 .. m_4, t_1 .. t_4, c, r).
+        sums: The sums of its items' `bleu_counts`, (m_1 .. m_4, t_1 .. t_4, c, r): n-grams that
+            match, all n-grams of the predictions, tokens of these and of the shortest references.
         max_order: The length of the longest n-grams used, up to 4.
         smooth: Whether one is added to both counts of each precision.
 
@@ -176,7 +181,8 @@ class _Variant(NamedTuple):
     smooth: bool = False
 
     def register(self) -> None:
-        """Register two scorers: hf_bleu.NAME of one answer and hf_bleu.corpus_NAME of a list."""
+        """Register two scorers: hf_bleu.NAME of one answer, whose counts also give the score of all
+        answers, and hf_bleu.corpus_NAME of a list."""
         of_one = partial(bleu, max_order=self.max_order, smooth=self.smooth)
         of_list = partial(corpus_bleu, max_order=self.max_order, smooth=self.smooth)
         # counts: of each answer, summed over all; score_of_sums: the corpus's score from them.

@@ -32,8 +32,8 @@ def choice(prediction: str, references: Sequence[str], *, gold_label: int) -> fl
     """1.0 where the reply names the right option, else 0.0, read as the published code reads it.
 
     A reply that begins with A to D names that letter; one that is an option's text names it. Else
-    what follows "answer is" or the like counts, and without such a phrase the first word that is a
-    letter.
+    what follows "answer is" or the like counts, after one character, mostly a space; without such a
+    phrase the first word that is a letter.
 
     Args:
         prediction: The reply.

@@ -96,7 +96,8 @@ def _sorted_letters(letters: str) -> str:
 def _chosen_letters(reply: str) -> str:
     """The letters of A to D that a reply chooses, each once, in order.
 
-    Those it begins with, where these are several; else those that stand alone; else the first ones.
+    Those it begins with, where these are several; else those that stand alone; else the first ones,
+    which may be of a word; "A" where there is none.
 
         "CA, as ..." -> "AC"        "A and C." -> "AC"        "I think (B)" -> "B"        "no idea" -> "A"
 
@@ -111,7 +112,7 @@ def _chosen_letters(reply: str) -> str:
     leading_letters = leading_match.group()
     if len(leading_letters) > 1:
         return _sorted_letters(leading_letters)
-    rest = reply[len(leading_letters) :].partition("Question")[0]
+    rest = reply[len(leading_letters) :].partition("Question")[0]  # up to a further question
     letters_alone = leading_letters + "".join(_OPTION.findall(rest))
     letters = _sorted_letters(_NOT_A_LETTER.sub("", letters_alone))
     letters_in_rest = _RUN_OF_LETTERS.search(rest)

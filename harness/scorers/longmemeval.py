@@ -59,8 +59,8 @@ def match(
         return None
     if any(prediction.strip() == answer.strip() for answer in references):
         return 1.0
-    with_words = [answer for answer in references if normalize_answer(answer)]
-    return acc(prediction, with_words)
+    answers_with_words = [answer for answer in references if normalize_answer(answer)]
+    return acc(prediction, answers_with_words)
 
 
 for _type in _TYPES:

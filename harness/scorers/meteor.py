@@ -23,7 +23,7 @@ scorer = published("huggingface/evaluate metrics/meteor")
 
 @scorer("hf_meteor.meteor", "unigrams that match by form, stem or synonym", packages=("nltk",))
 def meteor(prediction: str, references: Sequence[str]) -> float:
-    """The highest METEOR of a reply over the references.
+    """The highest METEOR of a reply over the references, by NLTK with its default parameters.
 
     Raises CannotRun where NLTK's WordNet or its splitter of sentences is not on this machine.
     """

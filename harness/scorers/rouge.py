@@ -79,10 +79,10 @@ def _recursion_fits(prediction: Sequence[str], reference: Sequence[str], max_fra
         fewest_frames = min(len(gold_words), len(text_words)) + 1
         if most_frames <= max_frames:
             continue
-        if (
-            fewest_frames > max_frames
-            or count_recursion_frames(gold_words, text_words) > max_frames
-        ):
+        if fewest_frames > max_frames:
+            return False
+        # In between they have to be counted, which is slow.
+        if count_recursion_frames(gold_words, text_words) > max_frames:
             return False
     return True
 
@@ -93,7 +93,8 @@ def rouge_l(prediction: str, reference: str, *, frames: int = MAX_RECURSION_FRAM
     0.0 for a text without a sentence, and for one so long that the package's recursion would exceed
     Python's limit: LongBench's script catches either exception and scores 0.
 
-    Words are sets, and 1e-8 is added to the denominator, so identical texts give 0.999999995.
+    By the package, words are sets, and 1e-8 is added to the denominator, so identical texts give
+    0.999999995.
 
     Args:
         prediction: The reply.
@@ -109,8 +110,10 @@ def rouge_l(prediction: str, reference: str, *, frames: int = MAX_RECURSION_FRAM
         return 0.0
     summary_level = need("rouge.rouge_score").rouge_l_summary_level
     try:
-        with ThreadPoolExecutor(1) as empty_stack:
-            return float(empty_stack.submit(summary_level, texts, golds).result()["f"])
+        # In a thread of its own the frames of our callers do not count against Python's limit.
+        with ThreadPoolExecutor(max_workers=1) as new_thread:
+            figures = new_thread.submit(summary_level, texts, golds).result()
+            return float(figures["f"])
     except RecursionError as error:
         limit = sys.getrecursionlimit()
         raise ScoreError(
