@@ -243,9 +243,10 @@ def _refuse_wrong_signature(name: str) -> None:
         name: The scorer's name, "module:function"; the module is imported.
     """
     function = registry.load(name)
-    stand_ins_by_input = _required_by_input(function)  # whatever their values
     try:
-        inspect.signature(function).bind("", [], **stand_ins_by_input)
+        signature = inspect.signature(function)  # TypeError where it is no function
+        value_by_input = _required_by_input(function)  # any values will do
+        signature.bind("", [], **value_by_input)
     except (TypeError, ValueError) as error:
         expected_inputs = "it takes the prediction and the references"
         raise UserError(f"scorer '{name}' cannot be called ({error}); {expected_inputs}") from None
