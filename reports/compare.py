@@ -185,21 +185,20 @@ def paired_rows(
         UnknownName: There is no such reference or score.
     """
     facts.check_runs(runs)
-    checks = checks or Checks()
+    checks = checks or Checks()  # which reads the records of a run when asked about it
     compared_pairs: list[_ComparedPair] = []
     headlines = facts.common_headline_scores(runs)
     for pair in pairs_with_reference(runs, reference):
         score_name = choose_score(pair, score or headlines[pair.dataset])
-        compared_pairs.append(
-            _ComparedPair(pair, score_name, comparison_problems(pair, score_name, checks))
-        )
+        problems = comparison_problems(pair, score_name, checks)
+        compared_pairs.append(_ComparedPair(pair, score_name, problems))
     if not force:
         _check_no_problems(compared_pairs)
-    tested_pairs = list(map(_test_pair, compared_pairs))
+    tested_pairs = [_test_pair(compared) for compared in compared_pairs]
     corrected_p = holm([tested.test.p for tested in tested_pairs])
     rows = []
     for tested, p_holm in zip(tested_pairs, corrected_p, strict=True):
-        rows.append(_paired_row(tested, p_holm, len(compared_pairs), checks))
+        rows.append(_paired_row(tested, p_holm, n_tests=len(tested_pairs), checks=checks))
     return rows
 
 
@@ -220,7 +219,7 @@ class _ComparedPair:
 
 def _check_no_problems(compared_pairs: Sequence[_ComparedPair]) -> None:
     """Raise UserError, with all reasons, where runs must not be compared."""
-    problems: dict[str, None] = {}
+    problems: dict[str, None] = {}  # the keys serve as an ordered set
     for compared in compared_pairs:
         problems.update(dict.fromkeys(compared.problems))
     if not problems:
@@ -262,7 +261,7 @@ class _TestedPair:
 
 
 def _test_pair(compared: _ComparedPair) -> _TestedPair:
-    """Test the scores on the questions that both runs have a score for.
+    """Test the difference of two runs' scores on the questions that both have a score for.
 
     Raises:
         UserError: There is none.
@@ -277,7 +276,7 @@ def _paired_row(tested: _TestedPair, p_holm: float, n_tests: int, checks: Checks
 
     Args:
         tested: The pair with its test.
-        p_holm: Its p by Holm.
+        p_holm: Its p, corrected by Holm for all pairs that are tested.
         n_tests: How many pairs are tested.
         checks: What was found in the records of both.
     """
@@ -305,30 +304,32 @@ def _scores_in_common(compared: _ComparedPair) -> _ScoresInCommon:
         UserError: There is no such question.
     """
     pair = compared.pair
-    run_scores = facts.score_values(pair.run, compared.score).by_question()
-    base_values = facts.score_values(pair.base, compared.score)
-    base_scores = base_values.by_question()
+    score_by_question = facts.score_values(pair.run, compared.score).by_question()
+    base_scores = facts.score_values(pair.base, compared.score)
+    base_score_by_question = base_scores.by_question()
     # The reference's documents say which questions belong together; both runs saw the same ones
     # unless forced.
-    clusters = base_values.clusters_by_question()
-    shared_ids = run_scores.keys() & base_scores.keys()
+    cluster_by_question = base_scores.clusters_by_question()
+    shared_ids = score_by_question.keys() & base_score_by_question.keys()
     if pair.has_imported_run:
         shared_ids &= same_question_ids(pair.run, pair.base)
-    common_ids = [question for question in base_values.ids if question in shared_ids]
+    common_ids = [question for question in base_scores.ids if question in shared_ids]
     if not common_ids:
         raise UserError(
             f"{pair.names} on {pair.dataset} have no scored question in common: nothing to compare"
         )
     return _ScoresInCommon(
         questions=common_ids,
-        run_scores=values_in_order(run_scores, common_ids),
-        base_scores=values_in_order(base_scores, common_ids),
-        clusters=values_in_order(clusters, common_ids),
+        run_scores=values_in_order(score_by_question, common_ids),
+        base_scores=values_in_order(base_score_by_question, common_ids),
+        clusters=values_in_order(cluster_by_question, common_ids),
     )
 
 
 def _notes_on_pair(compared: _ComparedPair, scores: _ScoresInCommon, checks: Checks) -> list[str]:
-    """What a reader of the difference must know, a sentence each.
+    """What a reader of the difference must know, a sentence each: reasons against the comparison that
+    were overruled, that one run reproduces the other, that one was imported, notes on each run, that
+    scores were not checked, and the difference without failures.
 
     Args:
         compared: What is compared.
@@ -366,13 +367,12 @@ def _note_without_failures(pair: RunPair, scores: _ScoresInCommon) -> list[str]:
     for question, difference in zip(scores.questions, scores.differences(), strict=True):
         if question not in failed_in_either:
             differences_of_answered.append(difference)
+    n_answered = len(differences_of_answered)
     n_questions = len(scores.questions)
-    if not 0 < len(differences_of_answered) < n_questions:
+    if n_answered in (0, n_questions):
         return []
-    points = f"{100 * sum(differences_of_answered) / len(differences_of_answered):+.1f}"
-    questions = (
-        f"over the {len(differences_of_answered)} of {n_questions} questions that both answered"
-    )
+    points = f"{100 * sum(differences_of_answered) / n_answered:+.1f}"
+    questions = f"over the {n_answered} of {n_questions} questions that both answered"
     return [f"{pair.label} minus {pair.base_label}: {points} {questions}"]
 
 
@@ -464,7 +464,8 @@ class SideBySide:
 
 
 def _dataset_section(pairs: Sequence[PairedRow], legend: str, notes_of_means: set[str]) -> Section:
-    """The differences of one data set as a titled table, without the model where all have one.
+    """The differences of one data set as a titled table, without the column of models where all runs
+    have the same.
 
     Args:
         pairs: The rows of the data set, one or more.
@@ -484,8 +485,8 @@ def _dataset_section(pairs: Sequence[PairedRow], legend: str, notes_of_means: se
         columns.remove("model")
     chosen_columns = []
     for name in (*columns, "changed", "notes"):
-        names = (name, f"{name}.low", f"{name}.high")
-        chosen_columns += [column for column in names if column in table.columns]
+        with_interval = (name, f"{name}.low", f"{name}.high")
+        chosen_columns += [column for column in with_interval if column in table.columns]
     first_row = pairs[0]
     title = (
         f"{first_row.pair.dataset}: {first_row.score} minus that of {first_row.pair.base_label}, "
@@ -533,7 +534,7 @@ def side_by_side(
         _check_score(runs, score)
     runs = with_distinct_names(runs)
     checks = Checks()
-    pairs = None
+    pairs = None  # means only
     a_dataset_has_several_runs = len(facts.runs_by_dataset(runs)) < len(runs)
     if reference is not None or a_dataset_has_several_runs:
         pairs = paired_rows(runs, reference=reference, score=score, force=force, checks=checks)

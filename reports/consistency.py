@@ -11,7 +11,7 @@ fits can still be made up; only a run of one's own shows that.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -136,13 +136,14 @@ def unchecked_parts(run: StoredRun, examined: Examined) -> list[str]:
         examined: What `examine` found in its records.
 
     Returns:
-        The phrases; [] for an imported run.
+        The phrases; [] for a run that another tool made, of which none of this is promised.
     """
     whole_run = run.whole_run or run
     phrases: list[str] = []
     if whole_run.manifest.imported is not None:
         return phrases
-    if changed_files(whole_run.path, whole_run.manifest, whole_run.summary) is None:
+    changed = changed_files(whole_run.path, whole_run.manifest, whole_run.summary)
+    if changed is None:  # it does not record how its files were, or has not ended
         phrases.append("whether its files are as the run left them")
     if recorded_inputs(whole_run.config, whole_run.manifest) is None:
         phrases.append("whether its settings are those of the hash in its name")
@@ -152,7 +153,7 @@ def unchecked_parts(run: StoredRun, examined: Examined) -> list[str]:
     unhashed = _settings_without_hash(whole_run)
     if unhashed:
         phrases.append(f"settings that no hash covers ({', '.join(unhashed)})")
-    for start in whole_run.manifest.starts:
+    for start in whole_run.manifest.starts:  # a later start may have other settings
         if start.changed_keys:
             phrases.append(f"what a change of {', '.join(sorted(start.changed_keys))} did")
     if not examined.has_texts:
@@ -165,8 +166,8 @@ def unchecked_parts(run: StoredRun, examined: Examined) -> list[str]:
 def _lacks_first_prompt(run: StoredRun) -> bool:
     """Whether the manifest has no first prompt of the reader, though the method asks a model for
     each answer."""
-    if run.manifest.hashed is None or run.manifest.first_prompts:
-        return False
+    if run.manifest.first_prompts or run.manifest.lacks_hashed_values:
+        return False  # an older version did not record first prompts
     declaration = method_declaration(run)
     if declaration is None or declaration.asks_application:
         return False
@@ -179,7 +180,7 @@ def _settings_without_hash(run: StoredRun) -> list[str]:
     These are keys of run.yaml that are not at their defaults and change answers or costs, and the
     flags that no hash covers at any value.
     """
-    keys: dict[str, None] = {}
+    keys: dict[str, None] = {}  # the keys serve as an ordered set
     for key in comparable_values(run):
         is_hashed = _HASHED_KEY.fullmatch(key) is not None
         if key.startswith("manifest.") or is_hashed:
@@ -193,11 +194,11 @@ def _settings_without_hash(run: StoredRun) -> list[str]:
 def _changed_files(run: StoredRun) -> Iterator[str]:
     """Yield a sentence on files that were changed after the run ended, and on files that had been
     changed before a later command wrote to the folder."""
-    names = changed_files(run.path, run.manifest, run.summary) or []
-    if len(names) == 1:
-        yield f"{names[0]} was changed after the run ended"
-    elif names:
-        yield f"{', '.join(names)} were changed after the run ended"
+    changed = changed_files(run.path, run.manifest, run.summary) or []  # None: not known
+    if len(changed) == 1:
+        yield f"{changed[0]} was changed after the run ended"
+    elif changed:
+        yield f"{', '.join(changed)} were changed after the run ended"
     edited = run.summary.edited
     if edited:
         yield f"{', '.join(edited)} had been changed before a later command wrote to the folder"
@@ -207,7 +208,7 @@ def _name_inconsistencies(run: StoredRun) -> Iterator[str]:
     """Yield what does not fit between the settings and the manifest, a sentence each.
 
     Compared are the hash, the names of method and data set, the seed, whether the method is a
-    floor, the task and the reader.
+    floor, the task, whether names in the rows were swapped, and the reader.
     """
     config = run.config
     manifest = run.manifest
@@ -233,7 +234,7 @@ def _is_floor_as_declared(run: StoredRun) -> bool:
     True also for a method that is not shipped and for a run of an older version.
     """
     declaration = method_declaration(run)
-    if declaration is None or run.manifest.hashed is None:
+    if declaration is None or run.manifest.lacks_hashed_values:
         return True
     return declaration.is_floor == run.manifest.floor
 
@@ -254,9 +255,12 @@ def _hash_inconsistencies(run: StoredRun) -> Iterator[str]:
 
 
 def _task_inconsistencies(config: StoredConfig, manifest: RunManifest) -> Iterator[str]:
-    """Yield what does not fit between the settings of the data set and the task that was hashed.
+    """Yield what does not fit between the settings of the data set and the task that the run's hash
+    covers, how its questions were asked:
 
-    Nothing where the manifest does not hold what was hashed.
+    {"instruction": "Answer in one word.", "max_answer_tokens": 32, "shots": 2, ...}
+
+    Nothing where the manifest does not hold what was hashed, as in an older version.
     """
     if manifest.hashed is None:
         return
@@ -303,10 +307,12 @@ def _reader_inconsistencies(config: StoredConfig, manifest: RunManifest) -> Iter
     """Yield what does not fit between the reader's settings and the model that was loaded.
 
     Only a loaded reader is compared: models of other back ends have no "dtype" in their identity.
+    Nothing where the manifest is by an older version.
     """
     model = config.model_of("reader")
     identity = manifest.identity("reader")
-    if "dtype" not in identity or manifest.hashed is None:
+    was_loaded = "dtype" in identity
+    if not was_loaded or manifest.lacks_hashed_values:
         return
     backend = model.backend or "hf"
     if backend == "endpoint":
@@ -339,7 +345,11 @@ def _fits_identity(name: str, in_settings: object, in_identity: object) -> bool:
 
 def _count_inconsistencies(run: StoredRun) -> Iterator[str]:
     """Yield what does not fit between the number of records and the counts of summary and
-    manifest."""
+    manifest.
+
+    Counts that the summary lacks are not compared. Of a run that another tool made, what was left
+    out and how many records are expected is not known.
+    """
     summary = run.summary
     total = len(run.records)
     failed = count_failed(run)
@@ -368,7 +378,7 @@ def _score_inconsistencies(run: StoredRun) -> Iterator[str]:
     known_scores = {*manifest.scorers, *manifest.judges}
     recorded_scores = {name for name in run.score_names if not name.startswith(LOGGED_SCORE_PREFIX)}
     unknown_scores = sorted(recorded_scores - known_scores)
-    if manifest.hashed is not None and unknown_scores:
+    if unknown_scores and not manifest.lacks_hashed_values:
         yield f"no scorer or judge of its manifest gave {', '.join(unknown_scores)}"
     yield from _summary_inconsistencies(run)
 
@@ -427,15 +437,22 @@ def _mean_inconsistencies(
 
 
 def _usage_inconsistencies(run: StoredRun) -> Iterator[str]:
-    """Yield one sentence on the first cost of summary.json that records and indexes do not give."""
-    answered = run.columns.answered
-    computed_costs = flatten(summarise((), run.index_lines, run.config).index.to_json(), "index")
-    usage_sums = run.columns.usage_sum(answered)
+    """Yield one sentence on the first cost of summary.json that records and indexes do not give.
+
+    Its costs are means over answered questions, "usage.answer.tokens_in", and those of indexes,
+    "index.cost.index.tokens_in".
+    """
+    is_answered = run.columns.answered
+    summary_of_indexes = summarise((), run.index_lines, run.config)
+    computed_costs = flatten(summary_of_indexes.index.to_json(), "index")
+    usage_sums = run.columns.usage_sum(is_answered)
     if usage_sums:
+        n_answered = int(is_answered.sum())
         for key, total in flatten(usage_sums, "usage").items():
-            computed_costs[key] = float(str(total)) / int(answered.sum())
+            computed_costs[key] = float(str(total)) / n_answered
     stated_costs = flatten({"usage": run.summary.usage, "index": run.summary.index.to_json()})
-    for key in {**stated_costs, **computed_costs}:
+    keys_of_either = {**stated_costs, **computed_costs}
+    for key in keys_of_either:
         stated = stated_costs.get(key)
         computed = computed_costs.get(key)
         if not _are_equal_numbers(stated, computed):
@@ -462,17 +479,18 @@ def _zero_if_absent(value: object) -> object:
 
 
 def _index_inconsistencies(run: StoredRun) -> Iterator[str]:
-    """Yield what does not fit between the costs of indexes and what the method declares of them."""
+    """Yield what does not fit between the costs of indexes and what the method declares of them; of
+    a method that is not shipped, only costs below zero."""
     declaration = method_declaration(run)
-    tokens_read: set[float] = set()
+    tokens_of_phases: set[float] = set()
     for line in run.index_lines:
         for phase in line.usage.values():
-            tokens_read.add(phase.get("tokens_in") or 0)
-    if min(tokens_read, default=0) < 0:
+            tokens_of_phases.add(phase.get("tokens_in") or 0)
+    if min(tokens_of_phases, default=0) < 0:
         yield "an index has costs below zero"
     if declaration is None:
         return
-    if not declaration.builds_indexes and any(tokens_read):
+    if not declaration.builds_indexes and any(tokens_of_phases):
         yield "indexes have costs, and the method builds none"
     if declaration.one_request and _indexes_asked_language_model(run):
         yield "indexes have requests to a language model, and the method makes none for them"
@@ -480,22 +498,23 @@ def _index_inconsistencies(run: StoredRun) -> Iterator[str]:
     if declaration.builds_indexes and has_no_index:
         yield "the method builds indexes, and documents.jsonl has none"
     total = len(run.index_lines)
-    for problem, number in index_problems(run).items():
-        yield f"{number} of {total} indexes have {problem}"
-    free = _count_indexes_without_request(run, declaration)
-    if free:
+    for problem, count in index_problems(run).items():
+        yield f"{count} of {total} indexes have {problem}"
+    n_without_request = _count_indexes_without_request(run, declaration)
+    if n_without_request:
         roles = " and ".join(sorted(declaration.index_models))
-        yield f"{free} of {total} indexes have no request, and the method asks its {roles} for each"
+        yield f"{n_without_request} of {total} indexes have no request, and the method asks its {roles} for each"
 
 
 def _count_indexes_without_request(run: StoredRun, declaration: MethodDeclaration) -> int:
     """How many indexes took no request, though the method asks a model for each; else 0.
 
     A method whose index asks no encoder, but a model that writes summaries, needs none for a text
-    of one part. Its indexes only count if none of them took a request.
+    of one part. Its indexes only count if none of them took a request. An older version's are not
+    counted.
     """
     asks_models = declaration.builds_indexes and declaration.index_models
-    if not asks_models or run.manifest.hashed is None:
+    if not asks_models or run.manifest.lacks_hashed_values:
         return 0
     built = [line for line in run.index_lines if not line.failed]
     without_request = [line for line in built if not _count_requests(line)]
@@ -525,7 +544,8 @@ def inconsistencies_outside_bundles(run: StoredRun) -> Iterator[str]:
 def _count_changed_answers(run: StoredRun) -> int:
     """How many questions have an answer in records.jsonl other than their first one.
 
-    A question that failed is asked again; one that was answered never is.
+    A question that failed is asked again; one that was answered never is. 0 without the file, and
+    where each of its lines is the record of another question.
     """
     path = run.path / RECORDS
     if not path.is_file() or _count_lines(path) == len(run.records):
@@ -570,12 +590,16 @@ def _answers_not_in_replies(run: StoredRun) -> Iterator[str]:
         replies = [request.reply for request in requests if _is_answer(request)]
         if not replies or record.error is not None:
             continue
-        answer = _with_single_spaces(record.prediction)
-        is_in_a_reply = any(answer in _with_single_spaces(reply) for reply in replies)
-        if not is_in_a_reply:
+        if not _is_in_any_reply(record.prediction, replies):
             not_found += 1
     if not_found:
         yield f"{not_found} of {len(run.records)} answers are in none of the replies that it kept"
+
+
+def _is_in_any_reply(answer: str, replies: Sequence[str]) -> bool:
+    """Whether an answer is a part of one of the replies, where any white space counts as one space."""
+    text = _with_single_spaces(answer)
+    return any(text in _with_single_spaces(reply) for reply in replies)
 
 
 def _is_answer(request: StoredRequest) -> bool:
@@ -602,12 +626,13 @@ def _count_lines(path: Path) -> int:
 def _size_inconsistencies(run: StoredRun) -> Iterator[str]:
     """Yield a sentence for each role that shares its weights with another role and is recorded with
     other sizes."""
-    shapes_by_weights: dict[str, Mapping[str, object]] = {}
-    for role, shape in run.manifest.shapes.items():
+    sizes_by_weights: dict[str, Mapping[str, object]] = {}
+    for role, sizes in run.manifest.shapes.items():
         weights = weights_identity(run, role)
-        if weights is None or not shape:
+        if weights is None or not sizes:  # one of them is not recorded
             continue
-        if shapes_by_weights.setdefault(weights, shape) != shape:
+        sizes_of_first_role = sizes_by_weights.setdefault(weights, sizes)
+        if sizes != sizes_of_first_role:
             yield f"the {role} has the weights of another role, and other sizes"
 
 
@@ -621,24 +646,24 @@ def _indexes_asked_language_model(run: StoredRun) -> bool:
 
 
 def _prompt_inconsistencies(run: StoredRun) -> Iterator[str]:
-    """Yield a sentence for each role whose first prompt holds no part of any recorded prompt.
+    """Yield a sentence for each role whose first prompt holds none of the texts that the templates of
+    the recorded prompts have between their fields.
 
-    Roles whose model scores plain texts are left out.
+    Roles whose model scores plain texts, which are no prompts, are left out.
     """
     declaration = method_declaration(run)
     scoring_roles: frozenset[str] = frozenset()
     if declaration is not None:
         scoring_roles = declaration.scoring_roles
-    prompts = run.manifest.prompts
-    parts: list[str] = []
-    for prompt in prompts.values():
-        parts += _static_parts(prompt)
+    static_parts: list[str] = []
+    for template in run.manifest.prompts.values():
+        static_parts += _static_parts(template)
     for role, first_prompt in run.manifest.first_prompts.items():
         text = first_prompt.text or ""
         if role in scoring_roles:
             continue
-        holds_a_part = any(part in text for part in parts)
-        if text and parts and not holds_a_part:
+        holds_a_part = any(part in text for part in static_parts)
+        if text and static_parts and not holds_a_part:
             yield f"the first prompt of the {role} is none of the recorded prompts"
 
 
@@ -655,28 +680,29 @@ def _first_question_inconsistencies(run: StoredRun) -> Iterator[str]:
         return
     if run.columns.failed.any():
         return  # the prompt may be that of a question that failed
-    tokens = len(first_prompt.ids or ())
-    if tokens and not _has_request_with_tokens(run, tokens):
-        yield f"the first prompt has {tokens} tokens, and no request of a record has as many"
+    n_tokens = len(first_prompt.ids or ())
+    if n_tokens and not _has_request_with_tokens(run, n_tokens):
+        yield f"the first prompt has {n_tokens} tokens, and no request of a record has as many"
     if not _asks_one_of_first_questions(run, first_prompt.text):
         yield "the first prompt asks none of its first questions, or more than the question"
 
 
-def _has_request_with_tokens(run: StoredRun, tokens: int) -> bool:
-    """Whether in some record the request for the answer read `tokens` tokens.
+def _has_request_with_tokens(run: StoredRun, n_tokens: int) -> bool:
+    """Whether in some record the request for the answer read `n_tokens` tokens, one or more.
 
     True also where searches have requests too: the first prompt may then be one of a search.
     """
     if run.columns.cost("search", "requests").any():
         return True
-    return tokens in run.columns.usage.get(("answer", "tokens_in"), np.array([]))
+    return n_tokens in run.columns.cost("answer", "tokens_in")
 
 
 def _asks_one_of_first_questions(run: StoredRun, prompt: str) -> bool:
     """Whether the first prompt asks a question of the first records and nothing else; True also
     where this cannot be read from it."""
     asked_text = _question_in(prompt, run.manifest.prompts)
-    if asked_text is None or run.config.dataset.answer_prefix:  # the prefix stands at the question
+    has_answer_prefix = bool(run.config.dataset.answer_prefix)  # which stands at the question
+    if asked_text is None or has_answer_prefix:
         return True
     first_records = [record for record in _first_records(run) if record.question]
     if not first_records:
@@ -685,8 +711,8 @@ def _asks_one_of_first_questions(run: StoredRun, prompt: str) -> bool:
 
 
 def _first_records(run: StoredRun) -> Iterator[StoredRecord]:
-    """The first 64 records, as written: one of their questions had the first prompt, as so many may
-    begin before it is sent."""
+    """The first 64 records in the order in which they were written: one of their questions had the
+    first prompt, as so many may begin before it is sent."""
     records: Iterable[StoredRecord] = run.records
     if run.is_in_file:
         records = read_records(run.path / RECORDS)
@@ -763,5 +789,6 @@ def _examples_that_are_asked(run: StoredRun) -> Iterator[str]:
     """Yield a sentence on solved examples of the prompt that are among the questions asked."""
     dataset = run.config.dataset
     examples_asked = set(dataset.shots_ids).intersection(run.columns.ids)
-    if examples_asked and dataset.shots_from in (dataset.split, dataset.data):
+    are_from_same_rows = dataset.shots_from in (dataset.split, dataset.data)
+    if examples_asked and are_from_same_rows:
         yield f"{len(examples_asked)} of its solved examples are among the questions asked"

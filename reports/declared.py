@@ -60,13 +60,17 @@ class MethodDeclaration:
 
 
 def method_declaration(run: StoredRun) -> MethodDeclaration | None:
-    """What the run's method declares; None for one that is not shipped."""
+    """What the run's method declares; None for one that is not shipped.
+
+    What follows from its settings (numbers of passages, order, models of the index) is not declared
+    where these are not those of this version, or a retriever of the user's own gives the passages.
+    """
     method = _shipped_class(run)
     if method is None:
         return None
     configured = configured_shipped_method(run)
     if run.config.retriever:
-        configured = None  # passages are quotes of any length, which may have several places
+        configured = None  # its passages are quotes of any length, which may have several places
     max_passages = max_passage_tokens = None
     index_models: frozenset[str] = frozenset()
     has_disjoint_passages = False
@@ -94,18 +98,19 @@ def method_declaration(run: StoredRun) -> MethodDeclaration | None:
 
 
 def configured_shipped_method(run: StoredRun) -> Method | None:
-    """The method of the run with the run's settings.
+    """The method of the run with the run's settings; those that run.yaml leaves unset have the values
+    that the run's hash covers.
 
     None for a method that is not shipped, and for settings that this version does not know.
     """
     method = _shipped_class(run)
     if method is None:
         return None
-    params = dict(run.config.method.params)
+    parameters = dict(run.config.method.params)
     if run.manifest.hashed is not None:
-        params = {**run.manifest.hashed.unset, **params}
+        parameters = {**run.manifest.hashed.unset, **parameters}
     try:
-        return method(method.Config.model_validate(params))
+        return method(method.Config.model_validate(parameters))
     except ValidationError:
         return None
 
@@ -126,4 +131,5 @@ def _shipped_class(run: StoredRun) -> type[Method] | None:
 def _scoring_roles(method: type[Method]) -> frozenset[str]:
     """The roles of a method whose model scores plain texts: needs = {"scorer": {"score"}} gives
     {"scorer"}."""
-    return frozenset(role for role, needs in method.needs.items() if "score" in needs)
+    scoring = [role for role, needs in method.needs.items() if "score" in needs]
+    return frozenset(scoring)

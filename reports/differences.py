@@ -82,8 +82,8 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     (r"manifest\.(platform|cpus|memory_gib|first_prompts(\..*)?)", "neutral"),
 )
 _PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _KINDS)
-# Settings of a reader that may be said in two ways where its identity is the same.
-_PATH_SETTINGS = ("tokenizer", "template", "adapter", "dtype", "window")
+_MAY_DIFFER_FOR_SAME_READER = ("tokenizer", "template", "adapter", "dtype", "window")
+"""Settings of a reader that may be said in two ways where its identity is the same."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,10 @@ class Difference:
 
 def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     """All keys of run.yaml and manifest.json in which two runs differ, with what each difference
-    does.
+    does: change "answers" or "cost", or nothing ("neutral").
 
-    Left out are keys about a role, prompt, scorer or package that only one of the runs has.
+    Left out are keys about a role, prompt, scorer or package that only one of the runs has. Sizes
+    of models are compared by the models' weights, whatever role the models have.
 
     Args:
         run: The run, whose values become `run_values`.
@@ -135,9 +136,9 @@ def differences(run: StoredRun, base: StoredRun) -> list[Difference]:
             kind = "neutral"
         differing.append(Difference(kind, key, run_value, base_value))
     keys = [difference.key for difference in differing]
-    sizes = size_differences(run, base)
-    new_sizes = [difference for difference in sizes if not _has_deeper_key(difference, keys)]
-    return [*differing, *new_sizes]
+    in_size = size_differences(run, base)
+    not_listed = [difference for difference in in_size if not _has_deeper_key(difference, keys)]
+    return [*differing, *not_listed]
 
 
 def _has_deeper_key(difference: Difference, keys: Iterable[str]) -> bool:
@@ -149,21 +150,26 @@ def _has_deeper_key(difference: Difference, keys: Iterable[str]) -> bool:
 def weights_identity(run: StoredRun, role: str) -> str | None:
     """A text that identifies the weights of a role's model; None where they are not recorded."""
     weights = run.manifest.identity(role).get("weights")
-    return canonical_json(weights) if weights else None
+    if not weights:
+        return None
+    return canonical_json(weights)
 
 
 def size_differences(run: StoredRun, base: StoredRun) -> list[Difference]:
     """The differences in the sizes of models that both runs use, in any of their roles."""
-    sizes_by_weights = {}
-    for role, shape in base.manifest.shapes.items():
+    base_sizes_by_weights = {}
+    for role, sizes in base.manifest.shapes.items():
         weights = weights_identity(base, role)
-        if weights is not None and shape:
-            sizes_by_weights[weights] = shape
+        if weights is not None and sizes:
+            base_sizes_by_weights[weights] = sizes
     differing = []
-    for role, shape in run.manifest.shapes.items():
-        base_shape = sizes_by_weights.get(weights_identity(run, role) or "", shape)
-        if shape and shape != base_shape:
-            differing.append(Difference("cost", f"manifest.shapes.{role}", shape, base_shape))
+    for role, sizes in run.manifest.shapes.items():
+        weights = weights_identity(run, role)
+        if not sizes or weights not in base_sizes_by_weights:
+            continue
+        base_sizes = base_sizes_by_weights[weights]
+        if sizes != base_sizes:
+            differing.append(Difference("cost", f"manifest.shapes.{role}", sizes, base_sizes))
     return differing
 
 
@@ -184,7 +190,8 @@ def comparable_values(run: StoredRun) -> dict[str, object]:
         {"method.name": "bm25", "method.params.k": 5, "manifest.git.commit": "0a1b2c3", ...}
 
     The keys of manifest.json begin with "manifest.". A value at its default is left out, as older
-    runs do not list it.
+    runs do not list it; so are where each setting came from ("origins") and the single starts.
+    "dataset.headline" is added, the first scorer. Paths begin with "~" for the home folder.
     """
     config = without_home(run.config.to_json())
     values = flatten({key: value for key, value in config.items() if key != "origins"})
@@ -204,7 +211,11 @@ def comparable_values(run: StoredRun) -> dict[str, object]:
 
 
 def _default_values() -> dict[str, object]:
-    """The defaults of the settings of a run, its data set and its reader, by dotted key."""
+    """The defaults of the settings of a run, its data set and its reader, by dotted key; those that
+    have one other than None.
+
+    -> {"failed": "zero", "dataset.chat": True, "model.backend": "hf", ...}
+    """
     types_by_prefix: dict[str, type[BaseModel]] = {
         "": GeneralSettings,
         "dataset.": DatasetConfig,
@@ -237,12 +248,12 @@ def _may_be_same_content(key: str, run_value: object, base_value: object) -> boo
         base_value: Its value in the other, None where it is not set.
     """
     name = key.removeprefix("model.")
-    if not key.startswith("model.") or name not in _PATH_SETTINGS:
+    if not key.startswith("model.") or name not in _MAY_DIFFER_FOR_SAME_READER:
         return False
     one_is_unset = run_value is None or base_value is None
     if name in ("dtype", "window"):
         return one_is_unset
-    return not one_is_unset
+    return not one_is_unset  # two paths of a file
 
 
 def _concerns_only_one_run(key: str, run_keys: Collection[str], base_keys: Collection[str]) -> bool:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
-from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -175,7 +174,7 @@ class Examination:
         self._columns["lengths"].append(_document_lengths_hash(record))
         self._columns["answers_with_costs"].append(_answer_and_cost_hash(record))
         problems_once = dict.fromkeys(self._find_problems(record), 1)
-        self._problems.update(problems_once)
+        self._problems.update(problems_once)  # counts each problem once a record
         seconds = record.seconds or 0.0
         self._longest_seconds = max(self._longest_seconds, seconds)
         self._total_seconds += seconds
@@ -207,7 +206,9 @@ def examine(run: StoredRun) -> Examined:
 def _hash8(value: object) -> int:
     """8 bytes of the blake2b of a value's JSON, as a number; never 0, which is _UNKNOWN."""
     text = canonical_json(value).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") or 1
+    digest = blake2b(text, digest_size=8).digest()
+    number = int.from_bytes(digest, "little")
+    return number or 1
 
 
 def _question_hash(record: StoredRecord) -> int:
@@ -218,7 +219,8 @@ def _question_hash(record: StoredRecord) -> int:
 
 
 def _gold_hash(record: StoredRecord) -> int:
-    """The hash of the gold answers with their marks; _UNKNOWN where the record lacks them."""
+    """The hash of the gold answers with their supporting passages; _UNKNOWN where the record lacks
+    them."""
     gold = record.gold
     if gold is None:
         return _UNKNOWN
@@ -226,11 +228,11 @@ def _gold_hash(record: StoredRecord) -> int:
 
 
 def _kind_hash(record: StoredRecord) -> int:
-    """The hash of a question's kind; _UNKNOWN where the record does not hold it."""
-    found_kinds = question_kinds(record.gold_extra)
-    if not found_kinds:
+    """The hash of the kinds that a question is of; _UNKNOWN where the record does not hold them."""
+    kinds = question_kinds(record.gold_extra)
+    if not kinds:
         return _UNKNOWN
-    return _hash8(found_kinds)
+    return _hash8(kinds)
 
 
 def _document_lengths_hash(record: StoredRecord) -> int:
@@ -252,7 +254,8 @@ def _answer_and_cost_hash(record: StoredRecord) -> int:
         if phase.get("recalled"):
             return _UNKNOWN
         seconds = phase.get("seconds") or 0
-        has_exact_seconds = has_exact_seconds or round(seconds, _SECONDS_DIGITS) != seconds
+        if round(seconds, _SECONDS_DIGITS) != seconds:
+            has_exact_seconds = True
     if not has_exact_seconds:
         return _UNKNOWN
     return _hash8([record.question_id, record.prediction, record.usage])
@@ -288,14 +291,18 @@ class _ModelSize(NamedTuple):
 
 
 def _flops_bounds(shapes: Sequence[ModelShape]) -> FlopsBounds | None:
-    """The bounds of FLOPs that the sizes of these models give; None without any model."""
+    """The bounds of FLOPs that the sizes of these models give; None without any model.
+
+    By the default convention a token meets all parameters of a model; by "executed" it may meet
+    those of the layers alone, without the head; by any other one layers and head.
+    """
     if not shapes:
         return None
-    widest = max(map(attrgetter("width"), shapes))
+    widest = max(shape.width for shape in shapes)
     return FlopsBounds(
         min_weights={
-            DEFAULT_CONVENTION: min(map(attrgetter("parameters"), shapes)),
-            "executed": min(map(attrgetter("layer_weights"), shapes)),
+            DEFAULT_CONVENTION: min(shape.parameters for shape in shapes),
+            "executed": min(shape.layer_weights for shape in shapes),
         },
         min_weights_otherwise=min(shape.layer_weights + shape.head_weights for shape in shapes),
         models=[_ModelSize(shape.parameters, shape.flops_per_pair) for shape in shapes],
@@ -305,12 +312,12 @@ def _flops_bounds(shapes: Sequence[ModelShape]) -> FlopsBounds | None:
 
 def _model_shapes(manifest: RunManifest) -> list[ModelShape]:
     """The sizes of all models of a run; [] where those of any model are not recorded in full."""
-    field_names = set(map(attrgetter("name"), fields(ModelShape)))
+    names_of_sizes = {field.name for field in fields(ModelShape)}
     shapes = []
     for role, sizes in manifest.shapes.items():
-        shape = None
-        if sizes is not None and sizes.keys() == field_names:
-            shape = manifest.shape(role)
+        if sizes is None or sizes.keys() != names_of_sizes:
+            return []
+        shape = manifest.shape(role)
         if shape is None:
             return []
         shapes.append(shape)
@@ -320,7 +327,8 @@ def _model_shapes(manifest: RunManifest) -> list[ModelShape]:
 
 
 def _problem_finder_for(run: StoredRun) -> Callable[[StoredRecord], Iterator[str]]:
-    """The function that yields a phrase for each thing that does not fit in a record of the run."""
+    """The function that yields a phrase for each thing that does not fit in a record of the run; of
+    one that another tool made, it looks at less."""
     if run.manifest.imported is not None:
         return _imported_problems
     return partial(_record_problems, expected=_expectations(run))
@@ -330,7 +338,7 @@ def _expectations(run: StoredRun) -> "Expectations":
     """What the manifest, the settings and the method of a run lead one to expect of its records and
     indexes."""
     roles_without_shape = []
-    if run.manifest.hashed is not None:
+    if not run.manifest.lacks_hashed_values:  # an older version recorded fewer sizes
         roles_without_shape = [role for role, shape in run.manifest.shapes.items() if not shape]
     return Expectations(
         declaration=method_declaration(run),
@@ -354,14 +362,17 @@ def _expectations(run: StoredRun) -> "Expectations":
 
 def index_problems(run: StoredRun) -> Mapping[str, int]:
     """What does not fit in the costs of a run's indexes -> number of indexes; failed ones are not
-    looked at."""
+    looked at.
+
+    -> {"FLOPs that are not those of its tokens": 2}
+    """
     expected = _expectations(run)
     problems = Counter[str]()
     for line in run.index_lines:
         if line.failed:
             continue
         problems_once = dict.fromkeys(_usage_problems(line.usage.values(), expected), 1)
-        problems.update(problems_once)
+        problems.update(problems_once)  # counts each problem once an index
     return problems
 
 
@@ -373,9 +384,9 @@ def _stop_rule_of_method(run: StoredRun) -> _StopCheck | None:
     """What the run's method says of when a search may stop, `method.may_stop`.
 
     None for a method that does not say, and for a run that does not record the values of settings
-    left unset (`manifest.hashed`), on which the answer may depend.
+    left unset, on which the answer may depend.
     """
-    if run.manifest.hashed is None:
+    if run.manifest.lacks_hashed_values:
         return None
     method: object = configured_shipped_method(run)
     if isinstance(method, ChecksStops):
@@ -471,7 +482,7 @@ def _reader_backend(run: StoredRun) -> str:
 
 
 def _used_reply_cache(run: StoredRun) -> bool:
-    """Whether any start of the run used the cache of replies."""
+    """Whether the settings or the command of any start of the run name a cache of replies."""
     if run.config.cache is not None:
         return True
     return any("--cache" in " ".join(start.command) for start in run.manifest.starts)
@@ -489,7 +500,8 @@ def _characters_per_token(manifest: RunManifest) -> float:
 def _max_answer_tokens(config: StoredConfig) -> int | None:
     """The most tokens that an answer of a loaded reader can have.
 
-    None for another back end, for a reader that thinks, and where no limit is set.
+    None for another back end, for a reader that thinks, and where no limit is set. A record does
+    not say which of two limits held, so it is the larger one.
     """
     if config.model.thinking is not None or config.model.backend != "hf":
         return None
@@ -504,7 +516,11 @@ def _imported_problems(record: StoredRecord) -> Iterator[str]:
 
 
 def _record_problems(record: StoredRecord, expected: Expectations) -> Iterator[str]:
-    """Yield a phrase for each thing that does not fit in a record: "costs below zero"."""
+    """Yield a phrase for each thing that does not fit in a record: "costs below zero".
+
+    What was shown and what it cost is only compared for shipped methods, and an answer only where
+    the question did not fail.
+    """
     if _is_negative(record.usage):
         yield "costs below zero"
     scores = record.scores.values()
@@ -513,7 +529,7 @@ def _record_problems(record: StoredRecord, expected: Expectations) -> Iterator[s
     if _has_other_verdict(record):
         yield "a judge's score that is not its verdict"
     yield from _place_problems(record)
-    lacks_tokens = any(map(_lacks_tokens_read_or_written, record.usage.values()))
+    lacks_tokens = any(_lacks_tokens_read_or_written(phase) for phase in record.usage.values())
     if lacks_tokens and not expected.is_application:
         yield "tokens that are unknown, of models that are no application"
     if expected.declaration is None:
@@ -569,7 +585,8 @@ def _has_other_verdict(record: StoredRecord) -> bool:
         score = record.scores.get(name)
         if score is None:
             continue
-        if _SCORE_OF_VERDICT.get(judgement.get("verdict"), score) != score:
+        score_of_verdict = _SCORE_OF_VERDICT.get(judgement.get("verdict"))
+        if score_of_verdict is not None and score_of_verdict != score:
             return True
     return False
 
@@ -585,7 +602,7 @@ def _is_negative(value: object) -> bool:
     {"search": {"seconds": -1.0}} -> True
     """
     if isinstance(value, dict):
-        return any(map(_is_negative, value.values()))
+        return any(_is_negative(item) for item in value.values())
     return isinstance(value, int | float) and value < 0
 
 
@@ -611,7 +628,7 @@ def _count_model_requests(phases: Iterable[PhaseUsage]) -> float:
 
 
 def _usage_problems(phases: Iterable[PhaseUsage], expected: Expectations) -> Iterator[str]:
-    """Yield what does not fit between tokens, FLOPs and models of a phase, a sentence each.
+    """Yield what does not fit between tokens, FLOPs and models of a phase, a phrase each.
 
     Args:
         phases: The costs of each phase of a record.
@@ -629,11 +646,12 @@ def _usage_problems(phases: Iterable[PhaseUsage], expected: Expectations) -> Ite
                 yield "FLOPs of a model that the run does not name"
             if role in expected.roles_without_shape:
                 yield "FLOPs of a model whose sizes are not recorded"
-        flops = phase.get("flops") or {}
-        if not flops.get(DEFAULT_CONVENTION) or phase.get("uncounted") or not expected.flops_bounds:
-            continue  # its FLOPs were not counted, or cannot be computed again
-        for convention, total in flops.items():
-            if not _are_flops_of_tokens(convention, total, phase, expected.flops_bounds):
+        flops_by_convention = phase.get("flops") or {}
+        were_counted = flops_by_convention.get(DEFAULT_CONVENTION) and not phase.get("uncounted")
+        if not were_counted or not expected.flops_bounds:
+            continue
+        for convention, flops in flops_by_convention.items():
+            if not _are_flops_of_tokens(convention, flops, phase, expected.flops_bounds):
                 yield "FLOPs that are not those of its tokens"
 
 
@@ -660,22 +678,23 @@ def _time_problems(
 
 
 def _are_flops_of_tokens(
-    convention: str, total: float, phase: PhaseUsage, bounds: FlopsBounds
+    convention: str, flops: float, phase: PhaseUsage, bounds: FlopsBounds
 ) -> bool:
     """Whether FLOPs are possible for the tokens of a phase.
 
     The least possible are those of the smallest model without attention, the most those of the
-    largest model with every token attending to all.
+    largest model with every token attending to all, and of pooling each text. Both have a tenth to
+    spare.
 
     Args:
         convention: How the FLOPs are counted.
-        total: The FLOPs.
+        flops: The FLOPs.
         phase: The costs of the phase, with its tokens.
         bounds: The bounds by the sizes of the run's models.
     """
     tokens = _sum_costs([phase], "tokens_in", "tokens_out")
     context_tokens = tokens + _sum_costs([phase], "tokens_cached")
-    if phase.get("encoder_requests"):  # encoders and rerankers compute no logits of words
+    if phase.get("encoder_requests"):  # encoders and rerankers run without a head for words
         convention = "executed"
     min_weights = bounds.min_weights.get(convention, bounds.min_weights_otherwise)
     min_flops = 2 * min_weights * tokens
@@ -683,9 +702,9 @@ def _are_flops_of_tokens(
     for model in bounds.models:
         attention_flops = model.attention_flops * tokens * context_tokens
         max_flops = max(max_flops, 2 * model.weights * tokens + attention_flops)
-    n_texts = _sum_costs([phase], "texts", "requests")
-    max_flops += bounds.max_pooling_flops * (1 + n_texts)
-    return 0.9 * min_flops <= total <= 1.1 * max_flops
+    max_pooled_texts = 1 + _sum_costs([phase], "texts", "requests")
+    max_flops += bounds.max_pooling_flops * max_pooled_texts
+    return 0.9 * min_flops <= flops <= 1.1 * max_flops
 
 
 def _application_problems(phases: Sequence[PhaseUsage]) -> Iterator[str]:
@@ -709,7 +728,6 @@ def _request_problems(
         expected: What it is compared with.
     """
     requests = _count_model_requests(phases)
-    tokens_out = _sum_costs(phases, "tokens_out")
     if not requests and not _model_must_have_been_asked(record, expected.declaration):
         return
     if not requests or not _sum_costs(phases, "tokens_in"):
@@ -719,8 +737,8 @@ def _request_problems(
     if expected.flops_bounds and not _sum_costs(phases, "seconds"):
         yield "an answer that took no time"
     has_answer = bool((record.prediction or "").strip())
-    has_probes = any("probes" in phase for phase in phases)
-    if has_answer and not tokens_out and not has_probes:
+    has_probes = any("probes" in phase for phase in phases)  # which write nothing
+    if has_answer and not _sum_costs(phases, "tokens_out") and not has_probes:
         yield "an answer without a token that was written"
     if expected.declaration is None or not expected.declaration.one_request:
         return
@@ -770,7 +788,7 @@ def _model_must_have_been_asked(
     """Whether a model must have been asked for the answer of a record.
 
     Not where a method of several requests found nothing to ask about: then it shows nothing, and no
-    step of it read a token.
+    step of it read a token. What a method does that is not shipped is not known: True.
     """
     if declaration is None or declaration.one_request or record.shown:
         return True
@@ -781,6 +799,10 @@ def _token_problems(
     record: StoredRecord, phases: Sequence[PhaseUsage], expected: Expectations
 ) -> Iterator[str]:
     """Yield what does not fit between the tokens read and the passages shown.
+
+    A model must have read the passages shown, and of a method of one request little else: prompts
+    and instruction. The factors and the room beside them allow for other tokenizers and chat
+    templates.
 
     Args:
         record: The record.
@@ -806,23 +828,28 @@ def _token_problems(
 
 
 def _differs_from_last_step(record: StoredRecord) -> bool:
-    """Whether the last step of a question's own search holds another answer than the record."""
-    answer = None
+    """Whether the last step of a question's own search holds another answer than the record; False
+    where it holds none. Steps of a study, which went on after the stop, do not count."""
+    answer_of_last_step = None
     for step in record.steps:
         if step.get("action") != _STUDY_PHASE:
-            answer = step.get("answer")
-    return answer is not None and answer.strip() != (record.prediction or "").strip()
+            answer_of_last_step = step.get("answer")
+    if answer_of_last_step is None:
+        return False
+    return answer_of_last_step.strip() != (record.prediction or "").strip()
 
 
 def _phase_problems(record: StoredRecord) -> Iterator[str]:
     """Yield a phrase for costs in a phase that is none of a question, and for costs of a study
-    without a step of one."""
+    without a step of one: a study goes on after the stop, and notes the answers of its steps."""
     phases_with_requests = {name for name, phase in record.usage.items() if phase.get("requests")}
-    if phases_with_requests - {*_QUESTION_PHASES, _STUDY_PHASE}:
+    known_phases = {*_QUESTION_PHASES, _STUDY_PHASE}
+    if phases_with_requests - known_phases:
         yield "costs in a phase that is none of a question"
-    has_study_step = any(
-        step.get("action") == _STUDY_PHASE or step.get("answer") for step in record.steps
-    )
+    has_study_step = False
+    for step in record.steps:
+        if step.get("action") == _STUDY_PHASE or step.get("answer"):
+            has_study_step = True
     if _STUDY_PHASE in phases_with_requests and not has_study_step:
         yield "costs of a study, and no step of one"
 
@@ -841,8 +868,11 @@ def _any_spans_overlap(pieces: Iterable[StoredPiece]) -> bool:
     for piece in pieces:
         if piece.get("kind") == "span":
             document_id = piece.get("document_id") or ""
-            spans.append(_Span(document_id, piece.get("start") or 0, piece.get("end") or 0))
-    for span, next_span in pairwise(sorted(spans)):
+            start = piece.get("start") or 0
+            end = piece.get("end") or 0
+            spans.append(_Span(document_id, start, end))
+    spans.sort()  # by document, then start
+    for span, next_span in pairwise(spans):
         if span.document_id == next_span.document_id and next_span.start < span.end:
             return True
     return False
@@ -850,15 +880,15 @@ def _any_spans_overlap(pieces: Iterable[StoredPiece]) -> bool:
 
 def _are_spans_in_order(pieces: Iterable[StoredPiece]) -> bool:
     """Whether the spans of each document among these pieces stand in the order of its text."""
-    last_starts: dict[str, int] = {}  # document id -> start of its last span
+    last_start_by_document: dict[str, int] = {}
     for piece in pieces:
-        document = piece.get("document_id") or ""
-        start = piece.get("start") or 0
         if piece.get("kind") != "span":
             continue
-        if start < last_starts.get(document, 0):
+        document_id = piece.get("document_id") or ""
+        start = piece.get("start") or 0
+        if start < last_start_by_document.get(document_id, 0):
             return False
-        last_starts[document] = start
+        last_start_by_document[document_id] = start
     return True
 
 
@@ -894,10 +924,11 @@ def _place_problems(record: StoredRecord) -> Iterator[str]:
         if piece.get("kind") == "span" and piece.get("document_id"):
             shown_documents.add(piece["document_id"])
     none_is_of_record = shown_documents.isdisjoint(record.document_ids)
-    # Documents that are read as one have an id of their own.
-    if shown_documents and none_is_of_record and not is_joined(record.notes):
+    are_read_as_one = is_joined(record.notes)  # under an id of their own
+    if shown_documents and none_is_of_record and not are_read_as_one:
         yield "passages shown of other documents"
         return
+    # {} where the sizes are not recorded
     sizes = zip(record.document_ids, record.document_characters or (), strict=False)
     characters_by_document = dict(sizes)
     for piece in record.shown or ():
@@ -918,7 +949,7 @@ def _place_problem(piece: StoredPiece, characters_by_document: Mapping[str, int]
     document_id = piece.get("document_id", "")
     start = piece.get("start") or 0
     end = piece.get("end") or 0
-    document_end = characters_by_document.get(document_id, end)
+    document_end = characters_by_document.get(document_id, end)  # unknown: as far as the passage
     is_inside = 0 <= start <= end <= document_end
     if not is_inside:
         return "a passage shown from outside of its document"
@@ -930,7 +961,8 @@ def _place_problem(piece: StoredPiece, characters_by_document: Mapping[str, int]
 
 
 def _length_problems(record: StoredRecord, expected: Expectations) -> Iterator[str]:
-    """Yield a phrase where the passages shown are far longer than the method's settings allow."""
+    """Yield a phrase where the passages shown are far longer than the method's settings allow: more
+    than 2.5 times the characters that so many tokens usually have."""
     if expected.declaration is None or expected.declaration.max_passage_tokens is None:
         return
     usual_characters = expected.characters_per_token * expected.declaration.max_passage_tokens
@@ -941,33 +973,43 @@ def _length_problems(record: StoredRecord, expected: Expectations) -> Iterator[s
 def _passage_count_problems(record: StoredRecord, max_passages: int | None) -> Iterator[str]:
     """Yield what does not fit between the number of passages shown and the method's settings.
 
+    A page that an application only names as a source is no passage. The stop reason "k" says that
+    as many as allowed are shown.
+
     Args:
         record: The record.
         max_passages: The passages that the settings allow; None for any number.
     """
     if max_passages is None:
         return
-    passages = 0
+    n_passages = 0
     for piece in record.shown or ():
         if piece.get("kind") != "source":
-            passages += 1
-    crossings = max(0, len(record.document_ids) - 1)  # a passage may lie in two documents
-    if passages > max_passages + crossings:
+            n_passages += 1
+    n_crossings = max(0, len(record.document_ids) - 1)  # a passage may lie in two documents
+    if n_passages > max_passages + n_crossings:
         yield "more passages shown than its settings allow"
-    if record.stop_reason == "k" and passages < max_passages:
+    if record.stop_reason == "k" and n_passages < max_passages:
         yield "fewer passages shown than its settings ask for"
 
 
 def _count_probes(record: StoredRecord) -> int:
     """How many steps of a question's own search have the answer of a probe; 0 for records of
     versions that did not store what a probe cost."""
-    own = [step for step in record.steps if step.get("action") != _STUDY_PHASE]
-    return sum(1 for step in own if "probe_flops" in step and step.get("p_yes") is not None)
+    n_probes = 0
+    for step in record.steps:
+        is_own = step.get("action") != _STUDY_PHASE
+        if is_own and "probe_flops" in step and step.get("p_yes") is not None:
+            n_probes += 1
+    return n_probes
 
 
 def _step_problems(record: StoredRecord) -> Iterator[str]:
-    """Yield a phrase where the FLOPs so far fall from one step to the next, or exceed those of the
-    question."""
+    """Yield a phrase where the FLOPs so far fall from one step to the next or exceed those of the
+    question, and where steps have more probes than the search had requests for them.
+
+    What a study costs, which goes on after the stop, is none of the question's.
+    """
     question_flops = 0.0
     for name, phase in record.usage.items():
         flops = phase.get("flops") or {}

@@ -9,8 +9,9 @@ prompt of a record is made of the recorded template, the question and the passag
 first prompt is not made so tells nothing about the others.
 """
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,34 +31,44 @@ from reports.declared import MethodDeclaration, method_declaration
 _MOST_RECORDS = 64  # that are counted again, spread over the run
 _MOST_CHARACTERS = 2_000_000  # of their passages together
 _SEPARATOR = "\n\n"  # between two passages of a prompt
-_ALONE = 0.7  # of the tokens of passages that were counted alone: a prompt may have as few
-_MORE = 1.1  # times the tokens that a setting allows may seem to be shown
+_MIN_SHARE_OF_PASSAGES = 0.7
+"""Of the tokens of passages that were counted alone: a prompt may have as few."""
+_MAX_SHARE_OF_SETTING = 1.1
+"""Of the tokens that a setting allows: so many may seem to be shown."""
 _READER = "reader"
 _MARKER = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")  # of a chat template
-_SYSTEM_WORDS = 40  # of a template's own system turn
-_ROLE_WORDS = 2  # that name who speaks next
+_MAX_SYSTEM_WORDS = 40  # of a template's own system turn
+_MAX_ROLE_WORDS = 2  # that name who speaks next
 
 
 def recount_inconsistencies(run: StoredRun) -> Iterator[str]:
     """Yield what does not fit between the tokens of a run's records, its first prompt and its
-    passages, a sentence each; nothing where the tokenizer is not at hand."""
+    passages, a sentence each.
+
+    Only for a method that asks a loaded reader once a question, and where its tokenizer is on this
+    machine: some records are tokenized again.
+    """
     declaration = method_declaration(run)
     if declaration is None or not declaration.one_request or declaration.asks_application:
         return
     tokenizer = _tokenizer_of(run)
     if tokenizer is None:
         return
-    first = run.manifest.first_prompt(_READER)
-    if first.ids and first.text and not tokenizer.is_text_of(first.ids, first.text):
+    first_prompt = run.manifest.first_prompt(_READER)
+    has_first_prompt = first_prompt.ids and first_prompt.text
+    if has_first_prompt and not tokenizer.gives_text(first_prompt.ids, first_prompt.text):
         yield "the first prompt is not the text of its tokens"
-    records = _spread(run)
-    requests = _requests_of(run, records, tokenizer)
+    records = _records_at_equal_distances(run)
+    requests = _requests_with_known_passages(run, records, tokenizer)
     total = len(requests)
-    fewer = sum(1 for one in requests if one.read < _ALONE * one.shown)
+    fewer = 0
+    for request in requests:
+        if request.tokens_read < _MIN_SHARE_OF_PASSAGES * request.passage_tokens:
+            fewer += 1
     if fewer:
         yield f"{fewer} of {total} records counted again have fewer tokens than the passages shown"
     yield from _setting_inconsistencies(requests, declaration)
-    others = _other_prompts(run, requests, tokenizer)
+    others = _count_other_prompts(run, requests, tokenizer)
     if others:
         yield f"{others} of {total} records counted again have other tokens than their prompt"
 
@@ -78,14 +89,19 @@ class _Tokenizer:
         """How many tokens a text has as data."""
         return self._text.count(text)
 
-    def is_text_of(self, ids: Sequence[int], text: str) -> bool:
-        """Whether these tokens give this text, but for white space."""
+    def count_all(self, texts: Iterable[str]) -> int:
+        """How many tokens several texts have together, each encoded alone."""
+        return sum(self.count(text) for text in texts)
+
+    def gives_text(self, ids: Sequence[int], text: str) -> bool:
+        """Whether the tokens with these ids give this text, but for white space."""
         decoded = self._fast.backend_tokenizer.decode(list(ids), skip_special_tokens=False)
         return "".join(decoded.split()) == "".join(text.split())
 
 
 def _tokenizer_of(run: StoredRun) -> _Tokenizer | None:
-    """The tokenizer of a run's loaded reader; None where it is not on this machine, or another."""
+    """The tokenizer of a run's loaded reader; None where it is not on this machine, its files are not
+    those of the run, or the reader was not loaded."""
     settings = run.config.model_of(_READER).to_json()
     identity = run.manifest.identity(_READER)
     if settings.get("backend", "hf") != "hf" or not identity.get("tokenizer"):
@@ -109,7 +125,11 @@ def _tokenizer_in(folder: Path) -> _Tokenizer:
 
 
 def _folder_of(settings: Mapping[str, object]) -> Path | None:
-    """The folder of a model's tokenizer by its settings; None for one that is not here."""
+    """The folder of a model's tokenizer by its settings; None for one that is not on this machine.
+
+    That is a folder in a package ({"package": "harness_demo", "package_path": "model"}), or the
+    folder that "tokenizer" or, without it, "source" names.
+    """
     if settings.get("package") and not settings.get("tokenizer"):
         root = package_folder(str(settings["package"]))
         if root is None:
@@ -127,32 +147,35 @@ class _Request:
 
     Attributes:
         record: The record.
-        texts: The passages shown.
-        shown: Their tokens, counted alone.
-        read: The tokens that the record says were read.
+        passages: The texts of the passages shown.
+        passage_tokens: Their tokens, counted alone.
+        tokens_read: The tokens that the record says were read, those in the cache included.
     """
 
     record: StoredRecord
-    texts: Sequence[str]
-    shown: int
-    read: int
+    passages: Sequence[str]
+    passage_tokens: int
+    tokens_read: int
 
 
-def _spread(run: StoredRun) -> list[StoredRecord]:
-    """At most 64 answered records of a run, at equal distances; those of a cut text are left
+def _records_at_equal_distances(run: StoredRun) -> list[StoredRecord]:
+    """At most 64 records of a run, every n-th of all; failed ones and those of a cut text are left
     out."""
-    every = max(1, -(-len(run.records) // _MOST_RECORDS))
+    distance = max(1, math.ceil(len(run.records) / _MOST_RECORDS))
     chosen = []
     for place, record in enumerate(run.records_with_texts):
-        if place % every == 0 and record.error is None and record.truncated is None:
+        if place % distance == 0 and record.error is None and record.truncated is None:
             chosen.append(record)
     return chosen
 
 
-def _requests_of(
+def _requests_with_known_passages(
     run: StoredRun, records: Sequence[StoredRecord], tokenizer: _Tokenizer
 ) -> list[_Request]:
-    """The requests of records whose passages are known, up to 2,000,000 characters of them.
+    """The requests for the answers of records, up to 2,000,000 characters of passages together.
+
+    Left out are records with a passage whose text is not known, with several requests for the
+    answer, or with requests of the search to a model that writes.
 
     Args:
         run: The run.
@@ -165,16 +188,23 @@ def _requests_of(
     for record in records:
         answer = record.usage.get("answer") or {}
         search = record.usage.get("search") or {}
-        asked = answer.get("requests") or 0
-        of_models = (search.get("requests") or 0) - (search.get("encoder_requests") or 0)
-        texts = _texts_of(record.shown, long_texts)
-        if texts is None or asked != 1 or of_models:
+        answer_requests = answer.get("requests") or 0
+        search_requests = search.get("requests") or 0
+        search_requests_to_model = search_requests - (search.get("encoder_requests") or 0)
+        passages = _texts_of(record.shown, long_texts)
+        if passages is None or answer_requests != 1 or search_requests_to_model:
             continue
-        characters += sum(map(len, texts))
+        characters += sum(len(passage) for passage in passages)
         if characters > _MOST_CHARACTERS:
             break
-        read = int((answer.get("tokens_in") or 0) + (answer.get("tokens_cached") or 0))
-        requests.append(_Request(record, texts, sum(map(tokenizer.count, texts)), read))
+        tokens_read = (answer.get("tokens_in") or 0) + (answer.get("tokens_cached") or 0)
+        request = _Request(
+            record=record,
+            passages=passages,
+            passage_tokens=tokenizer.count_all(passages),
+            tokens_read=int(tokens_read),
+        )
+        requests.append(request)
     return requests
 
 
@@ -203,10 +233,13 @@ def _setting_inconsistencies(
         requests: The requests.
         declaration: What the method declares.
     """
-    most = declaration.max_passage_tokens
-    if most is None:
+    max_tokens = declaration.max_passage_tokens
+    if max_tokens is None:
         return
-    longer = sum(1 for one in requests if one.shown > _MORE * most)
+    longer = 0
+    for request in requests:
+        if request.passage_tokens > _MAX_SHARE_OF_SETTING * max_tokens:
+            longer += 1
     if longer:
         yield (
             f"{longer} of {len(requests)} records counted again show more tokens than the settings "
@@ -214,55 +247,66 @@ def _setting_inconsistencies(
         )
 
 
-def _other_prompts(run: StoredRun, requests: Sequence[_Request], tokenizer: _Tokenizer) -> int:
-    """How many requests have another number of tokens than their prompt, counted from the first
-    prompt on; 0 where the first prompt does not show how prompts are made.
+def _count_other_prompts(
+    run: StoredRun, requests: Sequence[_Request], tokenizer: _Tokenizer
+) -> int:
+    """How many requests read another number of tokens than their prompt has.
+
+    The prompt is filled again from the record and its tokens are counted; what the chat template
+    adds is the difference between the recorded tokens of the first prompt and those of its own text
+    counted so. 0 where that is not known: no request is that of the first prompt.
 
     Args:
         run: The run.
         requests: Requests of it.
         tokenizer: The tokenizer of its reader.
     """
-    first = run.manifest.first_prompt(_READER)
+    first_prompt = run.manifest.first_prompt(_READER)
     template = run.manifest.prompts.get(ANSWER.name)
     hashed = run.manifest.hashed
-    if not first.ids or not first.text or template is None or hashed is None:
+    if not first_prompt.ids or not first_prompt.text or template is None or hashed is None:
         return 0
     instruction = str(hashed.task.get("instruction", ""))
-    frame = None
-    for one in requests:
-        pieces = _pieces(one, template, instruction)
-        if one.texts and _stands_alone("".join(pieces), first.text, run.manifest.prompts):
-            frame = len(first.ids) - sum(map(tokenizer.count, pieces))
-    if frame is None:
+    frame_tokens = None
+    for request in requests:
+        if not request.passages:
+            continue
+        pieces = _prompt_pieces(request, template, instruction)
+        if _is_whole_prompt("".join(pieces), first_prompt.text, run.manifest.prompts):
+            frame_tokens = len(first_prompt.ids) - tokenizer.count_all(pieces)
+    if frame_tokens is None:
         return 0
     others = 0
-    for one in requests:
-        pieces = _pieces(one, template, instruction)
-        if one.texts and one.read != frame + sum(map(tokenizer.count, pieces)):
+    for request in requests:
+        if not request.passages:
+            continue
+        pieces = _prompt_pieces(request, template, instruction)
+        if request.tokens_read != frame_tokens + tokenizer.count_all(pieces):
             others += 1
     return others
 
 
-def _stands_alone(prompt: str, first: str, prompts: Mapping[str, str]) -> bool:
-    """Whether the first prompt is this prompt between markers of a chat template, after a system
-    turn at most: what else stands there, as an example or the start of a reply, may be another one
-    for each question.
+def _is_whole_prompt(text: str, first_prompt: str, recorded_prompts: Mapping[str, str]) -> bool:
+    """Whether the first prompt is this text between markers of a chat template, after a system turn
+    at most: what else stands there, as an example or the start of a reply, may be another one for
+    each question.
 
     Args:
-        prompt: The prompt.
-        first: The first prompt that was sent.
-        prompts: Name -> text of the recorded prompts, a system prompt among them.
+        text: The prompt of a question.
+        first_prompt: The first prompt that was sent.
+        recorded_prompts: Name -> text of the recorded prompts, a system prompt among them.
     """
-    before, found, after = first.partition(prompt)
-    for text in prompts.values():
-        before = before.replace(text, "")
-    before_words = _MARKER.sub(" ", before).split()
-    after_words = _MARKER.sub(" ", after).split()
-    return bool(found) and len(before_words) <= _SYSTEM_WORDS and len(after_words) <= _ROLE_WORDS
+    before, found_text, after = first_prompt.partition(text)
+    if not found_text:
+        return False
+    for recorded_prompt in recorded_prompts.values():
+        before = before.replace(recorded_prompt, "")
+    words_before = _MARKER.sub(" ", before).split()
+    words_after = _MARKER.sub(" ", after).split()
+    return len(words_before) <= _MAX_SYSTEM_WORDS and len(words_after) <= _MAX_ROLE_WORDS
 
 
-def _pieces(request: _Request, template: str, instruction: str) -> list[str]:
+def _prompt_pieces(request: _Request, template: str, instruction: str) -> list[str]:
     """The pieces of a record's prompt, each of which is encoded alone.
 
     Args:
@@ -270,14 +314,27 @@ def _pieces(request: _Request, template: str, instruction: str) -> list[str]:
         template: The recorded template of the prompt.
         instruction: What the data set asks of every answer.
     """
-    listed: list[str] = []
-    for text in request.texts:
-        listed += [text, _SEPARATOR]
-    question = request.record.question or ""
-    lines = [""]
-    for number, option in enumerate(request.record.options or ()):
-        lines.append(f"({chr(ord('A') + number)}) {option}")
-    options = "\n".join(lines).replace("\n", "\nOptions:\n", 1)
+    passages_and_separators: list[str] = []
+    for passage in request.passages:
+        passages_and_separators += [passage, _SEPARATOR]
+    without_last_separator = passages_and_separators[:-1]
     return Prompt(ANSWER.name, template).fill(
-        instruction=instruction, text=listed[:-1], question=question, options=options
+        instruction=instruction,
+        text=without_last_separator,
+        question=request.record.question or "",
+        options=_options_text(request.record.options or ()),
     )
+
+
+def _options_text(options: Sequence[str]) -> str:
+    r"""The options of a question as they stand in a prompt; "" for none.
+
+    ["Rome", "Oslo"] -> "\nOptions:\n(A) Rome\n(B) Oslo"
+    """
+    if not options:
+        return ""
+    lines = []
+    for number, option in enumerate(options):
+        letter = chr(ord("A") + number)
+        lines.append(f"({letter}) {option}")
+    return "\nOptions:\n" + "\n".join(lines)

@@ -61,7 +61,7 @@ def _has_name_of_other_method(run: StoredRun) -> bool:
     of an older version: such a run did not take its method from a preset of this version.
     """
     preset = _preset(run, _DEFAULT_PROFILE)
-    records_what_was_hashed = run.manifest.hashed is not None
+    records_what_was_hashed = not run.manifest.lacks_hashed_values
     if preset is None or not records_what_was_hashed:
         return False
     implementation = str(run.config.method.implementation)
@@ -70,8 +70,8 @@ def _has_name_of_other_method(run: StoredRun) -> bool:
 
 def unchecked_by_preset(run: StoredRun) -> Iterator[str]:
     """Yield a phrase for each thing of a whole run that cannot be checked, as the run lacks it or
-    has it otherwise than this version."""
-    if run.manifest.hashed is None:
+    has it otherwise than this version; nothing for an imported run or one of an older version."""
+    if run.manifest.lacks_hashed_values:
         return
     method = configured_shipped_method(run)
     if method is not None and method.prompts() != run.manifest.prompts:

@@ -332,6 +332,12 @@ class RunManifest(JsonValues):
     shard: Shard | None = None
 
     @property
+    def lacks_hashed_values(self) -> bool:
+        """Whether it does not hold what its hash was made of, as that of an import or an older
+        version."""
+        return self.hashed is None
+
+    @property
     def last_start(self) -> Start:
         """The last start of the run; a Start without values where the manifest lists none."""
         if not self.starts:
