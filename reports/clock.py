@@ -55,11 +55,12 @@ def clock_inconsistencies(
         return
     longest_start_seconds = 0.0
     available_seconds = 0.0  # of all starts, each times the questions that it had in flight
-    for start in map(_times_of_start, run.manifest.starts):
-        if start.max_seconds is None:
+    for start in run.manifest.starts:
+        times = _times_of_start(start)
+        if times.max_seconds is None:
             return
-        longest_start_seconds = max(longest_start_seconds, start.max_seconds)
-        available_seconds += start.max_seconds * start.max_in_flight
+        longest_start_seconds = max(longest_start_seconds, times.max_seconds)
+        available_seconds += times.max_seconds * times.max_in_flight
     if longest_seconds > longest_start_seconds > 0:
         yield f"a record took {longest_seconds:.1f} s, and no start of the run lasted as long"
     elif total_seconds > available_seconds > 0:
@@ -94,23 +95,21 @@ def _order_inconsistencies(manifest: RunManifest) -> Iterator[str]:
 
 
 def _end_inconsistencies(manifest: RunManifest) -> Iterator[str]:
-    """Yield a sentence where the start or end of the run is that of none of its starts."""
-    started = set()
-    finished = set()
-    for start in manifest.starts:
-        started.add(start.started)
-        finished.add(start.finished)
+    """Yield a sentence where the start or end of the run is that of none of its starts; nothing for an
+    older run, which lists no starts."""
     if not manifest.starts:
         return
-    if manifest.started is not None and manifest.started not in started:
+    times_started = {start.started for start in manifest.starts}
+    times_finished = {start.finished for start in manifest.starts}
+    if manifest.started is not None and manifest.started not in times_started:
         yield f"it was started at {manifest.started}, and none of its starts was"
-    if manifest.finished is not None and manifest.finished not in finished:
+    if manifest.finished is not None and manifest.finished not in times_finished:
         yield f"it was finished at {manifest.finished}, and none of its starts was"
 
 
 def _times_of_start(start: Start) -> _StartTimes:
-    """How long a start of the run may have lasted at most, and how many questions it may have had
-    in flight at most.
+    """How long a start of the run may have lasted at most (None where a time is not recorded), and how
+    many questions it may have had in flight at most.
 
     The recorded times are whole seconds, and a clock may have been set meanwhile, so the seconds
     are more than the difference of the times. The number of questions is infinite where it is not
@@ -120,7 +119,8 @@ def _times_of_start(start: Start) -> _StartTimes:
     ended = _parse_time(start.finished)
     max_seconds = None
     if began is not None and ended is not None:
-        max_seconds = _MAX_CLOCK_FACTOR * ((ended - began).total_seconds() + _MAX_ROUNDED_SECONDS)
+        seconds = (ended - began).total_seconds()
+        max_seconds = _MAX_CLOCK_FACTOR * (seconds + _MAX_ROUNDED_SECONDS)
     max_in_flight = math.inf
     if start.parallel:
         max_in_flight = float(start.parallel)

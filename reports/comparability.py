@@ -95,35 +95,36 @@ def reasons_not_to_rank(
     """
     checks = checks or Checks()
     labels = facts.run_labels(runs)
-    typical = _typical_runs(runs, checks)
-    n_copied = _count_copied_answers(runs, checks)
+    typical_positions = _typical_positions(runs, checks)
+    copied_counts = _count_copied_answers(runs, checks)
     found: list[NotRanked | None] = []
     for position, run in enumerate(runs):
-        typical_position = typical[run.config.dataset.name]
+        typical_position = typical_positions[run.config.dataset.name]
+        typical_run = runs[typical_position]
         reasons = []
         if position != typical_position:
-            reasons = _reasons_not_to_rank_with(
-                run, runs[typical_position], labels[position], checks
-            )
-        question_reasons = _question_reasons(run, runs[typical_position])
-        has_same_rows = question_set(run).rows == question_set(runs[typical_position]).rows
-        only_other_questions = has_same_rows and reasons == question_reasons
-        n_answers = n_copied[position]
-        if n_answers:
+            reasons = _reasons_not_to_rank_with(run, typical_run, labels[position], checks)
+        has_same_rows = question_set(run).rows == question_set(typical_run).rows
+        are_about_questions = reasons == _question_reasons(run, typical_run)
+        n_copied = copied_counts[position]
+        if n_copied:
             reasons.append(
-                f"{n_answers} of its answers have the costs of another run's, seconds included"
+                f"{n_copied} of its answers have the costs of another run's, seconds included"
             )
-            only_other_questions = False
-        if reasons:
-            start = f"{labels[position]} should not be ranked with {labels[typical_position]}"
-            sentence = f"{start}: {'; '.join(reasons)}"
-            found.append(NotRanked(sentence, only_other_questions, n_answers > 0))
-        else:
+        if not reasons:
             found.append(None)
+            continue
+        start = f"{labels[position]} should not be ranked with {labels[typical_position]}"
+        not_ranked = NotRanked(
+            sentence=f"{start}: {'; '.join(reasons)}",
+            only_other_questions=has_same_rows and are_about_questions and not n_copied,
+            has_copied_answers=n_copied > 0,
+        )
+        found.append(not_ranked)
     return found
 
 
-def _typical_runs(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
+def _typical_positions(runs: Sequence[StoredRun], checks: Checks) -> dict[str, int]:
     """Data set -> the place in `runs` of the run that stands for most runs of it."""
     positions_by_dataset: dict[str, list[int]] = {}
     for position, run in enumerate(runs):
@@ -145,21 +146,27 @@ def _typical_position(runs: Sequence[StoredRun], positions: Sequence[int], check
         positions: Places in `runs` of the runs of one data set.
         checks: What was found in their records.
     """
-    question_sets = {}
+    questions_by_position = {}
     for position in _deciding_positions(runs, positions):
-        question_sets[position] = question_set(runs[position])
-    commonest_set = most_common_question_set(list(question_sets.values()))
+        questions_by_position[position] = question_set(runs[position])
+    commonest_questions = most_common_question_set(list(questions_by_position.values()))
     task_by_position = {}
-    for position, questions in question_sets.items():
-        if questions == commonest_set:
+    for position, questions in questions_by_position.items():
+        if questions == commonest_questions:
             run = runs[position]
-            task_by_position[position] = [facts.task_settings(run), checks.examined(run).texts_key]
+            task_and_texts = (facts.task_settings(run), checks.examined(run).texts_key)
+            task_by_position[position] = task_and_texts
     all_tasks = list(task_by_position.values())
-    return max(task_by_position, key=lambda position: all_tasks.count(task_by_position[position]))
+
+    def count_of_same_task(position: int) -> int:
+        """How many of the runs have the task and texts of this one."""
+        return all_tasks.count(task_by_position[position])
+
+    return max(task_by_position, key=count_of_same_task)
 
 
 def _deciding_positions(runs: Sequence[StoredRun], positions: Sequence[int]) -> Sequence[int]:
-    """The places of the runs that decide which questions count: finished methods.
+    """The places of the runs that decide which questions are usual in a table: finished methods.
 
     Floors and upper bounds only mark the range. Without a finished method the others decide, and
     without any method all runs.
@@ -180,7 +187,8 @@ def _deciding_positions(runs: Sequence[StoredRun], positions: Sequence[int]) -> 
 def _reasons_not_to_rank_with(
     run: StoredRun, typical_run: StoredRun, label: str, checks: Checks
 ) -> list[str]:
-    """Why a run should not be ranked with another, a phrase each; [] where it may be.
+    """Why a run should not be ranked with another, a phrase each; [] where it may be. Of a run that
+    another tool made only the questions are compared.
 
         -> ["another task (instruction)", "another seed (0 and 1)"]
 
@@ -194,9 +202,8 @@ def _reasons_not_to_rank_with(
     if facts.is_imported(run) or facts.is_imported(typical_run):
         return reasons
     reasons += different_texts(run, typical_run, checks)
-    differing = [
-        difference for difference in differences(run, typical_run) if difference.kind == "answers"
-    ]
+    all_differences = differences(run, typical_run)
+    differing = [difference for difference in all_differences if difference.kind == "answers"]
     reasons += _task_reasons(differing)
     reasons += _reader_reasons(run, typical_run, differing)
     for difference in differing:
@@ -276,7 +283,10 @@ def keys_outside_task(label: str) -> set[str]:
 
 def _question_reasons(run: StoredRun, base: StoredRun) -> list[str]:
     """Phrases on other rows of the data set, and other questions of these; [] where both are
-    equal."""
+    equal.
+
+    -> ["other questions (20 and 18, 18 in common)", "--common shows all runs on ..."]
+    """
     questions = question_set(run)
     base_questions = question_set(base)
     reasons = []
@@ -391,16 +401,17 @@ def _count_copied_answers(runs: Sequence[StoredRun], checks: Checks) -> list[int
 
     Copies of a whole run are one run, so their answers do not count as copied.
     """
+    # An answer and its costs are compared by their hash; 0 stands for one that is not known.
     hashes_by_run = {run_identity(run): checks.examined(run).answers_with_costs for run in runs}
     all_hashes = np.concatenate(list(hashes_by_run.values()))
-    distinct_hashes, counts = np.unique(
-        all_hashes[all_hashes != 0], return_counts=True
-    )  # 0 is unknown
-    hashes_of_several_runs = distinct_hashes[counts > 1]
-    return [
-        int(np.isin(checks.examined(run).answers_with_costs, hashes_of_several_runs).sum())
-        for run in runs
-    ]
+    known_hashes = all_hashes[all_hashes != 0]
+    distinct_hashes, n_runs_with_hash = np.unique(known_hashes, return_counts=True)
+    hashes_of_several_runs = distinct_hashes[n_runs_with_hash > 1]
+    counts = []
+    for run in runs:
+        is_copied = np.isin(checks.examined(run).answers_with_costs, hashes_of_several_runs)
+        counts.append(int(is_copied.sum()))
+    return counts
 
 
 def notes_on_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -> list[str | None]:
@@ -411,17 +422,14 @@ def notes_on_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -
         runs: The runs of a table.
         checks: What was found in their records; by default they are read for it.
     """
-    typical_positions = _typical_runs(runs, checks or Checks())
+    typical_positions = _typical_positions(runs, checks or Checks())
+    versions_of_runs = [_versions_without_rows(run) for run in runs]
     versions_by_dataset: dict[str, list[dict[str, str]]] = {}
-    versions_of_runs = []
-    for run in runs:
-        versions = run_versions(run)
-        versions.pop("rows", None)
-        versions_of_runs.append(versions)
+    for run, versions in zip(runs, versions_of_runs, strict=True):
         versions_by_dataset.setdefault(run.config.dataset.name, []).append(versions)
-    typical_versions: dict[str, dict[str, str]] = {}
+    commonest_versions: dict[str, dict[str, str]] = {}
     for dataset, versions_of_dataset in versions_by_dataset.items():
-        typical_versions[dataset] = max(versions_of_dataset, key=versions_of_dataset.count)
+        commonest_versions[dataset] = max(versions_of_dataset, key=versions_of_dataset.count)
     sentences: list[str | None] = []
     for run, versions, label in zip(runs, versions_of_runs, facts.run_labels(runs), strict=True):
         dataset = run.config.dataset.name
@@ -429,17 +437,26 @@ def notes_on_versions(runs: Sequence[StoredRun], checks: Checks | None = None) -
         if len(versions_by_dataset[dataset]) == 2:
             other_runs = "the other run"
         parts = [
-            *_version_sentence(label, versions, typical_versions[dataset], other_runs),
+            *_version_sentence(label, versions, commonest_versions[dataset], other_runs),
             *_notes_on_costs(run, runs[typical_positions[dataset]], label),
         ]
         sentences.append("; ".join(parts) or None)
     return sentences
 
 
+def _versions_without_rows(run: StoredRun) -> dict[str, str]:
+    """What the run was made with, name -> version; without the rows of its data set, which
+    reasons_not_to_rank compares."""
+    versions = run_versions(run)
+    versions.pop("rows", None)
+    return versions
+
+
 def _version_sentence(
     label: str, versions: dict[str, str], typical: dict[str, str], other_runs: str
 ) -> list[str]:
-    """One sentence on the versions in which a run differs from most; [] for none.
+    """One sentence on the versions in which a run differs from most; [] for none. What most runs do
+    not have is not compared.
 
         -> ["bm25 was made with numpy 2.1 (most runs: 2.0)"]
 
@@ -513,7 +530,8 @@ def misfit_notes(run: StoredRun, checks: Checks) -> list[str]:
 
 
 def unchecked_notes(run: StoredRun, checks: Checks) -> list[str]:
-    """Sentences on what could not be checked of a run.
+    """Sentences on what could not be checked of a finished run, as far as tables note it; of one that
+    is not finished, nothing.
 
     Args:
         run: A stored run.
@@ -521,8 +539,8 @@ def unchecked_notes(run: StoredRun, checks: Checks) -> list[str]:
     """
     if not run.summary.is_finished:
         return []
-    phrases = filter(_NOTED_IN_TABLES.fullmatch, checks.unchecked(run))
-    return [f"not checked: {phrase}" for phrase in phrases]
+    phrases = checks.unchecked(run)
+    return [f"not checked: {phrase}" for phrase in phrases if _NOTED_IN_TABLES.fullmatch(phrase)]
 
 
 def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -536,7 +554,8 @@ def on_common_questions(runs: Sequence[StoredRun]) -> list[StoredRun]:
     for run in runs:
         rows_key = _rows_key(run)
         ids = question_ids(run)
-        common_ids[rows_key] = common_ids.get(rows_key, ids) & ids
+        common_so_far = common_ids.get(rows_key, ids)
+        common_ids[rows_key] = common_so_far & ids
     datasets_without_common = []
     for rows_key, ids in common_ids.items():
         if not ids:
@@ -608,10 +627,10 @@ def shared_questions(run: StoredRun, base: StoredRun) -> SharedQuestions:
 def _count_questions(run: StoredRun) -> int:
     """The number of questions of a run; of an imported one, those that the import left out count
     too."""
-    questions = None
-    if facts.is_imported(run):
-        questions = run.manifest.dataset.questions
-    return questions or len(run.records)
+    n_recorded = len(run.records)
+    if not facts.is_imported(run):
+        return n_recorded
+    return run.manifest.dataset.questions or n_recorded
 
 
 def _run_in_words(run: StoredRun) -> str:
@@ -645,9 +664,8 @@ class _QuestionTexts:
     def may_be(self, other: _QuestionTexts) -> bool:
         """Whether nothing speaks against both being one question: texts that are unknown agree with
         any."""
-        return _may_be_equal([self.question], [other.question]) and _may_be_equal(
-            self.answers, other.answers
-        )
+        questions_agree = _may_be_equal([self.question], [other.question])
+        return questions_agree and _may_be_equal(self.answers, other.answers)
 
 
 def _texts_by_question(run: StoredRun) -> dict[str, _QuestionTexts]:

@@ -97,32 +97,36 @@ def phase_costs(run: StoredRun, phase: str, convention: str = DEFAULT_CONVENTION
 def _question_costs(columns: RecordColumns, phase: str, convention: str) -> PhaseCosts:
     """The costs of a phase, an entry for each answered question.
 
-    A cost that one of them lacks is left empty for all; TFLOPs are None where some calls were not
-    counted; all entries are 0 for a phase that the run does not have.
+    A cost that one of them lacks is left empty for all, where the question had the phase at all;
+    TFLOPs are None where some calls were not counted; all entries are 0 for a phase that the run
+    does not have.
 
     Args:
         columns: The records of a run.
         phase: "search" or "answer".
         convention: How FLOPs are counted.
     """
-    answered = columns.answered
+    is_answered = columns.answered
     if phase not in columns.phases:
-        zeros = _as_floats(np.zeros(int(answered.sum())))
+        zeros = _as_floats(np.zeros(int(is_answered.sum())))
         return PhaseCosts(zeros, zeros, zeros, zeros, zeros, zeros)
-    used_phase = columns.phases[phase] & answered
+    is_answered_with_phase = columns.phases[phase] & is_answered
     known_columns = {}
     for key in _COST_KEYS:
-        if columns.has_cost(phase, key)[used_phase].all():
-            known_columns[key] = _as_floats(columns.cost(phase, key)[answered])
+        if columns.has_cost(phase, key)[is_answered_with_phase].all():
+            known_columns[key] = _as_floats(columns.cost(phase, key)[is_answered])
     tflops = None
-    if not columns.cost(phase, "uncounted")[answered].any():
-        tflops = _as_floats(columns.cost(phase, "flops", convention)[answered] / TERA)
+    if not columns.cost(phase, "uncounted")[is_answered].any():
+        tflops = _as_floats(columns.cost(phase, "flops", convention)[is_answered] / TERA)
     return PhaseCosts(tokens=_tokens_by_question(columns, phase), tflops=tflops, **known_columns)
 
 
 def _tokens_by_question(columns: RecordColumns, phase: str) -> Sequence[float]:
     """Tokens read and written in a phase by each answered question, as whole numbers; [] where they
-    are not known for one of these."""
+    are not known for one of these. A question without the phase has 0.
+
+    They are "tokens_in" and "tokens_out", or of a run made elsewhere "tokens_total".
+    """
     has_in_and_out = columns.has_cost(phase, "tokens_in") & columns.has_cost(phase, "tokens_out")
     is_known = has_in_and_out | columns.has_cost(phase, "tokens_total") | ~columns.phases[phase]
     if not is_known[columns.answered].all():
@@ -143,7 +147,8 @@ def _index_usages(run: StoredRun) -> list[PhaseUsage]:
     usage_by_document: dict[str, Usage] = {}
     for line in run.index_lines:
         if not line.failed:
-            add_usage(usage_by_document.setdefault(line.document_id, {}), line.usage)
+            document_sum = usage_by_document.setdefault(line.document_id, {})
+            add_usage(document_sum, line.usage)  # adds to the sum in place
     return [usage.get("index", {}) for usage in usage_by_document.values()]
 
 
@@ -226,7 +231,7 @@ def part_costs(
 ) -> PhaseCosts:
     """What a part of phases cost, an entry for each answered question; empty where no usage has it.
 
-    Only tokens and TFLOPs are known of a part.
+    Only tokens and TFLOPs are known of a part; TFLOPs are None where some calls were not counted.
 
     Args:
         run: The run.
@@ -239,18 +244,18 @@ def part_costs(
     if not some_phase_has_it:
         return _UNKNOWN_COSTS
     n_records = len(columns)
-    answered = columns.answered
+    is_answered = columns.answered
     tokens = np.zeros(n_records)
     flops = np.zeros(n_records)
-    uncounted = np.zeros(n_records)
+    uncounted_calls = np.zeros(n_records)
     for phase in phases:
         tokens += columns.cost(phase, part, "tokens")
         flops += columns.cost(phase, part, "flops", convention)
-        uncounted += columns.cost(phase, "uncounted")
+        uncounted_calls += columns.cost(phase, "uncounted")
     tflops = None
-    if not uncounted[answered].any():
-        tflops = _as_floats(flops[answered] / TERA)
-    return PhaseCosts(_as_floats(tokens[answered]), tflops, [])
+    if not uncounted_calls[is_answered].any():
+        tflops = _as_floats(flops[is_answered] / TERA)
+    return PhaseCosts(tokens=_as_floats(tokens[is_answered]), tflops=tflops, seconds=[])
 
 
 def question_tflops(
@@ -294,7 +299,9 @@ def tflops_column(run: StoredRun, convention: str, *, with_index: bool) -> Float
             return None
         return _tflops_of_usage(usage, convention)
 
-    return _cost_column(run, tflops_of_phase, tflops_of_index if with_index else None)
+    if not with_index:
+        return _cost_column(run, cost_of_phase=tflops_of_phase, cost_of_index=None)
+    return _cost_column(run, cost_of_phase=tflops_of_phase, cost_of_index=tflops_of_index)
 
 
 def question_money(run: StoredRun) -> dict[str, float]:
@@ -305,7 +312,9 @@ def question_money(run: StoredRun) -> dict[str, float]:
     if not is_billed(run):
         return {}
     column = _cost_column(
-        run, lambda phase: _phase_money(run, phase), lambda usage: money_spent(usage, run.prices)
+        run,
+        cost_of_phase=lambda phase: _phase_money(run, phase),
+        cost_of_index=lambda usage: money_spent(usage, run.prices),
     )
     return _by_question(run, column)
 
@@ -331,8 +340,11 @@ def question_tokens(run: StoredRun, *, with_index: bool = True) -> dict[str, flo
         column[run.columns.answered] = tokens
         return column
 
-    cost_of_index = tokens_of_phase if with_index else None
-    return _by_question(run, _cost_column(run, tokens_of_questions, cost_of_index))
+    cost_of_index = None
+    if with_index:
+        cost_of_index = tokens_of_phase
+    column = _cost_column(run, cost_of_phase=tokens_of_questions, cost_of_index=cost_of_index)
+    return _by_question(run, column)
 
 
 def first_missing_price(run: StoredRun, total: PhaseUsage) -> str:
@@ -361,10 +373,10 @@ def first_missing_price(run: StoredRun, total: PhaseUsage) -> str:
 
 def usage_of_run(run: StoredRun) -> Usage:
     """The costs of all questions and of the indexes of a run, by phase."""
-    usage_sums = run.columns.usage_sum()
+    usage_by_phase = run.columns.usage_sum()
     for line in run.index_lines:
-        add_usage(usage_sums, line.usage)
-    return usage_sums
+        add_usage(usage_by_phase, line.usage)  # adds to the sum in place
+    return usage_by_phase
 
 
 def why_money_is_unknown(run: StoredRun) -> str:
@@ -386,14 +398,14 @@ def _phase_money(run: StoredRun, phase: str) -> Floats | None:
     1,000,000 tokens, as harness.cost.prices.money counts it.
     """
     columns = run.columns
-    answered = columns.answered
-    if columns.cost(phase, "money_unknown")[answered].any():
+    is_answered = columns.answered
+    if columns.cost(phase, "money_unknown")[is_answered].any():
         return None
     money_of_questions = columns.cost(phase, "charged")
     for role in _billed_roles(columns, phase):
         price = run.prices.of_role(role)
         if price is None:
-            if columns.has_cost(phase, "billed", role)[answered].any():
+            if columns.has_cost(phase, "billed", role)[is_answered].any():
                 return None
             continue
         input_money = price["input"] * columns.cost(phase, "billed", role, "input")
@@ -462,10 +474,8 @@ def run_money(run: StoredRun) -> float | None:
     some_judge_is_billed = any("billed" in judge.usage for judge in judges)
     if not is_billed(run) and not some_judge_is_billed:
         return None
-    usage_sums = run.columns.usage_sum()
-    for line in run.index_lines:
-        add_usage(usage_sums, line.usage)
-    amounts = [money_spent(sum_phases([usage_sums]), run.prices)]
+    usage_of_all_phases = sum_phases([usage_of_run(run)])
+    amounts = [money_spent(usage_of_all_phases, run.prices)]
     amounts += [money_spent(judge.usage, judge.prices) for judge in judges]
     known_amounts = [amount for amount in amounts if amount is not None]
     if len(known_amounts) < len(amounts):
@@ -503,7 +513,8 @@ def _cost_column(
     if index_shares is None:
         return None
     for group in _groups_with_same_indexes(run.columns, index_shares):
-        column[group.records] += sum(index_shares.get(owner, 0.0) for owner in group.owners)
+        shares_of_group = sum(index_shares.get(owner, 0.0) for owner in group.owners)
+        column[group.records] += shares_of_group
     return column
 
 

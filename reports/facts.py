@@ -107,14 +107,14 @@ def dataset_names_with_rows(runs: Sequence[StoredRun]) -> list[str]:
     "musique (rows 0a1b2c3)"."""
     fingerprints_by_dataset: dict[str, set[str | None]] = {}
     for run in runs:
-        fingerprints_by_dataset.setdefault(run.config.dataset.name, set()).add(
-            rows_fingerprint(run)
-        )
+        fingerprints = fingerprints_by_dataset.setdefault(run.config.dataset.name, set())
+        fingerprints.add(rows_fingerprint(run))
     names = []
     for run in runs:
         name = run.config.dataset.name
         if len(fingerprints_by_dataset[name]) > 1:
-            name += f" (rows {(rows_fingerprint(run) or NOT_RECORDED)[:7]})"
+            fingerprint = rows_fingerprint(run) or NOT_RECORDED
+            name += f" (rows {fingerprint[:7]})"
         names.append(name)
     return names
 
@@ -257,20 +257,22 @@ def first_score(run: StoredRun) -> str:
 def headline_score(run: StoredRun) -> str:
     """Name of the score by which the run is judged where none is named: the first of its data set.
 
-    In a folder of one's own a judge takes its place: one of correctness that has scored every
-    answer that the first score has, or any judge where no question has an accepted answer.
+    Where no record has that one, as no question has an accepted answer, it is the first judge that
+    gave scores. In a folder of one's own, a judge of correctness that has scored every answer that
+    the first score has takes its place.
     """
     first_name = first_score(run)
     judges = run.manifest.judges
+    judges_with_scores = [name for name in judges if name in run.score_names]
     if first_name not in run.score_names:
-        judges_with_scores = [name for name in judges if name in run.score_names]
-        return next(iter(judges_with_scores), first_name)
+        if not judges_with_scores:
+            return first_name
+        return judges_with_scores[0]
     if first_name != FOLDER_SCORE:
         return first_name
-    for name, entry in judges.items():
-        has_scores = name in run.score_names
-        is_of_correctness = entry.kind == "correctness"
-        if has_scores and is_of_correctness and _judge_scored_all_answers(run, name):
+    for name in judges_with_scores:
+        is_of_correctness = judges[name].kind == "correctness"
+        if is_of_correctness and _judge_scored_all_answers(run, name):
             return name
     return first_name
 
@@ -355,9 +357,10 @@ def scorer_version(run: StoredRun, name: str) -> str | None:
 def judge_names(run: StoredRun) -> list[str]:
     """Names of the scores that models gave (`harness judge`), in the order of their first
     judgement."""
-    names: dict[str, None] = {}
+    names: dict[str, None] = {}  # the keys serve as an ordered set
     for notes in run.columns.notes.values:
-        names.update(dict.fromkeys(judgements_of(notes)))
+        judgement_by_name = judgements_of(notes)
+        names.update(dict.fromkeys(judgement_by_name))
     return list(names)
 
 
@@ -430,11 +433,13 @@ def corpus_score_sources(run: StoredRun) -> dict[str, str]:
     A key is a score of the corpus, its value the score of single answers whose counts it sums. Only
     those whose counts every scored record holds: sums over a part would be another number.
     """
-    first_question = next(_stored_counts(run), _QuestionCounts("", {}))
+    without_counts = _QuestionCounts("", {})  # of a run without a record
+    first_question = next(_stored_counts(run), without_counts)
     sources = {}
     for name in score_names(run):
         if name in first_question.counts_by_score and _has_all_counts(run, name):
-            sources[lookup(name).corpus] = name
+            corpus_name = lookup(name).corpus
+            sources[corpus_name] = name
     return sources
 
 
@@ -503,12 +508,12 @@ def _stored_counts(run: StoredRun) -> Iterator[_QuestionCounts]:
 
     Failed questions are left out where the config says `failed: skip`.
     """
-    skip = run.config.skips_failed
     columns = run.columns
     rows = zip(columns.ids, columns.notes.by_record(), columns.failed.tolist(), strict=True)
-    for question_id, notes, failed in rows:
-        if not failed or not skip:
-            yield _QuestionCounts(question_id, score_counts_of(notes))
+    for question_id, notes, has_failed in rows:
+        if has_failed and run.config.skips_failed:
+            continue
+        yield _QuestionCounts(question_id, score_counts_of(notes))
 
 
 def question_clusters(run: StoredRun) -> NDArray[np.int32]:
@@ -570,18 +575,23 @@ class CutTexts(NamedTuple):
 
 def count_cut_texts(run: StoredRun) -> CutTexts:
     """How many texts encoders and rerankers were given and cut, for all indexes and questions of a
-    run."""
-    texts, cut = texts_and_cut(index_usages(run))
+    run.
+
+    The number of texts given is None where some were cut and those given were not counted.
+    """
+    n_texts, n_cut = texts_and_cut(index_usages(run))
     columns = run.columns
     for phase in columns.phases:
-        given_texts = columns.cost(phase, "texts")
-        cut_texts = columns.cost(phase, "texts_cut")
-        cut += int(cut_texts.sum())
-        if (cut_texts[~columns.has_cost(phase, "texts")] > 0).any():
-            texts = None
-        elif texts is not None:
-            texts += int(given_texts.sum())
-    return CutTexts(texts, cut)
+        given_by_question = columns.cost(phase, "texts")
+        cut_by_question = columns.cost(phase, "texts_cut")
+        n_cut += int(cut_by_question.sum())
+        lacks_given = ~columns.has_cost(phase, "texts")
+        some_were_cut_of_unknown = (cut_by_question[lacks_given] > 0).any()
+        if some_were_cut_of_unknown:
+            n_texts = None
+        elif n_texts is not None:
+            n_texts += int(given_by_question.sum())
+    return CutTexts(n_texts, n_cut)
 
 
 def first_cells(run: StoredRun, label: str) -> dict[str, Cell]:
