@@ -55,8 +55,9 @@ def recount_inconsistencies(run: StoredRun) -> Iterator[str]:
     if tokenizer is None:
         return
     first_prompt = run.manifest.first_prompt(_READER)
-    has_first_prompt = first_prompt.ids and first_prompt.text
-    if has_first_prompt and not tokenizer.gives_text(first_prompt.ids, first_prompt.text):
+    ids = first_prompt.ids
+    text = first_prompt.text
+    if ids and text and not tokenizer.gives_text(ids, text):
         yield "the first prompt is not the text of its tokens"
     records = _records_at_equal_distances(run)
     requests = _requests_with_known_passages(run, records, tokenizer)
