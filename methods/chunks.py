@@ -37,8 +37,8 @@ def fixed_chunks(text: str, chunk_tokens: int, model: MeteredModel) -> list[Span
     """Cut a text every `chunk_tokens` tokens; the last chunk is shorter, and an empty text has
     none.
 
-    A cut that would fall inside a character (bytes of one character in two tokens) moves to the
-    next boundary.
+    Where two tokens are bytes of one character, a cut between them falls where the offsets say that
+    the second one starts: before the character or after it.
 
     Args:
         text: The text.
@@ -49,16 +49,16 @@ def fixed_chunks(text: str, chunk_tokens: int, model: MeteredModel) -> list[Span
     if not offsets:
         return []
     token_starts = [start for start, _ in offsets]
-    chunk_starts = token_starts[
-        chunk_tokens::chunk_tokens
-    ]  # of the second chunk and those after it
-    return spans_between_cuts(0, chunk_starts, len(text))
+    starts_after_first_chunk = token_starts[chunk_tokens::chunk_tokens]
+    return spans_between_cuts(0, starts_after_first_chunk, len(text))
 
 
 def overlapping_chunks(
     text: str, chunk_tokens: int, overlap_tokens: int, model: MeteredModel
 ) -> list[Span]:
     """Cut a text into chunks of tokens, each with the last ones of the chunk before it.
+
+    Of 10 tokens, with chunks of 4 and an overlap of 2, these are tokens 0-4, 2-6, 4-8, 6-10, 8-10.
 
     Args:
         text: The text.

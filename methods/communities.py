@@ -31,7 +31,9 @@ class Community:
 def find_communities(
     edges: Iterable[tuple[int, int, float]], max_nodes: int, largest_component: bool = False
 ) -> list[Community]:
-    """Find the communities of a graph, and those within large ones.
+    """Find the communities of a graph by Louvain's method, and those within large ones.
+
+    A large community that the method does not divide has none in it; an empty graph has none.
 
     Args:
         edges: (node, node, weight), without directions; the last one of two nodes counts.
@@ -44,7 +46,7 @@ def find_communities(
     import networkx
 
     def divide(graph: Any, level: int) -> list[Community]:
-        """The communities of a graph by Louvain's method, as those of this level."""
+        """The communities of a graph, as those of this level."""
         groups = networkx.community.louvain_communities(graph, weight="weight", seed=SEED)
         return [Community(level, tuple(sorted(nodes))) for nodes in groups]
 

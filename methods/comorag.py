@@ -193,15 +193,13 @@ def final_answer(reply: str) -> str:
 
 
 def probes_in(reply: str) -> list[str] | None:
-    """The queries of a reply, at most three; None where it has none.
+    """The queries of a reply, at most three: the texts in its first list or object that has any;
+    None where it has none.
 
     '{"probe_1": "Who is Toren?", "probe_2": ""}' -> ["Who is Toren?"]
     """
-    for value in values_in(reply):
-        queries = value
-        if isinstance(value, dict):
-            queries = list(value.values())
-        stripped_texts = [text.strip() for text in strings_in(queries)]
+    for list_or_object in values_in(reply):
+        stripped_texts = [text.strip() for text in strings_in(list_or_object)]
         probes = [text for text in stripped_texts if text]
         if probes:
             return probes[:3]
@@ -289,8 +287,8 @@ class ComoRAG(ExtractingMethod):
         )
 
     def index(self, document: Document, tools: Tools) -> Index:
-        """The index of a document: that of HippoRAG, and summaries of clusters and of passages in a
-        row.
+        """The index of a document: that of HippoRAG, and summaries of clusters (by RAPTOR's tree)
+        and of passages in a row.
 
         Returns:
             HippoRAG's keys; "summaries" and "episodes", a StoredSummary (text, spans) each;
@@ -309,6 +307,7 @@ class ComoRAG(ExtractingMethod):
             ),
             tools,
         )
+        # Level 1 of RAPTOR's tree is the chunks, the levels above it are summaries of clusters.
         summary_nodes = [node for node, level in enumerate(tree.level) if level > 1]
         summaries = [
             StoredSummary(tree.text[node], tree.source_spans(node)) for node in summary_nodes
@@ -443,8 +442,10 @@ class _Search:
             query: The query.
             question_of_note: The question that the notes should help with.
         """
+        # The options of a multiple-choice question belong to the question, not to the query.
+        query_as_question = replace(self.question, text=query, options=None)
         ranked = self.method.passage_ranker().rank_passages(
-            replace(self.question, text=query, options=None), self.index, self.tools
+            query_as_question, self.index, self.tools
         )
         self.memory.steps.append(ranked.step)
         self._add_node("passages", best_first(ranked.scores), query, question_of_note)
@@ -590,7 +591,11 @@ class _Search:
 
     def run_next_round(self, material: str) -> None:
         """Let the model write up to three probes from the material, search for each, and join notes
-        of the rounds before to one finding. All this is added to the memory and its steps."""
+        of the rounds before to one finding.
+
+        Changes the memory: the nodes that were new become earlier ones; the nodes of the probes and
+        of the finding are the new ones. Also adds a step to the trace.
+        """
         config = self.method.config
         memory = self.memory
         memory.earlier_nodes += memory.new_nodes

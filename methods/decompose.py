@@ -148,11 +148,13 @@ class Decompose(reading.ReadingMethod):
         steps = [step]
         answers: list[str] = []
         lines: list[str] = []
-        passages_read: dict[Shown, None] = {}
+        passages_read: dict[Shown, None] = {}  # each once, in the order they were read
         for number, subquestion in enumerate(subquestions, 1):
             filled_question = fill_in_answers(subquestion, answers)
             question_to_answer = Question(
-                f"{question.id}#{number}", filled_question, question.document_ids
+                id=f"{question.id}#{number}",
+                text=filled_question,
+                document_ids=question.document_ids,
             )
             sub_answer = self._answer_subquestion(question_to_answer, document, index, tools)
             passages_read |= dict.fromkeys(sub_answer.shown)

@@ -90,7 +90,11 @@ class Flare(Method):
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Search for the question, then write sentences until one gives the answer, one is empty,
-        or there are `max_sentences`; the stop reason says which. All of it counts as search."""
+        or there are `max_sentences`; the stop reason says which. All of it counts as search.
+
+        The answer is what follows "So the answer is:", without a full stop; where that is missing,
+        all sentences.
+        """
         del documents, indexes  # it reads what it finds
         progress = _Progress()
         reason = "max_sentences"
@@ -155,7 +159,7 @@ class Flare(Method):
         )
         with model.session() as session:
             feed(session, self._request(question, passage_texts[:shown_count], progress, tools))
-            with session.branch():
+            with session.branch():  # what is written there is forgotten at its end
                 written = session.write(config.sentence_tokens).text
             text = _first_sentence(written)
             log_probabilities: list[float] = []
@@ -216,6 +220,7 @@ def _likely_text(
         min_probability: A token of a lower probability is left out.
     """
     parts: list[str] = []
+    # An endpoint may count other tokens than the offsets, which can be estimates: the rest is left out.
     for (start, end), probability in zip(offsets, probabilities, strict=False):
         if probability >= min_probability:
             parts.append(text[start:end])

@@ -140,7 +140,9 @@ class PageCutter:
     def cut_pages(self, model: MeteredModel, tools: Tools) -> list[Span]:
         """Cut the document into pages, asking the model for each end.
 
-        Adds a sentence to `notes` where replies picked no label.
+        A rest of fewer than `last_words` words is one page, without a request. Where a reply picks
+        no label, the page ends as late as it may; a sentence in `notes` says of how many that is
+        so.
 
         Args:
             model: The model that picks where a page ends.
@@ -188,8 +190,8 @@ class PageCutter:
             model: The builder.
 
         Returns:
-            The unit after the page's last one; None where the model names none of start + 1 to
-            `end_unit`.
+            The unit after the page's last one; None where the model names none of
+            first_unit + 1 to end_unit.
         """
         response = ask_parsed(
             model,
@@ -229,9 +231,11 @@ class PageCutter:
         return break_request(labels_and_units, self.config)
 
     def _labels_and_units(self, first_unit: int, end_unit: int) -> list[str]:
-        """The units [start, end), each after its label or "", then the label at the end.
+        """The units first_unit to end_unit - 1, each after its label, or "" where the page may not
+        end before it; then the label of the end, and "".
 
-        ["", "One. ", "", "Two. ", "2", "Three. ", "3", ""]
+        0, 3 where a page may end before unit 2 or 3
+            -> ["", "One. ", "", "Two. ", "2", "Three. ", "3", ""]
         """
         labels = self._offered_labels(first_unit, end_unit)
         labels_and_units: list[str] = []
@@ -299,11 +303,15 @@ class PageCutter:
     def _word_runs(self, start: int, end: int, max_words: int) -> Iterator[Span]:
         """Yield the spans of runs of whole words in text[start:end].
 
+            "One two three", 2 -> "One two", "three"
+
+        So that text without spaces is cut, too, every _CHARACTERS_PER_WORD characters count as a
+        word, if these are more.
+
         Args:
             start: Where the runs begin.
             end: Where they end.
-            max_words: Words of a run at most; a longer word is cut, one for _CHARACTERS_PER_WORD
-                characters.
+            max_words: Words of a run at most.
         """
         run_start = -1
         run_end = -1
@@ -419,7 +427,8 @@ class Gist(reading.ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Let the model name pages, then read these among the gists of the others.
+        """Let the model name pages, then answer from the texts of these among the gists of the
+        others.
 
         Of the named pages the last are left out where not all fit; the stop reason says so.
         """
@@ -443,22 +452,16 @@ class Gist(reading.ReadingMethod):
             model,
             request_settings,
         )
-        shown: list[Shown] = []
-        for number, span in enumerate(spans):
-            if number in pages_read:
-                shown.append(Shown("span", document.id, *span))
-            elif gists[number]:
-                source = (document.id, *span)
-                shown.append(Shown("generated", document.id, text=gists[number], sources=(source,)))
         steps = [step]
         for number in pages_read:
-            page = Shown("span", document.id, *spans[number])
             tokens = model.count(page_texts[number])
+            page = Shown("span", document.id, *spans[number])
             steps.append(Step("page", number, tokens=tokens, shown=page))
         reason = f"{len(pages_read)} pages looked up"
         if len(pages_read) < len(pages_to_read):
             reason = f"{len(pages_read)} of {len(pages_to_read)} pages fit"
-        return Answer(text, tuple(shown), reason, tuple(steps))
+        shown = _shown_gists_and_pages(document, spans, gists, pages_read)
+        return Answer(text, shown, reason, tuple(steps))
 
     def _max_gist_tokens(self, n_pages: int, model: MeteredModel) -> int:
         """The most tokens of a gist: the setting's, or fewer where all gists must share the window
@@ -603,3 +606,25 @@ def _gists_and_pages(
     for number in pages_read:
         texts[number] = page_texts[number]
     return list(filter(None, texts))
+
+
+def _shown_gists_and_pages(
+    document: Document, spans: Sequence[Span], gists: Sequence[str], pages_read: Sequence[int]
+) -> tuple[Shown, ...]:
+    """What the reader saw of each page, in order: its span of the document if it was read again,
+    else its gist with that span as the source; nothing of a page whose gist is empty.
+
+    Args:
+        document: The document.
+        spans: The span of each page.
+        gists: The gist of each page.
+        pages_read: The numbers of the pages that were read again.
+    """
+    shown: list[Shown] = []
+    for number, span in enumerate(spans):
+        if number in pages_read:
+            shown.append(Shown("span", document.id, *span))
+        elif gists[number]:
+            source = (document.id, *span)
+            shown.append(Shown("generated", document.id, text=gists[number], sources=(source,)))
+    return tuple(shown)

@@ -263,6 +263,8 @@ class GraphRAG(LightRAG):
     ) -> list[object] | None:
         """Write the report on a community from as many lines about it as fit.
 
+        The report may have `report_tokens`, but at most a third of the builder's window.
+
         Args:
             community: The numbers of its entities.
             graph: The graph, with descriptions of these and of the relations between them.
@@ -396,7 +398,10 @@ class DescribedGraph:
 
     def prompt_lines(self, community: Community) -> list[str]:
         """The lines of a prompt about a community: each of its relations after its two entities,
-        those of well-connected entities first; then its other entities. Nothing stands twice."""
+        those of well-connected entities first; then its other entities. Nothing stands twice.
+
+        A relation is the community's if both of its entities are.
+        """
         community_entities = set(community.nodes)
         relations = [
             relation
@@ -404,7 +409,7 @@ class DescribedGraph:
             if community_entities.issuperset(self.entities_of_relation(relation))
         ]
         relations.sort(key=self.relations_of_both_entities, reverse=True)
-        numbers: dict[int, None] = {}
+        numbers: dict[int, None] = {}  # of entities and relations, as an ordered set
         for relation in relations:
             numbers.update(dict.fromkeys([*self.entities_of_relation(relation), relation]))
         numbers.update(dict.fromkeys(community.nodes))
@@ -412,6 +417,16 @@ class DescribedGraph:
 
 
 @dataclass(frozen=True)
+class _LocalContext(NamedTuple):
+    """What a prompt of a local search shows: reports, and the numbers of entities, relations and
+    chunks, each the best first."""
+
+    reports: list[Report]
+    entities: list[int]
+    relations: list[int]
+    chunks: list[int]
+
+
 class _Search:
     """A question's search in one document."""
 
@@ -425,7 +440,8 @@ class _Search:
     def answer_globally(self, question: Question) -> Answer:
         """Collect points from all batches of reports, and answer from the best that fit.
 
-        Where no report has a point, the answer is REFUSAL.
+        Where no report has a point, the answer is REFUSAL. As sources count all reports of the
+        batches whose points are shown.
         """
         tools = self.tools
         with tools.phase("search"):
@@ -449,10 +465,10 @@ class _Search:
         request = reading.Reading(tools.task, config=self.config)
         text, shown_count = reading.ask_fitting(question, texts, tools, request)
         batches_shown = {point.batch_number for point in points[:shown_count]}
-        reports: list[Report] = []
+        reports_behind_points: list[Report] = []
         for number in sorted(batches_shown):
-            reports += batches[number]
-        shown = self._shown(BETWEEN_TEXTS.join(texts[:shown_count]), reports)
+            reports_behind_points += batches[number]
+        shown = self._shown(BETWEEN_TEXTS.join(texts[:shown_count]), reports_behind_points)
         reason = f"{shown_count} of {len(points)} points of {len(batches)} batches"
         return Answer(text, (shown,), reason, tuple(steps))
 
@@ -528,36 +544,51 @@ class _Search:
             vectors: The vectors of the entities and relations [items, width].
         """
         tools = self.tools
-        config = self.config
         with tools.phase("search"):
             nearest_entities = self._nearest_entities(question, vectors)
         steps = [
             Step("entities", flops=tools.meter.flops(), note=self._entity_names(nearest_entities))
         ]
-        chunk_tokens = int(config.budget * config.chunk_share)
-        report_tokens = int(config.budget * config.report_share)
-        list_tokens = int(config.budget * (1 - config.chunk_share - config.report_share))
-        reports = self._reports_that_fit(nearest_entities, report_tokens)
-        entities, relations = self._entities_and_relations_that_fit(nearest_entities, list_tokens)
-        chunks = self._chunks_that_fit(nearest_entities, chunk_tokens)
-        context = self._context(reports, entities, relations)
-        request = reading.Reading(tools.task, config=config)
-        chunk_texts = list(map(str.strip, texts_at(self.document.text, self._spans_of(chunks))))
+        found = self._what_fits_around(nearest_entities)
+        context = self._context(found.reports, found.entities, found.relations)
+        request = reading.Reading(tools.task, config=self.config)
+        chunk_spans = self._spans_of(found.chunks)
+        chunk_texts = list(map(str.strip, texts_at(self.document.text, chunk_spans)))
         text, shown_count = reading.ask_fitting(question, [context, *chunk_texts], tools, request)
         n_shown_chunks = max(0, shown_count - 1)  # the first text that is shown is the context
-        shown_chunks = chunks[:n_shown_chunks]
+        shown_chunks = found.chunks[:n_shown_chunks]
         spans = shown_spans(self.document, self._spans_of(shown_chunks))
         flops_so_far = tools.meter.flops()
         for chunk, span in zip(shown_chunks, spans, strict=True):
             steps.append(Step("read", chunk, flops=flops_so_far, shown=span))
         shown: tuple[Shown, ...] = ()
         if shown_count:
-            shown = (self._shown(context, reports, [*entities, *relations]), *spans)
+            item_numbers = [*found.entities, *found.relations]
+            shown = (self._shown(context, found.reports, item_numbers), *spans)
         reason = (
-            f"{len(entities)} entities, {len(relations)} relations, {len(reports)} reports, "
-            f"{len(shown_chunks)} of {len(chunks)} chunks"
+            f"{len(found.entities)} entities, {len(found.relations)} relations, "
+            f"{len(found.reports)} reports, {len(shown_chunks)} of {len(found.chunks)} chunks"
         )
         return Answer(text, shown, reason, tuple(steps))
+
+    def _what_fits_around(self, nearest_entities: Sequence[int]) -> _LocalContext:
+        """What a prompt shows around some entities: chunks, reports, and a list of entities and
+        relations, each within its share of the `budget` of tokens.
+
+        The shares are `chunk_share` and `report_share`; the list has what they leave.
+        """
+        config = self.config
+        chunk_tokens = int(config.budget * config.chunk_share)
+        report_tokens = int(config.budget * config.report_share)
+        list_tokens = int(config.budget * (1 - config.chunk_share - config.report_share))
+        reports = self._reports_that_fit(nearest_entities, report_tokens)
+        entities, relations = self._entities_and_relations_that_fit(nearest_entities, list_tokens)
+        return _LocalContext(
+            reports=reports,
+            entities=entities,
+            relations=relations,
+            chunks=self._chunks_that_fit(nearest_entities, chunk_tokens),
+        )
 
     def _context(
         self, reports: Sequence[Report], entities: Sequence[int], relations: Sequence[int]
@@ -622,33 +653,38 @@ class _Search:
         """The numbers of entities and of their relations, as many of each as a budget of tokens
         holds.
 
-        Relations between these entities come first, then those to others; in both groups those of
-        well-connected entities come first.
+        The lines of the entities are counted first; those of relations get the tokens that are left.
         """
         model = self.tools.model()
         entity_lines = list(map(self.graph.prompt_line, entities))
         n_shown = reading.how_many_fit(entity_lines, max_tokens, model, separator="\n")
         shown_entities = list(entities[:n_shown])
         used_tokens = model.count("\n".join(entity_lines[:n_shown]))
-        shown_set = set(shown_entities)
-        relations_between: list[int] = []
-        relations_to_others: list[int] = []
-        for relation in self.graph.relations:
-            shown_ends = shown_set.intersection(self.graph.entities_of_relation(relation))
-            if len(shown_ends) == len(set(self.graph.entities_of_relation(relation))):
-                relations_between.append(relation)
-            elif shown_ends:
-                relations_to_others.append(relation)
-        relations_between.sort(key=self.graph.relations_of_both_entities, reverse=True)
-        relations_to_others.sort(key=self.graph.relations_of_both_entities, reverse=True)
-        relations_in_order = (
-            relations_between + relations_to_others[: self.config.relations_each * n_shown]
-        )
-        relation_lines = list(map(self.graph.prompt_line, relations_in_order))
+        relations = self._relations_of(shown_entities)
+        relation_lines = list(map(self.graph.prompt_line, relations))
         n_relations = reading.how_many_fit(
             relation_lines, max_tokens - used_tokens, model, separator="\n"
         )
-        return shown_entities, relations_in_order[:n_relations]
+        return shown_entities, relations[:n_relations]
+
+    def _relations_of(self, entities: Sequence[int]) -> list[int]:
+        """The numbers of the relations of some entities: all between two of these, then those to
+        others, at most `relations_each` for each entity.
+
+        In both groups the relations of well-connected entities come first.
+        """
+        entity_set = set(entities)
+        between_entities: list[int] = []
+        to_others: list[int] = []
+        for relation in self.graph.relations:
+            ends = set(self.graph.entities_of_relation(relation))
+            if ends <= entity_set:
+                between_entities.append(relation)
+            elif ends & entity_set:
+                to_others.append(relation)
+        between_entities.sort(key=self.graph.relations_of_both_entities, reverse=True)
+        to_others.sort(key=self.graph.relations_of_both_entities, reverse=True)
+        return between_entities + to_others[: self.config.relations_each * len(entities)]
 
     def _chunks_that_fit(self, entities: Sequence[int], max_tokens: int) -> list[int]:
         """The numbers of the chunks that name some entities, as many as a budget of tokens holds.
@@ -656,7 +692,7 @@ class _Search:
         They stand in the order of the entities; of one entity, those in which more of its relations
         are come first.
         """
-        chunks: dict[int, None] = {}
+        chunks: dict[int, None] = {}  # as an ordered set: each chunk once
         for entity in entities:
             relations_in_chunk: Counter[int] = Counter()
             for relation in self.graph.relations:

@@ -58,9 +58,13 @@ class HeadList(BaseModel):
 def heads_for(name: str, model_sizes: Mapping[str, object]) -> Heads:
     """Find the heads that a name means for a model.
 
+    Of the published lists that fit the model, the one found on LME is taken first.
+
     Args:
-        name: "all", "published", "LME", "NQ" or the path of a file.
-        model_sizes: The sizes of the model by their names in config.json, {} if unknown.
+        name: "all", "published" (any published list), "LME" or "NQ" (the published list that was
+            found on this data set), or the path of a file.
+        model_sizes: The sizes of the model by their names in config.json; {} if unknown, and then
+            no published list fits.
 
     Returns:
         (layer, head) pairs, best first; None for all heads.
@@ -117,6 +121,10 @@ def _model_difference(head_list: HeadList, model_sizes: Mapping[str, object]) ->
     """A phrase that says in what the model of a list differs from the one that runs, "" where it
     does not.
 
+        "hidden_size is 4096 there and 2048 here"
+
+    Compared are the sizes and weights that both of them say, and the ids on the hub.
+
     Args:
         head_list: The list.
         model_sizes: The sizes of the model that runs, by their names in config.json.
@@ -158,7 +166,7 @@ def _heads_of_list(
             f"({difference}); find one for this model with: python -m bench.heads METHOD --model "
             "MODEL --dataset NAME --out FILE"
         )
-    pairs: dict[tuple[int, int], None] = {}
+    pairs: dict[tuple[int, int], None] = {}  # as an ordered set: a head named twice counts once
     for head in head_list.heads:
         match = _LAYER_AND_HEAD.fullmatch(head)
         if match and _is_head_of(head_list, int(match[1]), int(match[2])):

@@ -14,7 +14,7 @@ docs/methods/retrieval.md#hipporag.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -387,8 +387,8 @@ def passage_ranks(
 ) -> np.ndarray:
     """Rank passages by PageRank from the phrases of the chosen triples and from all passages.
 
-    A phrase's weight is the mean of its chosen triples', each divided by the number of passages
-    that have the phrase; the `link_k` heaviest phrases start the walk.
+    The walk starts at the `link_k` heaviest phrases, and at all passages with their similarity
+    times `passage_weight`.
 
     Args:
         index: The index of HippoRAG.
@@ -405,23 +405,29 @@ def passage_ranks(
     phrases = _phrases(facts)
     node_of_phrase = {phrase: node for node, phrase in enumerate(phrases)}
     graph = _build_graph(index, facts, node_of_phrase)
-    # Phrase -> a weight by each chosen triple that it is in.
-    weights_of_phrase: dict[int, list[float]] = defaultdict(list)
+    weights_of_nodes: dict[int, list[float]] = defaultdict(list)
     for fact in chosen_facts:
         subject, _, object_ = facts[fact]
-        for phrase in (node_of_phrase[subject], node_of_phrase[object_]):
-            weights_of_phrase[phrase].append(
-                float(fact_similarity[fact]) / len(graph.passages_of_phrase[phrase])
-            )
-    mean_weight_of_phrase = {
-        phrase: sum(values) / len(values) for phrase, values in weights_of_phrase.items()
-    }
-    heaviest_first = sorted(mean_weight_of_phrase.items(), key=lambda item: -item[1])
-    start_weights = dict(heaviest_first[: config.link_k])
-    for passage, value in enumerate(passage_similarity):
-        start_weights[len(phrases) + passage] = config.passage_weight * float(value)
-    n_nodes = len(phrases) + len(index["of"])
-    return page_rank(n_nodes, graph.edge_weights, start_weights, config.damping)[len(phrases) :]
+        for node in (node_of_phrase[subject], node_of_phrase[object_]):
+            n_passages = len(graph.passages_of_phrase[node])
+            weights_of_nodes[node].append(float(fact_similarity[fact]) / n_passages)
+    start_weights = _heaviest(weights_of_nodes, config.link_k)
+    first_passage_node = len(phrases)  # the nodes of passages follow those of phrases
+    for passage, similarity in enumerate(passage_similarity):
+        start_weights[first_passage_node + passage] = config.passage_weight * float(similarity)
+    n_nodes = first_passage_node + len(index["of"])
+    ranks = page_rank(n_nodes, graph.edge_weights, start_weights, config.damping)
+    return ranks[first_passage_node:]
+
+
+def _heaviest(weights_of_nodes: Mapping[int, Sequence[float]], k: int) -> dict[int, float]:
+    """Node -> the mean of its weights, of the `k` nodes for which that is greatest, these first.
+
+    {3: [0.2, 0.4], 5: [0.9], 6: [0.1]}, 2 -> {5: 0.9, 3: 0.3}
+    """
+    mean_weights = {node: sum(weights) / len(weights) for node, weights in weights_of_nodes.items()}
+    heaviest_first = sorted(mean_weights.items(), key=lambda item: -item[1])
+    return dict(heaviest_first[:k])
 
 
 @dataclass(frozen=True)
@@ -442,10 +448,11 @@ def _build_graph(index: Index, facts: Sequence[Fact], node_of_phrase: dict[str, 
     phrases, and similar phrases.
 
     The similarity of two phrases takes the place of how often triples join them, as in the released
-    code.
+    code. A phrase is not joined with itself.
 
     Args:
-        index: The index of HippoRAG.
+        index: The index of HippoRAG: "of" has for each passage the numbers of its triples,
+            "synonyms" [phrase, phrase, cosine] of similar phrases by their numbers.
         facts: The triples of the index, as tuples.
         node_of_phrase: Phrase -> its number in the graph.
     """

@@ -114,10 +114,11 @@ class _Passes:
     dropped: list[int] = field(default_factory=list)
 
     def next_group(self) -> list[int]:
-        """Take the chunks of the next pass out of those that wait: those carried on from the last
+        """The chunks of the next pass, in the order of the text: those carried on from the last
         pass, and before them as many as fit from the end of those that wait.
 
-        Where not one of these fits, the last of those carried on are dropped.
+        These are taken out of `waiting`. Where not one of them fits, chunks move from `carried` to
+        `dropped`, the last in the text first, until one does.
 
         Raises:
             WindowExceeded: A chunk does not fit alone.

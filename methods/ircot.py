@@ -102,8 +102,12 @@ class IRCoT(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Retrieve and write a sentence in turn, until one gives an answer or is empty; then read
-        what was found, or take the answer from that sentence (setting `answer_from`)."""
+        """Retrieve and write a sentence in turn, until one gives an answer, one is empty, or there
+        are `max_sentences`; then answer as `answer_from` says.
+
+        "reader": read what was found, as much as fits. Else the answer is the one that the last
+        sentence gives, without its full stop, or all sentences where it gives none.
+        """
         del documents, indexes  # it reads what it finds
         config = self.config
         search = _Search()

@@ -48,7 +48,11 @@ class IterRetGen(Method):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Search and generate in turn; the last reply counts as answer, the others as search."""
+        """Search and generate in turn; the last reply counts as answer, the others as search.
+
+        Of that reply the answer is the last one that it names, without a full stop, or all of it
+        where it names none.
+        """
         del documents, indexes  # it reads what it finds
         steps: list[Step] = []
         reply = ""

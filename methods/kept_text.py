@@ -34,7 +34,7 @@ class KeptSpans(NamedTuple):
 def kept_spans(
     text: str, max_tokens: int, model: MeteredModel, *, kept_side: Side = "ends"
 ) -> KeptSpans:
-    """Cut a text to a number of tokens.
+    """Cut a text to a number of tokens; no span is left where not one token at each end fits.
 
     The result may have fewer tokens, where a part that was cut inside a word becomes longer when it
     is encoded on its own.

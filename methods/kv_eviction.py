@@ -224,6 +224,9 @@ class BoundedCache(FullContext):
     ) -> tuple[str, tuple[Step, ...]]:
         """Read text and question, cut the cache, and write the answer.
 
+        The cache is cut after the whole prompt, or, where the question is asked "after" the text,
+        between the two.
+
         Args:
             question: The question.
             texts: The texts.
@@ -254,7 +257,7 @@ class BoundedCache(FullContext):
             cut_at = None
             if self.config.asked == "after" and len(pieces) > 1:
                 cut_at = tokens_before_last  # the last piece is what follows the text
-            reader = CutReader(self.config, cut_at)
+            reader = CutReader(self.config, cut_at)  # knows after writing what was read and kept
             written = session.write_plain(reader, task.max_answer_tokens)
         scores = {
             "read": float(reader.tokens_read),
@@ -399,7 +402,8 @@ class CutReader:
         """Set `tokens_kept` and `bytes_kept` from the cache, and tell `generation` how many tokens
         are left.
 
-        What a press masked instead of cutting it counts as gone.
+        Tokens are the mean over heads and layers. What a press masked instead of cutting it counts
+        as gone: it lists (context, head, token) of each masked key at the layer's attention.
         """
         tokens_of_all_layers = 0
         bytes_of_token = 0
@@ -410,7 +414,7 @@ class CutReader:
             if masked is not None:
                 n_masked = len(masked[0])
             tokens_of_all_layers += tokens - n_masked / heads
-            bytes_of_token += 2 * heads * head_size * layer.keys.element_size()
+            bytes_of_token += 2 * heads * head_size * layer.keys.element_size()  # key and value
         self.tokens_kept = round(tokens_of_all_layers / len(cache.layers))
         self.bytes_kept = self.tokens_kept * bytes_of_token
         generation.drop(cache, self.tokens_kept)

@@ -284,6 +284,9 @@ class LightRAG(ExtractingMethod):
         """Ask the builder for the entities and relations of a chunk, in one conversation: first at
         once, then as often as `gleanings` says for those that it left out.
 
+        A reply without any is counted as one that could not be read. The replies share what the
+        window leaves.
+
         Args:
             chunk: The text of the chunk.
             tools: The engine's tools.
@@ -416,10 +419,11 @@ class LightRAG(ExtractingMethod):
         chunk_texts = [search.chunks[chunk] for chunk in found.chunks]
         shown_texts = [search.prompt_part(found), *chunk_texts]
         if reading.how_many_fit(shown_texts, max_tokens, model) < len(shown_texts):
+            third = max_tokens // 3
             found = _FoundNumbers(
-                search.first_that_fit(found.entities, search.prompt_lines, max_tokens // 3),
-                search.first_that_fit(found.relations, search.prompt_lines, max_tokens // 3),
-                found.chunks,
+                entities=search.first_that_fit(found.entities, search.prompt_lines, third),
+                relations=search.first_that_fit(found.relations, search.prompt_lines, third),
+                chunks=found.chunks,
             )
         graph_text = search.prompt_part(found)
         text, shown_count = reading.ask_fitting(
@@ -544,7 +548,9 @@ class _Search:
             relations += self._neighbours[entity]
             chunks += self._shared_chunks_first(entity)
         return _FoundNumbers(
-            entities, self._best_relations(relations), self.first_that_fit(chunks, self.chunks)
+            entities=entities,
+            relations=self._best_relations(relations),
+            chunks=self.first_that_fit(chunks, self.chunks),
         )
 
     def _find_high(self, words: Sequence[str]) -> _FoundNumbers:
@@ -557,13 +563,15 @@ class _Search:
             entities += self._neighbours[relation]
             chunks += self.items[relation].chunks
         return _FoundNumbers(
-            self.first_that_fit(entities, self.texts),
-            relations,
-            self.first_that_fit(chunks, self.chunks),
+            entities=self.first_that_fit(entities, self.texts),
+            relations=relations,
+            chunks=self.first_that_fit(chunks, self.chunks),
         )
 
     def _nearest_items(self, words: Sequence[str], *, relations: bool) -> list[int]:
         """The numbers of the entities, or relations, most similar to keywords, the best first.
+
+        Only the first items have a vector; the others are not found.
 
         Args:
             words: The keywords, encoded as one text.
@@ -664,7 +672,7 @@ def items_in(reply: str) -> list[ExtractedItem] | None:
     for value in values:
         if not isinstance(value, list):
             continue
-        is_complete = bool(value) and None not in value
+        is_complete = bool(value) and None not in value  # None: a word without quotes
         if is_complete:
             item = _extracted_item(value)
             if item is not None:

@@ -122,9 +122,10 @@ class NameGraph:
     ) -> tuple[np.ndarray, dict[int, Activated]]:
         """Go from the question's names to further ones, by sentences that fit the question.
 
-        In each round the names reached in the round before lead, by their best sentences, to the
-        other names in these. A sentence leads on once. A name's weight is the sum of all ways to
-        it.
+        In each round the names reached in the round before lead, by the `sentences` best of their
+        sentences, to the other names in these. A sentence leads on once. The weight of a way is the
+        product of the similarities of its seed and its sentences; it ends where that falls below
+        `least`. A name's weight is the sum of all ways to it.
 
         Args:
             similarity_of_seeds: Number of a name of the question -> its similarity.
@@ -139,7 +140,7 @@ class NameGraph:
         reached: dict[int, Activated] = {}
         for name, weight in similarity_of_seeds.items():
             weights[name] = weight
-            reached[name] = Activated(weight, 1)
+            reached[name] = Activated(weight, round=1)
         used_sentences: set[int] = set()
         newly_reached = dict(reached)
         for round_number in range(2, config.rounds + 1):
@@ -156,7 +157,7 @@ class NameGraph:
                         continue
                     for other_name in self.names_of_sentences[sentence]:
                         weights[other_name] += weight
-                        reached_in_round[other_name] = Activated(weight, round_number)
+                        reached_in_round[other_name] = Activated(weight, round=round_number)
             reached.update(reached_in_round)
             newly_reached = reached_in_round
         return weights, reached
@@ -186,8 +187,9 @@ class NameGraph:
     ) -> np.ndarray:
         """The weight of each passage among the starts of the walk, [passages].
 
-        It grows with the passage's similarity, and with how often it has the names that were
-        reached.
+        passage_weight * (passage_ratio * similarity + ln(1 + bonus)), where the similarity is
+        scaled to 0 to 1, and the bonus is the sum, over the names that were reached, of
+        weight * ln(1 + mentions in the passage) / round.
 
         Args:
             passage_similarity: How similar each passage is to the question, [passages].
@@ -414,6 +416,9 @@ class LinearRAG(ReadingMethod):
     ) -> _RankedPassages:
         """Rank the passages by the walk; by similarity alone where question or document has no
         name.
+
+        The walk starts from the name of the document that is most similar to each name of the
+        question.
 
         Args:
             question: The question.

@@ -43,8 +43,8 @@ class FullContext(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Answer from the one document, cut where it is too long; the stop reason is "whole" or
-        "truncated"."""
+        """Answer from the one document, cut where it is longer than the window or the setting
+        `max_tokens` allows; the stop reason is "whole" or "truncated"."""
         (document,) = documents
         text = document.text
         model = tools.model()

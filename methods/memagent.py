@@ -121,25 +121,8 @@ class MemAgent(Method):
         config = self.config
         model = tools.model()
         spans = segment_spans(document.text, config.segment_tokens, model)
-        memory = NO_MEMORY
-        steps: list[Step] = []
         with tools.phase("search"):
-            for number, (start, end) in enumerate(spans):
-                request = UPDATE.with_replacements(config).fill(
-                    question=[question_text(question)],
-                    memory=[memory],
-                    section=[document.text[start:end]],
-                )
-                reply, request_tokens = send_request(
-                    request, config.memory_tokens, config.window, model
-                )
-                memory = reply  # with its white space, as in the released code
-                segment = Shown("span", document.id, start, end)
-                flops = tools.meter.flops()
-                step = Step(
-                    "memory", number, tokens=request_tokens, flops=flops, shown=segment, note=memory
-                )
-                steps.append(step)
+            memory, steps = self._overwrite_memory(question, document, spans, tools)
         request = FINAL.with_replacements(config).fill(
             instruction=tools.task.instruction,
             question=[question.text],
@@ -154,3 +137,38 @@ class MemAgent(Method):
         if spans:
             shown_memory = (Shown("generated", document.id, text=memory, sources=sources),)
         return Answer(text, shown_memory, f"{len(spans)} segments", tuple(steps))
+
+    def _overwrite_memory(
+        self, question: Question, document: Document, spans: Sequence[Span], tools: Tools
+    ) -> tuple[str, list[Step]]:
+        """Show the model the segments in turn, each with the memory, to write a new memory.
+
+        Args:
+            question: The question.
+            document: The document.
+            spans: The spans of the segments.
+            tools: The engine's tools.
+
+        Returns:
+            The last memory, with its white space, as in the released code; NO_MEMORY for a text
+            without segments. And a step "memory" for each segment.
+        """
+        config = self.config
+        memory = NO_MEMORY
+        steps: list[Step] = []
+        for number, (start, end) in enumerate(spans):
+            request = UPDATE.with_replacements(config).fill(
+                question=[question_text(question)],
+                memory=[memory],
+                section=[document.text[start:end]],
+            )
+            memory, request_tokens = send_request(
+                request, config.memory_tokens, config.window, tools.model()
+            )
+            segment = Shown("span", document.id, start, end)
+            flops = tools.meter.flops()
+            step = Step(
+                "memory", number, tokens=request_tokens, flops=flops, shown=segment, note=memory
+            )
+            steps.append(step)
+        return memory, steps

@@ -145,8 +145,8 @@ class TokenClassifier:
     def __init__(self, weights: Weights, net: Any, tokenizer: Any, meter: Meter) -> None:
         """Keep the network and its tokenizer.
 
-        Also sets `name`, `max_tokens` (of a text, without the two special tokens) and `style` (how
-        the tokenizer marks words).
+        Also sets `name`; `max_tokens`, the most tokens of a text: 512 or the network's fewer
+        positions, without [CLS] and [SEP]; and `style`, how the tokenizer marks words.
         """
         self.name = weights.source
         self._net = net
@@ -155,12 +155,10 @@ class TokenClassifier:
         max_positions = int(getattr(net.config, "max_position_embeddings", 512))
         self._special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id
         self.max_tokens = min(512, max_positions) - len(self._special_ids)
-        # A token that goes on with a word looks like "##ing"; or one that begins a word looks like
-        # "▁The".
         algorithm = type(tokenizer.backend_tokenizer.model).__name__
-        self.style: Style = "metaspace"
+        self.style: Style = "metaspace"  # a token that begins a word is marked: "▁The"
         if algorithm == "WordPiece":
-            self.style = "wordpiece"
+            self.style = "wordpiece"  # a token that goes on with a word is marked: "##ing"
 
     def tokenize(self, text: str) -> Tokenized:
         """The tokens of a text of any length, with their places, without special tokens."""

@@ -37,7 +37,8 @@ def titled_line_spans(document: Document) -> list[Span]:
 
         "Mira\na b.\nc d." with the title "Mira" -> [(0, 9), (10, 14)]
 
-    FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
+    A title may stand in quotation marks. Of two lines that are titles, the second one is the text
+    of the first. FlashRAG writes "Doc 1(Title: title) first line" and cuts at line breaks
     (docs/methods/compression.md#compression-contexts).
     """
     title_at_start = {passage.start: passage.title.strip() for passage in document.passages}
@@ -60,8 +61,8 @@ def context_spans(
 
     Args:
         document: The document.
-        question: The question; "" for none. In "titled-lines" the compressor reads it beside each
-            line, so that a line may have that many tokens less.
+        question: The question; "" for none. In "titled-lines" the compressor reads it and a fixed
+            sentence beside each line, so that a line may have that many tokens less.
         config: Its `contexts` and `chunk_tokens` say how the document is cut.
         model: The compressor, by whose tokens it is cut.
     """

@@ -80,7 +80,8 @@ def compress_by_package(
     config: LinguaConfig,
     tools: Tools,
 ) -> Compressed:
-    """Compress a document with the package llmlingua.
+    """Compress a document with the package llmlingua, which chooses contexts and then, where
+    `use_token_level_filter` is set, tokens of these.
 
     Args:
         document: The document.
@@ -105,7 +106,7 @@ def compress_by_package(
             import_prompt_compressor(), tokens, scores, len(contexts)
         )
         compressor.compress(contexts, target_tokens, question, config)
-    chosen_contexts = compressor.chosen
+    chosen_contexts = compressor.chosen  # the numbers of the contexts
     token_counts = [model.count(context) for context in contexts]
     pieces_of_contexts = contexts_as_pieces([[spans[number]] for number in chosen_contexts])
     steps = [_context_step(document, spans, token_counts, number) for number in chosen_contexts]
@@ -344,8 +345,8 @@ class NumberedTokens:
     def spans_of_kept_tokens(self, joined_contexts: str) -> list[Span]:
         """The spans of the contexts that the package kept.
 
-        Where the package reads the question, the question stands first in the numbered text and is
-        no part of the result.
+        The text whose tokens were kept ends with the contexts; before them may stand the question,
+        which is no part of the result.
 
         Args:
             joined_contexts: The contexts that the package compressed, as one text; the spans are of
@@ -413,13 +414,16 @@ class SessionScores:
     ) -> Any:
         """The loss of every new token but the first [tokens - 1], or their mean.
 
+        Called by the package in place of its get_ppl. Its cache of keys and values has a stand-in:
+        the numbers of the tokens that were read, as [(numbers, numbers)], each [1, 1, tokens, 1].
+
         Args:
             text: What is scored where `input_ids` is None.
             granularity: "sentence" for the mean.
-            input_ids: Numbers of the tokens [1, tokens].
+            input_ids: Numbers of the tokens [1, tokens], those that were read before first.
             attention_mask: The package gives it; not used, as it is always ones.
-            past_key_values: The stand-in for the cache: the tokens that were read before.
-            return_kv: Whether the stand-in with the new tokens is returned, too.
+            past_key_values: The stand-in for the cache; None: no token was read before.
+            return_kv: Whether the stand-in with the new tokens is returned, too, as a second value.
             end: Tokens from this one on are not scored.
             condition_mode: "before" or "after": only the losses before or from condition_pos_id.
             condition_pos_id: See `condition_mode`.

@@ -243,7 +243,7 @@ class LLMLingua2(reading.ReadingMethod):
 
     def _compress(self, document: Document, weights: Weights, tools: Tools) -> Compressed:
         """Keep those words of a document that the classifier finds worth it, down to target_tokens
-        or rate.
+        or rate: first the best contexts are chosen, then in each of their chunks the best words.
 
         Args:
             document: The document.
@@ -274,13 +274,10 @@ class LLMLingua2(reading.ReadingMethod):
             kept_spans: list[Span] = []
             for chunk in context.chunks:
                 stays = _which_words_stay(chunk, rate, config)
-                spans_in_context = _spans_of_kept_words(chunk.text, chunk.words, stays, config)
-                kept_spans += [
-                    (start + context.start, end + context.start) for start, end in spans_in_context
-                ]
-                tokens_kept += sum(
-                    word.token_count for word in itertools.compress(chunk.words, stays)
-                )
+                for start, end in _spans_of_kept_words(chunk.text, chunk.words, stays, config):
+                    kept_spans.append((context.start + start, context.start + end))
+                for word in itertools.compress(chunk.words, stays):
+                    tokens_kept += word.token_count
                 tokens_classified += len(chunk.tokens.tokens)
                 tools.progress(tokens_classified, tokens_to_classify, "tokens classified")
             kept_of_contexts.append(join_spans(kept_spans))
@@ -403,7 +400,15 @@ def join_tokens_into_words(
         new_end = max(end, previous_end)
         starts_word = follows_space or _begins_word(token, token_text, style)
         if not words or starts_word:
-            words.append(Word(previous_end, max(start, previous_end), new_end, number, number + 1))
+            words.append(
+                Word(
+                    gap_start=previous_end,
+                    start=max(start, previous_end),
+                    end=new_end,
+                    first_token=number,
+                    end_token=number + 1,
+                )
+            )
         else:
             words[-1] = replace(words[-1], end=new_end, end_token=number + 1)
         previous_end = new_end
@@ -454,9 +459,10 @@ def _which_words_stay(chunk: _Chunk, rate: float, config: Lingua2Config) -> list
 def are_above_percentile(
     probabilities: Sequence[float], token_counts: Sequence[int], rate: float
 ) -> list[bool]:
-    """Whether each word stays: those with a value above a percentile of all tokens' values.
+    """Whether each word stays: those with a value above the percentile int(100 (1 - rate) + 1) of
+    all tokens' values, as in the code of LLMLingua-2.
 
-    A value of 1.0 stays also where the percentile is 1.0.
+    A word of value 1.0 stays also where the percentile is 1.0.
 
     Args:
         probabilities: The value of each word [words].

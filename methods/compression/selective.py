@@ -125,7 +125,9 @@ def _self_information(
         tools.progress(n_scored, len(sentence_ranges), "sentences scored")
         return information
 
-    return np.concatenate([np.zeros(0), *tools.map(score_sentence, sentence_ranges)])
+    information_of_sentences = tools.map(score_sentence, sentence_ranges)
+    # A text without sentences gives an empty array: concatenate needs at least one.
+    return np.concatenate([np.zeros(0), *information_of_sentences])
 
 
 def _means_of_sentences(
@@ -168,9 +170,10 @@ def _mask_that_fits(
 ) -> np.ndarray:
     """Drop as small a share of the units as makes the text short enough, in steps of 1/1000.
 
-    Tokens are counted in the compressed text: words that lost a part of theirs are more tokens than
-    were kept. Where not even the highest percentile is short enough (all values are equal), the
-    first tokens of it are kept.
+    The share is found by halving the range of 0 to 1000 permille. Tokens are counted in the
+    compressed text: words that lost a part of theirs are more tokens than were kept. Where not even
+    the highest percentile is short enough (all values are equal), its first units stay: at first
+    `max_tokens` of them, as each has a token or more, then one fewer each time until they fit.
 
     Args:
         units: The units of the text.

@@ -81,8 +81,9 @@ def answer_from_compressed(
     request = Reading(tools.task, getattr(config, "window", None), config)
     max_tokens = max(room_for_text(question, tools, model, request), 0)
     whole_text = "".join(_text_of_piece(piece, document) for piece in compressed.pieces)
+    # The beginning that fits: one span, or none.
     spans, tokens_of_whole_text = kept_spans(whole_text, max_tokens, model, kept_side="left")
-    text = "".join(texts_at(whole_text, spans))  # the beginning, which is one span or none
+    text = "".join(texts_at(whole_text, spans))
     note = f"{compressed.tokens_before} tokens compressed to {compressed.tokens_after}"
     compress_step = Step(
         "compress", tokens=tokens_of_whole_text, flops=tools.meter.flops(), note=note
@@ -96,7 +97,7 @@ def answer_from_compressed(
     truncated = None
     if is_cut:
         truncated = {
-            "side": "right",
+            "side": "right",  # what is missing
             "tokens_before": tokens_of_whole_text,
             "tokens_after": model.count(text),
         }
@@ -139,8 +140,8 @@ def _shown_up_to(
 
 
 def _stop_reason(document: Document, text: str, is_cut: bool, compressed: Compressed) -> str:
-    """Why the compressed text is what it is: "the text is empty", "truncated", "compressed" and so
-    on.
+    """What became of the document, as the answer's stop reason: "truncated" by the window, "whole"
+    where compressing left all tokens, else "compressed"; or why no text is shown.
 
     Args:
         document: The document.

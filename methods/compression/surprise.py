@@ -62,7 +62,9 @@ class Units:
 def cut_into_units(text: str, model: MeteredModel) -> Units:
     """The units of a text: its tokens, of which those that share a character are one unit.
 
-    White space of no token goes with the unit before it.
+    White space of no token goes with the unit before it, or with the first one.
+
+        "a  bc" with tokens at (0, 1), (3, 4), (4, 5) -> units "a  ", "b", "c" (boundaries 0, 3, 4, 5)
 
     Args:
         text: The text.
@@ -87,14 +89,15 @@ def cut_into_units(text: str, model: MeteredModel) -> Units:
 def spans_of_kept_units(units: Units, is_kept: np.ndarray) -> list[Span]:
     """The runs of units that are kept, as spans of characters.
 
+        units "a ", "b", "c" with [True, True, False] -> [(0, 3)]
+
     Args:
         units: The units of a text.
         is_kept: Whether each unit is kept [units].
     """
     padded = np.concatenate([[0], is_kept.astype(np.int8), [0]])
-    run_edges = np.flatnonzero(
-        np.diff(padded)
-    ).tolist()  # start of a run, its end, start of the next
+    # The start of a run, its end, the start of the next one, and so on.
+    run_edges = np.flatnonzero(np.diff(padded)).tolist()
     spans: list[Span] = []
     for first_unit, end_unit in zip(run_edges[::2], run_edges[1::2], strict=True):
         spans.append((units.boundaries[first_unit], units.boundaries[end_unit]))
@@ -123,6 +126,9 @@ def open_context(model: MeteredModel, with_first_token: bool = False) -> Session
 
 def measure_surprise(session: Session, model: MeteredModel, units: Units) -> np.ndarray:
     """-log p of each unit [units] after the context of a session, per token of the unit.
+
+    Of a token of probability 0 it is _MAX_NATS instead of infinity. Without a context the first
+    unit cannot be scored: it is fed, and the others are scored after it.
 
     Args:
         session: The session; its context is the same afterwards.
@@ -160,6 +166,8 @@ def _share_costs_among_units(
     units: Units, offsets: list[tuple[int, int]], token_costs: np.ndarray
 ) -> np.ndarray:
     """Share the cost of each token among the units that it lies in, by characters.
+
+        units "a" and "bc", one token "abc" that costs 3 -> [1, 2]
 
     Args:
         units: The units of a text.

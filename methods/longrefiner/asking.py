@@ -72,11 +72,14 @@ def build_tree_of_document(
     Raises:
         WindowExceeded: The prompt alone fills the window.
     """
+    # Used for its places alone: of the text to outline in the document.
     text_tree = Tree(kept=text_spans(document, config.keep_headings))
-    tree = _build_tree_of_text(text_tree.kept_document(document).text, config, model, store_result)
-    if not tree.kept:
+    text_to_outline = text_tree.kept_document(document).text
+    tree = _build_tree_of_text(text_to_outline, config, model, store_result)
+    if not tree.kept:  # the tree has all of that text
         tree.kept = text_tree.kept
         return tree
+    # The tree has spans of that text: they become spans of the document.
     spans: list[Span] = []
     for start, end in tree.kept:
         spans += text_tree.spans_in_document(start, end)
@@ -87,7 +90,10 @@ def build_tree_of_document(
 def _build_tree_of_text(
     text: str, config: LongRefinerConfig, model: MeteredModel, store_result: StoreResult
 ) -> Tree:
-    """The tree of a text, by the outline that the model writes of it.
+    """The tree of a text, by the outline that the model writes of it; without structuring, or of an
+    empty text, without an outline.
+
+    The tree's notes say where the outline is of a part of the text, or was cut off.
 
     Args:
         text: The text; what does not fit is left out of its middle before it is outlined.
@@ -115,7 +121,7 @@ def _build_tree_of_text(
     texts_shown = [text[start:end] for start, end in spans]
     max_reply_tokens = min(config.outline_tokens, 2 * tokens_of_text + _SPARE_TOKENS)
 
-    def write_outline() -> tuple[str, str]:
+    def ask_for_outline() -> tuple[str, str]:
         """The outline that the model writes, and how its reply ended ("length": by the limit of
         tokens)."""
         with model.session(config.adapter("structuring", model)) as session:
@@ -123,7 +129,7 @@ def _build_tree_of_text(
             reply = session.write(min(max_reply_tokens, session.room() - model.turn_tokens()))
         return reply.text, reply.finish
 
-    outline_as_text, reply_end = store_result("outline", write_outline)
+    outline_as_text, reply_end = store_result("outline", ask_for_outline)
     tree = build_tree(text, parse_outline(outline_as_text), config, model)
     if spans != [(0, len(text))]:
         tokens_shown = sum(map(model.count, texts_shown))
@@ -243,7 +249,9 @@ def ask_for_titles(
 ) -> TitleSelection:
     """Ask which parts of a document help with a question (task 3).
 
-    A document without titled parts needs no request.
+    A document without titled parts needs no request. A reply without a list of titles selects none,
+    and is counted as one that could not be read. Titles that the document does not have are only
+    noted.
 
     Args:
         question: The question.

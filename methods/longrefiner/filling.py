@@ -52,7 +52,8 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
     """Place the clips of an outline in the text, in order and without overlap.
 
     Of all ways to do so the one with the most clips is taken, of these the one that covers the most
-    text.
+    text. It is found clip by clip: a clip at (start, end) goes on with the best chain of earlier
+    clips that ends at `start` or before; then the chains are followed back from the best of all.
 
     Returns:
         The span of each clip, None for one without a place.
@@ -68,21 +69,23 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
         # at most once.
         chains: list[_Chain] = []
         for start, end in spans:
-            before = best_chains.best_up_to(bisect_left(ends, start + 1))
+            n_ends_before = bisect_left(ends, start + 1)
+            chain_before = best_chains.best_up_to(n_ends_before)
             chain = _Chain(
-                n_clips=before.n_clips + 1,
-                characters_covered=before.characters_covered + end - start,
+                n_clips=chain_before.n_clips + 1,
+                characters_covered=chain_before.characters_covered + end - start,
                 last_clip=number,
                 last_span=(start, end),
-                chain_before=before,
+                chain_before=chain_before,
             )
             chains.append(chain)
         for chain in chains:
             _, chain_end = chain.last_span
-            best_chains.offer(bisect_left(ends, chain_end), chain)
+            number_of_end = bisect_left(ends, chain_end)
+            best_chains.offer(number_of_end, chain)
     span_of_clip: list[Span | None] = [None] * len(clips)
     last_chain: _Chain | None = best_chains.best_up_to(len(ends))
-    while last_chain is not None and last_chain.last_clip >= 0:
+    while last_chain is not None and last_chain.last_clip >= 0:  # the empty chain has clip -1
         span_of_clip[last_chain.last_clip] = last_chain.last_span
         last_chain = last_chain.chain_before
     return span_of_clip
@@ -116,7 +119,10 @@ class _BestChains:
 
 def _places_of_clip(clip: Clip, text: str) -> Iterator[Span]:
     """Yield the spans of a text that a clip may stand for: from a place of its head to a place of
-    its tail after it, by each way to read the clip."""
+    its tail after it, by each way to read the clip.
+
+    Of the tails after a head those at the _MAX_PLACES nearest places count, and the last one.
+    """
     for head, tail in _heads_and_tails(clip):
         heads = _spans_of_head_or_tail(head, text, is_head=True)
         if tail is None:
@@ -155,7 +161,8 @@ def _heads_and_tails(clip: Clip) -> Iterator[tuple[str, str | None]]:
 
 
 def _spans_of_head_or_tail(head_or_tail: str, text: str, is_head: bool) -> list[Span]:
-    """Find the head or the tail of a clip in the text, white space aside.
+    """Find the head or the tail of a clip in the text, white space aside: all places of a tail, of
+    a head the first _MAX_PLACES.
 
     Args:
         head_or_tail: The text of the head or the tail.

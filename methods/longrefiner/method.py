@@ -99,7 +99,8 @@ class LongRefiner(reading.ReadingMethod):
         """Score the nodes of all documents, choose the best up to the budget, and answer from
         these.
 
-        If nothing fits, the answer is given without a text, and the stop reason says so.
+        If nothing fits, the answer is given without a text. The stop reason says what ended the
+        choice ("window" instead of "budget" where the window holds less), or why there is no text.
         """
         config: LongRefinerConfig = self.config
         pages = _distinct_pages(documents, indexes)
@@ -107,11 +108,11 @@ class LongRefiner(reading.ReadingMethod):
         with tools.phase("search"):
             scores = self._score_nodes(question, pages, tools, steps)
         shown_text = ShownText(
-            [page.document for page in pages],
-            [page.tree for page in pages],
-            tools.model(config.budget_of),
-            config.titles,
-            config.part_titles,
+            documents=[page.document for page in pages],
+            trees=[page.tree for page in pages],
+            model=tools.model(config.budget_of),
+            titles=config.titles,
+            part_titles=config.part_titles,
         )
         request = reading.Reading(tools.task, config=config)
         max_tokens_by_window = reading.room_for_text(question, tools, tools.model(), request)
@@ -150,7 +151,8 @@ class LongRefiner(reading.ReadingMethod):
     def _score_nodes(
         self, question: Question, pages: Sequence[_Page], tools: Tools, steps: list[Step]
     ) -> _Scores:
-        """The local, global and total scores of all nodes.
+        """The local, global and total scores of all nodes: total = local + R * global, by the
+        weight R of the question.
 
         Args:
             question: The question.
@@ -166,7 +168,9 @@ class LongRefiner(reading.ReadingMethod):
         ):
             total_scores_of_documents.append(document_local + weight * document_global)
         return _Scores(
-            local_scores_of_documents, global_scores_of_documents, total_scores_of_documents
+            local_scores=local_scores_of_documents,
+            global_scores=global_scores_of_documents,
+            total_scores=total_scores_of_documents,
         )
 
     def _local_scores(
@@ -253,11 +257,11 @@ def _start_step(pages: Sequence[_Page], n_duplicates: int, tools: Tools) -> Step
         name = page.document.title or page.document.id
         notes += [f"{name}: {note}" for note in page.tree.notes]
     n_nodes = sum(len(page.tree.nodes) for page in pages)
-    structured_share = sum(page.tree.structured for page in pages)
+    sum_of_shares = sum(page.tree.structured for page in pages)  # of the text under a title
     scores = {
         "documents": float(len(pages)),
         "nodes": float(n_nodes),
-        "structured": structured_share / max(len(pages), 1),
+        "structured": sum_of_shares / max(len(pages), 1),
     }
     return Step("start", scores=scores, flops=tools.meter.flops(), note="; ".join(notes))
 
@@ -292,7 +296,7 @@ def _steps_of_choice(
                 scores=scores.scores_of_node(document_number, node_number),
                 tokens=shown_text.model.count(document.text[node.start : node.end]),
                 flops=tools.meter.flops(),
-                shown=Shown("span", document.id, spans[0][0], spans[-1][1]),
+                shown=Shown("span", document.id, start=spans[0][0], end=spans[-1][1]),
                 note=f"{node.kind} {node.title}".strip(),
             )
         )

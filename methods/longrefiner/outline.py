@@ -122,8 +122,8 @@ def _title_as_text(title: str) -> str:
 def shorten_paragraph(
     text: str, token_spans: Sequence[tuple[int, int]], n_tokens_per_end: int
 ) -> Clip:
-    """A paragraph shortened to its first and last tokens; one that is no
-    longer than these stays whole.
+    """A paragraph shortened to its first and last tokens; one that is no longer than these stays
+    whole.
 
     Args:
         text: The paragraph.
@@ -151,7 +151,9 @@ _DEPTH_OF_KIND: dict[str, int] = {"root": 0, "abstract": 1, "section": 1, "sub-s
 def _read_clips(text: str) -> Iterator[Clip]:
     """Yield the clips of a text between two tags: one a line, or between "<br>".
 
-    "He was <skip> in Brem.<br>It rained." -> Clip("He was", "in Brem."), Clip("It rained.")
+        "He was <skip> in Brem.<br>It rained." -> Clip("He was", "in Brem."), Clip("It rained.")
+
+    Where a line has no "<skip>", its first "..." parts head and tail.
     """
     for line in _BREAK.split(text):
         line_text = " ".join(line.split())
@@ -184,7 +186,9 @@ def parse_outline(text: str) -> Part:
         "<section: Life>He was <skip> in Brem.</section: Life>"
             -> Part("root", "", (Part("section", "Life", (Clip("He was", "in Brem."),)),))
 
-    Never raises: text without a tag is a root of paragraphs alone.
+    Never raises: text without a tag is a root of paragraphs alone. A tag that opens a part closes
+    those of its kind and the deeper ones that are still open; a closing tag of a kind that is not
+    open is skipped. A sub-section outside of any section becomes a section.
     """
     open_parts = [_OpenPart("root", "", [])]
     position = 0

@@ -79,7 +79,8 @@ def _heading_blocks(text: str) -> list[_HeadingBlock]:
     """The paragraphs of a page under each heading of its two upper levels, up to the references and
     such.
 
-    Lines of lists are left out; what is under deeper headings belongs to the heading above.
+    Lines of lists are left out; what is under deeper headings belongs to the heading above. The
+    first block, of level 0, has what stands before all headings.
     """
     blocks = [_HeadingBlock(0, "")]
     lines = [line.strip() for line in text.splitlines()]

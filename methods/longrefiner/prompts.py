@@ -106,10 +106,11 @@ def parse_titles(reply: str) -> frozenset[str] | None:
     None for a reply without either (methods/values.py; the released code repairs lists, too).
     """
     for value in values_in(reply):
+        titles = value
         if isinstance(value, dict):
-            value = value.get("selected_titles")
-        if isinstance(value, str):
-            value = [value]
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return frozenset(folded(item) for item in value if item.strip())
+            titles = value.get("selected_titles")
+        if isinstance(titles, str):  # one title without a list
+            titles = [titles]
+        if isinstance(titles, list) and all(isinstance(title, str) for title in titles):
+            return frozenset(folded(title) for title in titles if title.strip())
     return None

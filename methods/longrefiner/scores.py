@@ -41,14 +41,14 @@ def local_scores(tree: Tree, leaf_scores: Sequence[float], rule: Rule = "paper")
     Args:
         tree: A document's tree.
         leaf_scores: The scores of its leaves by the scoring model, in the order of `tree.leaves()`.
-        rule: How the score of a section is made from those of its children.
+        rule: How a section's score is made: "paper" is the mean of its children's; for "code" its
+            own paragraphs count as one child. Other parts have the mean of their children's.
     """
     scores = np.zeros(len(tree.nodes))
     scores[tree.leaves()] = leaf_scores
     children = tree.children()
-    for number in reversed(
-        range(len(tree.nodes))
-    ):  # children have higher numbers than their parents
+    # Children have higher numbers than their parents, so that their scores are known first.
+    for number in reversed(range(len(tree.nodes))):
         if tree.nodes[number].is_leaf:
             continue
         if rule == "code" and tree.nodes[number].kind == "section":

@@ -166,6 +166,9 @@ def choose_nodes(
     """The paper's choice: by falling score, each node is taken with all leaves under it, if what is
     read then still fits.
 
+    A node is passed over where all its leaves are read already, and a part where it does not fit; a
+    paragraph that does not fit ends the choice.
+
     Args:
         shown_text: Makes pieces of leaves, and counts their tokens.
         scores: The scores of the nodes of each document, [nodes].

@@ -80,9 +80,8 @@ class ShownText:
         for run in self._runs_of_neighbours(leaves):
             document_number = run[0].document
             nodes = [leaf.node for leaf in run]
-            pieces.append(
-                self._make_piece(document_number, nodes, document_number not in documents_shown)
-            )
+            is_first_piece = document_number not in documents_shown
+            pieces.append(self._make_piece(document_number, nodes, may_have_title=is_first_piece))
             documents_shown.add(document_number)
         return pieces
 
@@ -111,12 +110,13 @@ class ShownText:
             document_number: The number of the document.
             node: The number of the node in the document's tree.
         """
-        without_title = (
-            self.part_titles == "code"
-            and self.trees[document_number].nodes[node].kind == "sub-section"
-        )
+        tree = self.trees[document_number]
+        is_without_title = self.part_titles == "code" and tree.nodes[node].kind == "sub-section"
         return self._make_piece(
-            document_number, self.trees[document_number].leaves_under(node), not without_title, node
+            document_number,
+            tree.leaves_under(node),
+            may_have_title=not is_without_title,
+            chosen_node=node,
         )
 
     def _make_piece(
@@ -127,6 +127,8 @@ class ShownText:
         chosen_node: int = -1,
     ) -> ShownPiece:
         """The piece of text that neighbouring leaves of a document make.
+
+        It gets no title where the setting shows none, or where its text begins with the title.
 
         Args:
             document_number: The number of the document.
@@ -142,18 +144,18 @@ class ShownText:
         begins_with_title = document.text[start:end].startswith(title)
         has_title = self.titles and may_have_title and bool(title) and not begins_with_title
         return ShownPiece(
-            document_number,
-            start,
-            end,
-            has_title,
-            self._headings(document_number, leaves, chosen_node),
+            document=document_number,
+            start=start,
+            end=end,
+            has_title=has_title,
+            headings=self._headings(document_number, leaves, chosen_node),
         )
 
     def _headings(
         self, document_number: int, leaves: Sequence[int], chosen_node: int
     ) -> tuple[Heading, ...]:
         r"""The lines above the parts that are read in full, each with its place in the text:
-        (Heading(120, "Career\n"), ...).
+        (Heading(120, "Career\n"), ...). A part whose text begins with its title gets none.
 
         Args:
             document_number: The number of the document.

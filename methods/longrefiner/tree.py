@@ -243,7 +243,8 @@ def _clips_in_order(outline: Part) -> tuple[list[_ClipOfPart], _OutlineParts]:
 def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: MeteredModel) -> Tree:
     """Build the tree of a text; its leaves cover every word of the text once.
 
-    With method.unmatched=drop they cover only what the outline says something of.
+    Its parts are those of the outline whose paragraphs were found in the text. With
+    method.unmatched=drop the leaves cover only what the outline says something of.
 
     Args:
         text: The document's text.
@@ -251,9 +252,9 @@ def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: Meter
         config: The method's settings.
         model: The model whose tokens limit leaves.
     """
-    clips, parts = _clips_in_order(outline)
-    spans = place_clips([one.clip for one in clips], text)
-    runs = _runs_of_placed_clips(spans, [one.part_path for one in clips])
+    clips, parts = _clips_in_order(outline)  # further steps may add an abstract to the parts
+    spans = place_clips([clip_of_part.clip for clip_of_part in clips], text)
+    runs = _runs_of_placed_clips(spans, [clip_of_part.part_path for clip_of_part in clips])
     share_placed = _share_covered([run.span for run in runs], text)
     kept_spans: list[Span] = []
     if config.structuring and config.unmatched == "drop":
@@ -265,7 +266,8 @@ def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: Meter
     leaves: list[_TextOfPart] = []
     for run in _join_short_paragraphs(runs, text, config):
         leaves += _cut_into_leaves(run, text, config, model)
-    tree = Tree(_nodes_over_leaves(leaves, parts.parts), share_placed, kept=kept_spans)
+    nodes = _nodes_over_leaves(leaves, parts.parts)
+    tree = Tree(nodes=nodes, placed=share_placed, kept=kept_spans)
     top_nodes = [node for node in tree.nodes if node.parent < 0]
     spans_under_titles = [(node.start, node.end) for node in top_nodes if not node.is_leaf]
     tree.structured = _share_covered(spans_under_titles, text)
@@ -353,6 +355,7 @@ def _without_unmatched_text(
     length_so_far = 0
     next_starts = [run.start for run in runs_in_parts[1:]]
     next_starts.append(len(text))
+    # Without any run there is a start too many.
     for run, next_start in zip(runs_in_parts, next_starts, strict=False):
         between = text[run.end : next_start]
         n_blanks = len(between) - len(between.lstrip())
@@ -391,8 +394,8 @@ def _runs_and_gaps(
     for run in runs:
         parts_with_text.update(run.part_path)
     gap_start = 0
-    run_before: _TextOfPart | None = None
-    for run_after in [*runs, None]:
+    run_before: _TextOfPart | None = None  # yielded when no text after it can join it any more
+    for run_after in [*runs, None]:  # None: the end of the text
         gap_end = len(text)
         if run_after is not None:
             gap_end = run_after.start
@@ -425,7 +428,7 @@ def _part_of_gap(
     parts_with_text: set[int],
     is_small: bool,
 ) -> PartPath:
-    """The path of the part that a gap belongs to.
+    """The path of the part that a gap belongs to; () for no part, as in a text without clips.
 
     It is the first part of the outline there that has no text yet; before all clips the abstract;
     for a small gap the part before it; else what the parts around it have in common.
@@ -533,7 +536,7 @@ def _cut_into_leaves(
     Args:
         run: The stretch; a gap is cut into chunks of sentences.
         text: The document's text.
-        config: The method's settings; leaf_tokens limits a leaf.
+        config: The method's settings; leaf_tokens limits a leaf (0: no limit).
         model: The model whose tokens are counted.
     """
     run_text = text[run.start : run.end]
@@ -545,7 +548,7 @@ def _cut_into_leaves(
     else:
         spans = [trimmed(run_text, 0, len(run_text))]
     for leaf_start, leaf_end in spans:
-        yield _TextOfPart(run.start + leaf_start, run.start + leaf_end, run.part_path, run.is_gap)
+        yield replace(run, start=run.start + leaf_start, end=run.start + leaf_end)
 
 
 def _nodes_over_leaves(leaves: Sequence[_TextOfPart], parts: Sequence[Part]) -> list[Node]:
@@ -559,17 +562,25 @@ def _nodes_over_leaves(leaves: Sequence[_TextOfPart], parts: Sequence[Part]) -> 
     nodes: list[Node] = []
     node_of_part: dict[int, int] = {}
     for leaf in leaves:
-        parent = -1
+        parent = -1  # of a node without a parent
         for number in leaf.part_path:
             if number not in node_of_part:
                 node_of_part[number] = len(nodes)
                 part = parts[number]
-                nodes.append(Node(part.kind, part.title, leaf.start, leaf.end, parent))
+                part_node = Node(
+                    kind=part.kind,
+                    title=part.title,
+                    start=leaf.start,
+                    end=leaf.end,
+                    parent=parent,
+                )
+                nodes.append(part_node)
             parent = node_of_part[number]
             # A part ends where the last of its leaves ends.
             nodes[parent] = replace(nodes[parent], end=leaf.end)
         kind = "paragraph"
         if leaf.is_gap:
             kind = "chunk"
-        nodes.append(Node(kind, "", leaf.start, leaf.end, parent))
+        leaf_node = Node(kind=kind, title="", start=leaf.start, end=leaf.end, parent=parent)
+        nodes.append(leaf_node)
     return nodes

@@ -69,7 +69,8 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
         )
         parents: list[NewNodes] = []
         for text, group in zip(summaries, groups, strict=True):
-            parents.append(NewNodes([text], group, equal_weights(group)))
+            weights = equal_weights(group)
+            parents.append(NewNodes(texts=[text], lower_nodes=group, weights=weights))
         nodes = graph.add_level(level, parents)
         graph.log.append(f"level {level}: {len(nodes)} nodes")
     n_empty = graph.text.count("")

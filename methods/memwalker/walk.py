@@ -156,8 +156,8 @@ class Walk:
         """
         if not self.graph.text:
             return ""
-        root = len(self.graph.text) - 1
-        path = [root]
+        root = len(self.graph.text) - 1  # the last node that was built
+        path = [root]  # from the root down to the node that is visited
         while path:
             node = path[-1]
             self._max_depth = max(self._max_depth, len(path))
@@ -165,17 +165,17 @@ class Walk:
             is_segment = self.graph.span[node] is not None
             if is_segment:
                 verdict = self._read_segment(node)
-                if verdict is None:
+                if verdict is None:  # no reply was understood, and no further one is allowed
                     return ""
                 if verdict.answer is not None:
                     return verdict.answer
             elif untried:
                 may_go_back = self.config.inner_revert and len(path) > 1
                 child = self._choose_part(node, untried, may_go_back)
-                if child is None:
+                if child is None:  # as above
                     return ""
                 if child != replies.BACK:
-                    self._visited.setdefault(node)
+                    self._visited.setdefault(node)  # into the working memory, if it is new there
                     path.append(child)
                     continue
             # Read in vain, all its parts tried, or the reply chose to go back.
@@ -193,7 +193,8 @@ class Walk:
         return [child for child in children.tolist() if child not in self._given_up]
 
     def _choose_part(self, node: int, untried: list[int], may_go_back: bool) -> int | None:
-        """Ask which child to go down to.
+        """Ask which child to go down to; the only one left is taken without asking. Also adds a
+        step to the trace.
 
         Args:
             node: The node that is visited.
@@ -225,7 +226,8 @@ class Walk:
         return child
 
     def _read_segment(self, node: int) -> replies.Verdict | None:
-        """Ask whether a segment answers, and note that it was read and shown.
+        """Ask whether a segment answers, and note that it was read and shown. Also adds a step to
+        the trace.
 
         Args:
             node: The node of the segment.
@@ -387,7 +389,7 @@ class Walk:
         model = self.tools.model("reader")
         request = reading.Reading(self.tools.task, self.config.window, self.config)
         max_tokens = reading.room_for_text(self.question, self.tools, model, request)
-        max_tokens -= model.count(reading.SEPARATOR)
+        max_tokens -= model.count(reading.SEPARATOR)  # a margin
         newest = [node for node in reversed(self._visited) if self.graph.text[node]]
         texts = [self.graph.text[node] for node in newest]
         n_fitting = reading.how_many_fit(texts, max_tokens, model)

@@ -234,6 +234,7 @@ def pack_nodes(
     n_batches = 1
     if max_nodes:
         n_batches = math.ceil(len(token_counts) / max_nodes)
+    # Where batches of equal size start; the first one starts with node 0.
     batch_starts = {len(token_counts) * batch // n_batches for batch in range(n_batches)}
     batches: list[list[int]] = []
     tokens_in_batch = 0
@@ -296,6 +297,7 @@ def log_level(
     graph.log.append(
         f"{name}: {len(lower_level.nodes)} nodes in {len(calls)} calls -> points {points_by_call}"
     )
+    # "lines", or "lines cut" where the last line was dropped as unfinished.
     without_bullets = sum(call.parser.startswith("lines") for call in calls)
     if without_bullets:
         graph.notes.append(
@@ -346,12 +348,16 @@ def feed_nodes(
     if before.system:
         session.system(before.system)
     first_token_of_prompt = session.user(prompt).start
-    starts, ends = np.array(model.offsets(prompt)).T
+    token_starts, token_ends = np.array(model.offsets(prompt)).T
     spans: list[Span] = []
     for start, end in places_in_prompt:
-        first_token = int((ends <= start).sum())
-        last_token = int((starts < end).sum())
-        spans.append(Span(first_token_of_prompt + first_token, first_token_of_prompt + last_token))
+        tokens_before_node = int((token_ends <= start).sum())
+        tokens_up_to_node_end = int((token_starts < end).sum())
+        span = Span(
+            first_token_of_prompt + tokens_before_node,
+            first_token_of_prompt + tokens_up_to_node_end,
+        )
+        spans.append(span)
     return spans
 
 

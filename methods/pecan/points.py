@@ -56,6 +56,10 @@ def parse_points(text: str, is_cut_off: bool) -> ParsedPoints:
         text: What the model wrote.
         is_cut_off: Whether the token limit cut the text, so that its last point is unfinished. That
             one is dropped if there are others.
+
+    Returns:
+        The points, and how they were found: "bullets" or "lines", with " cut" added where the last
+        one was dropped.
     """
     parser = "bullets"
     points = _points_in_spans(text, _bullet_spans(text))

@@ -403,9 +403,8 @@ class Search:
         tokens_of_node = {node: self._tokens_in_prompt(node) for node in top_nodes}
         nodes_in_order = top_nodes
         if len(top_nodes) > max_nodes or sum(tokens_of_node.values()) > tokens_left:
-            nodes_in_order = sorted(
-                top_nodes, key=lambda node: -self.cosine[node]
-            )  # nearest the question first
+            nearest_first = sorted(top_nodes, key=lambda node: -self.cosine[node])
+            nodes_in_order = nearest_first
         fitting_nodes: list[int] = []
         for node in nodes_in_order:
             if len(fitting_nodes) < max_nodes and tokens_of_node[node] <= tokens_left:
@@ -452,7 +451,7 @@ class Search:
         self._unvisited[node] = False
         rank = 1
         if self.config.position_factor:
-            rank = len(self.shown) + 2
+            rank = len(self.shown) + 2  # its position: the question is the first, then come nodes
         shown = self.graph.shown(node, self.document.id, SOURCE_WEIGHT)
         self.shown.append(shown)
         step = Step(
@@ -548,7 +547,7 @@ class Search:
 
         Also records the nodes that are still unread.
         """
-        self._record_unread(Flops())
+        self._record_unread(probe_flops=Flops())  # there was no probe, or it left none unread
         if self.config.max_nodes is not None and len(self.shown) >= self.config.max_nodes:
             return NextNode(None, reason="max-nodes")
         if not self._unvisited.any():
