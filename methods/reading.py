@@ -47,7 +47,7 @@ class Reading:
 
         It is in pieces, ["... {instruction} ...", TEXT, SEPARATOR, TEXT, "... {question} ..."], so
         that a model can cache what it has read. The solved examples of the instruction stand in
-        the last piece only, at the question.
+        the last piece only, at the question; a solved example of the question stands first of all.
         """
         if not texts:
             return self._filled(CLOSED, question, [])
@@ -113,14 +113,16 @@ def room_for_text(
         WindowExceeded: The question alone does not fit.
     """
     reading = reading or Reading(tools.task)
-    task, model_window = reading.task, model.window
-    used_tokens = prompt_tokens(reading.pieces(question, [""]), model) + task.max_answer_tokens
+    model_window = model.window
+    max_answer_tokens = reading.task.max_answer_tokens
+    used_tokens = prompt_tokens(reading.pieces(question, [""]), model) + max_answer_tokens
     if question.begins:  # the words that the reply is to begin with
         used_tokens += model.count(f" {question.begins}")
-    if reading.window is not None and used_tokens > reading.window <= model_window:
+    own_window = reading.window
+    if own_window is not None and own_window <= model_window and used_tokens > own_window:
         raise WindowExceeded(
             f"the question with its prompt and answer takes {used_tokens} tokens, more than "
-            f"method.window={reading.window}; raise it"
+            f"method.window={own_window}; raise it"
         )
     if used_tokens > model_window:
         raise WindowExceeded(
@@ -128,7 +130,7 @@ def room_for_text(
             f"window of {model_window} of '{model.name}'; raise model.window or use a model with a "
             "longer one"
         )
-    return min(model_window, reading.window or model_window) - used_tokens
+    return min(model_window, own_window or model_window) - used_tokens
 
 
 def how_many_fit(
@@ -173,11 +175,11 @@ def ask(
     reading = reading or Reading(tools.task)
     with model.session(chat=reading.task.chat) as session:
         feed(session, reading.pieces(question, texts))
-        if question.begins and not session.can_begin_replies:
-            session.feed(f" {question.begins}")
         reply_start = ""
         if session.can_begin_replies:
             reply_start = question.begins
+        elif question.begins:
+            session.feed(f" {question.begins}")
         written = session.write(
             reading.task.max_answer_tokens, begin=reply_start, schema=reading.task.reply_schema
         )

@@ -363,7 +363,8 @@ class _FittingTexts:
 def _count_fitting_texts(
     question: Question, best_texts: Sequence[str], tools: Tools, request: Reading, *, are_all: bool
 ) -> _FittingTexts:
-    """Find how many texts fit into the budget of `request` and the window.
+    """Find how many texts fit into the budget of `request` and the window, and what limits them:
+    "budget" or "window" where not all fit, else "exhausted" where there are no others, else "k".
 
     Args:
         question: The question.
@@ -414,7 +415,7 @@ def read_best_fitting(
         stop_reason += ": not even one chunk fits"
     numbers_shown = list(best_numbers[: fitting.count])
     if config.order == "document":
-        numbers_shown.sort()
+        numbers_shown.sort()  # the pieces are numbered in the order of the document
     answer = ask(
         question, [texts[number] for number in numbers_shown], tools, tools.model(), request
     )

@@ -212,6 +212,7 @@ def parse_list(reply: str) -> list[str] | None:
     """
     items = [str(item) for item in _LIST_ITEM.findall(reply)]
     if not items:
+        # '"Ann", "Bob"' without brackets is read as a list, too.
         values = values_in(reply) or values_in(f"[{reply}]")
         for value in values:
             items += strings_in(value)

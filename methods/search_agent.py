@@ -126,6 +126,8 @@ class SearchAgent(Method):
     ) -> Answer:
         """Let the model call tools in one conversation until it answers.
 
+        The answer is in the line of the last reply that names one, else all of that reply.
+
         Raises:
             WindowExceeded: The task with two replies does not fit the window.
         """
@@ -164,7 +166,7 @@ class SearchAgent(Method):
         reserved_tokens: int,
     ) -> _ConversationEnd:
         """Let the model call tools until it calls none, or until a limit is reached and it is told
-        to answer.
+        to answer: the window (the last results are then left out), `budget` or `max_loops`.
 
         Args:
             session: The conversation, which has the task.
@@ -182,8 +184,8 @@ class SearchAgent(Method):
             written = session.write(config.reply_tokens)
             calls = _tool_calls(written.text)
             if not calls:
-                if reply_number == 1:
-                    session.count_reply(written, "unsearched")
+                if reply_number == 1:  # it answers without any search
+                    session.count_reply(written, kind="unsearched")
                 return _ConversationEnd(written.text, f"answered in reply {reply_number}")
             results = "\n\n".join(map(document_tools.run, calls))
             conversation_tokens = session.length() + model.count(results)

@@ -92,42 +92,57 @@ def perplexities(
     if not sentence_spans:
         return []
     token_starts = [start for start, _ in model.offsets(text)]
-
-    def tokens_between(start: int, end: int) -> int:
-        """How many tokens begin in text[start:end]."""
-        return bisect_left(token_starts, end) - bisect_left(token_starts, start)
-
-    sentence_count = len(sentence_spans)
     window_start = sentence_spans[0][0]
     text_end = sentence_spans[-1][1]
+    tokens_of_sentences = _tokens_between(token_starts, window_start, text_end)
     max_window_tokens = min(window_tokens, max_tokens)
-    if sentence_count > 1 and tokens_between(window_start, text_end) > max_window_tokens:
+    if len(sentence_spans) > 1 and tokens_of_sentences > max_window_tokens:
         max_window_tokens = max(1, min(window_tokens, max_tokens // 2))
     context_tokens = max(0, max_tokens - max_window_tokens - SLACK_TOKENS)
     perplexity_of_sentences: list[float] = []
-    first = 0
-    while first < sentence_count:
-        # The window has the sentences `first` to `end` - 1, as many as fit.
-        end = first + 1
-        while end < sentence_count:
-            if tokens_between(window_start, sentence_spans[end][1]) > max_window_tokens:
-                break
-            end += 1
-        window_end = sentence_spans[end - 1][1]
+    for spans_of_window in _group_sentences(sentence_spans, token_starts, max_window_tokens):
+        is_first_window = not perplexity_of_sentences
         text_before = ""
-        if first > 0 and context_tokens > 0:
+        if not is_first_window and context_tokens > 0:
             first_token = bisect_left(token_starts, window_start)
             context_start = token_starts[max(0, first_token - context_tokens)]
             text_before = text[context_start:window_start]
+        window_end = spans_of_window[-1][1]
         window_text = text[window_start:window_end]
-        starts_in_window = [start - window_start for start, _ in sentence_spans[first:end]]
+        starts_in_window = [start - window_start for start, _ in spans_of_window]
         perplexity_of_sentences += _perplexities_in_window(
             text_before, window_text, starts_in_window, max_window_tokens, model
         )
         # The white space before a sentence is scored with it.
         window_start = window_end
-        first = end
     return perplexity_of_sentences
+
+
+def _group_sentences(
+    sentence_spans: Sequence[Span], token_starts: Sequence[int], max_tokens: int
+) -> list[list[Span]]:
+    """The spans of sentences in groups of neighbours, as many in each as have at most `max_tokens`
+    tokens; a longer sentence is a group alone.
+
+    Args:
+        sentence_spans: (start, end) of the sentences of a text, at least one.
+        token_starts: The first character of each token of the text.
+        max_tokens: Most tokens of a group, with the white space before it.
+    """
+    group_start = sentence_spans[0][0]
+    groups = [[sentence_spans[0]]]
+    for start, end in sentence_spans[1:]:
+        if _tokens_between(token_starts, group_start, end) > max_tokens:
+            group_start = groups[-1][-1][1]  # the end of the group before
+            groups.append([(start, end)])
+        else:
+            groups[-1].append((start, end))
+    return groups
+
+
+def _tokens_between(token_starts: Sequence[int], start: int, end: int) -> int:
+    """How many tokens begin in text[start:end], given the first character of each token."""
+    return bisect_left(token_starts, end) - bisect_left(token_starts, start)
 
 
 def _perplexities_in_window(
@@ -139,6 +154,8 @@ def _perplexities_in_window(
 ) -> list[float]:
     """PPL of each sentence of one window, in nats.
 
+    Without a text before it, the first token of the window does not count.
+
     Args:
         text_before: The text before the window, which is read but not scored.
         window_text: The text of the window.
@@ -148,7 +165,7 @@ def _perplexities_in_window(
     """
     offsets = model.offsets(window_text)
     slack_tokens = 0
-    if len(sentence_starts) > 1:
+    if len(sentence_starts) > 1:  # it fits as a part of the whole text, but may be longer alone
         slack_tokens = SLACK_TOKENS
     if len(offsets) > max_tokens + slack_tokens:
         window_text = window_text[: offsets[max_tokens - 1][1]]
@@ -403,7 +420,8 @@ class _SegmentedReading(reading.ReadingMethod):
         return segment.text
 
     def _stop_reason(self, shown_count: int, segment_count: int, max_tokens: int) -> str:
-        """Why no more segments are shown: "exhausted", "budget", "window", "no text" ...
+        """Why no more segments are shown: "exhausted" (all are), "no text" (there are none),
+        "budget" or "window"; with ": not even one segment fits" where none is shown.
 
         Args:
             shown_count: How many segments are shown.

@@ -41,7 +41,8 @@ _WORDS_THAT_OPEN_SENTENCES = SENTENCE_OPENERS - {"will", "may"}  # these two are
 def sentence_ends(
     text: str, start: int = 0, end: int | None = None, *, lines: bool = False
 ) -> Iterator[int]:
-    """Yield the ends of sentences, as the head of this file has them, but for the end of the text.
+    """Yield the ends of sentences: after a mark that ends one, and at blank lines; not the end of
+    the text.
 
         "Dr. Orb left. It rained." -> 13
 
@@ -74,6 +75,7 @@ def _is_abbreviation(text: str, full_stop: int) -> bool:
     Smith" unless the next word opens a sentence.
     """
     word = ""
+    # No abbreviation has more than 12 characters.
     word_before = _WORD_BEFORE.search(text, max(0, full_stop - 12), full_stop)
     if word_before:
         word = word_before.group()

@@ -359,7 +359,11 @@ class StagedRetrieval(ReadingMethod):
         steps.
         """
         stages: StagedConfig = self.config
-        writing = Writing(stages.rewrite_tokens, stages.rewrite_temperature, stages)
+        writing = Writing(
+            max_tokens=stages.rewrite_tokens,
+            temperature=stages.rewrite_temperature,
+            config=stages,
+        )
         question_alone = Queries([question.text])
         if stages.hypothetical_passages is not None:
             n_texts = stages.hypothetical_passages
@@ -386,7 +390,7 @@ class StagedRetrieval(ReadingMethod):
         """Rank all chunks: by one ranking, or by the fusion of those by each ranker and query.
 
         Args:
-            queries: What is searched for.
+            queries: What is searched for, the question first.
             texts: The chunks' texts.
             index: The document's index, as `index` built it.
             tools: The engine's tools.
@@ -403,7 +407,7 @@ class StagedRetrieval(ReadingMethod):
         if len(rankings) == 1:
             return Ranked(completed(rankings[0], len(texts)), ranking_by_question)
         fused = reciprocal_rank_fusion(rankings, len(texts), self.config.rrf_k)
-        return Ranked(best_first(fused), ranking_by_question, fused.tolist())
+        return Ranked(best_first(fused), ranking_by_question, fused=fused.tolist())
 
     def reranked(
         self, question: Question, ranked: Ranked, texts: Sequence[str], tools: Tools

@@ -94,6 +94,10 @@ def summarise_with_attention(
         prompt: What is asked.
         watch: Whether the attention is wanted (the capability "attention").
 
+    Returns:
+        The summary without white space around it, the attention to each text [texts] (None where it
+        is not wanted), and whether it was cut off at its limit.
+
     Raises:
         WindowExceeded: There is no room for a summary.
     """
@@ -179,8 +183,8 @@ def condense(
     """Summarise each segment, then groups of neighbouring summaries, until all that are left fit
     together.
 
-    Those that do not fit are summarised again in groups of ceil(taken / room) neighbours, or as
-    many as a request holds, until they fit or one is left.
+    Those that do not fit are summarised again until they fit or one is left, in groups of
+    ceil(their tokens / max_tokens_together) neighbours, or of as many as a request holds.
 
     Args:
         segments: The texts of the segments.
@@ -202,9 +206,8 @@ def condense(
     if not segments:
         return []
     level = 1
-    pieces = summaries.summarise_groups(
-        level, [[CoveringText(text, number, number)] for number, text in enumerate(segments)]
-    )
+    segments_alone = [[CoveringText(text, n, n)] for n, text in enumerate(segments)]
+    pieces = summaries.summarise_groups(level, segments_alone)
     while len(pieces) > 1 and summaries.tokens_together(pieces) > max_tokens_together:
         level += 1
         pieces = summaries.summarise_groups(
@@ -318,7 +321,9 @@ class _Summaries:
             done_count += 1
             self.tools.progress(done_count, len(groups), f"level {level} summaries")
             return CoveringText(
-                " ".join(text.split()), group[0].first_segment, group[-1].last_segment
+                text=" ".join(text.split()),
+                first_segment=group[0].first_segment,
+                last_segment=group[-1].last_segment,
             )
 
         return self.tools.map(write, groups)

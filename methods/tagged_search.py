@@ -124,7 +124,9 @@ class TaggedSearch(Method):
 
     def _write_on(self, session: Session, trajectory: Trajectory, tools: Tools) -> str:
         """Write parts of the reply, each up to a query, with what is found put after it, until it
-        ends.
+        ends; after `max_turns` parts one more is written, without a search after it.
+
+        A part without a query or an answer ends the reply, unless the method corrects it.
 
         Args:
             session: The session, which has the task.

@@ -72,6 +72,8 @@ class ToolAgent(Method):
     ) -> Answer:
         """Let the model call the search tool until it answers; all of it counts as search.
 
+        The answer is in the part of the last reply that names one, else all of that reply.
+
         Raises:
             WindowExceeded: The task with two replies does not fit the window.
         """
@@ -106,7 +108,7 @@ class ToolAgent(Method):
         reserved_tokens: int,
     ) -> _ConversationEnd:
         """Let the model call the tool until it calls none, or until a limit is reached and it is
-        told to answer.
+        told to answer: the window (the last result is then left out), or `max_calls`.
 
         Args:
             session: The conversation, which has the task.
@@ -114,6 +116,9 @@ class ToolAgent(Method):
             tools: The engine's tools, for searching.
             request_to_answer: The request to answer now.
             reserved_tokens: Tokens that this request and two replies take.
+
+        Returns:
+            The last reply, and why it was the last.
         """
         model = tools.model()
         limit_reached = ""
@@ -121,8 +126,8 @@ class ToolAgent(Method):
             written = session.write(self.config.reply_tokens)
             queries = _queries(written.text)
             if not queries:
-                if calls_so_far == 0:
-                    session.count_reply(written, "unsearched")
+                if calls_so_far == 0:  # it answers without any search
+                    session.count_reply(written, kind="unsearched")
                 return _ConversationEnd(written.text, f"answered after {calls_so_far} calls")
             result = self._run_call(queries[0], passages, tools)
             if session.length() + model.count(result) + reserved_tokens > model.window:

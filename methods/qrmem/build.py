@@ -167,7 +167,12 @@ def build_memory(
     builder = _GraphBuilder(question, summary, segments, config, tools)
     graphs = builder.graphs_of_segments()
     entities = join_names_to_entities(graphs, segments)
-    memory = Memory(spans, entities.names, entities.mentions, entities.places)
+    memory = Memory(
+        segments=spans,
+        names=entities.names,
+        mentions=entities.mentions,
+        places=entities.places,
+    )
     memory.questions = builder.pool.questions
     memory.document_summary = summary
     relations = collect_relations(graphs, entities)
@@ -365,6 +370,9 @@ class _GraphBuilder:
     ) -> SubGraph:
         """The graph of a segment with the names and relations added that are found in it.
 
+        Names come from the recogniser, for a graph without any, and from the model where
+        `open_entities` is set. Fewer than two names have no relation, so that none is asked for.
+
         Args:
             segment_number: The number of the segment.
             graph: Its graph so far.
@@ -379,8 +387,8 @@ class _GraphBuilder:
         if len(names) < 2:
             return SubGraph(names, list(graph.relations))
         listed = self._ask_for_relations(segment_number, names, guiding_questions)
-        new_questions = [triple for triple in listed if triple not in graph.relations]
-        return SubGraph(names, [*graph.relations, *new_questions])
+        new_relations = [triple for triple in listed if triple not in graph.relations]
+        return SubGraph(names, [*graph.relations, *new_relations])
 
     def _names_by_recogniser(self, segment_number: int) -> list[str]:
         """The names that the recogniser finds in segment `segment_number`, without function words
@@ -593,7 +601,7 @@ class _GraphBuilder:
                 session, request_tokens, config.question_tokens, replies.parse_questions, retry
             )
             questions_as_list = [f"* {question}" for question in questions.parsed or ["none"]]
-            session.reply("\n".join(questions_as_list))
+            session.reply("\n".join(questions_as_list))  # in place of the reply as it was written
             session.user(requests.fusion_relation())
             sentence = sample_until_parsed(
                 session, session.length(), config.relation_tokens, replies.parse_sentence, retry

@@ -101,22 +101,23 @@ class Memory:
 
     def entities_named_in(self, text: str) -> list[int]:
         """The numbers of the entities with a mention in `text`; a mention inside a longer one does
-        not count.
+        not count: what is found is blanked out, the longest mentions first.
 
         Case matters for an acronym alone: "us" does not name the entity "US".
         """
         text_in_small_letters = _lower_same_length(text)
         entities: set[int] = set()
         for mention, entity in self._longest_mentions_first():
-            acronym_in_capitals = acronym(mention)
-            name = acronym_in_capitals
-            text_to_search = text
-            if not acronym_in_capitals:
+            acronym_in_capitals = acronym(mention)  # "" where the mention is none
+            if acronym_in_capitals:
+                name = acronym_in_capitals
+                text_to_search = text
+            else:
                 name = _lower_same_length(mention)
                 text_to_search = text_in_small_letters
             for position in find_whole_words(name, text_to_search):
                 entities.add(entity)
-                end = position + len(acronym_in_capitals or mention)
+                end = position + len(name)
                 text = _blank_out(text, position, end)
                 text_in_small_letters = _blank_out(text_in_small_letters, position, end)
         return sorted(entities)
@@ -268,11 +269,15 @@ def join_names_to_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) 
     """Find out which names of all segments are one entity; entities stand in the order of their
     first mention.
 
+    Names are compared by their keys: "the Mill's" and "Mill" have the key ("mill",), and different
+    keys may be one entity, as ("claudio", "ranieri") and ("ranieri",). A name without a word has
+    no key and is left out.
+
     Args:
         graphs: The graph of each segment.
         segments: The text of each segment.
     """
-    spellings_of_key: dict[NameKey, dict[str, None]] = {}
+    spellings_of_key: dict[NameKey, dict[str, None]] = {}  # each dict is an ordered set
     segments_of_key: dict[NameKey, set[int]] = {}
     for segment, graph in enumerate(graphs):
         for name in graph.names:
@@ -326,16 +331,16 @@ def _add_entity(
 
 
 def _cluster_keys_of_one_entity(keys: Sequence[NameKey]) -> list[list[NameKey]]:
-    """Group forms that are one entity, the longest of each first.
+    """Group the keys of names that are one entity, the longest of each first.
 
         ("claudio", "ranieri"), ("ranieri",) -> one group of both
 
-    A form that is a part of longer ones joins them if these are one entity, else it is its own.
+    A key that is a part of longer ones joins their group if these are one entity, else it is its
+    own.
     """
     clusters: list[list[NameKey]] = []
-    clusters_of_part: dict[
-        NameKey, set[int]
-    ] = {}  # a part of a longer name -> the entities it could stand for
+    # A part of a longer name -> the clusters whose entities it could stand for.
+    clusters_of_part: dict[NameKey, set[int]] = {}
     for key in sorted(keys, key=len, reverse=True):
         clusters_with_longer = clusters_of_part.get(key, set())
         if len(clusters_with_longer) == 1:
@@ -372,7 +377,10 @@ def collect_relations(
 ) -> dict[tuple[int, int], list[SegmentRelation]]:
     """Collect the relations of each pair of entities from the graphs of all segments.
 
-    Relations of an entity with itself, as there may be after merging names, are left out.
+        {(0, 2): [SegmentRelation(5, "Ann met Bo. Ann left Bo.")]}
+
+    Relations of an entity with itself, as there may be after merging names, are left out; so is a
+    text that the segment has for the pair already.
 
     Args:
         graphs: The graph of each segment.
@@ -382,7 +390,7 @@ def collect_relations(
         (entity, entity) in order of first mention -> the relation in each segment that has one,
         a segment's texts joined.
     """
-    texts_of_pair: dict[tuple[int, int], dict[int, list[str]]] = {}
+    texts_of_pair: dict[tuple[int, int], dict[int, list[str]]] = {}  # by segment
     for segment, graph in enumerate(graphs):
         for first_name, second_name, text in graph.relations:
             first_entity = entities.entity_of_key[name_key(first_name)]
@@ -390,8 +398,9 @@ def collect_relations(
             if first_entity == second_entity:
                 continue
             pair = (first_entity, second_entity)
-            if (second_entity, first_entity) in texts_of_pair:
-                pair = (second_entity, first_entity)
+            pair_in_other_order = (second_entity, first_entity)
+            if pair_in_other_order in texts_of_pair:
+                pair = pair_in_other_order
             texts = texts_of_pair.setdefault(pair, {}).setdefault(segment, [])
             if text not in texts:
                 texts.append(text)

@@ -22,7 +22,7 @@ Graph expansion     no reflection: neighbours over edges similar to the question
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -54,8 +54,11 @@ from methods.summary import SUMMARY
 
 
 def _moves_by_reflection(search: SearchState) -> Moves:
-    """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to question
-    and gap, and read the segments of its entity.
+    """The moves of algorithm 1: ask; until the segments answer, follow the edge nearest to the
+    question and to the reason why they do not answer it, and read the segments of its entity.
+
+    An added segment has the similarity of the edge that led there as its score; where not all fit,
+    those with the lowest are dropped. Where nothing new is read, the question is not asked again.
 
     Yields:
         The segments read so far, after each trial that left the question open.
@@ -98,10 +101,9 @@ def _moves_by_reflection(search: SearchState) -> Moves:
         search.record_step(
             "expand", entity, {"similarity": score, "segments": len(segments)}, note=note
         )
-        dropped = [segment for segment in segments_before if segment not in segments]
-        search.drop_segments(dropped, "its score is the lowest, and not all segments fit")
-        new_segments = [segment for segment in segments if segment not in segments_before]
-        search.add_segments(new_segments, score_of_added, [entity])
+        dropped = _not_in(segments_before, segments)
+        search.record_dropped(dropped, "its score is the lowest, and not all segments fit")
+        search.record_new(_not_in(segments, segments_before), score_of_added, [entity])
 
 
 def _entity_at_other_end(memory: Memory, edge: int, entities: Collection[int]) -> int:
@@ -184,10 +186,9 @@ def _moves_by_entity_trials(search: SearchState) -> Moves:
         )
         if segments == segments_before:
             return SearchEnd(segments, "the segments did not change")
-        dropped = [segment for segment in segments_before if segment not in segments]
-        search.drop_segments(dropped, "no chosen entity stands in it, or not all segments fit")
-        new_segments = [segment for segment in segments if segment not in segments_before]
-        search.add_segments(new_segments, leading_entities=entities)
+        dropped = _not_in(segments_before, segments)
+        search.record_dropped(dropped, "no chosen entity stands in it, or not all segments fit")
+        search.record_new(_not_in(segments, segments_before), leading_entities=entities)
 
 
 def _ask_for_entities(
@@ -209,11 +210,55 @@ def _ask_for_entities(
     searcher = search.tools.model("searcher")
     chosen_names = [memory.names[entity] for entity in entities]
     other_names = [name for number, name in enumerate(memory.names) if number not in entities]
+    texts = [search.texts[segment] for segment in segments]
+    fitting = _fit_trial_request(search, reason, chosen_names, texts, other_names)
+    with search.search_phase():
+        response = search.ask_parsed(
+            searcher, fitting.request, config.entity_tokens, replies.parse_names
+        )
+    entities_named = _entities_named(memory, response.parsed or ())
+    names = ", ".join(memory.names[entity] for entity in entities_named)
+    notes = [*response.notes, names or "none of the memory's entities"]
+    if fitting.n_texts < len(texts):
+        notes.append(f"{fitting.n_texts} of {len(texts)} segments were shown")
+    if fitting.n_names < len(other_names):
+        notes.append(f"{fitting.n_names} of {len(other_names)} other entities were shown")
+    scores = {"entities": len(entities_named), "replies": response.replies}
+    search.record_step("choose", None, scores, tokens=response.prompt_tokens, note="; ".join(notes))
+    if response.parsed is None:
+        return None
+    return entities_named
+
+
+class _FittingTrialRequest(NamedTuple):
+    """A request for entities that fits the window, and how many of the segments' texts and of the
+    other entities' names it shows."""
+
+    request: Pieces
+    n_texts: int
+    n_names: int
+
+
+def _fit_trial_request(
+    search: SearchState, reason: str, chosen_names: list[str], texts: list[str], names: list[str]
+) -> _FittingTrialRequest:
+    """The request for entities with as much as fits: the last texts go first (the model has read
+    them already), all but one; then the later half of the names again and again; then that text.
+
+    A request that does not even fit without all of these is returned as it is.
+
+    Args:
+        search: The search.
+        reason: Why the segments do not answer the question.
+        chosen_names: The names of the entities that led to the segments; they stay.
+        texts: The texts of the segments that were read.
+        names: The names of the other entities, in the order of the text.
+    """
+    config = search.config
+    searcher = search.tools.model("searcher")
     max_request_tokens = window_of(config.window, searcher) - config.entity_tokens
-    # What does not fit goes: first segments (the model has read them already), then entities from
-    # the end of the text.
-    shown_texts = [search.texts[segment] for segment in segments]
-    shown_names = list(other_names)
+    shown_texts = list(texts)
+    shown_names = list(names)
     request = search.requests.trial(shown_texts, reason, chosen_names, shown_names)
     while (shown_texts or shown_names) and prompt_tokens(request, searcher) > max_request_tokens:
         if len(shown_texts) > 1 or not shown_names:
@@ -221,20 +266,12 @@ def _ask_for_entities(
         else:
             shown_names = shown_names[: len(shown_names) // 2]
         request = search.requests.trial(shown_texts, reason, chosen_names, shown_names)
-    with search.search_phase():
-        response = search.ask_parsed(searcher, request, config.entity_tokens, replies.parse_names)
-    entities_named = _entities_named(memory, response.parsed or ())
-    names = ", ".join(memory.names[entity] for entity in entities_named)
-    notes = [*response.notes, names or "none of the memory's entities"]
-    if len(shown_texts) < len(segments):
-        notes.append(f"{len(shown_texts)} of {len(segments)} segments were shown")
-    if len(shown_names) < len(other_names):
-        notes.append(f"{len(shown_names)} of {len(other_names)} other entities were shown")
-    scores = {"entities": len(entities_named), "replies": response.replies}
-    search.record_step("choose", None, scores, tokens=response.prompt_tokens, note="; ".join(notes))
-    if response.parsed is None:
-        return None
-    return entities_named
+    return _FittingTrialRequest(request, n_texts=len(shown_texts), n_names=len(shown_names))
+
+
+def _not_in(segments: Sequence[int], other_segments: Sequence[int]) -> list[int]:
+    """Those of some segments that are not among the others: [1, 2, 4], [2, 3] -> [1, 4]."""
+    return [segment for segment in segments if segment not in other_segments]
 
 
 def _entities_named(memory: Memory, names: Iterable[str]) -> list[int]:
@@ -244,7 +281,7 @@ def _entities_named(memory: Memory, names: Iterable[str]) -> list[int]:
     for entity, mentions in enumerate(memory.mentions):
         for mention in mentions:
             entity_of_key[name_key(mention)] = entity
-    entities: dict[int, None] = {}
+    entities: dict[int, None] = {}  # as an ordered set
     for name in names:
         key = name_key(name)
         if key in entity_of_key:
@@ -279,15 +316,17 @@ def answer_by_graph_expansion(search: SearchState) -> Answer:
         share=1.0,
         similarity=similarity,
     )
-    search.add_segments(
-        segments_read, {segment: float(similarity[segment]) for segment in segments_read}
-    )
+    similarity_of_segment = {segment: float(similarity[segment]) for segment in segments_read}
+    search.record_new(segments_read, similarity_of_segment)
     return search.answer_from(segments_read, reason="expanded")
 
 
 def _expand_by_similar_edges(search: SearchState, entities: set[int]) -> list[int]:
     """Let neighbours over edges similar to the question join `entities`, which is changed; return
-    the numbers of these edges, the oldest first. Also records a step for each."""
+    the numbers of these edges, the oldest first. Also records a step for each.
+
+    Similar are the edges at or above the `quantile` of all edges' similarities.
+    """
     config = search.config
     memory = search.memory
     with search.search_phase():

@@ -187,11 +187,12 @@ class SearchState:
         task = self.tools.task
         window_tokens = window_of(config.window, self.model)
         prompt_tokens_alone = prompt_tokens(self.requests.ask([], task.instruction), self.model)
+        room_in_prompt = window_tokens - prompt_tokens_alone - self.max_reply_tokens
         request = reading.Reading(task, config.window, config)
-        reading_tokens = reading.room_for_text(self.question, self.tools, self.model, request)
-        return max(
-            0, min(window_tokens - prompt_tokens_alone - self.max_reply_tokens, reading_tokens)
+        room_in_reading_prompt = reading.room_for_text(
+            self.question, self.tools, self.model, request
         )
+        return max(0, min(room_in_prompt, room_in_reading_prompt))
 
     def similarity_of(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
         """How similar a query is to each row of `vectors`, [rows].
@@ -240,7 +241,7 @@ class SearchState:
             scores={"entities": len(self.entities), "segments": len(first_segments)},
             note="; ".join(notes),
         )
-        self.add_segments(first_segments, leading_entities=leading_entities)
+        self.record_new(first_segments, leading_entities=leading_entities)
         return first_segments
 
     def _entities_in(self, segments: Collection[int]) -> list[int]:
@@ -251,7 +252,7 @@ class SearchState:
                 entities.append(entity)
         return entities
 
-    def add_segments(
+    def record_new(
         self,
         segments: Sequence[int],
         scores: Mapping[int, float] | None = None,
@@ -286,7 +287,7 @@ class SearchState:
                 note=note,
             )
 
-    def drop_segments(self, segments: Sequence[int], why: str) -> None:
+    def record_dropped(self, segments: Sequence[int], why: str) -> None:
         """Add a step for each segment that is read no longer.
 
         Args:
@@ -300,8 +301,8 @@ class SearchState:
         """Ask the question over segments; also adds a step "ask".
 
         Returns:
-            Why the segments do not answer; the End of the search where they do, or no reply could
-            be parsed.
+            Why the segments do not answer; the SearchEnd where they do, or where no reply could be
+            parsed.
         """
         request = self.requests.ask(
             [self.texts[segment] for segment in segments], self.tools.task.instruction
@@ -395,7 +396,7 @@ class SearchState:
             try:
                 with self.tools.phase("study"):
                     if tuple(segments) not in self._answers:
-                        self.answer_from(segments, "recorded")
+                        self.answer_from(segments, "recorded")  # stores it in `_answers`
             except QuestionError as error:
                 self.record_step("stop", note=f"not recorded: {error}")
                 return
@@ -426,11 +427,11 @@ class SearchState:
         shown: Shown | None = None,
         note: str = "",
     ) -> None:
-        """Add one move to the steps of the trace.
+        """Add one move to the steps of the trace, with the FLOPs so far but for those of answers.
 
         Args:
-            action: What was done, in a word; past the run's own stop it becomes the head of the
-                note.
+            action: What was done, in a word; past the run's own stop the step is called "study",
+                and this word begins its note.
             node: A segment's number for "segment", an entity's for "expand".
             scores: Its numbers by name.
             tokens: Tokens of what was read.
@@ -523,7 +524,8 @@ def replay(steps: Sequence[StoredStep], max_trials: int) -> int | None:
     """Find where a search with fewer or more trials would have ended.
 
     A search with fewer trials is the beginning of the same search, and one that ended by itself
-    ends so under every larger maximum.
+    ends so under every larger maximum. The last step of each trial has the score "updates", how
+    many updates were made by then, and "ended" where the search ended there by itself.
 
     Args:
         steps: The steps of a record.

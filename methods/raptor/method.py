@@ -107,8 +107,9 @@ class Raptor(reading.ReadingMethod):
         steps: list[Step] = []
         if graph.notes:
             steps.append(Step(action="start", note="; ".join(graph.notes)))
-        shown = [graph.shown(node, document.id) for node in nodes_in_order[:shown_count]]
-        for node, shown_node in zip(nodes_in_order, shown, strict=False):
+        shown_nodes = nodes_in_order[:shown_count]
+        shown = [graph.shown(node, document.id) for node in shown_nodes]
+        for node, shown_node in zip(shown_nodes, shown, strict=True):
             steps.append(
                 Step(
                     action="select",

@@ -197,32 +197,48 @@ def _distinct_vectors(vectors: np.ndarray) -> _DistinctVectors:
 
 
 def _soft_clusters(vectors: np.ndarray, config: RaptorConfig) -> list[list[int]]:
-    """Cluster rows of vectors: global clusters, then local ones inside each. Rows stand in
-    ascending order; one may be in several clusters.
+    """Cluster rows of vectors, as lists of rows in ascending order; one may be in several clusters.
 
     Equal rows are one point in the clustering, and share its clusters.
     """
     distinct = _distinct_vectors(vectors)
     points = vectors[distinct.first_rows]
+    clusters: list[list[int]] = []
+    for points_in_cluster in _local_clusters(points, config):
+        point_numbers = set(points_in_cluster.tolist())
+        rows: list[int] = []
+        for row, point_number in enumerate(distinct.number_of_row):
+            if point_number in point_numbers:
+                rows.append(row)
+        clusters.append(rows)
+    return clusters
+
+
+def _local_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarray]:
+    """Cluster points: global clusters, then local ones inside each; so few points that they cannot
+    be reduced to `dimensions` are one cluster.
+
+    Args:
+        points: Different points [n, width].
+        config: The method's settings.
+
+    Returns:
+        The numbers of the points of each local cluster; a point may be in several.
+    """
     max_of_one_cluster = config.dimensions + 1
     if len(points) <= max_of_one_cluster:
-        return [list(range(len(vectors)))]
-    clusters: list[list[int]] = []
+        return [np.arange(len(points))]
     # As many neighbours as the root of the number of points, as in the released code.
     global_neighbours = isqrt(len(points) - 1)
     reduced_points = _reduce_dimensions(points, global_neighbours, config)
+    clusters: list[np.ndarray] = []
     for members in _mixture_clusters(reduced_points, config):
-        local_clusters = [np.arange(len(members))]
-        if len(members) > max_of_one_cluster:
-            reduced_again = _reduce_dimensions(points[members], config.neighbours, config)
-            local_clusters = _mixture_clusters(reduced_again, config)
-        for local_cluster in local_clusters:
-            points_in_cluster = set(members[local_cluster].tolist())
-            rows: list[int] = []
-            for row, point in enumerate(distinct.number_of_row):
-                if point in points_in_cluster:
-                    rows.append(row)
-            clusters.append(rows)
+        if len(members) <= max_of_one_cluster:
+            clusters.append(members)
+            continue
+        reduced_again = _reduce_dimensions(points[members], config.neighbours, config)
+        local_clusters = _mixture_clusters(reduced_again, config)
+        clusters += [members[places_in_members] for places_in_members in local_clusters]
     return clusters
 
 
@@ -332,7 +348,7 @@ def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[
     vectors = encoder.encode(graph.text, "passage")
     nodes = list(range(len(graph.text)))
     newline_tokens = model.count("\n")
-    for level in range(2, config.layers + 2):
+    for level in range(2, config.layers + 2):  # level 1 is the chunks
         too_few_to_cluster = len(nodes) <= config.dimensions + 1
         if too_few_to_cluster:
             break
@@ -403,7 +419,8 @@ def _summarise_groups(
     for text, group in zip(summaries, groups, strict=True):
         line = " ".join(text.split())
         if line:
-            new_nodes.append(NewNodes([line], group, equal_weights(group)))
+            weights = equal_weights(group)
+            new_nodes.append(NewNodes(texts=[line], lower_nodes=group, weights=weights))
     nodes = graph.add_level(level, new_nodes)
     n_empty = len(groups) - len(new_nodes)
     if n_empty:

@@ -231,16 +231,25 @@ class RLM(Method):
                     session.length() + sum(map(model.count, next_request)) + reserved_tokens
                 )
                 if tokens_needed > model.window:
-                    feed(session, request_to_answer)
-                    return _ConversationEnd(
-                        session.write(config.reply_tokens).text, "told to answer: window"
-                    )
+                    return self._tell_to_answer(session, request_to_answer, "window")
                 if turn_number < config.max_turns:
                     feed(session, next_request)
-            feed(session, request_to_answer)
-            return _ConversationEnd(
-                session.write(config.reply_tokens).text, "told to answer: max_turns"
-            )
+            return self._tell_to_answer(session, request_to_answer, "max_turns")
+
+    def _tell_to_answer(
+        self, session: Session, request_to_answer: Pieces, limit_reached: str
+    ) -> _ConversationEnd:
+        """The end of a conversation by a limit: the model is told to answer, and its reply is the
+        answer.
+
+        Args:
+            session: The conversation, to which the request and the reply are added.
+            request_to_answer: The request to answer now.
+            limit_reached: "window" or "max_turns".
+        """
+        feed(session, request_to_answer)
+        reply = session.write(self.config.reply_tokens).text
+        return _ConversationEnd(reply, f"told to answer: {limit_reached}")
 
     def _run_blocks(
         self, repl: Repl, reply: str, session: Session, trace: _Trace, tools: Tools

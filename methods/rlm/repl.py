@@ -113,6 +113,9 @@ class Repl:
     def _run_in_process(self, process: _Process, code: str) -> BlockResult:
         """Run a block in the process, and answer what the code asks; that time does not count.
 
+        The process sends {"ask": [prompts], "deep": true or false} for a question of the code, and
+        at the end the result of the block.
+
         Raises:
             _SessionEnded: The block goes beyond a limit, or breaks the session.
         """
@@ -141,9 +144,10 @@ _BROKEN_BY_CODE = "Error: the code broke the session."
 def _parse_result(message: Mapping[str, object]) -> BlockResult:
     r"""The result of a block from the message that the process sends.
 
-        {"printed": "11\n", "answer": null, "names": ["hits"]} -> Ran("11\n", None, ("hits",))
+        {"printed": "11\n", "answer": null, "names": ["hits"]}
+            -> BlockResult("11\n", None, ("hits",))
 
-    Raises _SessionEnded for a message of another form: code can write any.
+    Raises _SessionEnded for a message that lacks one of these: code can write any.
     """
     try:
         answer = message["answer"]
@@ -173,10 +177,15 @@ class _Process:
 
     def __init__(self, limits: Limits) -> None:
         """Start the process in an empty folder, with pipes to it and from it; writing to it does
-        not block."""
+        not block.
+
+        The limit of a block's seconds is kept by `send` and `receive`; the process itself may take
+        the processor time of its start and of 100 such blocks.
+        """
         self._folder = tempfile.TemporaryDirectory()
         memory_bytes = limits.megabytes * 2**20
-        arguments = [str(memory_bytes), str(round(limits.seconds * 100) + START_SECONDS)]
+        cpu_seconds = round(limits.seconds * 100) + START_SECONDS
+        arguments = [str(memory_bytes), str(cpu_seconds)]
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-X", "utf8", str(WORKER), *arguments],
             stdin=subprocess.PIPE,

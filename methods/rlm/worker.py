@@ -89,10 +89,10 @@ def confine() -> None:
     # A program of the kernel's filters. struct seccomp_data: the call's number is at 0, the
     # architecture at 4. A jump says how many instructions are left out if true, if false.
     program = [
-        _instruction(LOAD, 0, 0, 4),
-        _instruction(JUMP_EQUAL, 1, 0, X86_64),
+        _instruction(LOAD, 0, 0, 4),  # the architecture
+        _instruction(JUMP_EQUAL, 1, 0, X86_64),  # over the next one
         _instruction(RETURN, 0, 0, KILL),
-        _instruction(LOAD, 0, 0, 0),
+        _instruction(LOAD, 0, 0, 0),  # the call's number
         _instruction(JUMP_AT_LEAST, len(ALLOWED_CALLS), 0, OTHER_ABI),  # to REFUSE
     ]
     for place, call_number in enumerate(ALLOWED_CALLS):
