@@ -194,10 +194,12 @@ def _unlisted_entities(items: Sequence[Item]) -> list[Item]:
     these."""
     listed = {item.names[0] for item in items if not item.is_relation}
     unlisted: dict[str, Item] = {}
-    for item in reversed(items):
+    for item in reversed(items):  # so that the first relation has the last word
         for name in item.names:
             if name not in listed:
-                unlisted[name] = Item((name,), item.text, "UNKNOWN", 0.0, item.chunks)
+                unlisted[name] = Item(
+                    names=(name,), text=item.text, label="UNKNOWN", weight=0.0, chunks=item.chunks
+                )
     return list(unlisted.values())
 
 

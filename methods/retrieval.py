@@ -303,7 +303,7 @@ class TopK(ReadingMethod):
         return question.text
 
     def max_hits(self) -> int:
-        """How many passages a retriever of the user's own is asked to find: k, or MOST_HITS with a
+        """How many passages a retriever of the user's own is asked to find: k, or MAX_HITS with a
         budget."""
         return self.config.k or MAX_HITS
 
@@ -559,7 +559,7 @@ class Reranked(TopK):
     encoders = ("reranker",)
 
     def max_hits(self) -> int:
-        """How many passages a retriever of the user's own is asked to find: MOST_HITS, from which
+        """How many passages a retriever of the user's own is asked to find: MAX_HITS, from which
         the reranker chooses."""
         return MAX_HITS
 

@@ -69,7 +69,7 @@ class SearchO1(TaggedSearch):
             instruction=tools.task.instruction,
             question=question_text(question),
             searches=str(self.config.most),
-            answer="{answer}",
+            answer="{answer}",  # stands in the prompt as it is: the form of a box
         )
 
     def search_and_quote(self, query: str, trajectory: Trajectory, tools: Tools) -> str:
@@ -131,7 +131,8 @@ class SearchO1(TaggedSearch):
         """None: a reply without a query ends the reasoning."""
 
     def answer_of(self, reply: str) -> str:
-        r"""The content of the last box: "... \boxed{Toren}" -> "Toren"; "" where there is none."""
+        r"""The content of the last box: "... \boxed{\text{Toren}}" -> "Toren"; "" where there is
+        none."""
         boxes = _BOXED.findall(reply)
         if not boxes:
             return ""

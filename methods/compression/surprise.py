@@ -47,7 +47,7 @@ class Units:
         return min(bisect_left(self.boundaries, character), len(self))
 
     def part(self, first_unit: int, end_unit: int) -> Units:
-        """The units [first, last) as units of a text of their own."""
+        """The units first_unit to end_unit - 1 as units of a text of their own."""
         start = self.boundaries[first_unit]
         boundaries = tuple(
             boundary - start for boundary in self.boundaries[first_unit : end_unit + 1]

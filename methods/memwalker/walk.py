@@ -341,7 +341,7 @@ class Walk:
         walk, are used up; the first reply is one of them."""
         config = self.config
         replies_left = min(config.strikes, config.max_calls - self._n_replies)
-        return Retry(replies_left - 1, config.temperature, config.top_p)
+        return Retry(retries=replies_left - 1, temperature=config.temperature, top_p=config.top_p)
 
     def _reply_tokens(self, model: MeteredModel) -> int:
         """Most tokens of a reply: its form, and its reasons where they are asked for, without an

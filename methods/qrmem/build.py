@@ -135,7 +135,13 @@ def retry_of(config: QRMeMConfig, seed: int) -> Retry:
         config: The method's settings.
         seed: The seed of the run.
     """
-    return Retry(config.retries, config.temperature, config.top_p, config.window, seed)
+    return Retry(
+        retries=config.retries,
+        temperature=config.temperature,
+        top_p=config.top_p,
+        window=config.window,
+        seed=seed,
+    )
 
 
 def build_memory(
@@ -626,7 +632,7 @@ def _distinct_names(names: list[str]) -> list[str]:
     first_spelling: dict[tuple[str, ...], str] = {}
     for name in names:
         first_spelling.setdefault(name_key(name), name)
-    first_spelling.pop((), None)
+    first_spelling.pop((), None)  # the key of names without a letter or digit
     return list(first_spelling.values())
 
 
@@ -649,6 +655,7 @@ def _other_spelling(name: str, segment: str) -> str:
     position = segment.casefold().find(name.casefold())
     if position < 0:
         return ""
+    # Positions in small letters may be others, as small letters can be longer: then it is not found.
     name_as_written = segment[position : position + len(name)]
     if name_as_written.casefold() != name.casefold() or not stands_in(name_as_written, segment):
         return ""

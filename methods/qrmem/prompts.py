@@ -144,8 +144,7 @@ def with_names_in_brackets(segment: str, names: Sequence[str]) -> str:
 
         "Ann met Ann Lee.", ["Ann", "Ann Lee"] -> "[Ann] met [Ann Lee]."
 
-    Occurrences are those of memory.find_all: no parts of longer words, in scripts that separate
-    words.
+    A part of a longer word is no occurrence, in scripts that separate words.
     """
     names_in_order = sorted({name for name in names if name})
     longest_first = sorted(names_in_order, key=len, reverse=True)

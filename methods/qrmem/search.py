@@ -492,7 +492,7 @@ def run_search(search: SearchState, moves: Moves) -> Answer:
 
 
 def _next_move(moves: Moves) -> list[int] | SearchEnd:
-    """The segments that a navigation yields next, or the End that it returns."""
+    """The segments that a navigation yields next, or the SearchEnd that it returns."""
     try:
         return next(moves)
     except StopIteration as ended:

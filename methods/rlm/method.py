@@ -359,5 +359,10 @@ class RLM(Method):
             trace: The steps and what was shown are added to it.
             tools: The engine's tools.
         """
-        conversation = _Conversation(prompt, self._first_request(SUBTASK, prompt), "", depth)
+        conversation = _Conversation(
+            text=prompt,
+            first_request=self._first_request(SUBTASK, prompt),
+            instruction="",
+            depth=depth,
+        )
         return self._hold_conversation(conversation, trace, tools).text
