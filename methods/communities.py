@@ -83,6 +83,6 @@ def finest_community_of_nodes(all_communities: list[Community], level: int) -> d
     """
     community_of_node: dict[int, int] = {}
     for number, community in enumerate(all_communities):
-        if community.level <= level:
+        if community.level <= level:  # a finer one comes later, and takes the nodes over
             community_of_node.update(dict.fromkeys(community.nodes, number))
     return community_of_node

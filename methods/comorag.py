@@ -400,7 +400,9 @@ def _texts_by_kind(document: Document, index: Index) -> TextsByKind:
     passages: list[FoundText] = []
     for number, (start, end) in enumerate(index["passages"]):
         text = document.text[start:end].strip()
-        passages.append(FoundText("passages", number, text, ((start, end),)))
+        passages.append(
+            FoundText(kind="passages", number=number, text=text, sources=((start, end),))
+        )
     return {
         "passages": passages,
         "summaries": _written_texts("summaries", index),
@@ -495,7 +497,9 @@ class _Search:
         if fitting_texts:
             text = "\n".join(texts[: len(fitting_texts)])
             note = self._ask_about_text(NOTE, config.note_tokens, text, question=[question_of_note])
-        self.memory.new_nodes.append(MemoryNode(query, kind, tuple(fitting_texts), note))
+        self.memory.new_nodes.append(
+            MemoryNode(probe=query, kind=kind, found_texts=tuple(fitting_texts), note=note)
+        )
         step = Step(f"note on {kind}", flops=self.tools.meter.flops(), note=f"{query} -> {note}")
         self.memory.steps.append(step)
 
@@ -544,7 +548,7 @@ class _Search:
             model.window - max_reply_tokens,
             model,
         )
-        require_room(prompt_tokens(request, model) + max_reply_tokens, model, None)
+        require_room(prompt_tokens(request, model) + max_reply_tokens, model, window=None)
         return request
 
     def first_material(self) -> str:
@@ -618,11 +622,14 @@ class _Search:
         finding = self._ask_about_text(
             JOIN_NOTES, config.finding_tokens, notes, question=[self.question.text]
         )
-        memory.new_nodes.append(MemoryNode(self.question.text, "finding", (), finding))
+        memory.new_nodes.append(
+            MemoryNode(probe=self.question.text, kind="finding", found_texts=(), note=finding)
+        )
 
     def _similar_notes(self) -> list[str]:
-        r"""The notes of the half of the earlier nodes that is most similar to the question, best
-        first, each as "Node 1:\nNote: ..."."""
+        r"""The notes of the half of the earlier nodes that is most similar to the question by the
+        vectors of their probe and note, best first, each as "Node 1:\nNote: ..."; of a single node
+        its note."""
         earlier_nodes = self.memory.earlier_nodes
         texts = [node.text_for_vector for node in earlier_nodes]
         vectors = self.tools.encoder().encode(texts, "passage")

@@ -167,7 +167,7 @@ class Decompose(reading.ReadingMethod):
                 Step("sub-question", number, tokens=tokens, flops=tools.meter.flops(), note=note)
             )
         solved_questions = "\n".join(lines)
-        request = reading.Reading(tools.task, config.window, config)
+        request = reading.Reading(tools.task, window=config.window, config=config)
         text = reading.ask(question, [solved_questions], tools, tools.model(), request)
         reason = f"{len(subquestions)} sub-questions"
         return Answer(
@@ -223,7 +223,11 @@ class Decompose(reading.ReadingMethod):
         ranked_texts = [texts[number] for number in best_segments]
         reply, shown_count = self._answer_from_texts(question, ranked_texts, tools)
         spans = [segments[number] for number in best_segments[:shown_count]]
-        return _SubAnswer(reply, ranked_texts[:shown_count], shown_spans(document, spans))
+        return _SubAnswer(
+            reply=reply,
+            passage_texts=ranked_texts[:shown_count],
+            shown=shown_spans(document, spans),
+        )
 
     def _answer_from_hits(
         self, question: Question, retriever: Retriever, tools: Tools
@@ -239,7 +243,9 @@ class Decompose(reading.ReadingMethod):
             hits = retriever.search(question.text, self.config.k)
         texts = texts_of(hits)
         reply, shown_count = self._answer_from_texts(question, texts, tools)
-        return _SubAnswer(reply, texts[:shown_count], shown_hits(hits[:shown_count]))
+        return _SubAnswer(
+            reply=reply, passage_texts=texts[:shown_count], shown=shown_hits(hits[:shown_count])
+        )
 
     def _answer_from_texts(
         self, question: Question, texts: Sequence[str], tools: Tools
@@ -259,5 +265,5 @@ class Decompose(reading.ReadingMethod):
             instruction=INSTRUCTION.with_replacements(config).text,
             max_answer_tokens=config.answer_tokens,
         )
-        request = reading.Reading(task, config.window, config)
+        request = reading.Reading(task, window=config.window, config=config)
         return reading.ask_fitting(question, list(map(str.strip, texts)), tools, request)

@@ -224,7 +224,10 @@ class PageCutter:
         if end_unit < len(self.units):
             next_paragraph = self._unit_text(end_unit)
         max_request_tokens = window_of(self.config.window, model) - self.config.reply_tokens
-        for around in (_TextAround(page_before, next_paragraph), _TextAround("", next_paragraph)):
+        for around in (
+            _TextAround(page_before, next_paragraph),
+            _TextAround(before="", after=next_paragraph),
+        ):
             request = break_request(labels_and_units, self.config, around)
             if prompt_tokens(request, model) <= max_request_tokens:
                 return request
@@ -442,7 +445,9 @@ class Gist(reading.ReadingMethod):
         if gists:
             pages_to_read, step = self._ask_for_pages(question, gists, index["notes"], tools)
         model = tools.model()
-        request_settings = reading.Reading(tools.task, self.config.window, self.config)
+        request_settings = reading.Reading(
+            tools.task, window=self.config.window, config=self.config
+        )
         max_tokens = reading.room_for_text(question, tools, model, request_settings)
         pages_read = _pages_that_fit(gists, page_texts, pages_to_read, max_tokens, model)
         text = reading.ask(

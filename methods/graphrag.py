@@ -156,7 +156,7 @@ def report_in(reply: str) -> WrittenReport | None:
             paragraphs += map(_finding_text, findings)
         text = "\n".join(str(paragraph).strip() for paragraph in paragraphs if paragraph)
         if title and text:
-            return WrittenReport(title, text, _as_number(value.get("rating")))
+            return WrittenReport(title=title, text=text, rating=_as_number(value.get("rating")))
     return None
 
 
@@ -292,7 +292,9 @@ class GraphRAG(LightRAG):
         if response.parsed is None:
             return None
         written = response.parsed
-        return Report(community, written.title, written.text, written.rating).to_row()
+        return Report(
+            community=community, title=written.title, text=written.text, rating=written.rating
+        ).to_row()
 
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools

@@ -217,7 +217,7 @@ class HippoRAG(ExtractingMethod):
         flops = tools.meter.flops()
         spans = [(int(start), int(end)) for start, end in index["passages"]]
         texts = [document.text[start:end].strip() for start, end in spans]
-        request = reading.Reading(tools.task, config.window, config)
+        request = reading.Reading(tools.task, window=config.window, config=config)
         text, shown_count = reading.ask_fitting(
             question, [texts[passage] for passage in best_passages], tools, request
         )
@@ -260,11 +260,18 @@ class HippoRAG(ExtractingMethod):
         chosen_facts, step = self._ask_which_triples_help(question, index, fact_similarity, tools)
         if not chosen_facts:
             reason = "no triple kept: ranked by similarity"
-            return RankedPassages(passage_similarity, "similarity", reason, step)
+            return RankedPassages(
+                scores=passage_similarity, score_name="similarity", reason=reason, step=step
+            )
         scores = passage_ranks(
             index, fact_similarity, chosen_facts, passage_similarity, self.config
         )
-        return RankedPassages(scores, "pagerank", f"{len(chosen_facts)} triples kept", step)
+        return RankedPassages(
+            scores=scores,
+            score_name="pagerank",
+            reason=f"{len(chosen_facts)} triples kept",
+            step=step,
+        )
 
     def _ask_which_triples_help(
         self, question: Question, index: Index, fact_similarity: np.ndarray, tools: Tools

@@ -240,7 +240,8 @@ class InContext(TopK):
             passes.keep_better_half(chunks_best_first)
 
     def _room_for_chunks(self, question: Question, model: MeteredModel) -> int:
-        """How many tokens of chunks one pass holds, beside the prompt and the question."""
+        """How many tokens of chunks one pass holds, beside the prompt with the question, and with
+        the question "N/A", by which attention is calibrated."""
         request = self._prompt().fill(text=[""], question=question_text(question))
         return model.window - prompt_tokens(request, model) - model.count(NO_CONTENT)
 

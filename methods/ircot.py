@@ -125,7 +125,7 @@ class IRCoT(ReadingMethod):
             reason += ", none gives an answer"
         shown_count = len(search.passages.hits)
         if config.answer_from == "reader":
-            request = Reading(tools.task, config.window, config)
+            request = Reading(tools.task, window=config.window, config=config)
             text, shown_count = ask_fitting(question, search.passages.texts(), tools, request)
         elif answer_line:
             text = answer_line.group(1).strip().removesuffix(".")

@@ -383,7 +383,9 @@ class CutReader:
             stack.enter_context(self._create_press(len(ids))(net))
             logits = generation.read(ids, cache, 0)
         head_size = cache.layers[0].keys.shape[-1]
-        ranking = RankingSizes(len(ids), self._config.observed_tokens, head_size)
+        ranking = RankingSizes(
+            tokens_read=len(ids), observed_tokens=self._config.observed_tokens, head_size=head_size
+        )
         generation.rank(self._press.count_extra_pairs(ranking))
         self._set_what_is_kept(generation, cache)
         return logits

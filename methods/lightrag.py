@@ -177,7 +177,9 @@ def _mentions_by_names(
     mentions: dict[Names, list[_Mention]] = defaultdict(list)
     for chunk_number, items in enumerate(items_of_chunks):
         for names, text, label, weight in items:
-            mentions[tuple(sorted(names))].append(_Mention(text, label, weight, chunk_number))
+            mentions[tuple(sorted(names))].append(
+                _Mention(text=text, label=label, weight=weight, chunk=chunk_number)
+            )
     return mentions
 
 
@@ -301,7 +303,7 @@ class LightRAG(ExtractingMethod):
         turns += [EXTRACT_REST.with_replacements(self.config).fill()] * self.config.gleanings
         tokens_of_turns = sum(prompt_tokens(turn, model) for turn in turns)
         least_reply_tokens = len(turns)  # a token for each reply
-        require_room(tokens_of_turns + least_reply_tokens, model, None)
+        require_room(tokens_of_turns + least_reply_tokens, model, window=None)
         max_tokens_per_reply = (model.window - tokens_of_turns) // len(turns)
         items: list[ExtractedItem] = []
         with model.session() as session:
@@ -530,7 +532,9 @@ class _Search:
             entities += found.entities
             relations += found.relations
             chunks += found.chunks
-        return _FoundNumbers(_distinct(entities), _distinct(relations), _distinct(chunks))
+        return _FoundNumbers(
+            entities=_distinct(entities), relations=_distinct(relations), chunks=_distinct(chunks)
+        )
 
     def _find_at_level(self, level: KeywordLevel, words: Sequence[str]) -> _FoundNumbers:
         """What the keywords of one level, "low" or "high", find."""
@@ -694,10 +698,15 @@ def _extracted_item(reply_list: list[object]) -> ExtractedItem | None:
     kind, *parts = [str(part).strip() for part in reply_list]
     if kind == "entity" and len(parts) >= 3 and parts[0]:
         name, label, text = parts[:3]
-        return ExtractedItem([name.upper()], text, label.upper(), 0.0)
+        return ExtractedItem(names=[name.upper()], text=text, label=label.upper(), weight=0.0)
     if kind == "relation" and len(parts) >= 4 and parts[0] and parts[1]:
         first, second, text, keywords = parts[:4]
-        return ExtractedItem([first.upper(), second.upper()], text, keywords, _strength(parts[-1]))
+        return ExtractedItem(
+            names=[first.upper(), second.upper()],
+            text=text,
+            label=keywords,
+            weight=_strength(parts[-1]),
+        )
     return None
 
 

@@ -391,12 +391,17 @@ class LinearRAG(ReadingMethod):
         config = self.config
         spans = [(int(start), int(end)) for start, end in index["passages"]]
         texts = _passage_texts(document, spans)
-        graph = NameGraph(texts, index["names"], index["of_sentences"], index["of_passages"])
+        graph = NameGraph(
+            passages=texts,
+            names=index["names"],
+            names_of_sentences=index["of_sentences"],
+            names_of_passages=index["of_passages"],
+        )
         with tools.phase("search"):
             ranked = self._rank_passages(question, index, graph, tools)
         best_passages = best_first(ranked.scores)[: config.k]
         flops = tools.meter.flops()
-        request = Reading(tools.task, config.window, config)
+        request = Reading(tools.task, window=config.window, config=config)
         text, shown_count = ask_fitting(
             question, [texts[passage] for passage in best_passages], tools, request
         )
@@ -434,7 +439,7 @@ class LinearRAG(ReadingMethod):
         if not names or not graph.names:
             note = "no name: ranked by similarity"
             step = Step("names", flops=tools.meter.flops(), note=note)
-            return _RankedPassages(passage_similarity, "similarity", step)
+            return _RankedPassages(scores=passage_similarity, score_name="similarity", step=step)
         similarity_of_seeds: dict[int, float] = {}
         for name_vector in name_vectors:
             similarity_of_names = _cosines(index["name_vectors"], name_vector)
@@ -449,4 +454,4 @@ class LinearRAG(ReadingMethod):
         for name in reached:
             weight_by_name[graph.names[name]] = float(weights[name])
         step = Step("names", scores=weight_by_name, flops=tools.meter.flops(), note=note)
-        return _RankedPassages(scores, "pagerank", step)
+        return _RankedPassages(scores=scores, score_name="pagerank", step=step)

@@ -48,7 +48,7 @@ class FullContext(ReadingMethod):
         (document,) = documents
         text = document.text
         model = tools.model()
-        request = Reading(tools.task, self.config.window, self.config)
+        request = Reading(tools.task, window=self.config.window, config=self.config)
         max_tokens = room_for_text(question, tools, model, request)
         if self.config.max_tokens is not None:
             max_tokens = min(max_tokens, self.config.max_tokens)
@@ -161,7 +161,9 @@ class SlidingWindow(ReadingMethod):
         (document,) = documents
         model = tools.model()
         reading = Reading(
-            self._task_that_allows_refusal(tools.task), self.config.window, self.config
+            self._task_that_allows_refusal(tools.task),
+            window=self.config.window,
+            config=self.config,
         )
         max_window_tokens = room_for_text(question, tools, model, reading)
         spans = self._equal_windows(document.text, max_window_tokens, model)

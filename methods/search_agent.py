@@ -141,7 +141,7 @@ class SearchAgent(Method):
         )
         request_to_answer = ANSWER_NOW.with_replacements(config).fill(instruction=instruction)
         reserved_tokens = prompt_tokens(request_to_answer, model) + 2 * config.reply_tokens
-        require_room(prompt_tokens(task, model) + reserved_tokens, model, None)
+        require_room(prompt_tokens(task, model) + reserved_tokens, model, window=None)
         document_tools = _DocumentTools(document, index, config, tools)
         with tools.phase("search"), model.session() as session:
             feed(session, task)

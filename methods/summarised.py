@@ -89,7 +89,7 @@ class Summarised(reading.ReadingMethod):
         the answer's `truncated` says so."""
         (document,) = documents
         (index,) = indexes
-        request = reading.Reading(tools.task, self.config.window, self.config)
+        request = reading.Reading(tools.task, window=self.config.window, config=self.config)
         summaries = [(str(text), int(start), int(end)) for text, start, end in index["pieces"]]
         texts = [text for text, _, _ in summaries]
         reply, shown_count = reading.ask_fitting(question, texts, tools, request)

@@ -128,7 +128,7 @@ def summarise_with_attention(
     if watch:
         start = len(written.text) - len(written.text.lstrip())
         attention = written.attention_between(start, start + len(text))
-    return Summary(text, attention, written.finish == "length")
+    return Summary(text=text, attention_to_texts=attention, is_cut_off=written.finish == "length")
 
 
 def write_each_group_and_store(
@@ -206,7 +206,10 @@ def condense(
     if not segments:
         return []
     level = 1
-    segments_alone = [[CoveringText(text, n, n)] for n, text in enumerate(segments)]
+    segments_alone = [
+        [CoveringText(text=text, first_segment=n, last_segment=n)]
+        for n, text in enumerate(segments)
+    ]
     pieces = summaries.summarise_groups(level, segments_alone)
     while len(pieces) > 1 and summaries.tokens_together(pieces) > max_tokens_together:
         level += 1

@@ -86,7 +86,7 @@ class ToolAgent(Method):
         )
         request_to_answer = FORCE.with_replacements(config).fill(instruction=instruction)
         reserved_tokens = prompt_tokens(request_to_answer, model) + 2 * config.reply_tokens
-        require_room(prompt_tokens(task, model) + reserved_tokens, model, None)
+        require_room(prompt_tokens(task, model) + reserved_tokens, model, window=None)
         passages = FoundPassages()
         with tools.phase("search"), model.session() as session:
             feed(session, task)

@@ -63,7 +63,7 @@ def locate_and_hash_weights(folder_or_hub_id: str) -> Weights:
     named_by_setting = weights_of("method.classifier")  # messages name this setting
     try:
         folder = find_or_download(model, named_by_setting).folder
-        return Weights(folder_or_hub_id, folder, hash_files(folder))
+        return Weights(source=folder_or_hub_id, folder=folder, identity=hash_files(folder))
     except Missing as error:
         raise Missing(f"not run: weights: {error}", error.thing) from error
     except CannotRun as error:

@@ -112,10 +112,20 @@ def compress_by_package(
     steps = [_context_step(document, spans, token_counts, number) for number in chosen_contexts]
     if not config.use_token_level_filter:
         tokens_kept = sum(token_counts[number] for number in chosen_contexts)
-        return Compressed(pieces_of_contexts, sum(token_counts), tokens_kept, steps)
+        return Compressed(
+            pieces_of_contexts,
+            tokens_before=sum(token_counts),
+            tokens_after=tokens_kept,
+            steps=steps,
+        )
     joined_contexts = SEPARATOR.join(contexts[number] for number in chosen_contexts)
     pieces = pieces_that_are_kept(pieces_of_contexts, tokens.spans_of_kept_tokens(joined_contexts))
-    return Compressed(pieces, sum(token_counts), tokens.count_kept_tokens(), steps)
+    return Compressed(
+        pieces,
+        tokens_before=sum(token_counts),
+        tokens_after=tokens.count_kept_tokens(),
+        steps=steps,
+    )
 
 
 def _context_step(
@@ -336,7 +346,11 @@ class NumberedTokens:
         """The tokens with these numbers as the units of one text."""
         token_texts = [self.token_texts[number] for number in numbers]
         token_counts = tuple(self.token_counts[number] for number in numbers)
-        return Units("".join(token_texts), (0, *accumulate(map(len, token_texts))), token_counts)
+        return Units(
+            text="".join(token_texts),
+            boundaries=(0, *accumulate(map(len, token_texts))),
+            token_counts=token_counts,
+        )
 
     def count_kept_tokens(self) -> int:
         """Tokens of the compressor that are kept."""

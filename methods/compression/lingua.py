@@ -66,7 +66,7 @@ class LongLLMLingua(reading.ReadingMethod):
         """Compress the document for the question, to no more than the reader's window holds, then
         answer from the compressed text."""
         (document,) = documents
-        request = reading.Reading(tools.task, self.config.window, self.config)
+        request = reading.Reading(tools.task, window=self.config.window, config=self.config)
         # Cutting off what does not fit loses its end; a lower target loses what matters least.
         max_tokens = max(reading.room_for_text(question, tools, tools.model(), request), 1)
         with tools.phase("search"):
@@ -93,7 +93,7 @@ def compress_document(
     model = tools.model("compressor")
     spans = context_spans(document, question, config, model)
     if not spans:
-        return show.Compressed([], 0, 0)
+        return show.Compressed([], tokens_before=0, tokens_after=0)
     token_counts = [model.count(document.text[start:end]) for start, end in spans]
     target_tokens = sum(token_counts) * config.rate
     if config.target_tokens is not None:

@@ -281,7 +281,11 @@ class LLMLingua2(reading.ReadingMethod):
                 tokens_classified += len(chunk.tokens.tokens)
                 tools.progress(tokens_classified, tokens_to_classify, "tokens classified")
             kept_of_contexts.append(join_spans(kept_spans))
-        return Compressed(contexts_as_pieces(kept_of_contexts), tokens_of_text, tokens_kept)
+        return Compressed(
+            contexts_as_pieces(kept_of_contexts),
+            tokens_before=tokens_of_text,
+            tokens_after=tokens_kept,
+        )
 
 
 def _best_contexts(

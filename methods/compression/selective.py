@@ -73,7 +73,9 @@ class SelectiveContext(CompressedMethod):
         token_counts = np.array(units.token_counts, dtype=int)
         pieces: list[Piece] = list(spans_of_kept_units(units, is_kept))
         tokens_kept = int(token_counts[np.flatnonzero(is_kept)].sum())
-        return Compressed(pieces, int(token_counts.sum()), tokens_kept).to_index()
+        return Compressed(
+            pieces, tokens_before=int(token_counts.sum()), tokens_after=tokens_kept
+        ).to_index()
 
 
 def _sentence_ranges(units: Units, max_tokens: int) -> list[tuple[int, int]]:

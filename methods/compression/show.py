@@ -78,7 +78,7 @@ def answer_from_compressed(
             reader's.
     """
     model = tools.model()
-    request = Reading(tools.task, getattr(config, "window", None), config)
+    request = Reading(tools.task, window=getattr(config, "window", None), config=config)
     max_tokens = max(room_for_text(question, tools, model, request), 0)
     whole_text = "".join(_text_of_piece(piece, document) for piece in compressed.pieces)
     # The beginning that fits: one span, or none.

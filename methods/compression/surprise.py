@@ -53,9 +53,9 @@ class Units:
             boundary - start for boundary in self.boundaries[first_unit : end_unit + 1]
         )
         return Units(
-            self.text[start : self.boundaries[end_unit]],
-            boundaries,
-            self.token_counts[first_unit:end_unit],
+            text=self.text[start : self.boundaries[end_unit]],
+            boundaries=boundaries,
+            token_counts=self.token_counts[first_unit:end_unit],
         )
 
 
@@ -82,8 +82,10 @@ def cut_into_units(text: str, model: MeteredModel) -> Units:
             token_counts.append(1)
         end_so_far = max(end_so_far, token_end)
     if not unit_starts:
-        return Units(text, (0,), ())
-    return Units(text, (0, *unit_starts[1:], len(text)), tuple(token_counts))
+        return Units(text=text, boundaries=(0,), token_counts=())
+    return Units(
+        text=text, boundaries=(0, *unit_starts[1:], len(text)), token_counts=tuple(token_counts)
+    )
 
 
 def spans_of_kept_units(units: Units, is_kept: np.ndarray) -> list[Span]:

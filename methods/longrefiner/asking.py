@@ -232,12 +232,15 @@ def abstract_and_outline(
     abstract_nodes = [node for node in tree.nodes if node.kind == "abstract"]
     words = " ".join(text[node.start : node.end] for node in abstract_nodes).split()
     abstract = _first_tokens(" ".join(words), config.abstract_tokens, model)
-    request = prompts.selection(question_text(question), title, abstract, "", config)
-    max_outline_tokens = model.window - prompt_tokens(request, model) - config.selection_tokens
+    request_without_titles = prompts.selection(
+        question_text(question), title, abstract, outline="", config=config
+    )
+    used_tokens = prompt_tokens(request_without_titles, model) + config.selection_tokens
+    max_outline_tokens = model.window - used_tokens
     if max_outline_tokens < 0:
         raise WindowExceeded(
             "the question with an abstract and the list of titles takes "
-            f"{model.window - max_outline_tokens} tokens, more than the window of {model.window} "
+            f"{used_tokens} tokens, more than the window of {model.window} "
             f"of '{model.name}'; lower method.abstract_tokens or method.selection_tokens"
         )
     outline = _first_tokens(titles_as_text(tree), max_outline_tokens, model)

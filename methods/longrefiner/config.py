@@ -173,7 +173,7 @@ class LongRefinerConfig(MethodConfig):
             if name == AUTO:
                 uses[task] = AdapterUse(task, runs)
             elif name is not None:
-                uses[task] = AdapterUse(name, True)
+                uses[task] = AdapterUse(name=name, needed=True)
         return uses
 
     def adapter(

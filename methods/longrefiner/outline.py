@@ -190,7 +190,7 @@ def parse_outline(text: str) -> Part:
     those of its kind and the deeper ones that are still open; a closing tag of a kind that is not
     open is skipped. A sub-section outside of any section becomes a section.
     """
-    open_parts = [_OpenPart("root", "", [])]
+    open_parts = [_OpenPart("root", title="", children=[])]
     position = 0
     for tag in _TAG.finditer(text):
         open_parts[-1].children += _read_clips(text[position : tag.start()])
@@ -198,12 +198,12 @@ def parse_outline(text: str) -> Part:
         kind = _kind_of(tag)
         if not tag["close"]:
             _close_parts(open_parts, _DEPTH_OF_KIND[kind])
-            open_parts.append(_OpenPart(kind, _title_of(tag), []))
+            open_parts.append(_OpenPart(kind, title=_title_of(tag), children=[]))
         elif any(part.kind == kind for part in open_parts):
             _close_parts(open_parts, _DEPTH_OF_KIND[kind])
     open_parts[-1].children += _read_clips(text[position:])
     _close_parts(open_parts, 1)
-    return Part("root", "", tuple(map(_as_top_part, open_parts[0].children)))
+    return Part("root", title="", children=tuple(map(_as_top_part, open_parts[0].children)))
 
 
 def _close_parts(open_parts: list[_OpenPart], depth: int) -> None:
@@ -216,7 +216,9 @@ def _close_parts(open_parts: list[_OpenPart], depth: int) -> None:
     """
     while _DEPTH_OF_KIND[open_parts[-1].kind] >= depth:
         closed = open_parts.pop()
-        open_parts[-1].children.append(Part(closed.kind, closed.title, tuple(closed.children)))
+        open_parts[-1].children.append(
+            Part(closed.kind, title=closed.title, children=tuple(closed.children))
+        )
 
 
 def _kind_of(tag: re.Match[str]) -> Kind:

@@ -82,7 +82,7 @@ def _heading_blocks(text: str) -> list[_HeadingBlock]:
     Lines of lists are left out; what is under deeper headings belongs to the heading above. The
     first block, of level 0, has what stands before all headings.
     """
-    blocks = [_HeadingBlock(0, "")]
+    blocks = [_HeadingBlock(level=0, title="")]
     lines = [line.strip() for line in text.splitlines()]
     headings = [heading for heading in map(_parse_heading, lines) if heading is not None]
     top_level = min((level for level, _ in headings), default=1)

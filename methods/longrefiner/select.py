@@ -87,7 +87,7 @@ def choose_by_code(shown_text: ShownText, scores: Sequence[np.ndarray], max_toke
     if tokens_left < 0:
         reason = "budget"
     pieces = [shown_text.node_piece(*place) for place in read_nodes]
-    return Choice(tuple(read_nodes), tuple(pieces), reason)
+    return Choice(nodes=tuple(read_nodes), pieces=tuple(pieces), reason=reason)
 
 
 def _chosen_children(
@@ -191,4 +191,6 @@ def choose_nodes(
             continue
         read_leaves |= leaves
         chosen.append(place)
-    return Choice(tuple(chosen), tuple(shown_text.join_leaves(read_leaves)), reason)
+    return Choice(
+        nodes=tuple(chosen), pieces=tuple(shown_text.join_leaves(read_leaves)), reason=reason
+    )

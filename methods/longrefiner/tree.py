@@ -191,6 +191,9 @@ class _OutlineParts:
     ) -> PartPath | None:
         """Find the first part between two parts of the outline that has no text yet.
 
+        Parts are numbered in the order of the outline, so those between two parts have the numbers
+        between theirs. The parts that hold the part after are not meant.
+
         Args:
             path_before: The path of the part before; () for the beginning.
             path_after: The path of the part after; () for text of no part, before which no part is
@@ -203,14 +206,15 @@ class _OutlineParts:
         first_number = 0
         if path_before:
             first_number = path_before[-1] + 1
-        end_number = len(self.paths)
-        if path_after is not None:
+        if path_after is None:
+            end_number = len(self.paths)
+        elif path_after:
+            end_number = path_after[-1]
+        else:
             end_number = first_number
-            if path_after:
-                end_number = path_after[-1]
-        parts_above = path_after or ()  # the parts that the part after is in, and itself
+        parts_that_hold_part_after = path_after or ()
         for number in range(first_number, end_number):
-            if number not in parts_with_text and number not in parts_above:
+            if number not in parts_with_text and number not in parts_that_hold_part_after:
                 return self.paths[number]
         return None
 
@@ -348,7 +352,7 @@ def _without_unmatched_text(
         first_start = runs_in_parts[0].start
         if text[:first_start].strip():
             abstract_path = parts.add(Part("abstract"), ())
-            runs_in_parts.insert(0, _TextOfPart(0, first_start, abstract_path))
+            runs_in_parts.insert(0, _TextOfPart(start=0, end=first_start, part_path=abstract_path))
     runs_in_cut: list[_TextOfPart] = []
     spans: list[Span] = []
     run_texts: list[str] = []
@@ -362,10 +366,14 @@ def _without_unmatched_text(
         end = run.end + n_blanks
         run_length = end - run.start
         spans.append((run.start, end))
-        runs_in_cut.append(_TextOfPart(length_so_far, length_so_far + run_length, run.part_path))
+        runs_in_cut.append(
+            _TextOfPart(
+                start=length_so_far, end=length_so_far + run_length, part_path=run.part_path
+            )
+        )
         run_texts.append(text[run.start : end])
         length_so_far += run_length
-    return _TextWithClips("".join(run_texts), runs_in_cut, spans)
+    return _TextWithClips(text="".join(run_texts), runs=runs_in_cut, spans=spans)
 
 
 def _has_abstract(stretches: Sequence[_TextOfPart], parts: _OutlineParts) -> bool:
@@ -411,7 +419,7 @@ def _runs_and_gaps(
             part_path = _part_of_gap(run_before, run_after, parts, parts_with_text, is_small)
             if run_before is not None:
                 yield run_before
-            run_before = _TextOfPart(gap_start, gap_end, part_path, is_gap=True)
+            run_before = _TextOfPart(start=gap_start, end=gap_end, part_path=part_path, is_gap=True)
         if run_after is not None:
             if run_before is not None:
                 yield run_before

@@ -304,7 +304,7 @@ class Walk:
             self._why_ended = self._reason_to_end(response)
         notes = [*request.notes, *response.notes]
         step = Step("", tokens=n_prompt_tokens, note="; ".join(notes))
-        return _Outcome(response.parsed, request.memory_nodes, step)
+        return _Outcome(parsed=response.parsed, memory_nodes=request.memory_nodes, step=step)
 
     def _fitting_request(
         self,
@@ -334,7 +334,9 @@ class Walk:
 
         pieces, n_shown = fit_lines(request_with_newest, len(texts), max_prompt_tokens, model)
         n_left_out = len(memory_nodes) - n_shown
-        return _Request(pieces, memory_nodes[n_left_out:], n_left_out)
+        return _Request(
+            pieces=pieces, memory_nodes=memory_nodes[n_left_out:], n_left_out=n_left_out
+        )
 
     def _retry(self) -> Retry:
         """How often a reply may be asked for again: until the strikes, or the replies of the whole
@@ -387,7 +389,7 @@ class Walk:
         """Ask the question over the newest summaries of the working memory; "" without any that
         fits."""
         model = self.tools.model("reader")
-        request = reading.Reading(self.tools.task, self.config.window, self.config)
+        request = reading.Reading(self.tools.task, window=self.config.window, config=self.config)
         max_tokens = reading.room_for_text(self.question, self.tools, model, request)
         max_tokens -= model.count(reading.SEPARATOR)  # a margin
         newest = [node for node in reversed(self._visited) if self.graph.text[node]]

@@ -184,7 +184,10 @@ class _GraphBuilder:
     def _add_level(self, lower_level: NodesToRead, calls: list[BuilderCall]) -> NodesToRead:
         """Add what the calls wrote to the graph; return the new nodes, over which the next level is
         written."""
-        nodes_by_call = [NewNodes(call.texts, call.nodes_read, call.weights) for call in calls]
+        nodes_by_call = [
+            NewNodes(texts=call.texts, lower_nodes=call.nodes_read, weights=call.weights)
+            for call in calls
+        ]
         return self._nodes_to_read(
             lower_level.level_written + 1,
             self._graph.add_level(lower_level.level_written, nodes_by_call),

@@ -349,7 +349,12 @@ class Search:
         question_span = open_search(session, question, self.config)
         reserved_tokens = self._tokens_after_search(answer_turn)
         window_tokens = min(self.config.window, self.model.window)
-        context = Context(session, question_span, window_tokens - reserved_tokens, answer_turn)
+        context = Context(
+            session=session,
+            question_span=question_span,
+            max_tokens=window_tokens - reserved_tokens,
+            answer_turn=answer_turn,
+        )
         if context.tokens_left() < 0:
             raise WindowExceeded(
                 "the question with its prompts and answer takes "

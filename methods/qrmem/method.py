@@ -81,7 +81,7 @@ def _moves_by_reflection(search: SearchState) -> Moves:
             reason = verdict
         edges = memory.edges_leading_on(set(entities))
         if not edges:
-            return SearchEnd(segments, "no edge leads on")
+            return SearchEnd(segments, reason="no edge leads on")
         yield segments
         edge, score = _best_edge(search, edges, entities, reason)
         entity = _entity_at_other_end(memory, edge, entities)
@@ -167,13 +167,13 @@ def _moves_by_entity_trials(search: SearchState) -> Moves:
         if isinstance(reason, SearchEnd):
             return reason
         if chosen_entities is not None and len(segments) < len(search.memory.segments_of(entities)):
-            return SearchEnd(segments, "the window is full")
+            return SearchEnd(segments, reason="the window is full")
         yield segments
         chosen_entities = _ask_for_entities(search, segments, reason, entities)
         if chosen_entities is None:
             return SearchEnd(segments, NOT_PARSED)
         if not chosen_entities or set(chosen_entities) == set(entities):
-            return SearchEnd(segments, "the entities did not change")
+            return SearchEnd(segments, reason="the entities did not change")
         entities = chosen_entities
         segments_before = segments
         segments_of_entities = search.memory.segments_of(entities)
@@ -185,7 +185,7 @@ def _moves_by_entity_trials(search: SearchState) -> Moves:
             similarity=search.similarity,
         )
         if segments == segments_before:
-            return SearchEnd(segments, "the segments did not change")
+            return SearchEnd(segments, reason="the segments did not change")
         dropped = _not_in(segments_before, segments)
         search.record_dropped(dropped, "no chosen entity stands in it, or not all segments fit")
         search.record_new(_not_in(segments, segments_before), leading_entities=entities)
@@ -224,7 +224,9 @@ def _ask_for_entities(
     if fitting.n_names < len(other_names):
         notes.append(f"{fitting.n_names} of {len(other_names)} other entities were shown")
     scores = {"entities": len(entities_named), "replies": response.replies}
-    search.record_step("choose", None, scores, tokens=response.prompt_tokens, note="; ".join(notes))
+    search.record_step(
+        "choose", scores=scores, tokens=response.prompt_tokens, note="; ".join(notes)
+    )
     if response.parsed is None:
         return None
     return entities_named
@@ -387,8 +389,7 @@ def _ask_for_elaborated_question(
     questions = (response.parsed or [])[:1]
     search.record_step(
         "elaborate",
-        None,
-        {"replies": response.replies},
+        scores={"replies": response.replies},
         tokens=response.prompt_tokens,
         note="; ".join([*response.notes, *(questions or ["no elaborated question"])]),
     )

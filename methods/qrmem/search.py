@@ -188,7 +188,7 @@ class SearchState:
         window_tokens = window_of(config.window, self.model)
         prompt_tokens_alone = prompt_tokens(self.requests.ask([], task.instruction), self.model)
         room_in_prompt = window_tokens - prompt_tokens_alone - self.max_reply_tokens
-        request = reading.Reading(task, config.window, config)
+        request = reading.Reading(task, window=config.window, config=config)
         room_in_reading_prompt = reading.room_for_text(
             self.question, self.tools, self.model, request
         )
@@ -295,7 +295,7 @@ class SearchState:
             why: The note of these steps.
         """
         for segment in segments:
-            self.record_step("leave", None, {"segment": segment}, note=why)
+            self.record_step("leave", scores={"segment": segment}, note=why)
 
     def ask(self, segments: list[int]) -> str | SearchEnd:
         """Ask the question over segments; also adds a step "ask".
@@ -317,12 +317,14 @@ class SearchState:
             scores = {"answers": float(verdict.answer is not None), **scores}
             reason = verdict.reason
         note = "; ".join([*response.notes, reason])
-        self.record_step("ask", None, scores, tokens=response.prompt_tokens, note=note)
+        self.record_step("ask", scores=scores, tokens=response.prompt_tokens, note=note)
         if verdict is None:
             return SearchEnd(segments, NOT_PARSED)
         if verdict.answer is None:
             return reason
-        return SearchEnd(segments, "answered", self._first_answer_tokens(verdict.answer))
+        return SearchEnd(
+            segments, reason="answered", answer=self._first_answer_tokens(verdict.answer)
+        )
 
     def _first_answer_tokens(self, answer: str) -> str:
         """An answer cut at the task's limit of tokens, which is not empty."""
@@ -359,7 +361,7 @@ class SearchState:
             reason: Why the search stopped.
         """
         flops_before = self.tools.meter.flops()
-        request = reading.Reading(self.tools.task, self.config.window, self.config)
+        request = reading.Reading(self.tools.task, window=self.config.window, config=self.config)
         texts = [self.texts[segment] for segment in segments]
         try:
             text = reading.ask(self.question, texts, self.tools, self.model, request)

@@ -210,7 +210,7 @@ class RLM(Method):
         )
         reserved_tokens = prompt_tokens(request_to_answer, model) + 2 * config.reply_tokens
         require_room(
-            prompt_tokens(conversation.first_request, model) + reserved_tokens, model, None
+            prompt_tokens(conversation.first_request, model) + reserved_tokens, model, window=None
         )
 
         def ask(prompts: Sequence[str], in_own_session: bool) -> list[str]:

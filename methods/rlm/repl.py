@@ -104,7 +104,7 @@ class Repl:
             if self._process is None:
                 self._process = _Process(self._limits)
                 self._process.send({"text": self._text}, START_SECONDS)
-                self._process.receive(START_SECONDS)
+                self._process.receive(START_SECONDS)  # {"ready": true}
             return self._run_in_process(self._process, code)
         except _SessionEnded as ended:
             self._stop()
@@ -153,7 +153,9 @@ def _parse_result(message: Mapping[str, object]) -> BlockResult:
         answer = message["answer"]
         if answer is not None:
             answer = str(answer)
-        return BlockResult(str(message["printed"]), answer, tuple(_as_texts(message["names"])))
+        return BlockResult(
+            printed=str(message["printed"]), answer=answer, names=tuple(_as_texts(message["names"]))
+        )
     except KeyError as error:
         raise _SessionEnded(_BROKEN_BY_CODE) from error
 
