@@ -13,7 +13,7 @@ the data set's own instruction.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from harness.bm25 import bm25
@@ -99,6 +99,23 @@ class _SubAnswer:
     shown: Sequence[Shown]
 
 
+@dataclass
+class _SolvedQuestions:
+    """The sub-questions that are answered so far.
+
+    Attributes:
+        steps: The steps of the trace.
+        answers: The answers, each on one line.
+        lines: The lines of the list that the question is answered from.
+        passages_read: What the reader saw, each piece once: the keys are an ordered set.
+    """
+
+    steps: list[Step]
+    answers: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    passages_read: dict[Shown, None] = field(default_factory=dict)
+
+
 class Decompose(reading.ReadingMethod):
     """Sub-questions, each with a retrieval of its own."""
 
@@ -145,37 +162,48 @@ class Decompose(reading.ReadingMethod):
         (index,) = indexes
         config = self.config
         subquestions, step = self._ask_for_subquestions(question, tools)
-        steps = [step]
-        answers: list[str] = []
-        lines: list[str] = []
-        passages_read: dict[Shown, None] = {}  # each once, in the order they were read
+        solved = _SolvedQuestions(steps=[step])
         for number, subquestion in enumerate(subquestions, 1):
-            filled_question = fill_in_answers(subquestion, answers)
             question_to_answer = Question(
                 id=f"{question.id}#{number}",
-                text=filled_question,
+                text=fill_in_answers(subquestion, solved.answers),
                 document_ids=question.document_ids,
             )
             sub_answer = self._answer_subquestion(question_to_answer, document, index, tools)
-            passages_read |= dict.fromkeys(sub_answer.shown)
-            answers.append(" ".join(sub_answer.reply.split()))
-            line = STEP.with_replacements(config).fill(question=filled_question, answer=answers[-1])
-            lines.append("".join(line))
-            tokens = sum(map(tools.model().count, sub_answer.passage_texts))
-            note = f"{filled_question} -> {sub_answer.reply}"
-            steps.append(
-                Step("sub-question", number, tokens=tokens, flops=tools.meter.flops(), note=note)
-            )
-        solved_questions = "\n".join(lines)
+            self._add_solved(solved, question_to_answer.text, sub_answer, tools)
+        list_of_answers = "\n".join(solved.lines)
         request = reading.Reading(tools.task, window=config.window, config=config)
-        text = reading.ask(question, [solved_questions], tools, tools.model(), request)
+        text = reading.ask(question, [list_of_answers], tools, tools.model(), request)
+        shown = _passages_and_answers_shown(solved.passages_read, list_of_answers, document)
         reason = f"{len(subquestions)} sub-questions"
-        return Answer(
-            text,
-            _passages_and_answers_shown(passages_read, solved_questions, document),
-            reason,
-            tuple(steps),
+        return Answer(text, shown, reason, tuple(solved.steps))
+
+    def _add_solved(
+        self, solved: _SolvedQuestions, question: str, sub_answer: _SubAnswer, tools: Tools
+    ) -> None:
+        """Add a sub-question with its answer to those that are solved.
+
+        Args:
+            solved: Gets the answer, the line of the list, the passages, and a step of the trace.
+            question: The text of the sub-question.
+            sub_answer: Its answer.
+            tools: The engine's tools.
+        """
+        answer_on_one_line = " ".join(sub_answer.reply.split())
+        solved.answers.append(answer_on_one_line)
+        line = STEP.with_replacements(self.config).fill(
+            question=question, answer=answer_on_one_line
         )
+        solved.lines.append("".join(line))
+        solved.passages_read.update(dict.fromkeys(sub_answer.shown))
+        step = Step(
+            "sub-question",
+            node=len(solved.answers),
+            tokens=sum(map(tools.model().count, sub_answer.passage_texts)),
+            flops=tools.meter.flops(),
+            note=f"{question} -> {sub_answer.reply}",
+        )
+        solved.steps.append(step)
 
     def _ask_for_subquestions(self, question: Question, tools: Tools) -> tuple[list[str], Step]:
         """The sub-questions that the model lists, at most `most`, or the question itself where it

@@ -418,7 +418,6 @@ class DescribedGraph:
         return [self.prompt_line(number) for number in numbers]
 
 
-@dataclass(frozen=True)
 class _LocalContext(NamedTuple):
     """What a prompt of a local search shows: reports, and the numbers of entities, relations and
     chunks, each the best first."""
@@ -429,6 +428,7 @@ class _LocalContext(NamedTuple):
     chunks: list[int]
 
 
+@dataclass(frozen=True)
 class _Search:
     """A question's search in one document."""
 

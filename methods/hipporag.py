@@ -22,7 +22,7 @@ import numpy as np
 
 from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting, setting
-from harness.prompts import Prompt, prompt_tokens
+from harness.prompts import Pieces, Prompt, prompt_tokens
 from harness.types import Answer, Document, Question, Step
 from harness.words import as_phrase
 from methods import reading
@@ -292,15 +292,9 @@ class HippoRAG(ExtractingMethod):
         if not candidates:
             return [], Step("filter", note="the index has no triple")
         facts = [" | ".join(index["facts"][fact]) for fact in candidates]
-        listed_facts: list[str] = []
-        for number, fact in enumerate(facts, 1):
-            listed_facts += FACT.with_replacements(config).fill(number=str(number), fact=[fact])
-        request = FILTER.with_replacements(config).fill(
-            most=str(config.link_k), question=[reading.question_text(question)], facts=listed_facts
-        )
         response = ask_parsed(
             tools.model("searcher"),
-            request,
+            self._filter_request(question, facts),
             FILTER_TOKENS,
             lambda reply: numbers_in(reply, "Facts"),
             Retry(retries=0, window=config.window),
@@ -317,6 +311,21 @@ class HippoRAG(ExtractingMethod):
             note="; ".join(notes),
         )
         return chosen_facts, step
+
+    def _filter_request(self, question: Question, facts: Sequence[str]) -> Pieces:
+        """The request that asks which facts help with a question.
+
+        Args:
+            question: The question, shown with its options.
+            facts: The facts, "a | is by | b" each; they are numbered from 1.
+        """
+        config = self.config
+        listed_facts: list[str] = []
+        for number, fact in enumerate(facts, 1):
+            listed_facts += FACT.with_replacements(config).fill(number=str(number), fact=[fact])
+        return FILTER.with_replacements(config).fill(
+            most=str(config.link_k), question=[reading.question_text(question)], facts=listed_facts
+        )
 
 
 def _verdicts(facts: Sequence[str], chosen_places: Sequence[int]) -> list[str]:

@@ -407,9 +407,6 @@ class LightRAG(ExtractingMethod):
     ) -> Answer:
         """Answer from what was found, as much of it as the window holds.
 
-        Where not all fits, entities and relations get a third of the room each, and the chunks the
-        rest.
-
         Args:
             question: The question.
             search: The search in the document.
@@ -420,15 +417,8 @@ class LightRAG(ExtractingMethod):
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)
         max_tokens = reading.room_for_text(question, tools, model, request)
+        found = search.shorten_lists(found, max_tokens)
         chunk_texts = [search.chunks[chunk] for chunk in found.chunks]
-        shown_texts = [search.prompt_part(found), *chunk_texts]
-        if reading.how_many_fit(shown_texts, max_tokens, model) < len(shown_texts):
-            third = max_tokens // 3
-            found = _FoundNumbers(
-                entities=search.first_that_fit(found.entities, search.prompt_lines, third),
-                relations=search.first_that_fit(found.relations, search.prompt_lines, third),
-                chunks=found.chunks,
-            )
         graph_text = search.prompt_part(found)
         text, shown_count = reading.ask_fitting(
             question, [graph_text, *chunk_texts], tools, request
@@ -634,6 +624,25 @@ class _Search:
         shown = [texts[number] for number in distinct_numbers]
         n_fitting = reading.how_many_fit(shown, max_tokens, self.tools.model(), separator="")
         return distinct_numbers[:n_fitting]
+
+    def shorten_lists(self, found: _FoundNumbers, max_tokens: int) -> _FoundNumbers:
+        """What was found, as it is where all fits a number of tokens; else with as many entities,
+        and as many relations, as fit a third of these, so that chunks have the rest.
+
+        Args:
+            found: What was found.
+            max_tokens: Most tokens of all texts that are shown.
+        """
+        chunk_texts = [self.chunks[chunk] for chunk in found.chunks]
+        shown_texts = [self.prompt_part(found), *chunk_texts]
+        if reading.how_many_fit(shown_texts, max_tokens, self.tools.model()) == len(shown_texts):
+            return found
+        third = max_tokens // 3
+        return _FoundNumbers(
+            entities=self.first_that_fit(found.entities, self.prompt_lines, third),
+            relations=self.first_that_fit(found.relations, self.prompt_lines, third),
+            chunks=found.chunks,
+        )
 
     def prompt_part(self, found: _FoundNumbers) -> str:
         """The part of the prompt that lists the entities and relations that were found."""

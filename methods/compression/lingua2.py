@@ -16,7 +16,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from harness.method import Index, Indexes, MethodConfig, Tools, Traits
 from harness.method.settings import index_setting
 from harness.types import Answer, Document, Question
 from methods import reading
-from methods.chunks import Span
+from methods.chunks import Span, shifted
 from methods.compression.classifier import (
     Style,
     TokenClassifier,
@@ -273,11 +273,9 @@ class LLMLingua2(reading.ReadingMethod):
         for context in chosen_contexts:
             kept_spans: list[Span] = []
             for chunk in context.chunks:
-                stays = _which_words_stay(chunk, rate, config)
-                for start, end in _spans_of_kept_words(chunk.text, chunk.words, stays, config):
-                    kept_spans.append((context.start + start, context.start + end))
-                for word in itertools.compress(chunk.words, stays):
-                    tokens_kept += word.token_count
+                kept = _keep_words(chunk, rate, config)
+                kept_spans += shifted(kept.spans, context.start)
+                tokens_kept += kept.n_tokens
                 tokens_classified += len(chunk.tokens.tokens)
                 tools.progress(tokens_classified, tokens_to_classify, "tokens classified")
             kept_of_contexts.append(join_spans(kept_spans))
@@ -432,6 +430,27 @@ def _begins_word(token: str, token_text: str, style: Style) -> bool:
         return not token.startswith("##")
     is_mark = token_text in string.punctuation
     return token.startswith("\u2581") or is_mark or bool(_CHINESE_OR_JAPANESE.match(token_text))
+
+
+class _KeptWords(NamedTuple):
+    """The words of a chunk that stay: their spans in the context, and how many tokens they have."""
+
+    spans: list[Span]
+    n_tokens: int
+
+
+def _keep_words(chunk: _Chunk, rate: float, config: Lingua2Config) -> _KeptWords:
+    """Choose the words of a chunk that stay, with the white space before them.
+
+    Args:
+        chunk: The chunk.
+        rate: The share of tokens that stay.
+        config: The method's settings.
+    """
+    stays = _which_words_stay(chunk, rate, config)
+    spans = _spans_of_kept_words(chunk.text, chunk.words, stays, config)
+    n_tokens = sum(word.token_count for word in itertools.compress(chunk.words, stays))
+    return _KeptWords(spans, n_tokens)
 
 
 def _which_words_stay(chunk: _Chunk, rate: float, config: Lingua2Config) -> list[bool]:

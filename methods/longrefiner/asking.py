@@ -1,7 +1,8 @@
 """The three tasks of the refiner's model: analysis, structuring and selection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from harness.errors import WindowExceeded
@@ -106,30 +107,12 @@ def _build_tree_of_text(
     """
     if not config.structuring or not text.strip():
         return build_tree(text, Part("root"), config, model)
-    tokens_of_prompt = prompt_tokens(prompts.structuring(["", ""], config), model)
-    max_text_tokens = model.window - tokens_of_prompt
-    outline_tokens = min(config.outline_tokens, int(max_text_tokens * _OUTLINE_SHARE))
-    if outline_tokens < 1:
-        raise WindowExceeded(
-            f"the window of '{model.name}' ({model.window} tokens) has no room for a document "
-            f"beside the prompt of {tokens_of_prompt} tokens that asks for its outline; raise "
-            "model.window or set method.structuring=false"
-        )
-    spans, tokens_of_text = kept_spans(
-        text, min(config.document_tokens, max_text_tokens - outline_tokens), model
-    )
+    spans, tokens_of_text = kept_spans(text, _max_tokens_to_outline(config, model), model)
     texts_shown = [text[start:end] for start, end in spans]
     max_reply_tokens = min(config.outline_tokens, 2 * tokens_of_text + _SPARE_TOKENS)
-
-    def ask_for_outline() -> tuple[str, str]:
-        """The outline that the model writes, and how its reply ended ("length": by the limit of
-        tokens)."""
-        with model.session(config.adapter("structuring", model)) as session:
-            feed(session, prompts.structuring(texts_shown, config))
-            reply = session.write(min(max_reply_tokens, session.room() - model.turn_tokens()))
-        return reply.text, reply.finish
-
-    outline_as_text, reply_end = store_result("outline", ask_for_outline)
+    outline_as_text, reply_end = store_result(
+        "outline", partial(_ask_for_outline, texts_shown, max_reply_tokens, config, model)
+    )
     tree = build_tree(text, parse_outline(outline_as_text), config, model)
     if spans != [(0, len(text))]:
         tokens_shown = sum(map(model.count, texts_shown))
@@ -139,6 +122,48 @@ def _build_tree_of_text(
     if reply_end == "length":
         tree.notes.append("the outline ended at its limit of tokens")
     return tree
+
+
+def _max_tokens_to_outline(config: LongRefinerConfig, model: MeteredModel) -> int:
+    """How many tokens of a document the request for its outline may show: `document_tokens`, or
+    what the window leaves beside the prompt and the outline.
+
+    Raises:
+        WindowExceeded: The prompt alone fills the window.
+    """
+    tokens_of_prompt = prompt_tokens(prompts.structuring(["", ""], config), model)
+    tokens_left = model.window - tokens_of_prompt
+    outline_tokens = min(config.outline_tokens, int(tokens_left * _OUTLINE_SHARE))
+    if outline_tokens < 1:
+        raise WindowExceeded(
+            f"the window of '{model.name}' ({model.window} tokens) has no room for a document "
+            f"beside the prompt of {tokens_of_prompt} tokens that asks for its outline; raise "
+            "model.window or set method.structuring=false"
+        )
+    return min(config.document_tokens, tokens_left - outline_tokens)
+
+
+def _ask_for_outline(
+    texts_shown: Sequence[str],
+    max_reply_tokens: int,
+    config: LongRefinerConfig,
+    model: MeteredModel,
+) -> tuple[str, str]:
+    """Ask for the outline of a text.
+
+    Args:
+        texts_shown: The text, or its two ends where the middle is left out.
+        max_reply_tokens: Most tokens of the outline, or fewer where the window leaves fewer.
+        config: The method's settings.
+        model: The refiner's model.
+
+    Returns:
+        The outline as text, and how the reply ended ("length": by the limit of tokens).
+    """
+    with model.session(config.adapter("structuring", model)) as session:
+        feed(session, prompts.structuring(texts_shown, config))
+        reply = session.write(min(max_reply_tokens, session.room() - model.turn_tokens()))
+    return reply.text, reply.finish
 
 
 def ask_for_global_weight(

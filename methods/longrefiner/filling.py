@@ -52,13 +52,29 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
     """Place the clips of an outline in the text, in order and without overlap.
 
     Of all ways to do so the one with the most clips is taken, of these the one that covers the most
-    text. It is found clip by clip: a clip at (start, end) goes on with the best chain of earlier
-    clips that ends at `start` or before; then the chains are followed back from the best of all.
+    text.
 
     Returns:
         The span of each clip, None for one without a place.
     """
     possible_spans = [sorted(set(_places_of_clip(clip, text))) for clip in clips]
+    span_of_clip: list[Span | None] = [None] * len(clips)
+    chain: _Chain | None = _best_chain(possible_spans)
+    while chain is not None and chain.last_clip >= 0:  # the empty chain has clip -1
+        span_of_clip[chain.last_clip] = chain.last_span
+        chain = chain.chain_before
+    return span_of_clip
+
+
+def _best_chain(possible_spans: Sequence[Sequence[Span]]) -> _Chain:
+    """The best way to place clips in order and without overlap.
+
+    It is found clip by clip: a clip at (start, end) goes on with the best chain of earlier clips
+    that ends at `start` or before.
+
+    Args:
+        possible_spans: For each clip the spans that it may have, sorted.
+    """
     all_ends: set[int] = set()
     for spans in possible_spans:
         all_ends.update(end for _, end in spans)
@@ -83,12 +99,7 @@ def place_clips(clips: Sequence[Clip], text: str) -> list[Span | None]:
             _, chain_end = chain.last_span
             number_of_end = bisect_left(ends, chain_end)
             best_chains.offer(number_of_end, chain)
-    span_of_clip: list[Span | None] = [None] * len(clips)
-    last_chain: _Chain | None = best_chains.best_up_to(len(ends))
-    while last_chain is not None and last_chain.last_clip >= 0:  # the empty chain has clip -1
-        span_of_clip[last_chain.last_clip] = last_chain.last_span
-        last_chain = last_chain.chain_before
-    return span_of_clip
+    return best_chains.best_up_to(len(ends))
 
 
 class _BestChains:

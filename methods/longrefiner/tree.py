@@ -275,8 +275,8 @@ def build_tree(text: str, outline: Part, config: LongRefinerConfig, model: Meter
     top_nodes = [node for node in tree.nodes if node.parent < 0]
     spans_under_titles = [(node.start, node.end) for node in top_nodes if not node.is_leaf]
     tree.structured = _share_covered(spans_under_titles, text)
-    n_not_found = sum(span is None for span in spans)
     should_have_parts = config.structuring and bool(text.strip())
+    n_not_found = sum(span is None for span in spans)
     if should_have_parts and not tree.structured:
         tree.notes.append(
             "no part of an outline was found, so the document is in chunks of sentences"

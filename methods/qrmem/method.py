@@ -98,9 +98,8 @@ def _moves_by_reflection(search: SearchState) -> Moves:
         note = memory.edge_text(edge)
         if not has_new_segments:
             note += " (nothing new to read)"
-        search.record_step(
-            "expand", entity, {"similarity": score, "segments": len(segments)}, note=note
-        )
+        scores = {"similarity": score, "segments": len(segments)}
+        search.record_step("expand", entity, scores, note=note)
         dropped = _not_in(segments_before, segments)
         search.record_dropped(dropped, "its score is the lowest, and not all segments fit")
         search.record_new(_not_in(segments, segments_before), score_of_added, [entity])

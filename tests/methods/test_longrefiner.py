@@ -258,9 +258,9 @@ def test_text_before_the_first_section_is_the_abstract_where_the_outline_has_non
 def test_the_budget_is_counted_by_the_tokenizer_that_is_asked_for(role, monkeypatch):
     asked = []
 
-    def showing(*given):
-        asked.append(given[2].role)
-        return ShownText(*given)
+    def showing(**given):
+        asked.append(given["model"].role)
+        return ShownText(**given)
 
     monkeypatch.setattr("methods.longrefiner.method.ShownText", showing)
     answer(Tools(), budget_of=role)
