@@ -49,7 +49,10 @@ class Setting:
 
 
 def right_answers(setting: Setting, rng: np.random.Generator) -> Floats:
-    """Draw which answers are right: 1 for right ones, else 0, one value an answer."""
+    """Draw which answers are right: 1 for right ones, else 0, one value an answer.
+
+    With a correlation the chance of a document is drawn from a beta distribution.
+    """
     rates = np.full(setting.documents, setting.rate)
     if setting.correlation:
         strength = (1 - setting.correlation) / setting.correlation
@@ -72,7 +75,8 @@ def rated(right: Floats, accuracy: float, lenient: bool, rng: np.random.Generato
 
 
 def true_kappa(setting: Setting) -> float:
-    """The kappa that two noisy raters of this setting have in truth, by formula."""
+    """The kappa that two noisy raters of this setting have in truth, by formula: how often they
+    agree beyond chance, as a share of what is possible."""
     right, wrong = setting.accuracy, 1 - setting.accuracy
     alike = right**2 + wrong**2
     yes = setting.rate * right + (1 - setting.rate) * wrong
@@ -80,72 +84,86 @@ def true_kappa(setting: Setting) -> float:
     return (alike - chance) / (1 - chance)
 
 
-def of_kappa(setting: Setting, trials: int, rng: np.random.Generator) -> str:
-    """Measure the intervals of kappa of two raters in one setting, over `trials` tables; a line of
-    the first table."""
+def kappa_line(setting: Setting, trials: int, rng: np.random.Generator) -> str:
+    """Measure the intervals of kappa of two noisy raters in one setting, over `trials` made-up
+    tables; a line of the first table."""
     truth = true_kappa(setting)
-    hits, widths = [], []
+    holds_truth: list[bool] = []
+    widths: list[float] = []
     for _ in range(trials):
         right = right_answers(setting, rng)
-        one = rated(right, setting.accuracy, False, rng).tolist()
-        other = rated(right, setting.accuracy, False, rng).tolist()
-        found = kappa(one, other, setting.clusters)
+        first_ratings = rated(right, setting.accuracy, lenient=False, rng=rng).tolist()
+        second_ratings = rated(right, setting.accuracy, lenient=False, rng=rng).tolist()
+        found = kappa(first_ratings, second_ratings, setting.clusters)
         if found.low is None or found.high is None:
-            continue
-        hits.append(found.low <= truth <= found.high)
+            continue  # no interval is shown
+        holds_truth.append(found.low <= truth <= found.high)
         widths.append(found.high - found.low)
-    return line(setting, hits, widths, trials)
+    return table_line(setting, holds_truth, widths, trials)
 
 
-def of_labels(
-    setting: Setting, labels: int, lenient: bool, trials: int, rng: np.random.Generator
+def prediction_powered_line(
+    setting: Setting, n_labels: int, lenient: bool, trials: int, rng: np.random.Generator
 ) -> str:
     """Measure the intervals of the share of right answers, prediction-powered, in one setting; a
-    line of the second table.
+    line of the second table, at its end the mean width of an interval of the labels alone.
 
     Args:
         setting: How answers are made up.
-        labels: How many answers a person has labelled.
+        n_labels: How many answers a person has labelled.
         lenient: Whether the judge's mistakes only call wrong answers right.
-        trials: How many tables.
+        trials: How many tables are made up.
         rng: Draws them.
     """
-    hits, widths, alone = [], [], []
+    holds_truth: list[bool] = []
+    widths: list[float] = []
+    widths_of_labels_alone: list[float] = []
     for _ in range(trials):
         right = right_answers(setting, rng)
         judged = rated(right, setting.accuracy, lenient, rng)
-        chosen = np.sort(rng.permutation(len(right))[:labels])
-        given: list[float | None] = [None] * len(right)
-        for place in chosen:
-            given[place] = float(right[place])
-        found = prediction_powered(judged.tolist(), given, setting.clusters)
-        by_labels = interval(right[chosen], setting.clusters[chosen])
-        assert by_labels.low is not None
-        assert by_labels.high is not None
-        alone.append(by_labels.high - by_labels.low)
+        labelled = np.sort(rng.permutation(len(right))[:n_labels])
+        label_of_answer: list[float | None] = [None] * len(right)
+        for answer in labelled:
+            label_of_answer[answer] = float(right[answer])
+        found = prediction_powered(judged.tolist(), label_of_answer, setting.clusters)
+        by_labels_alone = interval(right[labelled], setting.clusters[labelled])
+        assert by_labels_alone.low is not None
+        assert by_labels_alone.high is not None
+        widths_of_labels_alone.append(by_labels_alone.high - by_labels_alone.low)
         if found.low is None or found.high is None:
-            continue
-        hits.append(found.low <= setting.rate <= found.high)
+            continue  # no interval is shown
+        holds_truth.append(found.low <= setting.rate <= found.high)
         widths.append(found.high - found.low)
-    kind = "lenient" if lenient else "noisy"
-    text = line(setting, hits, widths, trials)
-    return f"{text}  {kind:8}{labels:5} labels, alone {np.mean(alone):.2f}"
+    judge = "lenient" if lenient else "noisy"
+    text = table_line(setting, holds_truth, widths, trials)
+    mean_width_alone = np.mean(widths_of_labels_alone)
+    return f"{text}  {judge:8}{n_labels:5} labels, alone {mean_width_alone:.2f}"
 
 
-def line(setting: Setting, hits: list[bool], widths: list[float], trials: int) -> str:
-    """A line of a table: setting, coverage, share of tables that show an interval, and its width.
+def table_line(setting: Setting, holds_truth: list[bool], widths: list[float], trials: int) -> str:
+    """A line of a table: setting, coverage, share of tables that show an interval, and its mean
+    width.
 
     Args:
         setting: The setting.
-        hits: For each interval that is shown, whether it holds the truth.
+        holds_truth: For each interval that is shown, whether it holds the truth.
         widths: The width of each of these.
-        trials: How many tables were made.
+        trials: How many tables were made up.
     """
     text = f"{setting.documents:6}{setting.each:3}{setting.rate:6}{setting.accuracy:6}"
     text += f"{setting.correlation:5}"
-    if not hits:
+    if not holds_truth:
         return f"{text}   no interval is shown"
-    return f"{text}{np.mean(hits):8.3f}{len(hits) / trials:6.2f}{np.mean(widths):6.2f}"
+    coverage = np.mean(holds_truth)
+    share_shown = len(holds_truth) / trials
+    return f"{text}{coverage:8.3f}{share_shown:6.2f}{np.mean(widths):6.2f}"
+
+
+def correlations_of(answers_of_document: int) -> tuple[float, ...]:
+    """The correlations that are tried: single answers of documents have none."""
+    if answers_of_document == 1:
+        return CORRELATIONS[:1]
+    return CORRELATIONS
 
 
 def main() -> None:
@@ -160,14 +178,15 @@ def main() -> None:
     print("kappa of two raters")
     for documents, each in product((20, 30, 50, 100), (1, 3)):
         for rate, accuracy in product(RATES, ACCURACIES):
-            for correlation in CORRELATIONS[: 1 + (each > 1)]:
+            for correlation in correlations_of(each):
                 setting = Setting(documents, each, rate, accuracy, correlation)
-                print(of_kappa(setting, trials, rng), flush=True)
+                print(kappa_line(setting, trials, rng), flush=True)
     print("share of right answers, prediction-powered")
-    for (documents, each, labels), rate, accuracy in product(SHEETS, RATES, ACCURACIES):
-        for correlation, lenient in product(CORRELATIONS[: 1 + (each > 1)], (True, False)):
+    for (documents, each, n_labels), rate, accuracy in product(SHEETS, RATES, ACCURACIES):
+        for correlation, lenient in product(correlations_of(each), (True, False)):
             setting = Setting(documents, each, rate, accuracy, correlation)
-            print(of_labels(setting, labels, lenient, trials, rng), flush=True)
+            line = prediction_powered_line(setting, n_labels, lenient, trials, rng)
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

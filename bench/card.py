@@ -60,16 +60,16 @@ class Batch:
 
     @property
     def work(self) -> float:
-        """The seconds in which the card computes or reads: the weights once, and the keys of each
-        context."""
-        flops = (
-            2 * (LLAMA.layer_weights * self.tokens + LLAMA.head_weights * self.contexts)
-            + LLAMA.flops_per_pair * self.pairs
-        )
-        return max(
-            flops / FLOPS,
-            (2 * (LLAMA.layer_weights + LLAMA.head_weights) + KEY_BYTES * self.keys) / BYTES,
-        )
+        """The seconds in which the card computes, or reads the weights once and the keys of each
+        context, whichever takes longer.
+
+        Logits are computed for the last token of a context alone; a weight has 2 bytes.
+        """
+        linear_flops = 2 * (LLAMA.layer_weights * self.tokens + LLAMA.head_weights * self.contexts)
+        attention_flops = LLAMA.flops_per_pair * self.pairs
+        weight_bytes = 2 * (LLAMA.layer_weights + LLAMA.head_weights)
+        key_bytes = KEY_BYTES * self.keys
+        return max((linear_flops + attention_flops) / FLOPS, (weight_bytes + key_bytes) / BYTES)
 
     def add(self, lengths: Sequence[tuple[int, int]]) -> None:
         """Add contexts to the batch, each as (new tokens, keys before them)."""
@@ -80,85 +80,91 @@ class Batch:
 
 
 @contextlib.contextmanager
-def booked() -> Iterator[list[Batch]]:
+def recorded_batches() -> Iterator[list[Batch]]:
     """A context manager that gives the list of batches that models run inside the `with` block, as
     on a GPU; it grows while they run."""
     batches: list[Batch] = []
-    run, replay = ForwardQueue.run, RecordedSteps._replay
+    run = ForwardQueue.run
+    replay = RecordedSteps._replay
 
-    def book(queue: Any, asks: Any) -> Any:
+    def run_and_record(queue: Any, requests: Any) -> Any:
         """Run a batch as before, and count its launches."""
         batches.append(Batch())
         with Launches() as counted:
-            results = run(queue, asks)
+            results = run(queue, requests)
         batches[-1].launches += counted.count
         return results
 
-    def book_packed(net: Any, device: Any, asks: Any, *more: Any) -> Any:
+    def run_packed_and_record(net: Any, device: Any, requests: Any, *more: Any) -> Any:
         """Read tokens as before, and add their contexts to the present batch."""
-        batches[-1].add([(len(ask.ids), slot_of(ask.cache).n_tokens) for ask in asks])
-        return run_packed(net, device, asks, *more)
+        batches[-1].add(
+            [(len(request.ids), slot_of(request.cache).n_tokens) for request in requests]
+        )
+        return run_packed(net, device, requests, *more)
 
-    def book_replay(steps: RecordedSteps, rows: Sequence[InputRow]) -> Any:
-        """Play a recorded step as before, and add its contexts to the present batch; it is one
-        launch."""
+    def replay_and_record(steps: RecordedSteps, rows: Sequence[InputRow]) -> Any:
+        """Play a recorded step as before, and add its contexts to the present batch, each with one
+        new token; it is one launch. Rows without a context fill the step up."""
         batches[-1].add([(1, row.n_keys) for row in rows if row.context_number is not None])
         batches[-1].launches += 1
         return replay(steps, rows)
 
     with (
         as_on_a_gpu(),
-        unittest.mock.patch.object(ForwardQueue, "run", book),
-        unittest.mock.patch("harness.llm.network.run_packed", book_packed),
-        unittest.mock.patch.object(RecordedSteps, "_replay", book_replay),
+        unittest.mock.patch.object(ForwardQueue, "run", run_and_record),
+        unittest.mock.patch("harness.llm.network.run_packed", run_packed_and_record),
+        unittest.mock.patch.object(RecordedSteps, "_replay", replay_and_record),
     ):
         yield batches
 
 
-def summary(batches: Sequence[Batch], questions: int) -> dict[str, float]:
-    """What the batches say of a search: contexts and launches a batch, milliseconds a question, and
-    the share of these in which the card is idle.
+def summary(batches: Sequence[Batch], n_questions: int) -> dict[str, float]:
+    """What the batches say of a search: their number, contexts and launches of one, milliseconds a
+    question, and the share of these in which the card is idle, as it waits for launches.
 
     Args:
         batches: All batches of the search.
-        questions: How many questions were searched for.
+        n_questions: How many questions were searched for.
     """
-    work, waiting = (
-        sum(batch.work for batch in batches),
-        LAUNCH * sum(batch.launches for batch in batches),
-    )
+    work_seconds = sum(batch.work for batch in batches)
+    n_launches = sum(batch.launches for batch in batches)
+    n_contexts = sum(batch.contexts for batch in batches)
+    waiting_seconds = LAUNCH * n_launches
+    all_seconds = work_seconds + waiting_seconds
     return {
         "batches": len(batches),
-        "contexts": round(sum(batch.contexts for batch in batches) / len(batches), 1),
-        "launches": round(sum(batch.launches for batch in batches) / len(batches)),
-        "ms_question": round(1e3 * (work + waiting) / questions, 1),
-        "idle": round(waiting / (work + waiting), 3),
+        "contexts": round(n_contexts / len(batches), 1),
+        "launches": round(n_launches / len(batches)),
+        "ms_question": round(1e3 * all_seconds / n_questions, 1),
+        "idle": round(waiting_seconds / all_seconds, 3),
     }
 
 
-def search(folder: Path, places: Sequence[int], tokens: int) -> dict[int, dict[str, float]]:
+def summaries_of_searches(
+    folder: Path, in_flight: Sequence[int], document_tokens: int
+) -> dict[int, dict[str, float]]:
     """Number of questions in flight -> the summary of PECAN's search of as many questions, at least
     16.
 
     Args:
         folder: The folder of the model.
-        places: The numbers in flight.
-        tokens: How long a document is.
+        in_flight: The numbers in flight.
+        document_tokens: How long a document is.
     """
-    found = {}
+    summaries = {}
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
-        sets: dict[str, Any] = {"dataset__tokens": tokens, **SEARCH}
+        sets: dict[str, Any] = {"dataset__tokens": document_tokens, **SEARCH}
         # Builds the graphs, with attention.
-        bench.seconds("pecan", str(folder), max(places), max(16, *places), "warm", **sets)
-        for number in places:
+        bench.seconds("pecan", str(folder), max(in_flight), max(16, *in_flight), "warm", **sets)
+        for n_in_flight in in_flight:
+            n_questions = max(16, n_in_flight)
             unload()
-            with booked() as batches:
-                questions = max(16, number)
-                bench.seconds("pecan", str(folder), number, questions, "warm", **sets)
-            found[number] = summary(batches, questions)
+            with recorded_batches() as batches:
+                bench.seconds("pecan", str(folder), n_in_flight, n_questions, "warm", **sets)
+            summaries[n_in_flight] = summary(batches, n_questions)
         unload()
-    return found
+    return summaries
 
 
 def main() -> None:
@@ -172,14 +178,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "narrow"
         save(folder, dtype=torch.bfloat16, max_position_embeddings=8192, **SHAPE)
-        found = search(folder, (1, 16, 64), flags.tokens)
-    for number, one in found.items():
-        print(
-            f"{number} in flight: " + ", ".join(f"{key} {value}" for key, value in one.items()),
-            flush=True,
-        )
+        summaries = summaries_of_searches(folder, (1, 16, 64), flags.tokens)
+    for n_in_flight, values in summaries.items():
+        values_as_text = ", ".join(f"{name} {value}" for name, value in values.items())
+        print(f"{n_in_flight} in flight: {values_as_text}", flush=True)
     if flags.json:
-        print(json.dumps(found))
+        print(json.dumps(summaries))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Row:
     promised: float = math.nan
 
 
-def sizes(kind: str, documents: int, rng: np.random.Generator) -> Floats:
+def draw_question_counts(kind: str, documents: int, rng: np.random.Generator) -> Floats:
     """Draw how many questions each document has.
 
     Args:
@@ -108,7 +108,7 @@ def labels_of(counts: Floats) -> np.ndarray:
     return np.repeat(np.arange(len(counts)), counts.astype(int)).astype(np.int32)
 
 
-def scores(
+def draw_scores(
     mean: float, correlation: float, like_f1: bool, labels: np.ndarray, rng: np.random.Generator
 ) -> Floats:
     """Draw scores, of which the share `mean` is not 0; the chance of a document is drawn from a
@@ -123,16 +123,18 @@ def scores(
     """
     chance = np.full(len(labels), mean)
     if correlation:
-        scale = (1 - correlation) / correlation
-        chance = rng.beta(mean * scale, (1 - mean) * scale, labels.max() + 1)[labels]
-    right = (rng.random(len(labels)) < chance).astype(np.float64)
-    if like_f1:
-        part = rng.uniform(0.1, 0.9, len(labels))
-        right *= np.where(rng.random(len(labels)) < 0.4, 1.0, part)
-    return right
+        concentration = (1 - correlation) / correlation
+        n_documents = labels.max() + 1
+        chance_of_document = rng.beta(mean * concentration, (1 - mean) * concentration, n_documents)
+        chance = chance_of_document[labels]
+    scores = (rng.random(len(labels)) < chance).astype(np.float64)
+    if like_f1:  # of those that are not 0, 40 % stay 1
+        partial_scores = rng.uniform(0.1, 0.9, len(labels))
+        scores *= np.where(rng.random(len(labels)) < 0.4, 1.0, partial_scores)
+    return scores
 
 
-def scale(setting: Setting) -> float:
+def mean_of_scores_above_0(setting: Setting) -> float:
     """The mean of a score that is not 0."""
     if setting.like_f1:
         return F1_MEAN
@@ -151,51 +153,62 @@ def true_error(values: Floats, truth: float, labels: np.ndarray) -> float:
     return float((residuals**2).sum()) / len(values) ** 2
 
 
-def measured(
+def row_of_intervals(
     found: Sequence[Interval | FlipTest], errors: list[float], truth: float, documents: int
 ) -> Row:
     """Coverage, shown share and width of the intervals of one setting.
 
+    The width is the mean one over that of the true standard error with Student's t. Where no
+    sample shows an interval, coverage and width are NaN.
+
     Args:
-        found: The interval, or the test, of each sample.
+        found: The interval, or the test with one, of each sample.
         errors: The squared error of each sample's mean.
         truth: What the intervals should hold.
         documents: How many documents a sample has.
     """
-    hits, widths = [], []
-    for one in found:
-        if one.low is None or one.high is None:
+    holds_truth: list[bool] = []
+    widths: list[float] = []
+    for interval_or_test in found:
+        low = interval_or_test.low
+        high = interval_or_test.high
+        if low is None or high is None:
             continue
-        hits.append(one.low - 1e-12 <= truth <= one.high + 1e-12)
-        widths.append(one.high - one.low)
-    if not hits:
-        return Row(math.nan, 0.0, math.nan)
-    needed = 2 * stats.t.ppf(0.975, documents - 1) * math.sqrt(np.mean(errors))
-    width = float(np.mean(widths)) / needed
-    return Row(float(np.mean(hits)), len(hits) / len(found), width)
+        holds_truth.append(low - 1e-12 <= truth <= high + 1e-12)  # but for rounding
+        widths.append(high - low)
+    if not holds_truth:
+        return Row(coverage=math.nan, shown=0.0, width=math.nan)
+    true_standard_error = math.sqrt(np.mean(errors))
+    true_width = 2 * stats.t.ppf(0.975, documents - 1) * true_standard_error
+    return Row(
+        coverage=float(np.mean(holds_truth)),
+        shown=len(holds_truth) / len(found),
+        width=float(np.mean(widths)) / true_width,
+    )
 
 
-def of_scores(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
+def measure_scores(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
     """Measure the intervals of one method's mean score in one setting, over `trials` samples."""
-    mean = setting.means[0]
-    truth = mean * scale(setting)
-    found, errors = [], []
+    share_above_0 = setting.means[0]
+    true_mean = share_above_0 * mean_of_scores_above_0(setting)
+    intervals: list[Interval] = []
+    errors: list[float] = []
     for _ in range(trials):
-        labels = labels_of(sizes(setting.sizes, documents, rng))
-        values = scores(mean, setting.correlation, setting.like_f1, labels, rng)
-        found.append(interval(values, labels))
-        errors.append(true_error(values, truth, labels))
-    return measured(found, errors, truth, documents)
+        labels = labels_of(draw_question_counts(setting.sizes, documents, rng))
+        scores = draw_scores(share_above_0, setting.correlation, setting.like_f1, labels, rng)
+        intervals.append(interval(scores, labels))
+        errors.append(true_error(scores, true_mean, labels))
+    return row_of_intervals(intervals, errors, true_mean, documents)
 
 
-def two_methods(
+def draw_scores_of_two_methods(
     setting: Setting, labels: np.ndarray, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Draw the scores of two methods on the same questions: (scores of a, scores of b)."""
     a, b = setting.means
     return (
-        scores(a, setting.correlation, setting.like_f1, labels, rng),
-        scores(b, setting.correlation, setting.like_f1, labels, rng),
+        draw_scores(a, setting.correlation, setting.like_f1, labels, rng),
+        draw_scores(b, setting.correlation, setting.like_f1, labels, rng),
     )
 
 
@@ -214,26 +227,28 @@ class Samples:
     errors: Floats
 
 
-def samples_of(setting: Setting, documents: int, count: int, rng: np.random.Generator) -> Samples:
+def draw_samples(setting: Setting, documents: int, count: int, rng: np.random.Generator) -> Samples:
     """Draw `count` samples of the differences of two methods, each of documents that are drawn
     anew."""
     truth = true_difference(setting)
-    sums, counts = np.empty((documents, count)), np.empty((documents, count))
+    sums = np.empty((documents, count))
+    counts = np.empty((documents, count))
     errors = np.empty(count)
-    for place in range(count):
-        labels = labels_of(sizes(setting.sizes, documents, rng))
-        a, b = two_methods(setting, labels, rng)
-        sums[:, place], counts[:, place] = per_cluster(a - b, labels)
-        errors[place] = true_error(a - b, truth, labels)
-    return Samples(sums, counts, errors)
+    for sample in range(count):
+        labels = labels_of(draw_question_counts(setting.sizes, documents, rng))
+        scores_a, scores_b = draw_scores_of_two_methods(setting, labels, rng)
+        differences = scores_a - scores_b
+        sums[:, sample], counts[:, sample] = per_cluster(differences, labels)
+        errors[sample] = true_error(differences, truth, labels)
+    return Samples(sums=sums, sizes=counts, errors=errors)
 
 
 def true_difference(setting: Setting) -> float:
     """The difference of the two methods' means that is true."""
-    return (setting.means[0] - setting.means[1]) * scale(setting)
+    return (setting.means[0] - setting.means[1]) * mean_of_scores_above_0(setting)
 
 
-def tests_of(sums: Floats, counts: Floats) -> list[FlipTest]:
+def sign_flip_tests_of(sums: Floats, counts: Floats) -> list[FlipTest]:
     """The test of each sample, as `paired_test` makes it, computed in blocks of samples.
 
     Args:
@@ -248,19 +263,21 @@ def tests_of(sums: Floats, counts: Floats) -> list[FlipTest]:
     return tests
 
 
-def of_differences(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
+def measure_differences(
+    setting: Setting, documents: int, trials: int, rng: np.random.Generator
+) -> Row:
     """Measure the intervals of the difference of two methods in one setting; where they are equal,
     also the size of the test."""
-    samples = samples_of(setting, documents, trials, rng)
-    tests = tests_of(samples.sums, samples.sizes)
+    samples = draw_samples(setting, documents, trials, rng)
+    tests = sign_flip_tests_of(samples.sums, samples.sizes)
     truth = true_difference(setting)
-    row = measured(tests, list(samples.errors), truth, documents)
+    row = row_of_intervals(tests, list(samples.errors), truth, documents)
     if truth == 0.0:
-        row.size = rejected(tests)
+        row.size = share_rejected(tests)
     return row
 
 
-def rejected(tests: list[FlipTest]) -> float:
+def share_rejected(tests: list[FlipTest]) -> float:
     """The share of tests with p < 0.05."""
     return float(np.mean([test.p < 0.05 for test in tests]))
 
@@ -274,38 +291,43 @@ def promised_power(
         (share of p < 0.05 in samples that are shifted by what another sample was promised; share of
         samples that get a promise).
     """
-    firsts = max(10, trials // 20)
-    others = samples_of(setting, documents, 5 * firsts, rng)
-    found = []
-    for _ in range(firsts):
-        labels = labels_of(sizes(setting.sizes, documents, rng))
-        a, b = two_methods(setting, labels, rng)
+    n_promised_to = max(10, trials // 20)
+    others = draw_samples(setting, documents, 5 * n_promised_to, rng)
+    powers: list[float] = []
+    for _ in range(n_promised_to):
+        labels = labels_of(draw_question_counts(setting.sizes, documents, rng))
+        a, b = draw_scores_of_two_methods(setting, labels, rng)
         promised = detectable_difference(a - b, labels)
         if promised is None:
             continue
-        drawn = rng.choice(5 * firsts, SAMPLES_AT_ONCE, replace=False)
+        drawn = rng.choice(5 * n_promised_to, SAMPLES_AT_ONCE, replace=False)
         counts = others.sizes[:, drawn]
-        tests = tests_of(others.sums[:, drawn] + promised * counts, counts)
-        found.append(rejected(tests))
-    if not found:
+        shifted_sums = others.sums[:, drawn] + promised * counts
+        powers.append(share_rejected(sign_flip_tests_of(shifted_sums, counts)))
+    if not powers:
         return math.nan, 0.0
-    return float(np.mean(found)), len(found) / firsts
+    return float(np.mean(powers)), len(powers) / n_promised_to
 
 
-def of_costs(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
-    """Measure the intervals of the mean of lognormal costs in one setting, over `trials`
-    samples."""
-    sigma, correlation = setting.sigma, setting.correlation
-    truth = math.exp(sigma**2 / 2)
-    found, errors = [], []
+def measure_costs(setting: Setting, documents: int, trials: int, rng: np.random.Generator) -> Row:
+    """Measure the intervals of the mean of lognormal costs in one setting, over `trials` samples.
+
+    The logarithm of a cost has a part that all questions of a document share.
+    """
+    sigma = setting.sigma
+    correlation = setting.correlation
+    true_mean = math.exp(sigma**2 / 2)  # of a lognormal distribution
+    intervals: list[Interval] = []
+    errors: list[float] = []
     for trial in range(trials):
-        labels = labels_of(sizes(setting.sizes, documents, rng))
-        shared, own = rng.standard_normal(documents)[labels], rng.standard_normal(len(labels))
-        logs = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * own
-        values = np.exp(sigma * logs)
-        found.append(interval(values, labels, seed=trial, bounds=None, resamples=500))
-        errors.append(true_error(values, truth, labels))
-    return measured(found, errors, truth, documents)
+        labels = labels_of(draw_question_counts(setting.sizes, documents, rng))
+        document_part = rng.standard_normal(documents)[labels]
+        own_part = rng.standard_normal(len(labels))
+        logs = math.sqrt(correlation) * document_part + math.sqrt(1 - correlation) * own_part
+        costs = np.exp(sigma * logs)
+        intervals.append(interval(costs, labels, seed=trial, bounds=None, resamples=500))
+        errors.append(true_error(costs, true_mean, labels))
+    return row_of_intervals(intervals, errors, true_mean, documents)
 
 
 def settings_of(what: str) -> list[Setting]:
@@ -319,12 +341,19 @@ def settings_of(what: str) -> list[Setting]:
     return [Setting(*one) for one in product(SIZES, CORRELATIONS, means, (False, True))]
 
 
-MEASURES = {"scores": of_scores, "differences": of_differences, "costs": of_costs}
+MEASURES = {
+    "scores": measure_scores,
+    "differences": measure_differences,
+    "costs": measure_costs,
+}
 
 
-def measure(what: str, documents: int, trials: int) -> str:
-    """Measure all settings of a kind of value, then the ones with the lowest coverage again with
-    fresh samples; the line of the table.
+def measured_line(what: str, documents: int, trials: int) -> str:
+    """Measure all settings of a kind of value, then the AGAIN ones with the lowest coverage again
+    with ten times as many fresh samples; the line of the table.
+
+    Of two equal methods, whose row has the size of the test, the power of what is promised is
+    measured, too.
 
     Args:
         what: "scores", "differences" or "costs".
@@ -332,38 +361,47 @@ def measure(what: str, documents: int, trials: int) -> str:
         trials: How many samples a setting gets.
     """
     rng = np.random.default_rng(documents)
+    measure = MEASURES[what]
     settings = settings_of(what)
-    rows = [MEASURES[what](setting, documents, trials, rng) for setting in settings]
+    rows = [measure(setting, documents, trials, rng) for setting in settings]
     coverage = column(rows, "coverage")
     if np.isnan(coverage).all():
         return f"{what:12}{documents:6}   no interval is shown"
-    lowest = [settings[place] for place in np.argsort(coverage)[:AGAIN]]
-    again = [MEASURES[what](one, documents, 10 * trials, rng).coverage for one in lowest]
+    lowest_settings = [settings[place] for place in np.argsort(coverage)[:AGAIN]]
+    measured_again = [
+        measure(setting, documents, 10 * trials, rng).coverage for setting in lowest_settings
+    ]
     for row, setting in zip(rows, settings, strict=True):
-        if not math.isnan(row.size):
+        methods_are_equal = not math.isnan(row.size)
+        if methods_are_equal:
             row.power, row.promised = promised_power(setting, documents, trials, rng)
-    return line(what, documents, rows, float(np.nanmin(again)))
+    return table_line(what, documents, rows, float(np.nanmin(measured_again)))
 
 
-def contradictions(tables: int, rng: np.random.Generator) -> int:
+def count_contradictions(tables: int, rng: np.random.Generator) -> int:
     """How many of so many made-up tables of two methods have a p and an interval that say different
     things of a difference of 0."""
     count = 0
     for _ in range(tables):
         documents = int(rng.integers(1, 60))
-        kind, correlation = rng.choice(SIZES), float(rng.choice(CORRELATIONS))
-        labels = labels_of(sizes(str(kind), documents, rng))
-        means, like_f1 = PAIRS[rng.integers(len(PAIRS))], bool(rng.random() < 0.5)
-        a, b = two_methods(Setting(str(kind), correlation, means, like_f1), labels, rng)
-        ties = rng.random(len(labels)) < rng.choice([0.0, 0.8, 1.0])
-        test = paired_test(a, np.where(ties, a, b), labels)
-        outside = test.low is not None and test.high is not None
-        outside = outside and not test.low <= 0.0 <= test.high
-        count += outside != (test.p < 0.05)
+        kind = str(rng.choice(SIZES))
+        correlation = float(rng.choice(CORRELATIONS))
+        labels = labels_of(draw_question_counts(kind, documents, rng))
+        means = PAIRS[rng.integers(len(PAIRS))]
+        like_f1 = bool(rng.random() < 0.5)
+        setting = Setting(kind, correlation, means, like_f1)
+        scores_a, scores_b = draw_scores_of_two_methods(setting, labels, rng)
+        is_tie = rng.random(len(labels)) < rng.choice([0.0, 0.8, 1.0])
+        test = paired_test(scores_a, np.where(is_tie, scores_a, scores_b), labels)
+        shows_interval = test.low is not None and test.high is not None
+        leaves_out_0 = shows_interval and not test.low <= 0.0 <= test.high
+        count += leaves_out_0 != (test.p < 0.05)
     return count
 
 
-def family_errors(methods: int, documents: int, trials: int, rng: np.random.Generator) -> float:
+def share_of_family_errors(
+    methods: int, documents: int, trials: int, rng: np.random.Generator
+) -> float:
     """How often any of several equal methods is called worse than the best, as a share of the
     trials.
 
@@ -373,13 +411,18 @@ def family_errors(methods: int, documents: int, trials: int, rng: np.random.Gene
         trials: How many tables are made.
         rng: Draws them.
     """
-    wrong = 0
+    n_wrong = 0
     labels = np.arange(documents, dtype=np.int32)
     for _ in range(trials):
-        difficulty = rng.beta(1, 1, documents)
-        columns = {str(k): (rng.random(documents) < difficulty) * 1.0 for k in range(methods)}
-        wrong += len(compare_with_best(columns, labels).inseparable) < methods
-    return wrong / trials
+        chance_of_document = rng.beta(1, 1, documents)
+        scores_of_methods: dict[str, Floats] = {}
+        for method in range(methods):
+            is_right = rng.random(documents) < chance_of_document
+            scores_of_methods[str(method)] = is_right * 1.0
+        comparison = compare_with_best(scores_of_methods, labels)
+        some_are_separated = len(comparison.inseparable) < methods
+        n_wrong += some_are_separated
+    return n_wrong / trials
 
 
 @dataclass(frozen=True)
@@ -397,7 +440,7 @@ class JointIntervals:
     separated: float
 
 
-def several_methods(
+def draw_scores_of_several_methods(
     methods: int, documents: int, spread: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Draw scores of 0 and 1 of several methods, which share how hard each document is.
@@ -412,14 +455,15 @@ def several_methods(
         The true mean of each method, (methods,), and the scores, (documents, methods).
     """
     chances = np.clip(0.5 + spread * rng.standard_normal(methods), 0.05, 0.95)
-    others = rng.normal(0.0, DIFFICULTY, (20_000, 1))
-    means = np.clip(chances + others, 0.0, 1.0).mean(axis=0)
+    # The true means are those over as good as all documents.
+    difficulty_of_all = rng.normal(0.0, DIFFICULTY, (20_000, 1))
+    means = np.clip(chances + difficulty_of_all, 0.0, 1.0).mean(axis=0)
     difficulty = rng.normal(0.0, DIFFICULTY, (documents, 1))
-    right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
-    return means, right.astype(np.float64)
+    is_right = rng.random((documents, methods)) < np.clip(chances + difficulty, 0.0, 1.0)
+    return means, is_right.astype(np.float64)
 
 
-def joint_intervals(
+def measure_joint_intervals(
     methods: int, documents: int, spread: float, trials: int, rng: np.random.Generator
 ) -> JointIntervals:
     """Compare several methods with the best one in made-up tables of scores of 0 and 1.
@@ -431,30 +475,38 @@ def joint_intervals(
         trials: How many tables are made.
         rng: Draws them.
     """
-    held = contradictions_ = separated = 0
+    n_tables_that_hold = 0
+    n_contradictions = 0
+    n_separated = 0
     labels = np.arange(documents, dtype=np.int32)
     for _ in range(trials):
-        means, scores_ = several_methods(methods, documents, spread, rng)
-        columns = {str(method): scores_[:, method] for method in range(methods)}
-        found = compare_with_best(columns, labels)
+        means, scores = draw_scores_of_several_methods(methods, documents, spread, rng)
+        scores_of_methods = {str(method): scores[:, method] for method in range(methods)}
+        comparison = compare_with_best(scores_of_methods, labels)
+        mean_of_best = means[int(comparison.best)]
         all_hold = True
-        for method, row in enumerate(found.rows):
-            if row.name == found.best or row.low is None or row.high is None:
+        for method, row in enumerate(comparison.rows):
+            if row.name == comparison.best or row.low is None or row.high is None:
                 continue
-            truth = float(means[method] - means[int(found.best)])
-            all_hold = all_hold and row.low <= truth <= row.high
-            leaves_out = row.low > 0.0 or row.high < 0.0
-            contradictions_ += leaves_out != (row.p < 0.05)
-            separated += row.p < 0.05
-        held += all_hold
-    return JointIntervals(held / trials, contradictions_, separated / trials / (methods - 1))
+            true_difference_from_best = float(means[method] - mean_of_best)
+            all_hold = all_hold and row.low <= true_difference_from_best <= row.high
+            leaves_out_0 = row.low > 0.0 or row.high < 0.0
+            is_separated = row.p < 0.05
+            n_contradictions += leaves_out_0 != is_separated
+            n_separated += is_separated
+        n_tables_that_hold += all_hold
+    return JointIntervals(
+        coverage=n_tables_that_hold / trials,
+        contradictions=n_contradictions,
+        separated=n_separated / trials / (methods - 1),
+    )
 
 
-def too_high(
+def measure_selection_bias(
     methods: int, documents: int, spread: float, trials: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """By how much the best of several methods is too high, and what `selection_bias` says, means
-    over samples of scores of 0 and 1.
+    """(by how much the best of several methods is too high, what `selection_bias` says of that),
+    means over samples of scores of 0 and 1.
 
     Args:
         methods: How many.
@@ -463,15 +515,16 @@ def too_high(
         trials: Samples.
         rng: Draws them.
     """
-    truths, said = [], []
+    true_biases: list[float] = []
+    estimated_biases: list[float] = []
     labels = np.arange(documents, dtype=np.int32)
     for _ in range(trials):
-        means, scores_ = several_methods(methods, documents, spread, rng)
-        best = int(scores_.mean(axis=0).argmax())
-        truths.append(float(scores_[:, best].mean() - means[best]))
-        columns = {str(method): scores_[:, method] for method in range(methods)}
-        said.append(selection_bias(columns, labels))
-    return float(np.mean(truths)), float(np.mean(said))
+        true_means, scores = draw_scores_of_several_methods(methods, documents, spread, rng)
+        best = int(scores.mean(axis=0).argmax())
+        true_biases.append(float(scores[:, best].mean() - true_means[best]))
+        scores_of_methods = {str(method): scores[:, method] for method in range(methods)}
+        estimated_biases.append(selection_bias(scores_of_methods, labels))
+    return float(np.mean(true_biases)), float(np.mean(estimated_biases))
 
 
 def column(rows: list[Row], name: str) -> Floats:
@@ -479,8 +532,9 @@ def column(rows: list[Row], name: str) -> Floats:
     return np.array([getattr(row, name) for row in rows])
 
 
-def line(what: str, documents: int, rows: list[Row], lowest: float) -> str:
-    """The line of the table for a kind of value and number of documents.
+def table_line(what: str, documents: int, rows: list[Row], lowest: float) -> str:
+    """The line of the table for a kind of value and number of documents; the size of the test is
+    left out where no row has one, and the power of promises where there are none.
 
     Args:
         what: The kind of value.
@@ -498,8 +552,8 @@ def line(what: str, documents: int, rows: list[Row], lowest: float) -> str:
     text += f"{np.nanmax(size):9.3f}{np.nanmean(size):7.3f}"
     if np.nansum(promised) == 0.0:
         return text
-    kept = np.nansum(power * promised) / np.nansum(promised)
-    return text + f"{kept:8.2f}{np.nanmean(promised):6.2f}"
+    mean_power_of_promises = np.nansum(power * promised) / np.nansum(promised)
+    return text + f"{mean_power_of_promises:8.2f}{np.nanmean(promised):6.2f}"
 
 
 def main() -> None:
@@ -519,16 +573,16 @@ def main() -> None:
     print(f"{'':12}         lowest  again   mean         median mean  most   largest   mean   mean")
     for what in filter(None, options.values.split(",")):
         for documents in map(int, options.documents.split(",")):
-            print(measure(what, documents, options.trials), flush=True)
+            print(measured_line(what, documents, options.trials), flush=True)
     rng = np.random.default_rng(1)
     if options.tables:
-        count = contradictions(options.tables, rng)
+        count = count_contradictions(options.tables, rng)
         print(f"p and interval disagree in {count} of {options.tables} tables", flush=True)
         for documents in (10, 30, 100):
-            share = family_errors(20, documents, options.trials, rng)
+            share = share_of_family_errors(20, documents, options.trials, rng)
             print(f"any of 20 equal methods separated, {documents} documents: {100 * share:.1f} %")
         for methods, documents, spread in product((3, 5, 20), (10, 30, 100), (0.0, 0.1, 0.3)):
-            joint = joint_intervals(methods, documents, spread, options.trials, rng)
+            joint = measure_joint_intervals(methods, documents, spread, options.trials, rng)
             print(
                 f"{methods} methods, spread {100 * spread:.0f}, {documents} documents:"
                 f" all intervals hold {joint.coverage:.3f}, {100 * joint.separated:.0f} % separated,"
@@ -536,7 +590,7 @@ def main() -> None:
                 flush=True,
             )
         for methods, documents, spread in product((2, 3, 5, 20), (30, 100), (0.0, 0.1)):
-            truth, said = too_high(methods, documents, spread, options.trials, rng)
+            truth, said = measure_selection_bias(methods, documents, spread, options.trials, rng)
             which = (
                 f"the best of {methods} methods, spread {100 * spread:.0f}, {documents} documents"
             )

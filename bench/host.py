@@ -66,11 +66,14 @@ class Launches(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count an operation unless all that it returns are views, and run it."""
-        views = [
-            r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns
-        ]
-        self.count += not any(views)
+        """Run an operation, and count it unless it returns a view."""
+        returned_values = func._schema.returns
+        returns_view = any(
+            value.alias_info is not None and not value.alias_info.is_write
+            for value in returned_values
+        )
+        if not returns_view:
+            self.count += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -94,56 +97,64 @@ def as_on_a_gpu() -> Iterator[None]:
         yield
 
 
-def launches(model: Any, contexts: int, rows: int, requests: int) -> int:
-    """Count the operations of one batch, in which each context reads `rows` tokens, in `requests`
-    parts that watch 20 earlier tokens.
+def count_launches(model: Any, n_contexts: int, n_new: int, n_feeds: int) -> int:
+    """Count the operations of one batch, in which each context of 400 tokens reads new ones, in
+    parts that each watch the 20 tokens from token 10 on.
 
     Contexts have the room already: one that outgrows it and must move costs two more a layer.
 
     Args:
         model: The model.
-        contexts: How many contexts the batch has.
-        rows: How many tokens each reads.
-        requests: In how many parts.
+        n_contexts: How many contexts the batch has.
+        n_new: How many tokens each reads.
+        n_feeds: In how many parts.
     """
-    pool = model.pool
-    caches = [pool.new_cache() for _ in range(contexts)]
+    caches = [model.pool.new_cache() for _ in range(n_contexts)]
     for cache in caches:
-        run_packed(model.net, model.device, [ForwardRequest([5] * (400 + rows), cache)], True)
+        makes_room = ForwardRequest([5] * (400 + n_new), cache)
+        run_packed(model.net, model.device, [makes_room], True)
         rewind(cache, 400)
-    size = rows // requests
-    starts = [400 + n * size for n in range(requests)]
-    asked = [FeedRequest(start, start + size, ((10, 30),)) for start in starts]
+    feed_tokens = n_new // n_feeds
+    feeds: list[FeedRequest] = []
+    for number in range(n_feeds):
+        start = 400 + number * feed_tokens
+        feeds.append(FeedRequest(start, start + feed_tokens, ((10, 30),)))
     forward_requests = [
-        ForwardRequest([7] * rows, cache, 1, FeedCapture(400, asked)) for cache in caches
+        ForwardRequest([7] * n_new, cache, 1, FeedCapture(400, feeds)) for cache in caches
     ]
     with Launches() as counted:
         run_packed(model.net, model.device, forward_requests, True)
     return counted.count
 
 
-def pecan_ms(folder: Path, places: int, repeats: int) -> float:
-    """The milliseconds of PECAN's search a question, the median of `repeats` runs.
+def pecan_milliseconds(folder: Path, n_in_flight: int, repeats: int) -> float:
+    """The milliseconds a question of PECAN's search, the median of `repeats` runs of twice as many
+    questions as are in flight.
 
     Args:
         folder: The folder of the model.
-        places: How many questions are in flight.
+        n_in_flight: How many questions are in flight.
         repeats: How many runs.
     """
+    n_questions = 2 * n_in_flight
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
         sets: dict[str, Any] = {"dataset__tokens": 1000, **SEARCH}
-        run = partial(bench.seconds, "pecan", str(folder), places, 2 * places, "warm", **sets)
+        run = partial(bench.seconds, "pecan", str(folder), n_in_flight, n_questions, "warm", **sets)
         run()  # builds the graphs, with attention
         unload()  # a loaded model remembers that each context has a call of attention of its own
         with as_on_a_gpu():
             run()  # loads it again
-            return round(statistics.median(run() * 1e3 / (2 * places) for _ in range(repeats)), 3)
+            milliseconds = [run() * 1e3 / n_questions for _ in range(repeats)]
+    return round(statistics.median(milliseconds), 3)
 
 
 def paper_places() -> int:
     """How many questions of MuSiQue, whose documents have 12,000 bytes, are in flight with the
-    profile "paper" and 68 GB free."""
+    profile "paper" and 68 GB free.
+
+    Asked of a stand-in for the loaded network of Llama-3.1-8B, which has its sizes alone.
+    """
     network = Network.__new__(Network)
     network.name, network.dtype, network.device = "llama-3.1-8b", "bfloat16", torch.device("cuda")
     network.net = torch.nn.Module()
@@ -158,7 +169,7 @@ def paper_places() -> int:
 
 
 def main() -> None:
-    """Print all figures."""
+    """Print all figures: launches of a batch, milliseconds without the GPU's, questions in flight."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -177,17 +188,17 @@ def main() -> None:
         model = load_model(ModelConfig(name="narrow", source=str(folder)))
         with as_on_a_gpu():
             found["launches"]["append_watched"] = [
-                launches(model, contexts, 40, 1) for contexts in (1, 16, 64)
+                count_launches(model, n_contexts, n_new=40, n_feeds=1) for n_contexts in (1, 16, 64)
             ]
             found["launches"]["top_level"] = [
-                launches(model, contexts, 800, 20) for contexts in (1, 16)
+                count_launches(model, n_contexts, n_new=800, n_feeds=20) for n_contexts in (1, 16)
             ]
-            writing_seconds(model, 64, 8, True)
-            writing = statistics.median(
-                writing_seconds(model, 64, 64, True) for _ in range(flags.repeats)
+            writing_seconds(model, 64, 8, together=True)  # a warm-up
+            seconds_of_all = statistics.median(
+                writing_seconds(model, 64, 64, together=True) for _ in range(flags.repeats)
             )
-            found["host_ms"]["token_64"] = round(writing * 1e3 / 64**2, 3)
-        found["host_ms"]["pecan_question_16"] = pecan_ms(folder, 16, flags.repeats)
+            found["host_ms"]["token_64"] = round(seconds_of_all * 1e3 / 64**2, 3)
+        found["host_ms"]["pecan_question_16"] = pecan_milliseconds(folder, 16, flags.repeats)
     for kind, values in found.items():
         for what, value in values.items():
             print(f"{kind} {what}: {value}")
