@@ -273,8 +273,8 @@ def _load_and_prepare(config: DatasetConfig) -> SolvedExamples:
             f"dataset.shots={config.shots}, but dataset.shots_ids names {len(config.shots_ids)}"
         )
     without_shots = config.model_copy(update={"shots": 0, "shots_ids": ()})
-    training_dataset = load_once.load_once(_training_config(without_shots), None)
-    asked_dataset = load_once.load_once(without_shots, None)
+    training_dataset = load_once.load_once(_training_config(without_shots), limit=None)
+    asked_dataset = load_once.load_once(without_shots, limit=None)
     draw_key_by_question_id: dict[str, str] = {}
     for example in asked_dataset.examples:
         draw_key_by_question_id[example.question.id] = draw_key(example)

@@ -286,8 +286,9 @@ def _read_markdown(path: Path, page_id: str) -> FileContent:
 def _read_plain(path: Path, page_id: str) -> FileContent:
     """Read a file of plain text as one page, one section without a heading. Raises _Unreadable."""
     text, guessed_encoding = _read_text(path)
-    section = PageSection("", text.strip("\n"))
-    return FileContent((_make_page(page_id, "", [section]),), guessed_encoding)
+    section = PageSection(heading="", text=text.strip("\n"))
+    page = _make_page(page_id, title="", sections=[section])
+    return FileContent((page,), guessed_encoding)
 
 
 def _read_html(path: Path, page_id: str) -> FileContent:
@@ -420,7 +421,7 @@ def _read_rows(path: Path, page_id: str) -> FileContent:
     pages = []
     for row in rows:
         if row.text.strip():
-            section = PageSection("", row.text)
+            section = PageSection(heading="", text=row.text)
             pages.append(Page(row.id, row.title or row.id, (section,)))
     if not pages:
         raise _Unreadable("empty")

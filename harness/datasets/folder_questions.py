@@ -127,7 +127,9 @@ def _parse_yaml_file(file_name: str, text: str) -> object:
     try:
         return parse_yaml(text, loader)
     except YAMLProblem as problem:
-        raise DataError(file_name, problem.line, None, f"not YAML ({problem})") from None
+        raise DataError(
+            file_name, line=problem.line, field=None, problem=f"not YAML ({problem})"
+        ) from None
 
 
 def _json_rows(path: Path) -> Rows:
@@ -477,11 +479,12 @@ def _read_relevant_pages(queries: Path) -> dict[str, list[str]]:
     relevant_pages: dict[str, list[str]] = {}
     for place, row in read_rows(table):
         if isinstance(row, BrokenRow):
-            raise place.error(None, row.problem)
+            raise place.error(field=None, problem=row.problem)
         query_id = row.get("query-id")
         page_id = row.get("corpus-id")
         if not isinstance(query_id, str) or not isinstance(page_id, str):
-            raise place.error(None, "should have the columns query-id, corpus-id, score")
+            problem = "should have the columns query-id, corpus-id, score"
+            raise place.error(field=None, problem=problem)
         if row.get("score") != "0":
             relevant_pages.setdefault(query_id, []).append(page_id)
     return relevant_pages

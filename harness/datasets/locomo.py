@@ -172,7 +172,7 @@ def _adversarial_options(row_question: _RowQuestion, field: str) -> list[str]:
     wrong = str(row_question.adversarial_answer or row_question.answer)
     refuse_blank({f"{field}.adversarial_answer": wrong})
     options = [NOT_MENTIONED, wrong]
-    hash_of_question = id_from_text("", row_question.question)
+    hash_of_question = id_from_text(prefix="", text=row_question.question)
     if hash_of_question.endswith(_HEX_DIGITS_BELOW_8):
         options.reverse()
     return options

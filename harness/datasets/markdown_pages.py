@@ -146,8 +146,9 @@ def _split_at_headings(parser: MarkdownIt, text: str) -> tuple[PageSection, ...]
         text: The Markdown.
     """
     lines = text.split("\n")
-    start_of_text = _Heading("", 0, 0)
-    end_of_text = _Heading("", len(lines), len(lines))
+    # The text before the first heading is a section without one.
+    start_of_text = _Heading(text="", first_line=0, line_after=0)
+    end_of_text = _Heading(text="", first_line=len(lines), line_after=len(lines))
     headings = [start_of_text, *_find_headings(parser, text), end_of_text]
     sections = []
     for heading, next_heading in pairwise(headings):

@@ -174,11 +174,11 @@ class _StoriesInLines:
             except StopIteration:
                 return None
             if isinstance(row, BrokenRow):
-                raise place.error(None, row.problem)
+                raise place.error(field=None, problem=row.problem)
             id_of_row = row.get("document_id")
             text = row.get("text")
             if not isinstance(id_of_row, str) or not isinstance(text, str):
-                raise place.error(None, "needs 'document_id' and 'text'")
+                raise place.error(field=None, problem="needs 'document_id' and 'text'")
             self._text_by_document_id[id_of_row] = text.replace("\r\n", "\n").replace("\r", "\n")
         return self._text_by_document_id[document_id]
 

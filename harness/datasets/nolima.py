@@ -362,7 +362,7 @@ def _find_files(config: DatasetConfig, options: Options) -> _Files:
         book_paths = sorted(filter(_is_book, paths_on_hub))
         tests_file = download(DATASETS, config.hub, commit, tests_path)
         books = [download(DATASETS, config.hub, commit, path) for path in book_paths]
-        return _Files(tests_file, books, config.hub, commit)
+        return _Files(tests_file, books, source=config.hub, revision=commit)
     folder = Path(config.data).expanduser()
     tests_file = folder / tests_path
     books = sorted(folder.glob("haystack/rand_shuffle/*.txt"))
@@ -370,7 +370,7 @@ def _find_files(config: DatasetConfig, options: Options) -> _Files:
         needed = f"{tests_path} and haystack/rand_shuffle/*.txt"
         problem = f"should hold {needed}, as the hub's repository"
         raise DataError.of_file(str(config.data), problem)
-    return _Files(tests_file, books, folder.name)
+    return _Files(tests_file, books, source=folder.name)
 
 
 def _make_texts(

@@ -176,7 +176,12 @@ def _read_file(file: Path | Member, split: str) -> Rows:
     if is_trivia_file:
         questions = read_json_object(file).get(_QUESTIONS_KEY)
         if not isinstance(questions, list):
-            raise DataError(file_name, None, _QUESTIONS_KEY, "should be the list of questions")
+            raise DataError(
+                file_name,
+                line=None,
+                field=_QUESTIONS_KEY,
+                problem="should be the list of questions",
+            )
         for number, row in enumerate(questions, start=1):
             yield RowPlace(file_name, row=number), as_row(row)
     elif has_splits:
@@ -202,9 +207,12 @@ def _rows_of_split(rows_by_split: RawRow, file_name: str, split: str) -> Rows:
     if not names_in_file:
         problem = f"has no split '{split}' among {', '.join(rows_by_split)}; set dataset.split"
         raise DataError.of_file(file_name, problem)
-    rows_by_id = rows_by_split[names_in_file[0]]
+    name_in_file = names_in_file[0]
+    rows_by_id = rows_by_split[name_in_file]
     if not isinstance(rows_by_id, dict):
-        raise DataError(file_name, None, names_in_file[0], "should be an object {id: row}")
+        raise DataError(
+            file_name, line=None, field=name_in_file, problem="should be an object {id: row}"
+        )
     for number, (row_id, value) in enumerate(rows_by_id.items(), start=1):
         row = as_row(value)
         if not isinstance(row, BrokenRow):

@@ -41,7 +41,9 @@ class RowPlace:
         """
         is_in_list = self.row is not None and self.line is None
         if is_in_list:
-            return DataError(f"{self.file}, row {self.row}", None, field, problem)
+            return DataError(
+                f"{self.file}, row {self.row}", line=None, field=field, problem=problem
+            )
         return DataError(self.file, self.line, field, problem)
 
 

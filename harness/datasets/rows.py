@@ -116,7 +116,7 @@ def _validate_columns(value: object) -> object:
     Raises PydanticCustomError where the columns differ in length: a validator may raise no RowError.
     """
     try:
-        return records_from_columns(value, "")
+        return records_from_columns(value, field_name="")  # pydantic names the field
     except RowError as error:
         problem = {"problem": error.problem}
         raise PydanticCustomError(_COLUMNS_ERROR, "{problem}", problem) from None

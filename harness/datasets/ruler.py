@@ -211,7 +211,7 @@ class Niah:
             sentences_before = sorted(dice.sample(range(size), len(needles)))
         pairs = zip(sentences_before, needles, strict=True)
         for needles_before, (hay_before, needle) in enumerate(pairs):
-            pieces.insert(hay_before + needles_before, needle)
+            pieces.insert(hay_before + needles_before, needle)  # each needle moves the rest by one
         return self._text_with_question(dice, pieces, keys_with_values)
 
     def _draw_keys_with_values(self, dice: random.Random) -> list[_KeyWithValues]:
@@ -1007,7 +1007,7 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
         ruler_text = texts.make_text(question_number)
         text = ruler_text.text
         document_id = f"{options.task}-{options.tokens}-{options.seed}-{question_number}"
-        whole_text = Passage("", 0, len(text))
+        whole_text = Passage(title="", start=0, end=len(text))
         documents[document_id] = Document(document_id, text, passages=(whole_text,))
         supporting = ruler_text.supporting_spans(document_id)
         gold = Gold(tuple(ruler_text.answers), supporting, {"type": options.task})

@@ -74,7 +74,7 @@ def read_table(file_name: str, text: str, separator: str) -> Rows:
                 yield place, _row_of_wrong_length(len(values), len(header), separator)
     except csv.Error as error:
         problem = f"not a table ({error}); put values with quotes in quotes, and double these"
-        raise DataError(file_name, reader.line_num, None, problem) from None
+        raise DataError(file_name, line=reader.line_num, field=None, problem=problem) from None
 
 
 def _check_header(file_name: str, header: list[str]) -> None:
@@ -88,7 +88,8 @@ def _check_header(file_name: str, header: list[str]) -> None:
     named = [column for column in header if column]
     repeated = [column for column in dict.fromkeys(named) if named.count(column) > 1]
     if repeated:
-        raise DataError(file_name, 1, None, f"two columns are called '{repeated[0]}'; rename one")
+        problem = f"two columns are called '{repeated[0]}'; rename one"
+        raise DataError(file_name, line=1, field=None, problem=problem)
 
 
 def _row_of_wrong_length(n_values: int, n_columns: int, separator: str) -> BrokenRow:

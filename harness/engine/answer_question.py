@@ -259,7 +259,8 @@ class AnswerQuestion:
         return answer
 
     def with_original_places(self, view: View, answer: Answer, attempt: Attempt) -> Answer:
-        """The answer with what it shows, names and quotes as spans of the data set's documents.
+        """The answer with what it shows, names and quotes as spans of the data set's documents. In a
+        run with a corpus, shown passages, which are in none of these, become their text (quotes).
 
         Args:
             view: The documents as the method saw them.

@@ -72,7 +72,10 @@ class View:
         """The view of the documents as they are: each consists of one piece, itself."""
         pieces: dict[str, tuple[Piece, ...]] = {}
         for document in documents:
-            pieces[document.id] = (Piece(0, len(document.text), document.id, 0),)
+            whole = Piece(
+                start=0, length=len(document.text), document_id=document.id, original_start=0
+            )
+            pieces[document.id] = (whole,)
         return cls(tuple(documents), pieces)
 
     def with_original_spans(self, answer: Answer) -> Answer:

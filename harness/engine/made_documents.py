@@ -132,7 +132,9 @@ def _cut_to_spans(
     offset = 0
     for start, end in spans:
         texts.append(document.text[start:end])
-        pieces.append(Piece(offset, end - start, document.id, start))
+        pieces.append(
+            Piece(start=offset, length=end - start, document_id=document.id, original_start=start)
+        )
         shift = offset - start
         for passage in document.passages:
             overlap_start = max(passage.start, start)

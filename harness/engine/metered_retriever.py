@@ -88,7 +88,7 @@ class MeteredRetriever:
             charged=self._price_per_search,
             money_known=self._price_per_search is not None,
         )
-        self._meter.record(event, None)
+        self._meter.record(event, shape=None)
 
     def _with_text(self, hit: Hit) -> Hit:
         """The hit with a text: its own, else the text of the page that it names. Raises

@@ -298,7 +298,8 @@ def _config_of_used_parts(parts: _CheckedParts) -> RunConfig:
     models = parts.models
     mark = mark_of_changes(completed, settings.dataset.name)
     if parts.corpus is not None:
-        mark = ", ".join(filter(None, [mark, parts.corpus.mark]))
+        marks_that_are_set = filter(None, [mark, parts.corpus.mark])
+        mark = ", ".join(marks_that_are_set)
     method = completed.choice.model_copy(update={"name": models.method_name, "mark": mark})
     questions = with_search_scorers(parts.questions, completed.method, parts.corpus)
     needed = completed.method.needs

@@ -107,8 +107,14 @@ class ModelPlanner:
         name = self._name_with_encoders(encoders)
         if retriever is not None:
             name += f"[{retriever.name}]"
-        unused = self._unused_settings(encoders)
-        return PlannedModels(models, encoders, self._identities, name, retriever, unused)
+        return PlannedModels(
+            models=models,
+            encoders=encoders,
+            identities=self._identities,
+            method_name=name,
+            retriever=retriever,
+            unused=self._unused_settings(encoders),
+        )
 
     def _checked_model(self, role: str) -> ModelConfig:
         """The settings of a role's model, checked: mistakes and warnings are added to the findings,

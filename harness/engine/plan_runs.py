@@ -79,7 +79,8 @@ def plan_runs(
     problems = _mistake_lines(mistakes.wrong, _MAX_REPEATS)
     missing = _mistake_lines(mistakes.missing, 1)  # one thing to get, however many runs lack it
     problems += missing
-    if not planned.plans and not planned.exit_code:
+    nothing_can_run = not planned.plans
+    if nothing_can_run and not planned.exit_code:
         raise ConfigError(problems, missing)
     _check_plans(choices, planned.plans, note)
     for problem in problems:

@@ -60,7 +60,7 @@ def rescore(
         raise ConfigError(mistakes)
     if has_gold and data is None:
         return _Rescoring(stored, config, versions).run()
-    dataset = datasets.load(config, None)
+    dataset = datasets.load(config)
     fingerprint_of_run = stored.manifest.dataset.fingerprint
     if fingerprint_of_run is None:
         raise UserError(
@@ -132,7 +132,7 @@ def _original_rows(stored: StoredRun, fingerprint: str, differing_rows: str) -> 
         UserError: They are not there any more.
     """
     config = dataset_of_run(stored.config, str(stored.path))
-    original = call_noting_problem([], datasets.load, config, None)
+    original = call_noting_problem([], datasets.load, config)  # None where they cannot be read
     if original is None or original.fingerprint != fingerprint:
         raise UserError(
             f"{differing_rows}; name the right file with --data. Other gold answers are taken where "
@@ -283,7 +283,9 @@ class _Rescoring:
             if computed_version and not name.startswith(LOGGED_SCORE_PREFIX):
                 kept_scorers.append(name)
         if self.dataset is None:
-            records = rescored(StreamedRecords(path), self.config, None, kept_scorers)
+            records = rescored(
+                StreamedRecords(path), self.config, gold=None, kept_scorers=kept_scorers
+            )
             has_own_scorer = any(":" in name for name in self.config.scorers)
             if has_own_scorer:
                 return records  # what a function of the user's own raises is not about gold answers
@@ -376,5 +378,8 @@ def _errors_about_gold(records: Iterable[StoredRecord], path: Path) -> Iterator[
     except Exception as broken:  # noqa: BLE001 - whatever a scorer makes of what the folder holds
         problem = f"its gold answers cannot be used ({type(broken).__name__}: {broken})"
         raise DataError(
-            path, None, "gold", f"{problem}; name the data set's file with --data"
+            path,
+            line=None,
+            field="gold",
+            problem=f"{problem}; name the data set's file with --data",
         ) from None

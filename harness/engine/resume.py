@@ -113,7 +113,7 @@ def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[s
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if records.keys() <= gold.keys():
         return gold
-    whole = datasets.load(plan.config.dataset, None)
+    whole = datasets.load(plan.config.dataset)
     return {example.question.id: example.gold for example in whole.examples}
 
 
@@ -182,31 +182,35 @@ def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
     """
     examples = {example.question.id: example for example in dataset.examples}
     records = {record.question_id: record for record in store.records()}
-    long_texts: dict[str, str] = {}
-    changed = 0
-    for name, record in records.items():
-        if record.gold is None and name in examples:
-            records[name], added = with_dataset_texts(record, examples[name], dataset.documents)
-            long_texts |= added
-            changed += 1
-    if changed:
+    long_texts: dict[str, str] = {}  # by checksum, which records hold in place of them
+    n_changed = 0
+    for question_id, record in records.items():
+        if record.gold is None and question_id in examples:
+            example = examples[question_id]
+            with_texts, long_texts_of_record = with_dataset_texts(
+                record, example, dataset.documents
+            )
+            records[question_id] = with_texts
+            long_texts |= long_texts_of_record
+            n_changed += 1
+    if n_changed:
         store.append_texts(long_texts)
         store.replace_records(records.values())
-        note(f"texts of the data set were added to {changed} records")
+        note(f"texts of the data set were added to {n_changed} records")
 
 
 def _remove_texts(store: RunStore, note: Note) -> None:
     """Remove the data set's texts from all files of the folder: records, the file of long texts,
     the first prompts in the manifest."""
     records = {record.question_id: record for record in store.records()}
-    changed = 0
-    for name, record in records.items():
+    n_changed = 0
+    for question_id, record in records.items():
         if _has_texts(record):
-            records[name] = without_texts(record)
-            changed += 1
-    if changed:
+            records[question_id] = without_texts(record)
+            n_changed += 1
+    if n_changed:
         store.replace_records(records.values())
-        note(f"texts of the data set were taken out of {changed} records")
+        note(f"texts of the data set were taken out of {n_changed} records")
     store.drop_texts()
     manifest = store.manifest()
     if manifest.first_prompts:

@@ -191,11 +191,11 @@ def check_questions(plan: PlannedRun) -> None:
                 f"data set {dataset.name} has two questions with the id '{question.id}'."
             )
         seen.add(question.id)
-        for name in question.document_ids:
-            if name not in dataset.documents:
+        for document_id in question.document_ids:
+            if document_id not in dataset.documents:
                 raise UserError(
-                    f"question '{question.id}' names document '{name}', which is not in the data "
-                    "set."
+                    f"question '{question.id}' names document '{document_id}', which is not in the "
+                    "data set."
                 )
 
 
@@ -356,7 +356,12 @@ class Job:
             )
         summary = self._write_summary(FINISHED, early_stop)
         self._note_odd_results(summary)
-        return RunResult(self.store.folder, summary, summary.n_failed or 0, self.run.problems)
+        return RunResult(
+            folder=self.store.folder,
+            summary=summary,
+            failed=summary.n_failed or 0,
+            save_problems=self.run.problems,
+        )
 
     def close_early(self, error: BaseException) -> None:
         """Write the summary of what was answered before `error` ended the run.
@@ -371,7 +376,7 @@ class Job:
         state = "stopped"
         if isinstance(error, KeyboardInterrupt):
             state = "interrupted"
-        self._write_summary(state, None)
+        self._write_summary(state, early_stop=None)
         for problem in self.run.problems:
             error.add_note(problem)
         if isinstance(error, HarnessError):

@@ -67,7 +67,8 @@ class Searcher:
         event = Event(
             role=ROLE, model=self.name, phase=phase, kind="search", new=0, found=len(hits)
         )
-        meter.record(replace(event, seconds=max(seconds - encoding_seconds, 0.0)), None)
+        own_seconds = max(seconds - encoding_seconds, 0.0)
+        meter.record(replace(event, seconds=own_seconds), shape=None)
         meter.searches.append(Search(query, phase, round(seconds, 6), tuple(hits)))
         return hits
 
@@ -119,7 +120,13 @@ def _hit_from_passage(passage: Hit) -> SearchHit:
     """
     text = passage.text or ""
     shown = Shown("quote", text=text)
-    return SearchHit(f"{passage.page}: {text}", passage.page, text, passage.score or 0.0, shown)
+    return SearchHit(
+        id=f"{passage.page}: {text}",
+        title=passage.page,
+        text=text,
+        score=passage.score or 0.0,
+        shown=shown,
+    )
 
 
 class RunSearches:
@@ -139,11 +146,11 @@ class RunSearches:
         """What a question searches in: the run's corpus, which the first call opens, else these
         documents of the question. Raises as open_corpus."""
         if self.corpus is None:
-            return Searcher(None, documents)
+            return Searcher(index=None, documents=documents)
         with self._lock:
             if self._index is None:
                 self._index = open_corpus(self.corpus.location)
-        return Searcher(self._index, ())
+        return Searcher(self._index, documents=())
 
 
 def passages_as_documents(hits: Sequence[SearchHit]) -> list[Document]:
@@ -241,7 +248,11 @@ def _hit_for_record(
     shown_with_places = with_places(answer_that_shows_it, documents, pages).shown
     pages_of_title = places_by_title.get(_title_key(hit.title), ())
     return RecordedHit(
-        hit.id, hit.title, round(hit.score, 6), shown_with_places, tuple(pages_of_title)
+        id=hit.id,
+        title=hit.title,
+        score=round(hit.score, 6),
+        shown=shown_with_places,
+        pages=tuple(pages_of_title),
     )
 
 

@@ -30,7 +30,9 @@ from harness.parallel.phases import phase
 from harness.retrieval.served import ServedRetriever
 from harness.stats.rng import derived_seed
 from harness.storage.index_cache import IndexCache, IndexKey, cache_root
-from harness.storage.index_parts import SharedPart, keep, share
+from harness.storage.index_parts import SharedPart
+from harness.storage.index_parts import keep as find_or_store_part
+from harness.storage.index_parts import share as find_or_store_shared_part
 from harness.storage.manifest_file import FirstPrompt
 from harness.storage.reply_cache import ReplyCache
 from harness.types import Question, SearchHit
@@ -425,7 +427,8 @@ class EngineTools:
         build = self._build
         with build.locks.hold(key):
             compute_part = partial(self._call_with_own_draws, key, fn)
-            return keep(build.cache, build.key.to_json(), key, compute_part, self.meter)
+            index_key = build.key.to_json()
+            return find_or_store_part(build.cache, index_key, key, compute_part, self.meter)
 
     def share(
         self, name: str, role: str, needs: Mapping[str, object], fn: Callable[[], Any]
@@ -451,7 +454,9 @@ class EngineTools:
         seed_text = f"share {name}"
         compute_part = partial(self._call_with_own_draws, seed_text, fn)
         part = SharedPart(name, role, needs)
-        return share(self._build.cache, self._build.key, part, compute_part, self.meter)
+        return find_or_store_shared_part(
+            self._build.cache, self._build.key, part, compute_part, self.meter
+        )
 
     def _call_with_own_draws(self, seed_text: str, fn: Callable[[], Any]) -> Any:
         """Return fn(), run with the global random generators seeded by the run's seed and

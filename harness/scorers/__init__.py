@@ -121,7 +121,7 @@ def _installed_scorers() -> dict[str, Scorer]:
             "that name is taken"
         )
     return {
-        name: Scorer(target, target, f"added by {target}")
+        name: Scorer(function=target, origin=target, summary=f"added by {target}")
         for name, target in target_by_name.items()
     }
 
@@ -156,7 +156,7 @@ def lookup(name: str) -> Scorer:
         return scorer
     if ":" in name:
         registry.check_trusted(name)
-        return Scorer(name, name, f"the user's own {name}")
+        return Scorer(function=name, origin=name, summary=f"the user's own {name}")
     where = "harness list scorers; a function of your own: module:function"
     raise UnknownName("scorer", name, names(), see=where)
 

@@ -267,10 +267,11 @@ def set_overlap(predicted: Collection[Hashable], gold: Collection[Hashable]) -> 
     exact_match = float(predicted == gold)
     n_common = len(predicted & gold)
     if not n_common:
-        return SetOverlap(exact_match, 0.0, 0.0, 0.0)
+        return SetOverlap(exact_match, precision=0.0, recall=0.0, f1=0.0)
     precision = n_common / len(predicted)
     recall = n_common / len(gold)
-    return SetOverlap(exact_match, precision, recall, 2 * precision * recall / (precision + recall))
+    f1 = 2 * precision * recall / (precision + recall)
+    return SetOverlap(exact_match, precision, recall, f1)
 
 
 def fact_set(listed_facts: Iterable[Sequence[Any]]) -> set[tuple[str, int]]:

@@ -152,7 +152,7 @@ def corpus_bleu(
     counts_by_item = [
         bleu_counts(text, texts) for text, texts in zip(prediction, references, strict=True)
     ]
-    sums = [0] * (2 * MAX_ORDER + 2)
+    sums = [0] * (2 * MAX_ORDER + 2)  # one for each count of an item
     for item_counts in counts_by_item:
         sums = [total + count for total, count in zip(sums, item_counts, strict=True)]
     return bleu_from_sums(sums, max_order=max_order, smooth=smooth)

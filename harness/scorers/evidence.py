@@ -137,7 +137,8 @@ def evidence_recall_sources(shown: Sequence[Shown], supporting: Sequence[Support
     spans = shown_spans(shown)
     for piece in shown:
         if piece.kind == "generated":
-            spans += [Span(*source) for source in piece.sources]
+            for document_id, start, end in piece.sources:
+                spans.append(Span(document_id, start, end))
     return mean(supporting_hits(spans, supporting))
 
 

@@ -39,9 +39,9 @@ def match(prediction: str, references: Sequence[str], *, prefix: str) -> float:
     """
     if not prediction.startswith(prefix):
         return 0.0
-    return SequenceMatcher(
-        None, prediction.removeprefix(prefix), references[0].removeprefix(prefix)
-    ).ratio()
+    reply_text = prediction.removeprefix(prefix)
+    wanted_text = references[0].removeprefix(prefix)
+    return SequenceMatcher(isjunk=None, a=reply_text, b=wanted_text).ratio()
 
 
 def _read_synth_answer(reply: str) -> str:

@@ -102,5 +102,6 @@ def search_recall_pages(
     spans: list[Span] = []
     for search in searches:
         for hit in search.found:
-            spans += [Span(*page) for page in hit.pages]
+            for document_id, start, end in hit.pages:
+                spans.append(Span(document_id, start, end))
     return mean(supporting_hits(spans, supporting))

@@ -68,7 +68,8 @@ def overlap(prediction: Sequence[str], gold: Sequence[str]) -> Overlap:
         return _NO_OVERLAP
     precision = n_common / len(prediction)
     recall = n_common / len(gold)
-    return Overlap(precision, recall, 2 * precision * recall / (precision + recall))
+    f1 = 2 * precision * recall / (precision + recall)
+    return Overlap(precision, recall, f1)
 
 
 def token_f1(prediction: str, gold: str) -> float:
