@@ -140,43 +140,70 @@ def read_pages(folder: Path, questions_file: Path | None = None) -> FolderPages:
         DataError: The folder has no page, two pages have one id, or a link leads out of the folder.
     """
     path_by_name = _path_by_name(folder, questions_file)
-    same_names = _names_that_differ_in_suffix(path_by_name)
-    page_by_id: dict[str, Page] = {}
-    file_by_page_id: dict[str, str] = {}
-    unread_files: list[str] = []
-    files_of_guessed_encoding: list[str] = []
+    names_that_differ_in_suffix = _names_that_differ_in_suffix(path_by_name)
+    files = _ReadFiles()
     for name, path in path_by_name.items():
         page_id = _without_suffix(name)
-        if name in same_names:
+        if name in names_that_differ_in_suffix:
             page_id = name
+        files.read_and_add(name, path, page_id)
+    if not files.page_by_id:
+        raise _no_page(folder, files.unread_files)
+    # Each is the id of its file's one page, unless the file was not read.
+    ids_with_suffix = [name for name in names_that_differ_in_suffix if name in files.page_by_id]
+    return FolderPages(
+        pages=tuple(files.page_by_id.values()),
+        unread_files=tuple(files.unread_files),
+        files_of_guessed_encoding=tuple(files.files_of_guessed_encoding),
+        files_of_same_name=tuple(ids_with_suffix),
+        file_by_page_id=files.file_by_page_id,
+    )
+
+
+@dataclass
+class _ReadFiles:
+    """What was read of the files of a folder so far.
+
+    Attributes:
+        page_by_id: Their pages.
+        file_by_page_id: Page id -> the file that it is from.
+        unread_files: Each file that was not read, or not in full: "logo.png (.png is not read)".
+        files_of_guessed_encoding: Each with its encoding: "menu.txt (read as cp1252)".
+    """
+
+    page_by_id: dict[str, Page] = field(default_factory=dict)
+    file_by_page_id: dict[str, str] = field(default_factory=dict)
+    unread_files: list[str] = field(default_factory=list)
+    files_of_guessed_encoding: list[str] = field(default_factory=list)
+
+    def read_and_add(self, name: str, path: Path, page_id: str) -> None:
+        """Read a file and add its pages; a file that cannot be read is added to `unread_files`.
+
+        Args:
+            name: The file's name in the folder, "guide/setup.md".
+            path: Its path.
+            page_id: The id of its page where it is one page.
+
+        Raises:
+            DataError: An earlier page has the id of one of its pages, or a row of it is malformed.
+        """
         try:
             read_file = _reader_for_suffix(path.suffix.lower())
             content = read_file(path, page_id)
         except _Unreadable as error:
-            unread_files.append(f"{name} ({error})")
-            continue
+            self.unread_files.append(f"{name} ({error})")
+            return
         if content.guessed_encoding:
-            files_of_guessed_encoding.append(f"{name} (read as {content.guessed_encoding})")
+            self.files_of_guessed_encoding.append(f"{name} (read as {content.guessed_encoding})")
         if content.blank_note:
-            unread_files.append(f"{name} ({content.blank_note})")
+            self.unread_files.append(f"{name} ({content.blank_note})")
         for page in content.pages:
-            if page.id in page_by_id:
-                other_file = file_by_page_id[page.id]
+            if page.id in self.page_by_id:
+                other_file = self.file_by_page_id[page.id]
                 problem = f"two pages have the id '{page.id}', the other in {other_file}"
                 raise DataError.of_file(name, f"{problem}; rename or remove one")
-            page_by_id[page.id] = page
-            file_by_page_id[page.id] = name
-    if not page_by_id:
-        raise _no_page(folder, unread_files)
-    # The id of such a file's one page is the file's name; a file that was not read has no page.
-    read_files_of_same_name = tuple(name for name in same_names if name in page_by_id)
-    return FolderPages(
-        pages=tuple(page_by_id.values()),
-        unread_files=tuple(unread_files),
-        files_of_guessed_encoding=tuple(files_of_guessed_encoding),
-        files_of_same_name=read_files_of_same_name,
-        file_by_page_id=file_by_page_id,
-    )
+            self.page_by_id[page.id] = page
+            self.file_by_page_id[page.id] = name
 
 
 def _path_by_name(folder: Path, questions_file: Path | None) -> dict[str, Path]:

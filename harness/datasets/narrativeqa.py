@@ -243,7 +243,7 @@ def _load_official(
             fingerprint.update(line.encode() + b"\n")
             if not questions.are_enough():
                 story_row = story_row_by_id[story_id]
-                story = questions.document_by_id.get(story_id)
+                story = questions.document_by_id.get(story_id)  # read for an earlier question
                 if story is None:
                     story = _read_story(story_id, story_row, stories, folder)
                 extra: dict[str, object] = {"kind": story_row.get("kind") or ""}

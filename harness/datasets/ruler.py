@@ -140,6 +140,13 @@ NeedleKind = Literal["numbers", "uuids", "words"]
 "-"."""
 
 
+class _QuestionAndReplyStart(NamedTuple):
+    """The words of a question, and how its reply begins."""
+
+    question: str
+    reply_start: str
+
+
 class _KeyWithValues(NamedTuple):
     """A key of needles, and all its values."""
 
@@ -262,7 +269,7 @@ class Niah:
         keys_with_values: Sequence[_KeyWithValues],
     ) -> RulerText:
         """Make the question about some of a text's keys, drawn for it, and mark the sentences that
-        answer it: "What is the special magic number for tall-mill mentioned in the provided text?"
+        answer it: those that end with one of the values, "is: 4821973."
 
         Args:
             dice: Draws the keys that are asked for.
@@ -274,19 +281,7 @@ class Niah:
         for key, values in dice.sample(keys_with_values, self.n_asked_keys):
             asked_keys.append(key)
             answers += values
-        keys_text = asked_keys[0]
-        if len(asked_keys) > 1:
-            keys_text = f"{', '.join(asked_keys[:-1])}, and {asked_keys[-1]}"
-        if len(answers) == 1:
-            singular = self.value_kind.removesuffix("s")
-            mentioned = f"special magic {singular} for {keys_text} mentioned in the provided text"
-            question = f"What is the {mentioned}?"
-            reply_start = f"The {mentioned} is"
-        else:
-            plural = self.value_kind
-            mentioned = f"special magic {plural} for {keys_text} mentioned in the provided text"
-            question = f"What are all the {mentioned}?"
-            reply_start = f"The {mentioned} are"
+        question, reply_start = self._question_and_reply_start(asked_keys, len(answers))
         endings_with_answer = tuple(f"is: {answer}." for answer in answers)
         supporting = []
         for index, piece in enumerate(pieces):
@@ -296,6 +291,27 @@ class Niah:
         if self.hay == "essay":
             separator = " "
         return RulerText(pieces, supporting, separator, question, answers, reply_start)
+
+    def _question_and_reply_start(
+        self, asked_keys: Sequence[str], n_answers: int
+    ) -> _QuestionAndReplyStart:
+        """The question about some keys: "What is the special magic number for tall-mill mentioned
+        in the provided text?"; and the start of its reply, "The special magic number for ... is".
+
+        Args:
+            asked_keys: The keys, at least one: "a, b, and c" of several.
+            n_answers: How many values they have; of several all are asked for.
+        """
+        keys_text = asked_keys[0]
+        if len(asked_keys) > 1:
+            keys_text = f"{', '.join(asked_keys[:-1])}, and {asked_keys[-1]}"
+        if n_answers == 1:
+            singular = self.value_kind.removesuffix("s")
+            mentioned = f"special magic {singular} for {keys_text} mentioned in the provided text"
+            return _QuestionAndReplyStart(f"What is the {mentioned}?", f"The {mentioned} is")
+        plural = self.value_kind
+        mentioned = f"special magic {plural} for {keys_text} mentioned in the provided text"
+        return _QuestionAndReplyStart(f"What are all the {mentioned}?", f"The {mentioned} are")
 
 
 def _cut_into_sentences(essay: Sequence[str], n_words: int) -> list[str]:
@@ -704,11 +720,11 @@ def _text_maker(options: Options) -> TextMaker:
     """
     task = options.task
     niah = _NIAH_BY_TASK.get(task)
+    # In place of _ the functions get the number of the question, which only qa_... needs.
     if niah is not None:
         essay: Sequence[str] = ()
         if niah.hay == "essay":
             essay = _read_or_make_essay(options)
-        # In place of _: the number of the question, which matters only for source questions.
         return TextMaker(lambda dice, size, _: niah.make_text(dice, size, essay), least_size=4)
     if task == "vt":
         return TextMaker(
@@ -727,7 +743,16 @@ def _text_maker(options: Options) -> TextMaker:
         return TextMaker(
             lambda dice, size, _: _make_frequent_words(dice, size, vocabulary_size), least_size=20
         )
-    questions = _read_or_make_questions(options)
+    return _maker_of_paragraphs(_read_or_make_questions(options))
+
+
+def _maker_of_paragraphs(questions: Sequence[SourceQuestion]) -> TextMaker:
+    """What makes texts of paragraphs, each with one of some questions: the text of question number
+    n is on questions[n], and after the last question comes the first again.
+
+    Args:
+        questions: The questions, with their paragraphs.
+    """
     all_paragraphs = _all_paragraphs(questions)
 
     def make_text(dice: random.Random, size: int, question_number: int) -> RulerText:

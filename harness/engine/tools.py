@@ -334,19 +334,18 @@ class EngineTools:
         self._check_role(role)
         config = self._models.plan.config
         loaded = self._models.model(role)
-        sampling = None
-        replies = None
-        question = self.question
-        # All roles are greedy in an index, and all but the reader everywhere.
-        if self._build is not None or role != "reader":
-            question = None
-        if question is not None and config.model.sampling:
+        question_with_drawn_replies = None
+        if role == "reader" and self._build is None:
+            question_with_drawn_replies = self.question
+        sampling = None  # greedy
+        if question_with_drawn_replies is not None and config.model.sampling:
             sampling = Sampling(
-                derived_seed(config.seed, question.id),
-                config.model.temperature,
-                config.model.top_p,
-                config.model.max_tokens,
+                seed=derived_seed(config.seed, question_with_drawn_replies.id),
+                temperature=config.model.temperature,
+                top_p=config.model.top_p,
+                max_tokens=config.model.max_tokens,
             )
+        replies = None
         if config.cache is not None:
             replies = self._models.replies(role)
         return MeteredModel(
