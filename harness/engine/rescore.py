@@ -60,7 +60,7 @@ def rescore(
         raise ConfigError(mistakes)
     if has_gold and data is None:
         return _Rescoring(stored, config, versions).run()
-    dataset = datasets.load(config)
+    dataset = datasets.load(config, None)  # all rows
     fingerprint_of_run = stored.manifest.dataset.fingerprint
     if fingerprint_of_run is None:
         raise UserError(
@@ -132,7 +132,8 @@ def _original_rows(stored: StoredRun, fingerprint: str, differing_rows: str) -> 
         UserError: They are not there any more.
     """
     config = dataset_of_run(stored.config, str(stored.path))
-    original = call_noting_problem([], datasets.load, config)  # None where they cannot be read
+    no_limit = None
+    original = call_noting_problem([], datasets.load, config, no_limit)
     if original is None or original.fingerprint != fingerprint:
         raise UserError(
             f"{differing_rows}; name the right file with --data. Other gold answers are taken where "

@@ -113,7 +113,7 @@ def _gold_by_id(plan: PlannedRun, records: Mapping[str, StoredRecord]) -> dict[s
     gold = {example.question.id: example.gold for example in plan.dataset.examples}
     if records.keys() <= gold.keys():
         return gold
-    whole = datasets.load(plan.config.dataset)
+    whole = datasets.load(plan.config.dataset, None)  # all rows
     return {example.question.id: example.gold for example in whole.examples}
 
 
