@@ -173,9 +173,9 @@ def max_tokens(config: EncoderConfig) -> int | None:
     """The number of tokens of a text that the encoder reads; longer texts are cut. None if
     unknown.
 
-    The configuration comes first, then sentence-transformers' own file, then the smaller of the
-    tokenizer's limit and the network's positions. Raises CannotRun where the encoder's folder is
-    missing.
+    The configuration comes first (of an encoder behind a server nothing else is known), then
+    sentence-transformers' own file, then the smaller of the tokenizer's limit and the network's
+    positions. Raises CannotRun where the encoder's folder is missing.
     """
     if config.max_length or config.base_url:
         return config.max_length
@@ -202,7 +202,8 @@ def _token_limit(path: Path, key: str) -> int | None:
 
 
 def cut_warning(configs: Iterable[EncoderConfig], n_texts: int | None, n_cut: int) -> str | None:
-    """The warning for a run whose encoders cut texts.
+    """The warning for a run whose encoders cut texts: how long a text each encoder reads, and what
+    share of the texts was cut.
 
     Args:
         configs: The encoders that it used.
@@ -210,8 +211,8 @@ def cut_warning(configs: Iterable[EncoderConfig], n_texts: int | None, n_cut: in
         n_cut: How many they cut.
 
     Returns:
-        A sentence; None where fewer than 1 % were cut, or none where the number of texts is
-            unknown.
+        A sentence; None where fewer than 1 % were cut. Where the number of texts is unknown, a
+        single text that was cut is enough.
     """
     if n_cut < 0.01 * (n_texts or 1):
         return None
@@ -231,8 +232,8 @@ def _limit_in_words(config: EncoderConfig) -> str:
 def chunk_warning(config: EncoderConfig, chunk_tokens: int | None) -> str | None:
     """The warning before a run whose chunks exceed the encoder's limit.
 
-    The reader's tokenizer counts a chunk, the encoder's another number, which for English is rarely
-    smaller. Chunks of short sections may all fit, so no text need be cut.
+    The limit is in tokens of the encoder, the length of chunks in tokens of the reader, of which an
+    English text rarely has more. Chunks of short sections may all fit, so no text need be cut.
 
     Args:
         config: The encoder's.

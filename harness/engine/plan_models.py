@@ -28,7 +28,7 @@ from harness.engine.model_warnings import untrained_warnings
 from harness.engine.runnable_presets import runnable_presets
 from harness.errors import Missing, call_noting_problem
 from harness.llm import backend
-from harness.llm.adapters import prompt_mismatch, unknown_prompts, with_bundled_adapters
+from harness.llm.adapters import prompt_mismatch, unknown_prompts_warnings, with_bundled_adapters
 from harness.llm.backend import ModelFacts
 from harness.llm.endpoint_info import endpoint_shape
 from harness.llm.model_info import needs_conversion
@@ -366,7 +366,7 @@ class ModelPlanner:
             if sentence:
                 self.findings.add_problem(sentence)
         if folders:
-            self.findings.warnings += unknown_prompts(folders)
+            self.findings.warnings += unknown_prompts_warnings(folders)
 
     def _checked_retriever(self) -> RetrieverConfig | None:
         """The settings of the run's retriever, checked; None where the run has none, the method

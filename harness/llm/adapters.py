@@ -136,26 +136,48 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
             f"the adapter '{name}' needs the package peft; pip install 'longdoc-harness[train]'"
         )
     settings, shapes = _read_adapter(name, folder)
-    problem = next(_problems_with_base(settings, shapes, _base_shapes(base.folder)), None)
-    if problem is not None:
+    first_problem = next(_problems_with_base(settings, shapes, _base_shapes(base.folder)), None)
+    if first_problem is not None:
         made_for = settings.base_model or "an unnamed model"
-        raise _base_error(name, folder, made_for, base, problem)
+        raise _base_error(name, folder, made_for, base, first_problem)
     card = read_card(folder)
     if card is None:
+        # One that is not merged is warned of by unknown_prompts_warnings.
         if merged:
             return [f"no card says what the adapter '{name}' in '{folder}' was trained on"]
         return []
-    card_base = card.get("base")
-    if not isinstance(card_base, dict):
-        card_base = {}
-    trained_on = card_base.get("where")
+    return _check_card(card, name, folder, base)
+
+
+def _check_card(card: Mapping[str, object], name: str, folder: Path, base: Base) -> list[str]:
+    """Compare the base weights that an adapter's card names with those of the base in use.
+
+    Args:
+        card: {"base": {"name": "qwen3-4b", "where": {"files": HASH}}, "method": "pecan", "trained":
+            {...}}; of each, other types and missing ones are taken as unknown.
+        name: The adapter's name, for messages.
+        folder: Its folder, for messages.
+        base: The model that it is to fit.
+
+    Returns:
+        [A warning that it is stale] for other weights of a base of this name; else the warnings
+        about unequal shares of methods in its training.
+
+    Raises:
+        CannotRun: It was trained on other weights, of a base of another name.
+    """
+    trained_base = card.get("base")
+    if not isinstance(trained_base, dict):
+        trained_base = {}
+    trained_weights_id = trained_base.get("where")
     # Two ways of naming weights, a commit and a hash, cannot be compared.
-    are_comparable = _name_weights_alike(trained_on, base.weights_id)
-    if not are_comparable or canonical_json(trained_on) == canonical_json(base.weights_id):
+    are_comparable = _name_weights_alike(trained_weights_id, base.weights_id)
+    if not are_comparable or canonical_json(trained_weights_id) == canonical_json(base.weights_id):
         return _training_share_warnings(name, base, card.get("trained"))
-    if card_base.get("name") != base.name:
+    trained_name = trained_base.get("name")
+    if trained_name != base.name:
         raise _base_error(
-            name, folder, str(card_base.get("name")), base, "its card has the mark of other weights"
+            name, folder, str(trained_name), base, "its card has the mark of other weights"
         )
     again = f"train it again: harness train {card.get('method')}"
     return [
@@ -164,15 +186,16 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
 
 
 def _name_weights_alike(first: object, second: object) -> bool:
-    """Whether two identities name weights in the same way: by a commit, or by a hash."""
+    """Whether two identities name weights in the same way: by a commit, {"hub": ..., "commit":
+    ...}, or by a hash, {"files": ...}. No for anything that is no such dict."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return False
     return first.keys() == second.keys()
 
 
 def read_card(folder: Path) -> dict[str, object] | None:
-    """The card that `harness train` wrote beside an adapter, None for none. Raises CannotRun for a
-    damaged one."""
+    """The content of card.json, which `harness train` wrote beside an adapter; None where there is
+    none. Raises CannotRun for a damaged one."""
     path = folder / CARD
     try:
         if path.exists():
@@ -206,7 +229,8 @@ def prompt_mismatch(
         prompts: Name -> text of all prompts of the method.
 
     Returns:
-        A sentence; None where all agree, and for a card that names no prompts.
+        A sentence; None where all agree, and where there is no card or it has no "prompts": the
+        `prompt_digests` of those that it was trained on.
 
     Raises:
         CannotRun: The card cannot be read.
@@ -216,6 +240,7 @@ def prompt_mismatch(
     if not isinstance(trained_digests, dict):
         return None
     digests_in_use = prompt_digests(prompts)
+    # A prompt may be in two parts: "qa" is then what the user says, "qa, system" comes before it.
     task_prompts = {task, f"{task}, system"}
     is_for_task = bool(task_prompts & trained_digests.keys() & digests_in_use.keys())
     if trained_digests and not is_for_task:
@@ -234,7 +259,7 @@ def prompt_mismatch(
     return None
 
 
-def unknown_prompts(folders: Mapping[str, str | Path]) -> list[str]:
+def unknown_prompts_warnings(folders: Mapping[str, str | Path]) -> list[str]:
     """A warning about the adapters whose cards do not say which prompts they were trained on.
 
     Args:
@@ -260,7 +285,11 @@ def with_bundled_adapters(config: ModelConfig, names: Iterable[str]) -> ModelCon
 
     Args:
         config: The model's settings; adapters that it names itself stay.
-        names: The adapters that are wanted; one that the package lacks is left out.
+        names: The adapters that are wanted; one that is neither in `config.offers`, name -> folder
+            in the package, nor there on disk is left out.
+
+    Returns:
+        The copy; `config` itself where its package is not installed or bundles none of them.
     """
     package_root = None
     if config.package and config.offers:
@@ -330,14 +359,16 @@ def _base_shapes(folder: Path) -> Shapes:
 def _problems_with_base(
     settings: AdapterSettings, shapes: Shapes, base_shapes: Shapes
 ) -> Iterator[str]:
-    """Yield a sentence for each way in which an adapter does not fit its base: a rank or alpha that
-    cannot be, matrices that the base lacks, or has in another shape.
+    """Yield a sentence for each way in which an adapter disagrees with itself, and then for each
+    matrix that changes a weight that the base lacks, or has in another shape.
 
     Args:
         settings: The adapter's settings.
-        shapes: Name of a matrix of the adapter -> its shape.
+        shapes: Name of a matrix of the adapter -> its shape:
+            {"base_model.model.layers.0.q_proj.lora_A.weight": (8, 512)} changes
+            "layers.0.q_proj.weight".
         base_shapes: Name of a weight of the base -> its shape; {} where the weights are not on this
-            machine yet.
+            machine yet: then only the adapter itself is looked at.
     """
     yield from _problems_within(settings, shapes)
     if not base_shapes:
@@ -400,10 +431,13 @@ def _shape_problem(
 ) -> str | None:
     """Why a matrix of an adapter does not fit the weight that it changes; None where it does.
 
+    For a weight [out, in], A is [rank, in] and B is [out, rank]: A must agree with it on axis 1, B
+    on axis 0.
+
     Args:
         settings: The adapter's settings.
         module: The module of the weight, for messages.
-        side: Which of the two matrices it is.
+        side: Which of the two matrices it is, and the axis on which it must agree.
         shape: Its shape.
         base_shape: The shape of the weight; None where the base has none of this name.
     """
@@ -411,7 +445,7 @@ def _shape_problem(
         return f"it changes {module}, which is not there"
     size = shape[side.base_axis]
     base_axis = side.base_axis
-    if settings.is_transposed:
+    if settings.is_transposed:  # the weight is stored [in, out], A and B are not
         base_axis = 1 - base_axis
     base_size = base_shape[base_axis]
     if size == base_size:
@@ -444,7 +478,7 @@ def _training_share_warnings(name: str, base: Base, trained: object) -> list[str
         trained: The field of its card, {"rows": 9, "methods": {"pecan": 6, "bm25": 3}}.
 
     Returns:
-        [The warning], [] where the card says no shares.
+        [The warning], [] where the card does not say the shares in positive whole numbers.
     """
     if not isinstance(trained, dict):
         return []
@@ -491,9 +525,10 @@ def merge_into_weights(net: torch.nn.Module, folder: Path) -> None:
     rank x B A for every matrix.
 
     So a session runs as fast as on the base alone. The sum is taken in float32 and rounded to the
-    model's type.
+    model's type. `check_adapter` has found before that every matrix fits a weight of `net`: a
+    matrix "base_model.model.layers.0.q_proj.lora_A.weight" the weight "layers.0.q_proj.weight".
 
-    Raises CannotRun for an adapter of another kind than plain LoRA, or of another base.
+    Raises CannotRun for an adapter of another kind than plain LoRA.
     """
     from safetensors.torch import load_file
 

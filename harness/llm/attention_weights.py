@@ -109,7 +109,8 @@ def span_weights(
     row_sums = log_sum_exps.float().reshape(len(q), -1, 1)
     weights = torch.baddbmm(row_sums, q, k, beta=-1, alpha=scaling).exp_()
     by_head = weights.view(layers, requests, heads, rows, -1)
-    return by_head.sum((0, 2)).div_(heads) @ span_shares
+    mean_over_heads = by_head.sum((0, 2)).div_(heads)  # [requests, rows, columns]
+    return mean_over_heads @ span_shares
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class WatchedRows:
             self.add_to_totals()  # the next layers are on another device
             self._groups = []
         if not self._groups:
-            self._group_requests(
+            self._set_groups(
                 query.device,
                 heads=query.shape[0],
                 query_size=query.shape[2],
@@ -235,12 +236,10 @@ class WatchedRows:
         if len(self._waiting_layers) >= self._layers_at_once:
             self._reduce_waiting_layers()
 
-    def _group_requests(
-        self, device: torch.device, heads: int, query_size: int, key_size: int
-    ) -> None:
+    def _set_groups(self, device: torch.device, heads: int, query_size: int, key_size: int) -> None:
         """Group the requests by size, and decide how many layers are reduced at once, so that their
-        weights fit in memory. Sets `_groups`, the rows and keys of all of them, and
-        `_layers_at_once`.
+        weights fit in memory. Sets `_groups`, `_all_row_numbers` and `_all_key_positions` (those of
+        all groups, one group after the other), and `_layers_at_once`.
 
         Args:
             device: Where the layer is.
@@ -248,31 +247,33 @@ class WatchedRows:
             query_size: Numbers in a query vector.
             key_size: Numbers in the keys of a token, over all key/value heads.
         """
-        # Weights of a head: 1 GiB for all heads and layers together, or as many as the cache of a
-        # CPU core holds.
+        # The most weights of one head at a time: as many as the cache of a CPU core holds, or on a
+        # GPU 1 GiB of float32 (2**28 numbers) for all heads and layers together.
         max_weights = BLOCK * 256
         if self._max_layers > 1:
             max_weights = 2**28 // heads
         self._groups = [_padded(group, device) for group in self._pieces_by_size(max_weights)]
         rows = torch.cat([group.row_numbers.flatten() for group in self._groups])
         keys = torch.cat([group.key_positions.flatten() for group in self._groups])
-        self._all_row_numbers, self._all_key_positions = rows, keys
+        self._all_row_numbers = rows
+        self._all_key_positions = keys
         largest_group = max(group.n_weights for group in self._groups)
-        # The numbers of a layer that wait, for each head.
+        # What a layer that waits to be reduced holds for each query head: its keys and its queries.
         waiting_numbers = len(keys) * key_size // heads + len(rows) * query_size
         numbers_a_layer = max(largest_group, waiting_numbers)
         self._layers_at_once = max(1, min(self._max_layers, max_weights // numbers_a_layer))
 
     def _pieces_by_size(self, max_weights: int) -> list[list[WatchRequest]]:
-        """Cut the requests into pieces that fit in memory, and put those of about one size
-        together: each group has pieces of ascending numbers of columns.
+        """Cut the requests into pieces of as many rows as fit in memory, and group pieces of about
+        one size. Pieces are in ascending order of their number of watched keys (`n_columns`).
 
         Args:
             max_weights: The most weights of one head that a group may have.
         """
         groups: list[list[WatchRequest]] = []
         for request in sorted(self._requests, key=lambda request: request.n_columns):
-            for piece in request.in_pieces(max(BLOCK, max_weights // request.n_columns)):
+            max_rows = max(BLOCK, max_weights // request.n_columns)
+            for piece in request.in_pieces(max_rows):
                 if not groups or not self._fits_group(groups[-1], piece, max_weights):
                     groups.append([])
                 groups[-1].append(piece)
@@ -291,7 +292,8 @@ class WatchedRows:
         return weights <= max_weights and piece.n_columns <= 2 * group[0].n_columns + BLOCK
 
     def _reduce_waiting_layers(self) -> None:
-        """Add the weights of the waiting layers to the sums of each group; none waits any more."""
+        """Add the weights of the waiting layers to the sums of each group, and empty the list of
+        waiting layers."""
         if not self._waiting_layers:
             return
         query = torch.stack([states.query for states in self._waiting_layers])
@@ -300,23 +302,23 @@ class WatchedRows:
         self._waiting_layers = []
         layers, heads, _, size = query.shape
         # The rows and keys of the groups stand one after the other.
-        first_row = first_column = 0
+        first_row = first_key = 0
         for group in self._groups:
-            requests, rows = group.row_numbers.shape
-            columns = group.key_positions.shape[1]
-            own_rows = slice(first_row, first_row + requests * rows)
-            own_keys = slice(first_column, first_column + requests * columns)
-            q = query[:, :, own_rows].reshape(layers, heads, requests, rows, size)
-            sums = log_sum_exps[:, :, own_rows].reshape(layers, heads, requests, rows)
-            k = key[:, own_keys].reshape(layers, requests, columns, -1, size)
+            n_requests, n_rows = group.row_numbers.shape
+            n_keys = group.key_positions.shape[1]
+            own_rows = slice(first_row, first_row + n_requests * n_rows)
+            own_keys = slice(first_key, first_key + n_requests * n_keys)
+            q = query[:, :, own_rows].reshape(layers, heads, n_requests, n_rows, size)
+            own_sums = log_sum_exps[:, :, own_rows].reshape(layers, heads, n_requests, n_rows)
+            k = key[:, own_keys].reshape(layers, n_requests, n_keys, -1, size)
             group.sums += span_weights(
-                q.transpose(1, 2),
-                k,
-                sums.transpose(1, 2),
-                group.span_shares,
-                self._score_scaling,
+                query=q.transpose(1, 2),  # [layers, requests, heads, rows, size]
+                key=k,
+                log_sum_exps=own_sums.transpose(1, 2),
+                span_shares=group.span_shares,
+                scaling=self._score_scaling,
             )
-            first_row, first_column = own_rows.stop, own_keys.stop
+            first_row, first_key = own_rows.stop, own_keys.stop
 
     def add_to_totals(self) -> None:
         """Reduce the layers that still wait, add the sums of all layers to the totals of the
@@ -376,7 +378,7 @@ def span_columns(spans: Ranges) -> SpanColumns:
 
 def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
     """The group of these requests on a device, padded to the longest: shorter ones repeat their
-    first row and key, and their padding counts in no span."""
+    first row and first watched key. A padding key has share 0 in every span."""
     most_rows = max(len(request.rows) for request in requests)
     most_columns = max(request.n_columns for request in requests)
     most_spans = max(len(request.spans) for request in requests)
@@ -392,9 +394,9 @@ def _padded(requests: list[WatchRequest], device: torch.device) -> _Group:
         span_shares[n, : request.n_columns, : len(request.spans)] = own_columns.shares
     return _Group(
         requests,
-        torch.from_numpy(row_numbers).to(device),
-        torch.from_numpy(key_positions).to(device),
-        torch.from_numpy(span_shares).to(device),
+        row_numbers=torch.from_numpy(row_numbers).to(device),
+        key_positions=torch.from_numpy(key_positions).to(device),
+        span_shares=torch.from_numpy(span_shares).to(device),
         sums=torch.zeros(len(requests), most_rows, most_spans, device=device),
     )
 

@@ -104,7 +104,8 @@ def backend_of(config: ModelConfig) -> Backend:
         A new object of its class.
 
     Raises:
-        UserError: No such name, code that nobody chose, or no subclass of Backend.
+        UserError: `config.backend` is neither the name of an installed back end nor "module:Class"
+            of code that the user chose to run, or what it names is no subclass of Backend.
     """
     backends = registry.targets("backends")
     if config.backend not in backends and ":" not in config.backend:
@@ -150,7 +151,8 @@ def _ignored_by_servers(config: ModelConfig) -> Iterator[str]:
 
 def _fields_set_twice(config: ModelConfig) -> Iterator[str]:
     """Yield a sentence for each field of a request that model.extra sets although other settings
-    do."""
+    do: any of _FIXED_FIELDS, and one of _REMOVABLE_FIELDS that has a value there or is set by
+    `config.sampling`. A removable field may be null there: requests then go without it."""
     for name, value in config.extra.items():
         is_removable = name in _REMOVABLE_FIELDS
         is_set_twice = value is not None or name in config.sampling
@@ -238,7 +240,7 @@ class ModelFacts:
         """
         problem = f"not run: weights: {error}"
         absent = {}
-        if isinstance(error, Missing):
+        if isinstance(error, Missing):  # a plan can do without: it names what to get
             absent = {problem: error.thing}
         return cls(name, identity=dict(identity or {}), problems=[problem], absent=absent)
 

@@ -12,7 +12,7 @@ harness/llm/network.py.
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -58,7 +58,8 @@ def run_alone(net: Any, device: torch.device, request: ForwardRequest) -> Tensor
         request: What is run; its cache grows.
 
     Returns:
-        Float32 logits of the last tokens [request.n_logits, vocab]; None for 0 rows.
+        Float32 logits of the last tokens [request.n_logits, vocab]; None where `request.n_logits`
+        is 0.
     """
     make_room([request])
     arguments = {
@@ -81,17 +82,20 @@ def run_packed(
     in_one_call: bool = False,
     max_context_tokens: int = 0,
 ) -> list[Tensor | None]:
-    """Run several contexts of one pool in one pass.
+    """Run several contexts of one pool in one pass: their tokens one after the other as one row of
+    the network, while attention keeps the contexts apart. Also fills their captures.
 
     Args:
         net: The network, of transformers.
         device: The device of its inputs.
         requests: What is run; their caches grow.
-        in_one_call: Whether one attention call serves all (kernels.packed_attention).
-        max_context_tokens: The most tokens that any context may have.
+        in_one_call: Whether one attention call serves all (kernels.packed_attention); else each
+            context has a call of its own.
+        max_context_tokens: The most tokens that any context may have; used for one call alone.
 
     Returns:
-        The logits of each request, in the order of `requests`, as `run_alone` gives them.
+        The logits of each request, in the order of `requests`: float32 [n_logits, vocab] of its
+        last tokens, None where it wants none.
 
     Raises:
         MemoryError: The pool is full.
@@ -105,7 +109,7 @@ def run_packed(
         tokens.add(requests[n])
     arguments = tokens.network_arguments(device)
     pool = slot_of(requests[0].cache).pool
-    layout_on = None
+    layout_on = None  # a function: device -> where the contexts stand in the pool
     if in_one_call:
         layout_on = tokens.layout_function(max_context_tokens)
     pack = PackedPass(tokens.contexts, pool, layout_on)
@@ -234,20 +238,11 @@ def _run_for_logits(
     head: Any = None
     if any(label_ids_of_rows):
         head = net.get_output_embeddings()
-    this_thread = threading.get_ident()
-    head_calls: list[_HeadCall] = []
-
-    def note_head_call(_: Any, inputs: Any, output: Tensor) -> None:
-        """Note a call of the head, in this thread's passes alone."""
-        if threading.get_ident() == this_thread:
-            head_calls.append(_HeadCall(inputs[0][0], output[0].float()))
-
-    with contextlib.ExitStack() as hooks:
-        if _is_plain_head(head):
-            hooks.callback(head.register_forward_hook(note_head_call).remove)
+    with _noted_head_calls(head) as head_calls:
         logits: Tensor = net(**arguments, logits_to_keep=logit_rows).logits[0].float()
     for call in head_calls:
-        if torch.equal(call.output, logits):
+        is_what_network_returns = torch.equal(call.output, logits)
+        if is_what_network_returns:
             for row, label_ids in enumerate(label_ids_of_rows):
                 _recompute_in_float32(logits[row], call.hidden[row], head, list(label_ids))
     return logits
@@ -263,6 +258,25 @@ class _HeadCall(NamedTuple):
 
     hidden: Tensor
     output: Tensor
+
+
+@contextlib.contextmanager
+def _noted_head_calls(head: Any) -> Iterator[list[_HeadCall]]:
+    """Context manager: a list to which each call of a network's output head in the block is
+    appended, where it is a call of this thread. It stays empty for a head that is no plain linear
+    layer in memory, and for None."""
+    this_thread = threading.get_ident()
+    head_calls: list[_HeadCall] = []
+
+    def note_head_call(_: Any, inputs: Any, output: Tensor) -> None:
+        """Append the input and the output of a call of the head; both have one batch."""
+        if threading.get_ident() == this_thread:
+            head_calls.append(_HeadCall(hidden=inputs[0][0], output=output[0].float()))
+
+    with contextlib.ExitStack() as hooks:
+        if _is_plain_head(head):
+            hooks.callback(head.register_forward_hook(note_head_call).remove)
+        yield head_calls
 
 
 def _is_plain_head(head: Any) -> bool:
@@ -290,10 +304,11 @@ def _recompute_in_float32(logits: Tensor, hidden: Tensor, head: Any, ids: list[i
 def run_in_rows(
     net: Any, device: torch.device, requests: Sequence[ForwardRequest], n_rows: int
 ) -> list[Tensor | None]:
-    """Run requests in one pass of a fixed number of tokens; a context of zeros fills the pass.
+    """Run requests in one pass of a fixed number of tokens; a further context of tokens 0 fills the
+    pass.
 
-    Logits are computed for every row or for none, so that the last product always has as many rows
-    too.
+    Logits are computed for every row or for none, so that the output head too always runs on as
+    many rows.
 
     Args:
         net: The network.
@@ -302,7 +317,8 @@ def run_in_rows(
         n_rows: How many tokens the pass has.
 
     Returns:
-        The logits of each request, as `run_alone` gives them.
+        The logits of each request: float32 [n_logits, vocab] of its last tokens, None where it
+        wants none.
     """
     filled = list(requests)
     missing_rows = n_rows - sum(len(request.ids) for request in requests)
@@ -310,10 +326,8 @@ def run_in_rows(
         cache_of_zeros = slot_of(requests[0].cache).pool.new_cache()
         filled.append(ForwardRequest([0] * missing_rows, cache_of_zeros))
     if any(request.n_logits for request in requests):
-        asked = [replace(request, n_logits=len(request.ids)) for request in filled]
-    else:
-        asked = filled
-    logits = run_packed(net, device, asked)[: len(requests)]
+        filled = [replace(request, n_logits=len(request.ids)) for request in filled]
+    logits = run_packed(net, device, filled)[: len(requests)]
     return [
         _wanted_rows(all_rows, request) for request, all_rows in zip(requests, logits, strict=True)
     ]
@@ -333,7 +347,9 @@ def _wanted_rows(logits: Tensor | None, request: ForwardRequest) -> Tensor | Non
 
 def make_room(requests: Sequence[ForwardRequest]) -> None:
     """Reserve room in the pool for the tokens of `requests`, and count one more pass of the pool.
-    Also has captures of written tokens reduce what they hold before their keys are moved away.
+
+    Also sets what each slot calls before its keys are moved to another place: where the attention
+    of written tokens is captured, the capture first computes what still needs these keys.
 
     Raises MemoryError where there is no room.
     """

@@ -96,15 +96,17 @@ def with_reply_cache(request: Request) -> Request:
     asked for again.
 
     The decorated method takes and returns what it did before. A reply that the cache lacks is asked
-    for and stored as JSON values; one that it holds is made from these values, and the session's
-    context is brought to where the reply would have left it.
+    for and stored as JSON values; one that it holds is made from these values, its cost is booked
+    on the session's meter, and the session's context is brought to where the reply would have left
+    it. Without a cache (`session.replies` is None), and for requests that may have several replies,
+    the method runs as it is.
     """
     kind = request.__name__.removeprefix("_")
 
     @functools.wraps(request)
     def from_cache_or_sent(session: Any, *arguments: Any) -> Any:
-        """What the session's method returns: made from the cache where it holds the reply, else
-        from the request, whose reply is then stored."""
+        """What the session's method `request` returns for these arguments: made from the cache
+        where that holds the reply, else by calling the method, whose reply is then stored."""
         if session.replies is None or not _has_one_reply(kind, arguments):
             return request(session, *arguments)
         n_before = session.length()
@@ -114,13 +116,15 @@ def with_reply_cache(request: Request) -> Request:
             reply = request(session, *arguments)
             return _reply_to_json(reply, session, n_before)
 
+        # All that the reply depends on: what is asked, and the context and settings of the session.
         what_is_asked = _arguments_to_json(kind, arguments)
         key = {"kind": kind, "asked": what_is_asked, "request": session._request()}
         values, is_from_cache = session.replies.get_or_send(
-            key, send, session._meter, session._role, session._shape
+            key, send, meter=session._meter, role=session._role, shape=session._shape
         )
         if is_from_cache:
-            session._restore_reply(_ADDED.validate_python(values))
+            added_context = _ADDED.validate_python(values)
+            session._restore_reply(added_context)
         return _reply_from_json(values, n_before)
 
     return from_cache_or_sent  # type: ignore[return-value]
@@ -157,9 +161,8 @@ def _arguments_to_json(kind: str, arguments: Sequence[Any]) -> Any:
     if kind == "write":
         decoding, _ = arguments
         values = asdict(decoding)
-        if (
-            not decoding.schema
-        ):  # entries from before there were schemas lack the key: keep them valid
+        # Entries from before there were schemas lack the key: they stay valid.
+        if not decoding.schema:
             del values["schema"]
         return values
     if kind == "probe":
@@ -170,8 +173,9 @@ def _arguments_to_json(kind: str, arguments: Sequence[Any]) -> Any:
 
 
 def _reply_to_json(reply: object, session: Any, n_before: int) -> dict[str, object]:
-    """A reply as JSON values: {"mass", "top"} for probabilities, {"scores"} for log-probabilities;
-    for a written reply its fields and what it added to the context.
+    """A reply as JSON values: {"mass": {"Yes": 0.8}, "top": "Yes"} for probabilities, {"scores":
+    [-0.1]} for log-probabilities; for a written reply its fields (_REPLY_FIELDS and "offsets"), its
+    number of tokens as "size", and what the session says that it added to the context.
 
     Args:
         reply: Written, Probe, or a list of log-probabilities.
@@ -187,7 +191,8 @@ def _reply_to_json(reply: object, session: Any, n_before: int) -> dict[str, obje
 
 
 def _reply_from_json(values: Mapping[str, object], n_before: int) -> Written | Probe | list[float]:
-    """Make the reply from what `_reply_to_json` made of one.
+    """Make the reply from what `_reply_to_json` made of one: the key "mass" tells a Probe, "scores"
+    log-probabilities; any other is Written.
 
     Args:
         values: The JSON values.

@@ -212,7 +212,8 @@ class FeedCapture:
         watched_rows.add_to_totals()
 
     def watch_requests(self, first_row: int, first_key: int, n_new: int) -> list[WatchRequest]:
-        """The requests that have rows in the pass, as WatchedRows takes them; they add to `totals`.
+        """The requests that have rows in the pass, with rows and spans as WatchedRows takes them;
+        what it computes for them is added to `totals`.
 
         Args:
             first_row: Where the context's new tokens begin among the rows that WatchedRows is
@@ -221,12 +222,12 @@ class FeedCapture:
             n_new: The number of new tokens.
         """
         requests = []
-        for number, rows in self.rows_in_pass(n_new):
+        for request_number, rows in self.rows_in_pass(n_new):
             spans: list[tuple[int, int]] = []
-            for start, end in self.requests[number].spans:
+            for start, end in self.requests[request_number].spans:
                 spans.append((first_key + start, first_key + end))
             own_rows = range(first_row + rows.start, first_row + rows.stop)
-            requests.append(WatchRequest(self.totals[number], own_rows, spans))
+            requests.append(WatchRequest(self.totals[request_number], own_rows, spans))
         return requests
 
     def captured_so_far(self) -> FeedCaptured:
@@ -281,8 +282,8 @@ class HeadCapture:
     sums_by_layer: dict[int, Tensor] = field(default_factory=dict)
 
     def add_layer(self, call: AttentionCall) -> None:
-        """Add the attention of one layer's call to the sums of the layer. Also counts the rows of
-        the pass, with its first layer."""
+        """Add the attention of one layer's call to `sums_by_layer`, layer -> [heads, keys]. Also
+        adds the rows of the pass to `n_rows`: once, with the first layer of all."""
         start, end = self.keys
         heads, n_new = call.query.shape[1:3]
         query, key = call.query[0], call.key[0]
@@ -356,8 +357,9 @@ class WriteCapture:
     _reduce_lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add_layer(self, call: AttentionCall) -> None:
-        """Keep one layer's query row of a written token; with the last layer's, the step is
-        complete and added."""
+        """Keep one layer's call for a written token, of one query row; with the last layer's, the
+        step is complete: its queries and log-sum-exps are added to `waiting_steps`, and
+        `layer_keys` become the keys of these calls."""
         self._calls_of_step.append(call)
         if len(self._calls_of_step) < len(self.cache.layers):
             return
@@ -365,13 +367,13 @@ class WriteCapture:
         self._calls_of_step = []
         device = calls[0].query.device
         queries = torch.stack([each.query[0, :, 0].to(device) for each in calls])
-        by_layer: list[Tensor] = []
+        log_sum_exps_by_layer: list[Tensor] = []  # all layers have them, or none
         for each in calls:
             if each.log_sum_exps is not None:
-                by_layer.append(each.log_sum_exps[0, :, 0].to(device))  # noqa: PERF401
+                log_sum_exps_by_layer.append(each.log_sum_exps[0, :, 0].to(device))  # noqa: PERF401
         log_sum_exps = None
-        if by_layer:
-            log_sum_exps = torch.stack(by_layer)
+        if log_sum_exps_by_layer:
+            log_sum_exps = torch.stack(log_sum_exps_by_layer)
         self.layer_keys = [each.key[0] for each in calls]
         self.add_step(WrittenStep(queries, log_sum_exps), call.scaling)
 
@@ -397,23 +399,30 @@ class WriteCapture:
         self._calls_of_step = []
 
     def reduce_waiting(self) -> None:
-        """Turn `waiting_steps` into mean attentions, a row each, which are appended to
-        `reduced_blocks`. Raises RuntimeError where not all layers were seen."""
-        with self._reduce_lock:  # the context itself, or one that takes its place in memory
-            n_layers = len(self.cache.layers)
-            layers_seen = len(self._calls_of_step)
-            if not layers_seen:
-                layers_seen = max((len(step.queries) for step in self.waiting_steps), default=0)
-            if layers_seen not in (0, n_layers):
-                raise RuntimeError(f"attention was captured in {layers_seen} of {n_layers} layers")
+        """Compute the mean attention of each of `waiting_steps` to each span, append the block
+        [steps, spans] to `reduced_blocks`, and empty `waiting_steps` and `layer_keys`. Raises
+        RuntimeError where not all layers were seen."""
+        # The context itself calls this, or one that takes its place in memory, in another thread.
+        with self._reduce_lock:
+            self._check_layers_seen()
             if not self.waiting_steps:
                 return
             keys = self.layer_keys or [layer.keys[0] for layer in self.cache.layers]
-            total = self._attention_over_layers(keys)
-            self.reduced_blocks.append(total.cpu().numpy() / len(keys))
+            sum_over_layers = self._attention_over_layers(keys)
+            self.reduced_blocks.append(sum_over_layers.cpu().numpy() / len(keys))
             self.first_position += len(self.waiting_steps)
             self.waiting_steps = []
             self.layer_keys = []
+
+    def _check_layers_seen(self) -> None:
+        """Raise RuntimeError where a step was captured in some layers of the model alone: one that
+        is not complete yet, or one that waits."""
+        n_layers = len(self.cache.layers)
+        layers_seen = len(self._calls_of_step)
+        if not layers_seen:
+            layers_seen = max((len(step.queries) for step in self.waiting_steps), default=0)
+        if layers_seen not in (0, n_layers):
+            raise RuntimeError(f"attention was captured in {layers_seen} of {n_layers} layers")
 
     def _attention_over_layers(self, keys: Sequence[Tensor]) -> Tensor:
         """The attention of the tokens of `waiting_steps`, a row each, to each span: means over the
@@ -424,7 +433,7 @@ class WriteCapture:
         """
         # [layers, heads, rows, size]
         queries = torch.stack([step.queries for step in self.waiting_steps], 2)
-        log_sum_exps: list[Tensor] = []
+        log_sum_exps: list[Tensor] = []  # all steps have them, or none
         for step in self.waiting_steps:
             if step.log_sum_exps is not None:
                 log_sum_exps.append(step.log_sum_exps)  # noqa: PERF401
@@ -617,8 +626,8 @@ class PackedPass:
     def attend(
         self, module: Any, query: Tensor, scaling: float, kwargs: Mapping[str, object]
     ) -> Tensor:
-        """Attention of every context over its own keys in one layer. Also gives each capture what
-        it measures.
+        """The output of every context's attention over its own keys in one layer: by one kernel
+        call where `layout_on` is set, else by a call for each context, which its capture is given.
 
         Args:
             module: The layer.
@@ -645,11 +654,11 @@ class PackedPass:
                 # A view would keep the queries of all contexts in memory for as long as one of them
                 # writes.
                 call = AttentionCall(
-                    module.layer_idx,
-                    own_query.clone(),
-                    layer.keys,
-                    attended.log_sum_exps,
-                    scaling,
+                    layer=module.layer_idx,
+                    query=own_query.clone(),
+                    key=layer.keys,
+                    log_sum_exps=attended.log_sum_exps,
+                    scaling=scaling,
                 )
                 context.capture.add_layer(call)
         return torch.cat(outputs, dim=1)
@@ -657,9 +666,8 @@ class PackedPass:
     def _attend_in_one_call(
         self, layer: int, query: Tensor, scaling: float, layout: PackLayout
     ) -> Tensor:
-        """The attention of every context over its own keys in one layer, by one kernel call. Also
-        keeps what is measured of the layer: for texts that are read, for tokens that are written
-        (`layer_queries`, `layer_log_sum_exps`), and by head.
+        """The output of every context's attention over its own keys in one layer, by one kernel
+        call. Also keeps what is measured of the layer.
 
         Args:
             layer: The number of the layer.
@@ -680,28 +688,53 @@ class PackedPass:
         self.score_scaling = scaling
         if self._watched_reading is not None:
             self._watched_reading.add_layer(query[0], keys, log_sum_exps, scaling)
-        if self.watched_rows is not None:
-            if isinstance(self.watched_rows, Tensor):
-                # Copied once, not in every layer.
-                self.watched_rows = self.watched_rows.to(query.device)
-            self.layer_queries.append(query[0][:, self.watched_rows])
-            self.layer_log_sum_exps.append(log_sum_exps[:, self.watched_rows])
+        self._keep_watched_rows(query[0], log_sum_exps)
+        self._give_layer_to_head_captures(layer, query, log_sum_exps, scaling)
+        return output[None]
+
+    def _keep_watched_rows(self, query: Tensor, log_sum_exps: Tensor) -> None:
+        """Append what one layer has of the tokens in `watched_rows` to `layer_queries` and
+        `layer_log_sum_exps`; nothing where no row is watched.
+
+        Args:
+            query: [heads, sum of new, size].
+            log_sum_exps: [heads, sum of new].
+        """
+        if self.watched_rows is None:
+            return
+        if isinstance(self.watched_rows, Tensor):
+            # Copied once, not in every layer.
+            self.watched_rows = self.watched_rows.to(query.device)
+        self.layer_queries.append(query[:, self.watched_rows])
+        self.layer_log_sum_exps.append(log_sum_exps[:, self.watched_rows])
+
+    def _give_layer_to_head_captures(
+        self, layer: int, query: Tensor, log_sum_exps: Tensor, scaling: float
+    ) -> None:
+        """Add one layer's attention to the captures that measure it by head.
+
+        Args:
+            layer: The number of the layer.
+            query: [1, heads, sum of new, size].
+            log_sum_exps: [heads, sum of new].
+            scaling: What the scores are multiplied by before the softmax.
+        """
         for context in self.contexts:
             if isinstance(context.capture, HeadCapture):
                 rows = slice(context.start, context.end)
                 call = AttentionCall(
-                    layer,
-                    query[:, :, rows],
-                    context.cache.layers[layer].keys,
-                    log_sum_exps[None, :, rows],
-                    scaling,
+                    layer=layer,
+                    query=query[:, :, rows],
+                    key=context.cache.layers[layer].keys,
+                    log_sum_exps=log_sum_exps[None, :, rows],
+                    scaling=scaling,
                 )
                 context.capture.add_layer(call)
-        return output[None]
 
     def finish_captures(self) -> None:
-        """Give the captures what one call for all contexts measured; called after the last layer.
-        Where each context had a call of its own, its capture has all already."""
+        """Give the captures what one kernel call for all contexts measured; called after the last
+        layer. Where each context had a call of its own (`layout_on` is None), its capture has all
+        already."""
         if self.layout_on is None:
             return
         if self._watched_reading is not None:
@@ -775,7 +808,7 @@ def _attention(
         key: [1, kv_heads, keys, size].
         value: Like `key`.
         attention_mask: None for the causal one.
-        dropout: Not applied.
+        dropout: Not used.
         scaling: What the scores are multiplied by before the softmax; None for 1 / root of the
             size.
         **kwargs: Further arguments of transformers.
@@ -827,7 +860,7 @@ def _is_causal(module: Any, mask: Tensor | None, n_new: int, kwargs: Mapping[str
         module: The layer.
         mask: The mask of the call: True, or 0, for keys that are seen; None where the call's or the
             layer's `is_causal` counts.
-        n_new: New tokens of the call, one a row of the mask.
+        n_new: New tokens of the call, one a row of the mask; the last one sees all keys.
         kwargs: The other arguments of the call.
     """
     if mask is None:
@@ -876,6 +909,7 @@ def _fused_attention(
     has_one_size = query.shape[-1] == value.shape[-1]
     if is_on_cpu and is_inference and has_one_size:
         is_one_row = mask is None and query.shape[2] == 1
+        # Faster for one row, but for float32.
         if is_one_row and query.dtype != torch.float32:
             attended = one_row_attention(query, key, value, scaling)
         else:

@@ -132,7 +132,8 @@ class ClockedConnector(aiohttp.TCPConnector):
     async def connect(
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """A connection, as TCPConnector.connect; its socket is then in `taken_socket`."""
+        """A connection, as TCPConnector.connect. Also begins a request on its socket, and sets the
+        context variable `taken_socket` to that socket."""
         connection = await super().connect(req, traces, timeout)
         transport = connection.transport
         assert transport is not None  # it has just been opened or taken

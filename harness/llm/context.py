@@ -94,8 +94,9 @@ class TokenContext(Session):
         self._model.require(capability)
 
     def begin_text(self) -> None:
-        """Begin with BOS, else EOS, where neither template nor tokenizer begins a context (GPT-2,
-        Phi-2)."""
+        """Begin the context with BOS, or EOS where the tokenizer has no BOS (GPT-2, Phi-2); with
+        nothing where the chat template begins it already. Raises ValueError where the context is
+        not empty."""
         if self.ids:
             raise ValueError("begin_text() comes before everything else in a context")
         tokenizer = self._model.text.tokenizer
@@ -157,8 +158,8 @@ class TokenContext(Session):
     def _end_reply(
         self, start: int, stop: Sequence[str], finish: str, attention: np.ndarray | None = None
     ) -> Written:
-        """Cut the reply, which ends the context, at a stop string or an end marker, and return it.
-        The tokens after that leave the context.
+        """Cut the reply, the last tokens of the context, at a stop string or an end marker, and
+        return it. The tokens after that leave the context.
 
         Args:
             start: Tokens of the context before the reply.
@@ -182,7 +183,7 @@ class TokenContext(Session):
             finish=finish,
             offsets=tuple(decoded.offsets[:n_tokens]),
             attention=attention,
-            ending=end.cuts_markers,
+            ending=end.cuts_markers,  # whether an end marker was cut off
         )
 
 

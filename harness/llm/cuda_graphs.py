@@ -117,9 +117,13 @@ class RecordedSteps:
         captures: Sequence[WriteCapture | None],
         run_eagerly: Callable[[], list[Tensor | None]],
     ) -> list[Tensor | None]:
-        """Run one more token of each context: by a recording, which is made at the first step of a
-        size, or eagerly where recordings cannot be used. Also counts the tokens in the slots, and
-        gives the captures what they measure.
+        """Run one more token of each context: by a recording for the next power of two of contexts,
+        which is made at the first step of that size. Also counts the tokens in the slots, and gives
+        the captures what they measure.
+
+        The step runs eagerly where a recording has failed (`problem`), for more than MAX_CONTEXTS
+        contexts, where the pool has no room for the rows that fill a recording up, and when it is
+        recorded.
 
         Args:
             token_ids: The token of each context.
@@ -237,14 +241,7 @@ class RecordedSteps:
             self._recordings[len(rows)] = self._record(rows)
             replayed = self._replay(rows).logits
             row_numbers = _row_of_each_context(rows, len(expected))
-            for row_number, logits in zip(row_numbers, expected, strict=True):
-                assert logits is not None
-                difference = float((replayed[row_number] - logits[0]).norm() / logits.norm())
-                if not difference <= self._tolerance:  # also where it is NaN
-                    self.problem = (
-                        "a recorded step gave other logits than the step itself "
-                        f"({difference:.1%} off)"
-                    )
+            self._compare_logits(expected, [replayed[number] for number in row_numbers])
         except Exception as error:  # noqa: BLE001 - whatever a foreign architecture does that a graph cannot hold
             self.problem = f"a step could not be recorded ({type(error).__name__})"
         if self.problem is None:
@@ -255,17 +252,38 @@ class RecordedSteps:
         _count_tokens(slots, -1)
         return run_eagerly()
 
+    def _compare_logits(
+        self, expected: Sequence[Tensor | None], replayed: Sequence[Tensor]
+    ) -> None:
+        """Set `problem` where the logits of a recording are further from those of the eager step
+        than the tolerance, relative to their size.
+
+        Args:
+            expected: Of the eager step, [1, vocab] of each context.
+            replayed: Of the recording, [vocab] of each context.
+        """
+        for eager_logits, replayed_logits in zip(expected, replayed, strict=True):
+            assert eager_logits is not None
+            distance = (replayed_logits - eager_logits[0]).norm()
+            difference = float(distance / eager_logits.norm())
+            if not difference <= self._tolerance:  # also where it is NaN
+                self.problem = (
+                    f"a recorded step gave other logits than the step itself ({difference:.1%} off)"
+                )
+
     def _record(self, rows: Sequence[InputRow]) -> Recording:
-        """Record a step of these rows. Also notes what the network multiplies attention scores
-        by."""
+        """Record a step of these rows: the kernels of one pass, which read their inputs from one
+        tensor, so that the recording runs on whatever it is filled with. Also notes what the
+        network multiplies attention scores by."""
         n_rows = len(rows)
         inputs = _input_tensor(rows).to(self._net.device)
 
         def run_step() -> StepOutput:
             """One pass that adds a token to each of `n_rows` contexts; the graph records its
-            kernels."""
-            # Made here, since a graph keeps addresses, not tensors; `inputs` stays with the
-            # recording.
+            kernels. Reads `inputs`, int64 [5, rows + 1], of which the last column only ends the
+            starts of the keys. Also notes the scaling of attention scores."""
+            # Tensors are made in here, since a graph keeps addresses, not tensors; `inputs` stays
+            # with the recording.
             row_starts = torch.arange(n_rows + 1, dtype=torch.int32, device=inputs.device)
             # transformers takes a mask of four dimensions as it is; every context has its own
             # kernel's.

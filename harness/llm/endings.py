@@ -196,16 +196,19 @@ def thinking_room(config: ModelConfig, window: int) -> ThinkingRoom:
     Args:
         config: The model's settings.
         window: Tokens of the model's context; 0 where unknown.
+
+    Returns:
+        The tokens, 0 for an unknown window; with a problem where thinking leaves none.
     """
     thinking_tokens = 0
     if config.thinking:
         thinking_tokens = config.thinking.tokens
     if not window:
-        return ThinkingRoom(0, [])
+        return ThinkingRoom(n_tokens=0, problems=[])
     if window > thinking_tokens:
-        return ThinkingRoom(window - thinking_tokens, [])
+        return ThinkingRoom(n_tokens=window - thinking_tokens, problems=[])
     problem = (
         f"model.thinking.tokens={thinking_tokens} fills the whole window of {window} tokens; set "
         "fewer"
     )
-    return ThinkingRoom(0, [problem])
+    return ThinkingRoom(n_tokens=0, problems=[problem])

@@ -334,12 +334,14 @@ class EndpointSession(Session):
         return _Conversation(messages, n_broken_markers)
 
     def _ask(self, kind: EventKind, body: Mapping[str, object], stop: Sequence[str] = ()) -> Reply:
-        """Send the conversation and return the reply without its thinking, cut at stop strings.
-        Also books the request, even if it fails.
+        """Send the conversation and return the reply, its thinking moved out of its text, cut at
+        stop strings and end markers. Also books the request, even if it fails, and each try that
+        got no usable reply.
 
         Args:
             kind: How it is booked: "prefill" for a reply, "probe" for probabilities.
-            body: Fields of the request beside model and messages.
+            body: Fields of the request beside model and messages; model.extra is added, where null
+                takes a field out.
             stop: The answer ends at the first of these.
 
         Raises:
@@ -360,7 +362,7 @@ class EndpointSession(Session):
         }
         request = {name: value for name, value in all_fields.items() if value is not None}
         try:
-            with timed_tries(tries) as took:
+            with timed_tries(tries) as took:  # filled when the block ends
                 reply = complete(self._model.batches or self._model.server, request, tries)
             reply = reply.without_thinking(self._model.thinking)
             reply = reply.cut_at_stop(stop, self._model.endings)
@@ -391,7 +393,8 @@ class EndpointSession(Session):
 
     def _book_unanswered(self, n_requests: int) -> None:
         """Book so many requests that were sent and got no usable reply: the server read the context
-        each time."""
+        each time, n(n + 1) / 2 pairs of a query and a key for n tokens, and nothing that it wrote
+        is billed."""
         if not n_requests:
             return
         n_read = self._n_tokens
@@ -405,12 +408,13 @@ class EndpointSession(Session):
         )
 
     def _book_request(self, kind: EventKind, reply: Reply | None, sending: _Sending) -> None:
-        """Book one request with the tokens of its reply. Where lengths are estimated, also makes
-        the server's count the length of the context.
+        """Book one request with the tokens of its reply. Counts that the server does not say are
+        taken from the context and from our tokenizer. Where lengths are estimated, also makes the
+        server's count the length of the context.
 
         Args:
-            kind: "prefill" or "probe".
-            reply: The reply; None where the request failed.
+            kind: "prefill" or "probe"; the tokens that were written are booked for "prefill" alone.
+            reply: The reply; None where the request failed: then nothing was read.
             sending: How it was sent.
         """
         if reply is None:
@@ -424,6 +428,7 @@ class EndpointSession(Session):
         n_written = reply.tokens_out
         if n_written is None:
             n_written = n_thinking + count_tokens(reply.text)
+        # Counts of the server that cannot be true, or that it does not say and we estimate.
         n_recounted = reply.counts_refused
         if self._model.estimates:
             n_recounted += (reply.tokens_in, reply.tokens_out).count(None)
@@ -532,7 +537,8 @@ class EndpointSession(Session):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels among the tokens that the server lists.
+        """The probability that the reply begins with each label's first token, from the likeliest
+        tokens that the server lists.
 
         Args:
             labels: What may come next.
@@ -557,7 +563,7 @@ class EndpointSession(Session):
                 f"the server of '{self._model.name}' gives no log-probabilities; set "
                 "model.logprobs=0 and choose a method that needs no probe"
             )
-        by_token: dict[str, float] = {}
+        by_token: dict[str, float] = {}  # tokens of one text are added up
         for token, logprob in likely_tokens:
             probability = math.exp(max(min(logprob, 0.0), _LOGPROB_OF_ZERO))
             by_token[token] = by_token.get(token, 0.0) + probability
@@ -572,8 +578,15 @@ class EndpointSession(Session):
 
     @with_reply_cache
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:
-        """Ask for the reply and put it into the conversation. Raises RequestFailed where none is
-        usable, ModelOutputError where the server withholds it."""
+        """Ask for the reply, put it into the conversation and return it: its text, cut to
+        `decoding.max_tokens` where thinking shared the server's limit, and `finish` "length" where
+        that or the server cut it, else "stop". Raises RequestFailed where none is usable,
+        ModelOutputError where the server withholds it.
+
+        Args:
+            decoding: How the reply is written.
+            watch: Empty: a server gives no attention.
+        """
         thinking = self._model.thinking
         reply = self._ask("prefill", _writing_fields(decoding, thinking), decoding.stop)
         if reply.finish == "content_filter":
@@ -596,10 +609,10 @@ class EndpointSession(Session):
         # What was written is in the context, even where it is a token more than was allowed.
         self._n_tokens = span.end
         return Written(
-            text,
-            span,
-            finish,
-            tuple(offsets),
+            text=text,
+            span=span,
+            finish=finish,
+            offsets=tuple(offsets),
             ending=reply.ending,
             thinking=reply.thinking,
             unclosed=reply.unclosed,
@@ -626,7 +639,7 @@ def _writing_fields(decoding: Decoding, thinking: Thinking | None) -> dict[str, 
     fields: dict[str, object] = {
         "max_tokens": max_tokens,
         "temperature": decoding.temperature,
-        "seed": (decoding.seed or 0) % 2**31,
+        "seed": (decoding.seed or 0) % 2**31,  # servers take 31 bits; 0 where none is given
     }
     if decoding.temperature > 0:
         fields["top_p"] = decoding.top_p

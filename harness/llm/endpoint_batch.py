@@ -112,7 +112,12 @@ class BatchState:
     @classmethod
     def read(cls, reply: object) -> BatchState:
         """Read the parsed reply of a server that describes a batch. Raises UnusableReply where it
-        is no JSON object."""
+        is no JSON object, or has no id.
+
+        {"id": "batch_1", "input_file_id": "file-1", "status": "completed", "request_counts":
+        {"completed": 9, "failed": 1, "total": 10}, "output_file_id": "file-2", "error_file_id":
+        "file-3"} -> 10 of 10 are done, their replies are in file-2 and file-3
+        """
         if not isinstance(reply, dict):
             raise UnusableReply("the reply is no JSON object")
         counts = reply.get("request_counts")
@@ -193,6 +198,8 @@ class ReplyLine:
 
         b'{"custom_id": "1a2b-1", "response": {"status_code": 200, "body": {...}}}'
             -> ReplyLine("1a2b-1", 200, {...}, None)
+
+        A response that says no status has 200; one that says 0 or null was no success: 500.
         """
         try:
             values = json.loads(text)
@@ -297,9 +304,9 @@ class Batches:
     def _raise_failure(
         self, failure: HttpReply, body_hash: str, body: Mapping[str, object]
     ) -> NoReturn:
-        """Raise the error that a batch has in place of a reply. Where the server wants a field
-        under another name, the request is put among those that wait once more, and WaitsForBatch is
-        raised.
+        """Raise the error that a batch has in place of a reply: CannotRun or RequestFailed. Where
+        the server wants a field under another name, and this process has sent batches at most once,
+        the request is put among those that wait once more, and WaitsForBatch is raised.
 
         Args:
             failure: The error, as HTTP has it.
@@ -406,7 +413,7 @@ class Batches:
 
     def _find_or_create_batch(self, file_id: str) -> str:
         """Create the batch of an uploaded file, unless the server has one already. Returns the id
-        of the batch. Raises LimitReached where the server does not say it."""
+        of the batch. Raises LimitReached where the server gives none in all tries of the policy."""
         policy = self._server.policy
         server_without_retries = replace(self._server, policy=replace(policy, retries=0))
         body = {"input_file_id": file_id, "endpoint": _URL, "completion_window": "24h"}
@@ -414,6 +421,7 @@ class Batches:
         for retry in range(policy.retries + 1):
             if retry:
                 time.sleep(policy.wait_before(retry, random_number=0.0))
+            # A try whose reply was lost may have made the batch: a second one would be billed.
             for batch in self._list_batches():
                 if batch.input_file_id == file_id:
                     return batch.id
@@ -456,13 +464,14 @@ class Batches:
 
         Raises:
             LimitReached: The server does not say how far they are.
-            CannotRun: It refused one.
+            CannotRun: It refused one, which is then taken out of the state file.
         """
         for batch in batches:
             if not batch.id:  # a process ended between its file and its batch
                 batch.id = self._find_or_create_batch(batch.file)
                 self._save_state()
-        for batch_id, state in self._wait_until_ended([batch.id for batch in batches]).items():
+        ended_batches = self._wait_until_ended([batch.id for batch in batches])
+        for batch_id, state in ended_batches.items():
             if state.status == "failed":
                 self._forget_and_raise_refused(batch_id, state)
             for file_id in state.reply_file_ids:

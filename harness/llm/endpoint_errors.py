@@ -109,14 +109,20 @@ def _message_of(error: object) -> str:
 def refused_field(request_json: bytes, shown_message: str, error: ServerError) -> str | None:
     """The field of a request that the server refuses; None where the error is about something else.
 
+    It is the field that the error names, else the first that its message mentions. max_tokens and
+    its other name may be refused for their value too, for this question alone: they are refused
+    only where the message says that the field itself is unsupported. Any other field is so where
+    the error names it, or the message calls it or its value unsupported.
+
     Args:
-        request_json: The JSON of the request.
+        request_json: The JSON of the request: {"model": "m", "messages": [...], "seed": 1}.
         shown_message: What the server says, shortened.
         error: The same, parsed.
     """
     fields = [name for name in json.loads(request_json) if name not in ("model", "messages")]
     named_field = _named_field(error, fields)
-    # pydantic's message may repeat the document, so only its `loc` is looked at.
+    # An error of pydantic has a place (`loc`). Its message may repeat the document, so only the
+    # place is looked at.
     if error.loc is not None and named_field is None:
         return None
     field = named_field or _first_mentioned(fields, shown_message)

@@ -284,7 +284,7 @@ class Server:
         self._lock = threading.Lock()
         # By time.monotonic: what a 429 says holds for every thread.
         self._paused_until = 0.0
-        self._asked_seconds = 0.0  # that the server was left alone at its wish
+        self._asked_seconds = 0.0  # how long the server has asked to be left alone, in all
         # Field -> the other name that the server wants it under.
         self._other_names: dict[str, str] = {}
         # Not the global generator: waiting changes no draw of a method.
@@ -342,10 +342,12 @@ class Server:
 
     def request(self, call: ServerCall[T], tries: Tries) -> T:
         """Send a call until it has a usable reply, and return what the call's `read` made of that.
+        A try that may be repeated is, as often and after such waits as the policy and the server
+        say.
 
         Args:
             call: What is sent.
-            tries: Counts how often it was sent.
+            tries: Counts the tries, and how many of them had a connection.
 
         Raises:
             RequestFailed: No try gave a usable reply.
@@ -353,6 +355,7 @@ class Server:
         """
         reason = ""
         for retry in range(self.policy.retries + 1):
+            # Another server than the one that failed it may be asked at once.
             if not self.has_other_server(tries):
                 self.wait_for_try(retry)
             tries.made += 1
@@ -361,7 +364,7 @@ class Server:
                 return self.try_once(call, tries).value
             except Retryable as error:
                 reason = str(error)
-                if not error.sent:
+                if not error.sent:  # there was no connection
                     tries.sent -= 1
                 self.obey_wait(error.wait_seconds)
         n_tries = "1 try"
@@ -465,8 +468,11 @@ class Server:
         return reply
 
     def error_of_status(self, reply: HttpReply, content: bytes | None) -> Exception:
-        """The exception for a reply that is no success: Retryable, RequestFailed or CannotRun, as
-        the table of the module says.
+        """The exception for a reply that is no success.
+
+        CannotRun where every request would end so: a redirect, a refused key (401, 402, 403), a
+        used up quota, an address or model that is not there, a field that the server does not take
+        (400, 422). Retryable for 408, 409, 425, 429 and from 500 on. RequestFailed for the rest.
 
         Args:
             reply: The reply.
@@ -509,8 +515,9 @@ class Server:
         return CannotRun(f"{self.base_url} refuses us (status {status}); {way_out}")
 
     def _error_of_model(self, status: int, status_words: str, content: bytes) -> CannotRun | None:
-        """The error where the server has no such address or model; None where it may have them. The
-        server is asked for its models.
+        """The error where the server has no such address or model: for 404, and for 400 whose
+        message says that there is no such model, if the server, which is asked for its models, does
+        not list it. None for any other reply.
 
         Args:
             status: The status of the reply.
@@ -585,8 +592,8 @@ class Server:
             seconds: What the server asks for; None for no wish.
 
         Raises:
-            RequestFailed: That is longer than we wait.
-            CannotRun: All waits of the run together are.
+            RequestFailed: That is longer than a question may wait.
+            CannotRun: All these waits together are longer than a run may wait.
         """
         if seconds is None:
             return
@@ -612,7 +619,8 @@ class Server:
 
     def wait_for_try(self, retry: int) -> None:
         """Wait until a try may be sent: for the policy's seconds before a retry, and for the pause
-        that the server asked for. Raises Stopped if the run ends meanwhile.
+        that the server asked for. Also counts the wait as time in the queue. Raises Stopped if the
+        run ends meanwhile.
 
         Args:
             retry: The number of the retry; 0 for the first try.

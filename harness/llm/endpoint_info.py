@@ -47,7 +47,10 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
 
     The identity holds the name by which the server knows the model, not the address, so that a run
     resumes when the server moves; model.revision distinguishes servers that answer differently
-    under one name. Capabilities: sampling; probe where the server gives log-probabilities.
+    under one name. Capabilities: sampling; probe where the server gives log-probabilities. The
+    window is model.window, else that in config.json beside the tokenizer; without a tokenizer
+    lengths are estimates, and a share of it is kept free. `absent` has the problems that end when
+    something is got: a key, a tokenizer.
     """
     sentences = [*misplaced_settings(config), *address_problems(config)]
     problems: list[HarnessError] = [UserError(sentence) for sentence in sentences]
@@ -64,7 +67,7 @@ def endpoint_facts(config: ModelConfig) -> ModelFacts:
         )
         problems.append(UserError(unknown_window))
     usable_tokens = window or 0
-    if not config.tokenizer:
+    if not config.tokenizer:  # lengths are estimates
         usable_tokens = int(usable_tokens / (1 + MARGIN))
     room = thinking_room(config, usable_tokens)
     return ModelFacts(
@@ -303,7 +306,7 @@ def endpoint_tokenizer(config: ModelConfig) -> LocalTokenizer | None:
     None where it names none. Raises CannotRun where it is missing."""
     if not config.tokenizer:
         return None
-    folder = tokenizer_folder(config, Path())
+    folder = tokenizer_folder(config, Path())  # the empty path: only for models without a tokenizer
     if not (folder / "tokenizer.json").is_file():
         raise CannotRun(
             f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a "

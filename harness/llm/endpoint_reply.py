@@ -115,10 +115,11 @@ class RequestSizes:
 
     @classmethod
     def of_request(cls, body: Mapping[str, object]) -> RequestSizes:
-        """The sizes of a request.
+        """The sizes of a request: bytes and number of its turns, and its limits.
 
         Args:
-            body: The fields of the request: "messages", "max_tokens", "top_logprobs".
+            body: The fields of the request: "messages" ([{"role": "user", "content": "Who?"}]),
+                "max_tokens" (DEFAULT_TOKENS where it is missing), "top_logprobs" (likewise 0).
         """
         messages = body.get("messages")
         texts: list[str] = []
@@ -250,7 +251,11 @@ class _Counts:
     def of_reply(
         cls, usage: Mapping[str, object], sizes: RequestSizes, n_text_bytes: int
     ) -> _Counts:
-        """Read the counts of a reply.
+        """Read the counts of a reply. One that cannot be true counts as not said; `refused` is how
+        many such counts of all tokens read and written there are.
+
+        A token has at most _MAX_TOKEN_BYTES bytes and at least one, beside what a template puts
+        around each turn; a reply may have hidden thinking, up to the request's limit.
 
         Args:
             usage: The reply's field "usage": {"prompt_tokens": 9, "completion_tokens": 1}.

@@ -88,7 +88,8 @@ _NO_ROLLBACK = dict.fromkeys(_RECURRENT.split(), _KEEPS_STATE) | dict.fromkeys(
 
 def cache_problem(settings: Mapping[str, object]) -> str | None:
     """Why no session can run on a model, as the rest of a sentence that begins with its name; None
-    when one can.
+    when one can: its cache must go back to an earlier token, which needs a key for every token, and
+    no token may attend to later ones.
 
     Args:
         settings: The model's config.json.
@@ -177,6 +178,9 @@ def _sliding_window_tokens(settings: Mapping[str, object]) -> int | None:
     """Tokens of the sliding window, or of the attention chunk, of a checked family; None where
     there is none, 0 where its size is unknown.
 
+    The size is that in config.json, else the family's default. A family has the window in every
+    layer, in those that layer_types names, or only where use_sliding_window is true.
+
     Args:
         settings: The model's config.json.
     """
@@ -188,8 +192,8 @@ def _sliding_window_tokens(settings: Mapping[str, object]) -> int | None:
     if family == "llama4_text":
         key = "attention_chunk_size"
     n_tokens = settings.get(key, _WINDOWS.get(family))
-    is_off = family in _WHERE_SWITCHED_ON and not settings.get("use_sliding_window")
-    if isinstance(n_tokens, int) and n_tokens and not is_off:
+    is_switched_off = family in _WHERE_SWITCHED_ON and not settings.get("use_sliding_window")
+    if isinstance(n_tokens, int) and n_tokens and not is_switched_off:
         return n_tokens
     has_windowed_layers = bool(layer_kinds - {"full_attention"})
     if has_windowed_layers:

@@ -205,7 +205,8 @@ class Fleet(Server):
         return [member.report() for member in self._members]
 
     def try_once(self, call: ServerCall[T], tries: Tries) -> Received[T]:
-        """Send a request once, to one of the servers, and read its reply.
+        """Send a request once, to one of the servers, and read its reply. Also counts the reply, or
+        the failure, for that server, and first takes back servers that were away and answer again.
 
         Args:
             call: The request.
@@ -215,7 +216,7 @@ class Fleet(Server):
             Retryable: There is no usable reply; another server, or a later try, may give one.
             RequestFailed, CannotRun: There is no usable reply, and another try gives none.
         """
-        self._ask_servers_that_are_away()
+        self._take_back_servers_that_answer_again()
         with self._server_for(tries) as member:
             member.server.wait_for_try(0)  # it may have asked for a pause
             began = time.monotonic()
@@ -317,7 +318,7 @@ class Fleet(Server):
             )
         member.server.obey_wait(error.wait_seconds)
 
-    def _ask_servers_that_are_away(self) -> None:
+    def _take_back_servers_that_answer_again(self) -> None:
         """Ask each server whose time away is over whether it is there, and take it back if it is.
         Only one thread asks a server at a time."""
         for member in self._members:

@@ -38,7 +38,9 @@ def has_template(file: Path) -> bool:
 
 
 def convert(file: Path, folder: Path) -> None:
-    """Load a GGUF file with transformers, and save model and tokenizer.
+    """Load a GGUF file with transformers, its weights unpacked to bfloat16, and save model and
+    tokenizer to a folder. What transformers leaves out of the tokenizer is restored first, and the
+    names in the saved settings are made those of the file.
 
     Args:
         file: The GGUF file.
@@ -46,6 +48,7 @@ def convert(file: Path, folder: Path) -> None:
 
     Raises:
         CannotRun: The file is damaged, or holds what transformers does not read.
+        OSError: A file cannot be read or written.
     """
     transformers.logging.disable_progress_bar()
     resolved = file.resolve()
@@ -88,6 +91,8 @@ def _check_attention(config: Any, file: Path) -> None:
     reader = gguf.GGUFReader(file)
     if _says_positions_are_stretched(reader) and not _stretches_positions(config):
         raise _left_out_error(file, "how its positions are stretched (rope scaling)")
+    # Gemma divides scores by the root of this number; transformers takes its default for it, which
+    # is right where it is the width of a head.
     head_size = getattr(config, "head_dim", None)
     if getattr(config, "query_pre_attn_scalar", head_size) != head_size:
         raise _left_out_error(file, "what its attention scores are divided by")

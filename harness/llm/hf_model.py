@@ -35,8 +35,9 @@ class LoadedModel(Network, TokenizedModel):
     shape: ModelShape
 
     def __init__(self, config: ModelConfig, facts: ModelFacts, folder: str) -> None:
-        """Load the weights and the tokenizer. Also sets torch's number of threads, and in
-        deterministic mode its deterministic algorithms, for the whole process.
+        """Load the weights and the tokenizer; a network of a family that is not checked must pass a
+        trial of its cache. Also sets torch's number of threads, and in deterministic mode its
+        deterministic algorithms, for the whole process.
 
         Args:
             config: The settings of the model.
@@ -88,6 +89,7 @@ class LoadedModel(Network, TokenizedModel):
             net.disable_adapters()
         if config.device_map:
             return net.eval()
+        # A CPU without instructions for the weights' type.
         if self.device.type == "cpu" and has_slow_products(getattr(torch, self.dtype)):
             multiply_in_float32(net)
         return net.to(self.device).eval()
@@ -98,6 +100,7 @@ class LoadedModel(Network, TokenizedModel):
 
         Raises CannotRun for a damaged file, and for weights that do not fit config.json.
         """
+        # "sdpa" is our function that also measures attention; None: transformers chooses.
         kernels = {"sdpa": capture.install(), "eager": "eager"}
         kernel = kernels.get(str(self.identity["attention"]))
         options: dict[str, object] = {"trust_remote_code": config.trust_remote_code}

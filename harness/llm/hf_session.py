@@ -104,7 +104,7 @@ class HFSession(Context):
 
     def _watch(self, span: Span, text: str, watch: Sequence[Span]) -> Span:
         """Let the next pass measure the attention that a span pays to earlier ones. The span is
-        written into: it gets the attention when that is known.
+        written into: it gets the attention when that is known, an empty span 0 at once.
 
         Args:
             span: The span of the text that is fed.
@@ -152,7 +152,8 @@ class HFSession(Context):
         closing_ids: Sequence[int] = (),
         label_ids: Sequence[int] = (),
     ) -> Tensor | None:
-        """Run the tokens that are queued, and return the logits of the last ones.
+        """Run the tokens of the context that have no keys and values yet, and return the logits of
+        the last ones. Those that a reply from the cache has booked already run first, unbooked.
 
         Args:
             n_logits: For how many of the last tokens logits are returned.
@@ -203,7 +204,7 @@ class HFSession(Context):
             n_wanted = 0
             if end == len(ids):
                 n_wanted = n_logits
-            if watched:  # what is watched cannot be copied from another context
+            if watched:  # measured passes run whole: no block is copied from another context
                 capture.pass_start = start
                 logits = passes.run(piece, n_wanted, capture, label_ids=label_ids)
             else:
@@ -266,6 +267,8 @@ class HFSession(Context):
             first_ids: The id of the first token of each label.
             after: How the reply begins before the label.
         """
+        # In deterministic mode what is queued runs first by itself, so that its keys and values are
+        # the same with and without a probe.
         if self._model.fixed_rows is not None:
             self.flush()
         logits = self._flush(
@@ -368,8 +371,8 @@ class HFSession(Context):
     def _write_thinking(
         self, passes: Transaction, first_logits: Tensor, sampler: Sampler, thinking: Thinking
     ) -> ThinkingState:
-        """Append tokens of a thinking to the context, up to its end or limit. Also counts them in
-        the cost of `passes`.
+        """Append tokens of a thinking to the context, up to its end or limit, and run them. Also
+        counts them in the cost of `passes`: none where the reply begins with the answer.
 
         Args:
             passes: Runs and books them.
@@ -399,12 +402,7 @@ class HFSession(Context):
                     break
                 state.is_opened = bool(opened)
             elif not state.is_closed:
-                # A token carries at least a part of a character (4 bytes at most).
-                max_marker_tokens = 4 * len(thinking.close) + 4
-                recent_start = max(start, len(self.ids) - max_marker_tokens)
-                state.is_closed = thinking.close in model.text.decode_context(
-                    self.ids[recent_start:]
-                )
+                state.is_closed = self._ends_with_marker(start, thinking.close)
             next_logits = passes.run([token_id])
             assert next_logits is not None
             state.next_logits = next_logits
@@ -413,6 +411,19 @@ class HFSession(Context):
             cost.out = 0
         cost.unclosed = int(state.is_opened and not state.is_closed)
         return state
+
+    def _ends_with_marker(self, start: int, marker: str) -> bool:
+        """Whether a marker is in the text of the last tokens of the context, as many of them as the
+        marker may have.
+
+        Args:
+            start: The first token that may be part of it.
+            marker: "</think>".
+        """
+        # A token carries at least a part of a character (4 bytes at most).
+        max_marker_tokens = 4 * len(marker) + 4
+        recent_start = max(start, len(self.ids) - max_marker_tokens)
+        return marker in self._model.text.decode_context(self.ids[recent_start:])
 
     def _write_answer(
         self,
@@ -502,10 +513,11 @@ class HFSession(Context):
         return written
 
     def _book_plain(self, reply: PlainReply, took: Took, n_endings: int) -> None:
-        """Book the passes of a plain reply; each has the share of the time that its tokens are.
+        """Book the passes of a plain reply: an event for each that read, and one for all that
+        wrote. Each has a share of the time: its share of the tokens that were run.
 
         Args:
-            reply: With its passes.
+            reply: The reply, with its passes.
             took: The time of all passes.
             n_endings: 1 where markers were cut off the reply's end, else 0.
         """

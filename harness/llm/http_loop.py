@@ -187,10 +187,10 @@ class HttpLoop:
         with self._unsent_lock:
             self._unsent.append(exchange)
             is_first = len(self._unsent) == 1
-        if is_first:  # those of other threads go with it
+        if is_first:  # requests that other threads add until the loop wakes up go with it
             self._loop.call_soon_threadsafe(self._begin_unsent)
         try:
-            exchange.unfinished.acquire()
+            exchange.unfinished.acquire()  # the loop releases it when there is a reply or an error
         except BaseException:  # an interrupt
             exchange.is_given_up = True
             self._loop.call_soon_threadsafe(_cancel, exchange)
@@ -234,7 +234,7 @@ class HttpLoop:
     async def _send(self, request: HttpRequest) -> HttpReply:
         """Send a request and read its reply, of any status. Raises ExchangeFailed where no whole
         one comes."""
-        problem = NO_REPLY
+        problem = NO_REPLY  # what a timeout means: nothing came yet, or a part of the reply
         try:
             async with self._open_session().request(
                 request.method,

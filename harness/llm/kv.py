@@ -147,7 +147,7 @@ class KVPool:
         leaves none."""
         with self.lock:
             while True:
-                while self._to_release:
+                while self._to_release:  # of contexts that the garbage collector took
                     self.release(*self._to_release.popleft())
                 for range_number, free in enumerate(self._free_ranges):
                     if free.has_room_for(n_tokens, self.max_tokens):
@@ -300,7 +300,7 @@ class KVPool:
         return [slot for slot in in_pool if slot.last_pass < self.pass_number or slot in ended]
 
     def write(self, layer: int, positions: Tensor | slice, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values at positions of a layer's buffers; they are made at the first write.
+        """Put keys and values at positions of a layer's buffers, which are made at the first write.
 
         Args:
             layer: Its number.
@@ -391,9 +391,9 @@ class Slot:
         self.pool.release_later(self.start, self.end)
 
     def reserve(self, n_tokens: int) -> None:
-        """Make room for `n_tokens` tokens in all, and some to grow. The context moves if the
-        positions after it are taken, and comes back if it was in the host's memory. Raises
-        MemoryError."""
+        """Make room in the pool for `n_tokens` tokens in all, and some to grow. The context moves if
+        the positions after it are taken, and comes back if it was in the host's memory. Also notes
+        that the pool's current pass uses it. Raises MemoryError."""
         with self.pool.lock:
             self.last_pass = self.pool.pass_number
             if n_tokens <= self.capacity and self.states_on_host is None:
@@ -474,7 +474,7 @@ class Slot:
 
     def copy_from(self, source: Slot, end: int, n_tokens: int) -> bool:
         """Append keys and values of tokens that another context holds and this one does not have
-        yet.
+        yet, in each layer from the first that is missing.
 
         Args:
             source: The slot of the other context.
@@ -482,7 +482,8 @@ class Slot:
             n_tokens: For how many tokens in all to reserve room in this context.
 
         Returns:
-            False, with nothing copied, where there is no memory for both.
+            False, with nothing copied, where there is no memory for both: none for this context, or
+            the other one had to leave for it.
         """
         with self.pool.lock:
             try:

@@ -76,7 +76,8 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
 
 
 def _facts_of_files(files: LocalFiles, config: ModelConfig) -> ModelFacts:
-    """Facts of a model whose files are on this machine.
+    """Facts of a model whose files are on this machine. That no session can run on it, that it does
+    not say its sizes, or that its adapters or template cannot be used stands in their `problems`.
 
     Args:
         files: The model's files.
@@ -219,7 +220,9 @@ def _kernel(config: ModelConfig, settings: Mapping[str, object]) -> str:
     """
     if config.attention == "eager":
         return config.attention
-    if families.capture_problem(settings, 0, config.trust_remote_code) is None:
+    # A window of 0 tokens: a sliding window does not count, as our kernel applies its mask.
+    problem = families.capture_problem(settings, 0, config.trust_remote_code)
+    if problem is None:
         return config.attention
     return "transformers"
 
@@ -310,7 +313,11 @@ def _check_adapters(config: ModelConfig, base: Base) -> _CheckedAdapters:
 
 
 def find_or_download(config: ModelConfig, kind: Kind = MODELS) -> LocalFiles:
-    """Find the folder with a model's files. From the hub they are downloaded at the first use, and
+    """Find the folder with a model's files, and what identifies its weights.
+
+    They come from the first of these that fits: the back end, if it makes models on this machine;
+    the installed package `config.package`; and `config.source` (else `config.name`) as a GGUF file,
+    as a folder, or as owner/name on the hub. From the hub they are downloaded at the first use, and
     the commit is locked; a GGUF file is converted at the first use.
 
     Args:
@@ -348,7 +355,7 @@ def find_or_download(config: ModelConfig, kind: Kind = MODELS) -> LocalFiles:
 
 
 def _download_from_hub(repo: str, revision: str | None, kind: Kind) -> LocalFiles:
-    """Find a model on the hub, and download its missing files.
+    """Find a model on the hub, lock its commit, and download its missing files.
 
     Args:
         repo: "owner/name".
@@ -502,7 +509,7 @@ def _check_sizes(settings: Mapping[str, object], name: str) -> None:
         )
     for key in _SIZE_KEYS.split():
         value = settings.get(key)
-        if value is None or isinstance(value, list):
+        if value is None or isinstance(value, list):  # a list has a size for each layer
             continue
         if type(value) is not int or value < 1:
             raise CannotRun(
@@ -575,11 +582,11 @@ def _template_pieces(config: ModelConfig, tokenizer_folder: Path) -> Pieces | No
         return None
     return cut_template(
         text,
-        own_template.tokens,
-        config.name,
-        config.template_date,
-        config.thinking,
-        config.extra,
+        tokens=own_template.tokens,
+        name=config.name,
+        date=config.template_date,
+        thinking=config.thinking,
+        extra=config.extra,
     )
 
 

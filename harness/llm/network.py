@@ -172,7 +172,7 @@ class Network:
             [outcome] = queue.run([request])
         else:
             outcome = scheduler.run_in_batch(queue, request)
-        while isinstance(outcome, Again):
+        while isinstance(outcome, Again):  # a reply goes on with its next token
             outcome = queue.run([outcome.request])[0]
         if isinstance(outcome, Exception):
             raise outcome
@@ -316,7 +316,8 @@ class Network:
 
     def share_memory(self, networks: Sequence[Any]) -> None:
         """Divide the memory that is free now among networks: each of them on this device may hold
-        equally many tokens more than it does now. Sets the most tokens of this network's pool.
+        equally many tokens more than it does now. Sets the most tokens of this network's pool,
+        where contexts make room for others (on one GPU), and which networks it shares memory with.
 
         Args:
             networks: The networks of the run, this one among them; [] where it has the memory
@@ -349,11 +350,12 @@ class Network:
         tokens_that_fit = self._tokens_that_fit()
         if tokens_that_fit is None:
             return None
-        # On a GPU contexts that ended leave where others want their room, and one that grows holds
-        # a quarter more than it uses (kv.py); on a CPU one window is for contexts that ended.
         if self.device.type == "cuda":
+            # Contexts that ended leave where others want their room. One that grows holds a quarter
+            # more than it uses (kv.py): 4 of 5 positions are used.
             usable = (self.pool.capacity + tokens_that_fit) * 4 // 5
             return usable // n_tokens
+        # On a CPU the room of one window is left to contexts that ended, where two have room.
         if tokens_that_fit >= 2 * self._max_context_tokens:
             tokens_that_fit -= self._max_context_tokens
         return tokens_that_fit // n_tokens
@@ -441,7 +443,9 @@ class ForwardQueue:
         """Yield why passes of this queue ran slower than they could, a sentence each: steps that
         are not recorded, and passes that failed."""
         network = self._network
-        has_stepped = "_steps" in vars(self)  # else asking for the property would make it
+        # The property `_steps` is computed at its first use and then kept in vars(self): it is only
+        # looked at here, not computed.
+        has_stepped = "_steps" in vars(self)
         steps = vars(self).get("_steps")
         if steps is not None and steps.problem:
             yield (
@@ -466,9 +470,10 @@ class ForwardQueue:
         """Choose the requests of the next pass: those of few tokens, then longer ones, oldest first
         of each kind. Returns their indices.
 
-        Together they have at most `_max_pass_tokens` tokens to be computed; only the oldest of a
-        kind may have more. A request whose next block another one computes in this pass waits, to
-        copy it in the next.
+        Of few tokens are requests that have to compute at most _MAX_SHORT_TOKENS: what another
+        context holds is copied. Together they compute at most `_max_pass_tokens` tokens; only the
+        oldest of a kind may exceed that. A request whose next block another one computes in this
+        pass waits, to copy it in the next; the oldest of all never waits.
 
         Args:
             requests: The requests that wait, the oldest first.
@@ -496,8 +501,8 @@ class ForwardQueue:
                     break
                 next_block = prefixes[n].first_missing
                 is_oldest = n == 0
-                if next_block in computed_blocks and not is_oldest:  # copied in the next pass
-                    continue
+                if next_block in computed_blocks and not is_oldest:
+                    continue  # it is copied in the next pass
                 if next_block is not None:
                     computed_blocks.add(next_block)
                 tokens_left -= computed_tokens[n]
@@ -505,15 +510,16 @@ class ForwardQueue:
         return taken
 
     def run(self, requests: Sequence[ForwardRequest]) -> list[Any]:
-        """Run requests in as few passes as possible. Also appends the next token to replies that
-        are being written, and names the blocks that contexts have completed.
+        """Run requests in as few passes as possible. What other contexts hold of them is copied
+        before, not run. Also appends the next token to replies that are being written, and names
+        the blocks that contexts have completed.
 
         Args:
             requests: What is run; their caches grow.
 
         Returns:
-            For each its logits (None for 0 rows), or the exception that it raised, or an Again
-                where a reply goes on.
+            For each its logits (None for 0 rows), or the exception that it raised. For a reply that
+            is being written an Again with its next token, or None where it ended.
         """
         if self._network.fixed_rows is not None and torch.get_num_threads() != THREADS:
             # Sums depend on how many threads share them, and libraries leave another number in
@@ -535,21 +541,24 @@ class ForwardQueue:
         self, requests: Sequence[ForwardRequest], results: dict[int, Any]
     ) -> None:
         """Replace the logits of each reply that is being written by what it runs next (an Again),
-        or by None where it ended. Also appends its next token to it.
+        or by None where it ended. Also appends its next token to it, and computes what is measured
+        of a reply that ended. An error becomes the result of its reply alone.
 
         Args:
             requests: The requests of the passes.
             results: Index of a request -> its logits or its error; written into.
         """
-        going_on: dict[int, Writing] = {}
+        going_on: dict[int, Writing] = {}  # index of a request -> its reply
         for n, request in enumerate(requests):
             if request.writing is None or isinstance(results[n], Exception):
                 continue
             wants_more = result_or_error(request.writing.count_run)
             if wants_more is True:
                 going_on[n] = request.writing
+            elif wants_more is False:
+                results[n] = None
             else:
-                results[n] = wants_more or None
+                results[n] = wants_more  # an error
         if going_on:
             logits = [results[n] for n in going_on]
             samplers = [writing.sampler for writing in going_on.values()]
@@ -574,12 +583,14 @@ class ForwardQueue:
         if token_id is None:
             return self._network.bad_logits_error(slot_of(writing.cache).n_tokens)
         must_run = result_or_error(functools.partial(writing.add_token, token_id))
-        if must_run is True:
-            request = ForwardRequest(
-                [token_id], writing.cache, n_logits=1, capture=writing.capture, writing=writing
-            )
-            return Again(request)
-        return must_run or None
+        if must_run is False:
+            return None
+        if must_run is not True:
+            return must_run  # an error
+        request = ForwardRequest(
+            [token_id], writing.cache, n_logits=1, capture=writing.capture, writing=writing
+        )
+        return Again(request)
 
     def _without_unshared_names(
         self, requests: Sequence[ForwardRequest]
@@ -592,8 +603,9 @@ class ForwardQueue:
         return [replace(request, block_names=()) for request in requests]
 
     def _pass_groups(self, requests: Sequence[ForwardRequest]) -> list[list[int]]:
-        """Split requests into groups, each run in a pass of its own. In deterministic mode a group
-        has at most `fixed_rows` tokens, shortest requests first.
+        """Split requests into groups, each run in a pass of its own: all in one; each alone where
+        contexts cannot share a pass; in deterministic mode groups of at most `fixed_rows` tokens,
+        shortest requests first.
 
         Args:
             requests: The requests; one without tokens is in no group.
@@ -662,8 +674,8 @@ class ForwardQueue:
             network.net,
             network.device,
             requests,
-            network.in_one_call,
-            network._max_context_tokens,
+            in_one_call=network.in_one_call,
+            max_context_tokens=network._max_context_tokens,
         )
         if self._steps is None or not all(map(_is_decode_step, requests)):
             return run_eagerly()

@@ -124,8 +124,10 @@ class Transaction(AbstractContextManager["Transaction"]):
         return logits
 
     def bookings(self) -> list[Booking]:
-        """The events that are booked: one, or two where a probe's closing words were run together
-        with queued tokens. The time is shared between two by their tokens."""
+        """The events that are booked: one for all passes, unless the last tokens close the turn for
+        a probe (`_n_closing`) and its logits were computed. Then these are an event of the kind
+        "probe", and the tokens before them, if any, one without logits; the time is shared between
+        both by their tokens."""
         if not self._n_closing or not self.cost.logits:
             whole = Booking(
                 self._kind, self._cached_at_begin, self.cost, n_requests=self._n_requests
@@ -136,10 +138,16 @@ class Transaction(AbstractContextManager["Transaction"]):
         probe_cost = pass_cost(self._n_closing, n_before_closing, n_logits=1)
         queued_cost = PassCost(new=n_queued, logits=0, pairs=self.cost.pairs - probe_cost.pairs)
         probe_share = self._n_closing / self.cost.new
-        probe = Booking("probe", n_before_closing, probe_cost, probe_share, self._n_requests)
+        probe = Booking(
+            "probe",
+            n_before_closing,
+            probe_cost,
+            time_share=probe_share,
+            n_requests=self._n_requests,
+        )
         if not n_queued:
             return [probe]
-        queued = Booking(self._kind, self._cached_at_begin, queued_cost, 1 - probe_share)
+        queued = Booking(self._kind, self._cached_at_begin, queued_cost, time_share=1 - probe_share)
         return [queued, probe]
 
     def roll_back(self) -> None:

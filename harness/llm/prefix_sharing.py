@@ -64,8 +64,12 @@ _NOTHING_SHARED = SharedPrefix()
 def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     """Find the longest prefix of a request's tokens that another context holds; nothing is copied.
 
-    The last `request.n_logits` tokens are never shared, as their logits must be computed. A request
-    without `block_names` shares nothing.
+    Whole blocks of BLOCK tokens are shared, and of a block that the context holds in part the rest.
+    The last `request.n_logits` tokens never are, as their logits must be computed. A request without
+    `block_names` shares nothing.
+
+    With blocks of 16 tokens, 20 cached, the first 16 of them named, and 40 to be read of which
+    another context holds 2 blocks (tokens 16 to 48): n_blocks 2, n_tokens 28.
     """
     if not request.block_names:
         return _NOTHING_SHARED
@@ -78,7 +82,8 @@ def shared_prefix(request: ForwardRequest) -> SharedPrefix:
     common = slot.pool.longest_match(sharable_names, first_block=n_named)
     n_tokens = 0
     if common.n_blocks:
-        n_tokens = max((n_named + common.n_blocks) * BLOCK - n_cached, 0)
+        end_of_common = (n_named + common.n_blocks) * BLOCK
+        n_tokens = max(end_of_common - n_cached, 0)
     first_missing = None
     if common.n_blocks < len(sharable_names):
         first_missing = sharable_names[common.n_blocks]

@@ -174,7 +174,8 @@ class ScriptedSession(Session):
         return label[:1] or None
 
     def _probe(self, labels: Sequence[str], first_tokens: Sequence[str], after: str) -> Probe:
-        """Probabilities of the labels by the first rule that fits the context.
+        """Probabilities of the labels by the first rule that fits the context; 0 for a label that
+        the rule does not name. Also books the probe.
 
         Args:
             labels: What may come next.
@@ -183,6 +184,7 @@ class ScriptedSession(Session):
         """
         self.flush()
         self._book("probe", 1, self.length(), requests=1)
+        # A rule without probabilities gives each label 0, and none is likeliest.
         by_token = self._model.pick_rule("probes", self._text()).p or {"": 0.0}
         by_label = {label: by_token.get(label, 0.0) for label in labels}
         likeliest_token = max(by_token, key=by_token.__getitem__)

@@ -151,7 +151,8 @@ def cut_template(
     thinking: Thinking | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> Pieces:
-    """Cut the chat template of the model `name` into pieces.
+    """Cut the chat template of the model `name` into pieces: what it puts before, between and after
+    the contents of turns, found by applying it to made-up contents.
 
     Args:
         template: Its text.
@@ -163,7 +164,8 @@ def cut_template(
         extra: Further variables (enable_thinking), which it must have.
 
     Raises:
-        CannotRun: It drops, repeats or rewrites a content, or fails.
+        CannotRun: It drops, repeats or rewrites a content, shows a turn otherwise once others
+            follow it, opens a thinking whose markers are not set, or fails.
     """
     applied = _AppliedTemplate(template, tokens, name, date, extra or {})
     one_turn = applied.to_turns(_USER)
@@ -172,11 +174,8 @@ def cut_template(
     before_user, after_user = _split_at(one_turn, [_USER], name)
     parts = _split_at(three_turns, [_USER, _REPLY, _SECOND_USER], name)
     before_user_again, before_earlier_reply, after_reply, after_second_user = parts
-    before_reply = after_user
-    thinking_start = ""
-    if after_user != before_earlier_reply and after_user.startswith(before_earlier_reply):
-        before_reply = before_earlier_reply
-        thinking_start = after_user.removeprefix(before_earlier_reply)
+    thinking_start = _thinking_start(after_user, before_earlier_reply)
+    before_reply = after_user.removesuffix(thinking_start)
     closes_thinking = (thinking or Thinking()).close in thinking_start
     opens_unknown_thinking = bool(thinking_start) and not (thinking or closes_thinking)
     keeps_earlier_turns = (
@@ -185,13 +184,7 @@ def cut_template(
         and after_second_user == after_user
     )
     if not keeps_earlier_turns or opens_unknown_thinking:
-        hint = ""
-        if thinking_start:
-            hint = "for a reasoning model set model.thinking.tokens=4096, else "
-        raise CannotRun(
-            f"{template_words(name)} changes earlier turns when the conversation grows, so tokens "
-            f"would have to go through the model twice; {hint}{_HINT}"
-        )
+        raise _changed_turns_error(name, thinking_start)
     if _ROUGH_TEXT not in applied.to_turns(_ROUGH_TEXT):
         raise CannotRun(f"{template_words(name)} rewrites what a user turn says; {_HINT}")
     return Pieces(
@@ -202,6 +195,37 @@ def cut_template(
         system=_system_pieces(applied.to_messages),
         thinking_start=thinking_start,
         closes_thinking=closes_thinking,
+    )
+
+
+def _thinking_start(after_user: str, before_earlier_reply: str) -> str:
+    """What a template puts in front of a reply that is to be written and not in front of an earlier
+    one: it opens a thinking, or is an empty one. "" where both are alike, or differ otherwise.
+
+    "[/INST]<think>", "[/INST]" -> "<think>"
+
+    Args:
+        after_user: What it puts after a user turn that a reply is to follow.
+        before_earlier_reply: What it puts between a user turn and a reply that is there.
+    """
+    if not after_user.startswith(before_earlier_reply):
+        return ""
+    return after_user.removeprefix(before_earlier_reply)
+
+
+def _changed_turns_error(name: str, thinking_start: str) -> CannotRun:
+    """The error for a template that shows a turn otherwise once others follow it.
+
+    Args:
+        name: The model's name.
+        thinking_start: What opens the thinking of a reply; "" for nothing.
+    """
+    hint = ""
+    if thinking_start:
+        hint = "for a reasoning model set model.thinking.tokens=4096, else "
+    return CannotRun(
+        f"{template_words(name)} changes earlier turns when the conversation grows, so tokens "
+        f"would have to go through the model twice; {hint}{_HINT}"
     )
 
 

@@ -58,7 +58,9 @@ class Text:
     """
 
     def __init__(self, tokenizer: Any, name: str, pieces: Pieces = PLAIN) -> None:
-        """Make a copy of the tokenizer that knows no added tokens.
+        """Make a copy of the tokenizer that knows no added tokens, by which texts from data are
+        encoded, and find the ids that no such text may produce: control tokens, and added tokens
+        in the pieces of the template.
 
         Args:
             tokenizer: A tokenizer of transformers, or a FastTokenizer.
@@ -92,13 +94,14 @@ class Text:
         self._has_dummy_prefix = self._finds_dummy_prefix()
         bos = tokenizer.bos_token_id
         self.bos: int | None = None
+        # Whether the tokenizer puts it in front of a text.
         if bos is not None and bos in tokenizer("a")["input_ids"][:1]:
             self.bos = bos
         in_template: set[int] = set()
         for piece in (pieces.before_first_user, pieces.before_reply, pieces.before_next_user):
             in_template.update(self.encode_template(piece))
+        # Added tokens of white space alone may be in data.
         visible = {token["id"] for token in added_tokens if token["content"].strip()}
-        # Ids of the tokens that no text from data may produce.
         self._forbidden_in_data = self.control | (visible & in_template)
 
     def _finds_dummy_prefix(self) -> bool:

@@ -142,8 +142,9 @@ class TokenizedModel(LanguageModel):
             self.system_turn_ids = SystemTurnTokens(before, after)
 
     def _encode_thinking(self, thinking: Thinking | None) -> None:
-        """Set `thinking`, and as token ids what opens a thinking, what ends one at its limit, and
-        an empty one.
+        """Set `thinking`, and as token ids what opens a thinking in front of a reply, what ends one
+        at its limit, and what stands before an answer without thinking: an empty thinking, or, for
+        a model without markers, what the template puts there.
 
         Args:
             thinking: The markers in the settings; None for a model without. Not used where the
@@ -265,9 +266,9 @@ def _template_pieces(config: ModelConfig, tokenizer: Any, name: str) -> Pieces:
         ) from e
     return cut_template(
         template,
-        tokenizer.special_tokens_map,
-        name,
-        config.template_date,
-        config.thinking,
-        config.extra,
+        tokens=tokenizer.special_tokens_map,
+        name=name,
+        date=config.template_date,
+        thinking=config.thinking,
+        extra=config.extra,
     )

@@ -159,7 +159,7 @@ def trial_cache_problem(net: Any, device: torch.device, dtype: str, n_layers: in
             expected = net(input_ids=ids, use_cache=False).logits[0].float()
         run_alone(net, device, ForwardRequest(text[:9], cache))
         run_alone(net, device, ForwardRequest(text[3:8], cache, n_logits=5))
-        rewind(cache, 9)
+        rewind(cache, 9)  # undoes the second piece, of wrong tokens
         logits_of_pieces: list[torch.Tensor] = []
         for start, end in ((9, 10), (10, 18), (18, 24)):
             piece = ForwardRequest(text[start:end], cache, n_logits=end - start)
