@@ -41,6 +41,7 @@ class Applications(Backend):
         Its identity holds its name, its address or function, and how questions and replies are
         mapped. Mistakes in its settings are in `problems`.
         """
+        # What a function raises is added to `problems`, and its result is then None.
         problems: list[HarnessError] = []
         settings = call_noting_problem(problems, app_settings, config)
         problem_sentences = [*map(str, problems), *_misplaced_settings(config)]
@@ -52,8 +53,8 @@ class Applications(Backend):
             call_noting_problem(problems, settings.header_values)
         identity = call_noting_problem(problems, settings.identity, config)
         return ModelFacts(
-            config.name,
-            frozenset({CAPABILITY}),
+            name=config.name,
+            capabilities=frozenset({CAPABILITY}),
             identity=identity or {},
             problems=[*problem_sentences, *map(str, problems)],
             absent={
@@ -239,7 +240,7 @@ class ApplicationSession(Session):
         tries = Tries()
         reply: AppReply | None = None
         try:
-            with timed_tries(tries) as took:
+            with timed_tries(tries) as took:  # filled when the block ends
                 value = self._model.call.reply_to(question, tries)
             reply = read_reply(value, self._model.places)
         finally:
@@ -247,7 +248,9 @@ class ApplicationSession(Session):
         return reply
 
     def _book_call(self, reply: AppReply | None, took: Took, tries: Tries) -> None:
-        """Book a call with what its reply says of tokens and money.
+        """Book a call with what its reply says of tokens and money. Its tokens are known where it
+        says both numbers, of tokens read and written; they are billed by the model's price where it
+        says no cost of its own.
 
         Args:
             reply: The reply; None where there is none that can be used.

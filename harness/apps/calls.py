@@ -113,11 +113,11 @@ class HttpCall:
             option: The option that names the address, for messages.
         """
         self._server = OwnServer(
-            address.url,
-            address.key,
-            address.policy,
-            address.key_env,
-            option,
+            base_url=address.url,
+            key=address.key,
+            policy=address.policy,
+            key_env=address.key_env,
+            part=option,
             headers=address.headers,
         )
         masks = map(key_mask, address.headers.values())
@@ -140,7 +140,13 @@ class HttpCall:
         """
         content = body.encode("utf-8", "replace")
         # Every reply is read: one that says nothing is the question's failure, not the server's.
-        call = ServerCall("", json_value, _MAX_REPLY_BYTES, content, parse=_parse_body)
+        call = ServerCall(
+            path="",
+            read=json_value,
+            max_bytes=_MAX_REPLY_BYTES,
+            content=content,
+            parse=_parse_body,
+        )
         return self._server.request(call, tries)
 
 
@@ -167,7 +173,7 @@ def import_own_function(target: str, option: str) -> Callable[..., object]:
     """Import the user's function "module:name" that an option names.
 
     Raises:
-        UserError: Nobody chose it, it is not there, or it is no function.
+        UserError: The user did not choose this code, it is not there, or it is no function.
     """
     registry.check_trusted(target)
     function: object = registry.import_target(target)
@@ -188,7 +194,7 @@ class FunctionCall:
             option: What names the function, for messages.
 
         Raises:
-            UserError: Nobody chose it, or it is not there.
+            UserError: The user did not choose this code, it is not there, or it is no function.
         """
         self._target = target
         self._timeout = timeout

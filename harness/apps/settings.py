@@ -119,7 +119,9 @@ def app_settings(config: ModelConfig) -> AppSettings:
         )
     checked_map(settings.places)
     if settings.function is None:
-        settings.request(AppQuestion("Is this JSON?"))
+        settings.request(
+            AppQuestion("Is this JSON?")
+        )  # raises where the body's template gives none
         check_no_secret(settings.headers, "--app-header")
     elif settings.body is not None or settings.headers:
         raise UserError("--app-body and --app-header are for an address; a function takes none")

@@ -93,7 +93,8 @@ def _with_variables(value: str, owner: str) -> str:
 
 
 def check_no_secret(headers: Mapping[str, str], option: str) -> None:
-    """Raise UserError for a header that holds a key itself, as settings are stored in run folders.
+    """Raise UserError for a header that holds a key itself, as settings are stored in run folders:
+    one whose name says so (Authorization, X-Api-Key) and whose value names no variable ("$NAME").
 
     Args:
         headers: Name -> value.

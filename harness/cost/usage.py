@@ -225,7 +225,11 @@ def _unanswered_usage(event: Event, flops_by_convention: Flops) -> SentUsage:
 
 
 def _basic_counts(event: Event, flops_by_convention: Flops) -> PhaseUsage:
-    """The counts that every answered call has, as if the shape of its model is known.
+    """The counts that every answered call has. "uncounted" and "roles" are those of a model of
+    known size; the caller corrects them for others.
+
+    A call that is booked as several events has its cached tokens with the one that counts the
+    request, and tokens that are written (kind "decode") are not read too.
 
     Args:
         event: The call.

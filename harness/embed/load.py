@@ -264,17 +264,17 @@ class SentenceEncoder:
             lengths: The number of tokens of each text.
             took: The time that it took.
         """
-        model = network.net[0].auto_model
+        model = network.net[0].auto_model  # the transformer: the first module of the network
         # sentence-transformers runs BERT's pooler even where mean pooling ignores it.
         n_pooled = 0
         if getattr(model, "pooler", None) is not None:
             n_pooled = len(lengths)
         event = Event(
-            self._role,
-            self.name,
-            self._meter.current_phase,
-            "embed",
-            new=0,
+            role=self._role,
+            model=self.name,
+            phase=self._meter.current_phase,
+            kind="embed",
+            new=0,  # with_token_counts fills it in
             logits=n_pooled,
             seconds=took.seconds,
             queued=took.queued,
@@ -322,8 +322,8 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
         config: The encoder's settings.
         meter: Counts what encoding costs.
         role: The role under which its cost counts.
-        alone: Each call runs by itself, so that no bit of its vectors depends on the other
-            questions in flight.
+        alone: Each call runs by itself, as no two share a batch, so that no bit of its vectors
+            depends on the other questions in flight.
 
     Raises:
         CannotRun: It cannot be loaded.
@@ -427,11 +427,11 @@ class CrossEncoderReranker:
             )
         max_tokens = self._net.max_length or self._net.tokenizer.model_max_length
         event = Event(
-            self._role,
-            self.name,
-            self._meter.current_phase,
-            "rerank",
-            new=0,
+            role=self._role,
+            model=self.name,
+            phase=self._meter.current_phase,
+            kind="rerank",
+            new=0,  # with_token_counts fills it in
             logits=len(scored.lengths),
             seconds=took.seconds,
             queued=took.queued,
@@ -451,7 +451,7 @@ def _score_pairs(config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]) 
     logits = net.predict(
         pairs,
         batch_size=config.batch_size,
-        activation_fn=lambda logits: logits,
+        activation_fn=lambda logits: logits,  # none, where the library takes a sigmoid
         show_progress_bar=False,
     )
     questions = [question for question, _ in pairs]

@@ -47,7 +47,13 @@ def _checked_server(config: EncoderConfig, role: str) -> Server:
     """
     model = model_of_server(config)
     policy = RetryPolicy(config.timeout, config.retries)
-    server = Server(str(config.base_url), api_key(model), policy, config.api_key_env, role)
+    server = Server(
+        base_url=str(config.base_url),
+        key=api_key(model),
+        policy=policy,
+        key_env=config.api_key_env,
+        part=role,
+    )
     server.check_alive()
     return server
 
@@ -65,11 +71,11 @@ class _Results(Generic[T]):
     said_tokens: int | None
 
     def possible_tokens(self, estimated_tokens: int) -> int | None:
-        """The server's count of tokens; None where it says none, or an impossible number.
+        """The server's count of tokens; None where it says none, or an impossible number: 0, or
+        more than 64 times our estimate, to which 64 are added for short texts.
 
         Args:
-            estimated_tokens: The estimated number, of which the count may be up to 64 times as
-                many.
+            estimated_tokens: The estimated number.
         """
         if self.said_tokens is None:
             return None
@@ -128,6 +134,7 @@ class _Served:
         Raises:
             RequestFailed: No try gave a reply that can be used; what the tries cost is recorded.
         """
+        # The meter gets two entries: the tries without a usable reply, and the reply.
         tries = Tries()
         reply: _Results[T] | None = None
         lengths = list(map(EstimatedTokens().count, texts))
@@ -187,7 +194,13 @@ class _Served:
             **counts: Other fields of the Event.
         """
         event = Event(
-            self._role, self.name, self._meter.current_phase, kind, n_tokens, billed=0, **counts
+            role=self._role,
+            model=self.name,
+            phase=self._meter.current_phase,
+            kind=kind,
+            new=n_tokens,
+            billed=0,
+            **counts,
         )
         self._meter.record(event, self._shape)
 
@@ -246,7 +259,7 @@ class ServedEncoder(_Served):
         """
         if len(passages):
             return np.asarray(passages @ query)
-        return np.zeros(0, dtype=np.float32)
+        return np.zeros(0, dtype=np.float32)  # the width of no vectors is unknown: 0
 
 
 class ServedReranker(_Served):
@@ -333,8 +346,10 @@ def _read_scores(n_texts: int, reply: object) -> _Results[float]:
 def _rows_in_order(rows: object, n_texts: int) -> list[Mapping[str, object]]:
     """The results of a reply in the order of their "index", which is that of the texts.
 
+    [{"index": 1, "score": 0.2}, {"index": "0", "score": 7.5}], 2 -> the second, the first
+
     Args:
-        rows: The list of results, objects with an "index".
+        rows: The list of results, objects with an "index", a number or its text.
         n_texts: The number of texts that were sent.
 
     Raises:

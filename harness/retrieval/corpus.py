@@ -147,7 +147,9 @@ class Corpus:
         self.form = self._detect_form()
 
     def _detect_form(self) -> Form:
-        """The form of the corpus by its first row.
+        """The form of the corpus by its first row: "dpr" for the header line of DPR's table, "kilt"
+        for an object with "wikipedia_title", "flashrag" for one with "contents", "rows" for one
+        with "id" and "text".
 
         Raises DataError for a file without rows, and for a row of no known form.
         """
@@ -160,7 +162,7 @@ class Corpus:
         row = parse_line(line)
         if isinstance(row, BrokenRow):
             problem = f"not a row of a corpus ({row.problem}); {_KNOWN_FORMS}"
-            raise DataError(self.path, line_number, None, problem)
+            raise DataError(self.path, line=line_number, field=None, problem=problem)
         if "wikipedia_title" in row:
             return "kilt"
         if "contents" in row:
@@ -168,7 +170,7 @@ class Corpus:
         if "id" in row and "text" in row:
             return "rows"
         problem = f"an unknown form of corpus ({', '.join(row)[:80]}); {_KNOWN_FORMS}"
-        raise DataError(self.path, line_number, None, problem)
+        raise DataError(self.path, line=line_number, field=None, problem=problem)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield (line index from 0, line) of each line with a row; blank lines and DPR's header are
@@ -209,7 +211,7 @@ class Corpus:
             return _parse_dpr_page(line, place)
         row = parse_line(line)
         if isinstance(row, BrokenRow):
-            raise place.error(None, row.problem)
+            raise place.error(field=None, problem=row.problem)
         if self.form == "kilt":
             return _parse_kilt_page(row, place)
         if self.form == "rows":
@@ -307,15 +309,17 @@ def _parse_dpr_page(line: bytes, place: RowPlace) -> Page:
         decoded = line.decode("utf-8")
     except UnicodeDecodeError as error:
         problem = f"not UTF-8 at byte {error.start + 1} of the line; save the file as UTF-8"
-        raise place.error(None, problem) from None
+        raise place.error(field=None, problem=problem) from None
     try:
         (columns,) = csv.reader([decoded], delimiter="\t")
+        # A tab at the end of the line.
         ends_with_empty_column = columns[3:] == [""]
         if ends_with_empty_column:
             columns = columns[:3]
         row_id, text, title = columns
     except (ValueError, csv.Error):
-        raise place.error(None, "should have three columns: id, text, title") from None
+        problem = "should have three columns: id, text, title"
+        raise place.error(field=None, problem=problem) from None
     return _page_with_title(row_id, title, text.strip())
 
 

@@ -175,7 +175,7 @@ class _OpenShard:
 
     def scores(self, query_hashes: np.ndarray) -> np.ndarray | None:
         """The score of each passage of the shard [passages] for a query; None where none of its
-        words is there.
+        words is there. Words are looked up by their hashes in `word_hashes`, which are sorted.
 
         Args:
             query_hashes: The hash (`_hash_of_word`) of each word of the query.
@@ -398,7 +398,8 @@ class BM25Index:
     def search(
         self, questions: Sequence[str], k: int, report: Report, meter: Meter
     ) -> RankedPassages:
-        """Rank the passages for each question by BM25; no model is called.
+        """Rank the passages for each question by BM25; no model is called. Only passages with a
+        score above 0 are found; where they are fewer than k, the rest have the number -1.
 
         Args:
             questions: The texts of the questions.

@@ -134,7 +134,7 @@ class DenseIndex:
             scores, rows = faiss.knn(
                 query_vectors, vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT
             )
-            is_found = rows >= 0
+            is_found = rows >= 0  # faiss gives -1 in the place of a passage that it lacks
             best_passages.add_result(scores, np.where(is_found, rows + first_passage, rows))
         best_passages.finalize()
         best_scores = best_passages.D  # [questions, k]

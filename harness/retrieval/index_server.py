@@ -242,5 +242,6 @@ def make_server(index: SearchIndex, host: str, port: int) -> ThreadingHTTPServer
     Raises:
         OSError: The address cannot be used.
     """
+    # The library makes a handler for each request from its class, so the answers are in the class.
     handler_with_answers = type("Handler", (_Handler,), {"answers": Answers(index)})
     return ThreadingHTTPServer((host, port), handler_with_answers)

@@ -33,7 +33,8 @@ def best_documents(
     documents.
 
     Args:
-        search: (questions, k) -> the k best passages of each question.
+        search: (questions, k) -> the k best passages of each question; the number -1 stands for
+            no further one that matches.
         document_numbers: Passage numbers -> their documents' numbers.
         questions: The texts of the questions.
         max_documents: How many documents of each question.

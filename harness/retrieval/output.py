@@ -82,7 +82,8 @@ class Recall:
     left_out: int = 0
 
     def add_question(self, row: OpenRow, texts: Sequence[str]) -> None:
-        """Count one question.
+        """Count one question: in `questions`, and in `words` and `characters` where one of its
+        answers is in a text as whole words, or as characters anywhere.
 
         Args:
             row: The question with its gold answers; it is counted as left out where none of
@@ -178,7 +179,11 @@ def write_documents(
     table: Passages,
     report: Report,
 ) -> Recall:
-    """Write the file of retrieved documents in one step; an older one stays where that fails.
+    """Write the file of retrieved documents in one step; an older one stays where that fails. Also
+    counts in how many of them an answer is.
+
+        {"id": "q1", "question": "Who?", "docs": [{"id": "7", "title": "Ada", "text": "...", "score":
+        9.1}]}
 
     Args:
         out: The file.

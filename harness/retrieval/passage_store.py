@@ -50,7 +50,8 @@ def read_passages(table: Passages) -> Iterator[StoredPassage]:
 
 
 def write_passages(table: Passages, folder: Path, report: Report) -> None:
-    """Write the passages of a corpus and the offset of each, unless that was done before.
+    """Write the passages of a corpus, a line of JSON each, and the offsets of these lines in bytes
+    with the end of the last one, unless that was done before.
 
     Args:
         table: The passages.

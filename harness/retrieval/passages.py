@@ -266,7 +266,8 @@ def load_or_make_table(corpus: Corpus, folder: Path, report: Report) -> Passages
 
 
 def _load_table(corpus: Corpus, folder: Path) -> Passages:
-    """Load the passage table from a folder that has one.
+    """Load the passage table from a folder that has one. A corpus file of the same size and time as
+    then has not changed; of any other the hash decides.
 
     Args:
         corpus: The file, to check that it has not changed.

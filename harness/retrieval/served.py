@@ -222,6 +222,7 @@ def find_problems(config: RetrieverConfig) -> list[HarnessError]:
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"
         return [unknown_name_error(what, config.format, FORMATS)]
+    # Each of these calls adds the error that its function raises to the problems.
     call_noting_problem(problems, checked_places, _path_by_field(config), FIELDS, _MAP)
     if config.function is not None:
         call_noting_problem(problems, import_own_function, config.function, OPTION)

@@ -178,7 +178,8 @@ class _MergedRecords:
     def add(self, source: Path, note: Callable[[str], None]) -> None:
         """Add the records of a folder; `note` is called with sentences on damaged lines.
 
-        A question that an earlier folder answered keeps that record.
+        A question that an earlier folder answered keeps that record; of several in one file the
+        last one counts.
         """
         notes: list[str] = []
         for values in read_lines(source / RECORDS, "question_id", notes):
@@ -290,8 +291,8 @@ def _requests_of_merged(
 ) -> Iterator[dict[str, object]]:
     """Yield the stored requests that belong to the merged records and indexes.
 
-    Of a question those in the folder that its record is from; of an index those in the first folder
-    that has it.
+    Of a question those in the folder that its record is from, none for a question without a record;
+    of an index, which its document and key name, those in the first folder that has it.
 
     Args:
         sources: The run folder and its shards.
@@ -368,6 +369,9 @@ def _check_shards_agree(
 def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> RunManifest:
     """A copy of the merged manifest with the starts, first prompts and questions of one more shard.
 
+    The GPU becomes the shard's, if it has one; a shard without one is no other machine for that.
+    Other keys that differ (code, packages, machine) are noted at the shard's first start.
+
     Args:
         merged: The manifest.
         shard: The shard's manifest, whose starts have its name.
@@ -380,6 +384,7 @@ def _with_shard(merged: RunManifest, shard: RunManifest, has_records: bool) -> R
     changed = changed_keys(merged, shard)
     if has_records and changed.has_values:
         starts[0] = starts[0].with_earlier_changes(changed)
+    # A merge that was killed may have added some of them before.
     new_starts = [start for start in starts if start not in merged.starts]
     n_questions = 0
     for manifest in (merged, shard):

@@ -84,10 +84,10 @@ def connect(
     handler_of_caller = signal.getsignal(signal.SIGTERM)
     try:
         _open_cluster(ray, address, workers)
-        with contextlib.suppress(ValueError):  # outside of the main thread nobody handles signals
-            signal.signal(
-                signal.SIGTERM, handler_of_caller
-            )  # in place of Ray's, which ends the process
+        # In place of Ray's handler, which ends the process; outside of the main thread, where this
+        # raises ValueError, none was set.
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, handler_of_caller)
         n_workers = worker_count(ray.cluster_resources(), workers, gpus)
         if parallel is None:
             parallel = 1
@@ -109,6 +109,7 @@ def _open_cluster(ray: Any, address: str | None, workers: int | None) -> None:
     Raises:
         UserError: There is no such cluster.
     """
+    # A worker that asks for no GPU keeps the CUDA_VISIBLE_DEVICES that it finds.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     settings: dict[str, object] = {
@@ -171,7 +172,7 @@ class Workers(Executor):
     """
 
     def __init__(self, ray: Any, n_workers: int, gpus: float, parallel: int) -> None:
-        """Start the workers and wait for the first one.
+        """Start the workers, ask each for its versions, and wait until the first one answers.
 
         Args:
             ray: The module.
@@ -769,7 +770,8 @@ def _answer_by_calls(
     opened: _WorkerRun, position: int, sent_by_earlier_tries: SentUsage | None
 ) -> list[_CallOfStore]:
     """Answer one question, and return the calls of RunStore that it would make: the run's store
-    remembers them, for each thread on its own.
+    writes nothing here, but remembers them, for each thread on its own. Also notes in the run what
+    earlier tries sent.
 
     Args:
         opened: The run in this worker.
@@ -794,9 +796,9 @@ def _answer_by_calls(
 
 
 def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
-    """Get a run ready in a worker, for `parallel` questions at a time; models are loaded.
-
-    Raises UserError where its weights are others than the driver's, CannotRun from loading.
+    """Get a run ready in a worker, for `parallel` questions at a time: a store that only remembers
+    what it should write, no output, no limits, and for several questions at a time the models
+    loaded and a scheduler. Raises UserError where its weights are others than the driver's, CannotRun from loading.
 
     Args:
         reference: Ray's reference of the plan.

@@ -216,7 +216,8 @@ def _check_fits(plan: PlannedRun, folder: Path, part: Part) -> None:
 
 
 def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
-    """Whether there are shards to merge, and every shard has ended.
+    """Whether there are shards to merge, and every shard has ended: it has a folder whose summary
+    says so, or its questions are all among the merged records.
 
     Args:
         folder: The run folder.
@@ -227,8 +228,7 @@ def _all_ended(folder: Path, shards: Sequence[Sequence[str]]) -> bool:
         return False
     merged_ids = {row["question_id"] for row in read_lines(folder / RECORDS, "question_id")}
     n_not_merged = sum(not merged_ids.issuperset(ids) for ids in shards)
-    if (
-        len(parts) < n_not_merged
-    ):  # most shards end while others are not begun: no summary is read then
+    # Most shards end while others are not begun: no summary is read then.
+    if len(parts) < n_not_merged:
         return False
     return all(read_summary(part).is_finished for part in parts)
