@@ -95,12 +95,14 @@ def recorded_batches() -> Iterator[list[Batch]]:
         batches[-1].launches += counted.count
         return results
 
-    def run_packed_and_record(net: Any, device: Any, requests: Any, *more: Any) -> Any:
+    def run_packed_and_record(
+        net: Any, device: Any, requests: Any, *more: Any, **options: Any
+    ) -> Any:
         """Read tokens as before, and add their contexts to the present batch."""
         batches[-1].add(
             [(len(request.ids), slot_of(request.cache).n_tokens) for request in requests]
         )
-        return run_packed(net, device, requests, *more)
+        return run_packed(net, device, requests, *more, **options)
 
     def replay_and_record(steps: RecordedSteps, rows: Sequence[InputRow]) -> Any:
         """Play a recorded step as before, and add its contexts to the present batch, each with one

@@ -116,11 +116,11 @@ def _address(config: ModelConfig, settings: AppSettings) -> Address:
     """The address, key, headers and retries by which an application's requests are sent."""
     assert config.base_url is not None  # `facts` refuses it otherwise
     return Address(
-        config.base_url,
-        api_key(config),
-        config.api_key_env,
-        settings.header_values(),
-        RetryPolicy(config.timeout, config.retries),
+        url=config.base_url,
+        key=api_key(config),
+        key_env=config.api_key_env,
+        headers=settings.header_values(),
+        policy=RetryPolicy(config.timeout, config.retries),
     )
 
 
@@ -223,12 +223,17 @@ class ApplicationSession(Session):
         return reply
 
     def _cached_or_sent_reply(self, question: AppQuestion) -> AppReply:
-        """Get the reply from the cache of replies, or else from the application."""
+        """Get the reply from the cache of replies, or else from the application, and store it
+        there. The cost is booked in both cases."""
         if self.replies is None:
             return self._send_and_book(question)
         key = {"kind": "application", "asked": asdict(question)}
         values, _ = self.replies.get_or_send(
-            key, lambda: asdict(self._send_and_book(question)), self._meter, self._role, None
+            key,
+            send=lambda: asdict(self._send_and_book(question)),
+            meter=self._meter,
+            role=self._role,
+            shape=None,  # the sizes of its models are not known
         )
         return cached_reply(values)
 

@@ -133,7 +133,8 @@ def load_model(config: ModelConfig) -> LanguageModel:
 
 
 def misplaced_settings(config: ModelConfig) -> list[str]:
-    """A sentence for every setting that the model's back end would ignore."""
+    """A sentence for every setting that the model's back end would ignore, and for each field of a
+    server's requests that model.extra sets although other settings do."""
     if config.backend == "endpoint":
         return [*_ignored_by_servers(config), *_fields_set_twice(config)]
     return [*_ignored_when_loaded(config), *_ignored_by_templates(config)]

@@ -263,8 +263,8 @@ class _HeadCall(NamedTuple):
 @contextlib.contextmanager
 def _noted_head_calls(head: Any) -> Iterator[list[_HeadCall]]:
     """Context manager: a list to which each call of a network's output head in the block is
-    appended, where it is a call of this thread. It stays empty for a head that is no plain linear
-    layer in memory, and for None."""
+    appended, where it is a call of this thread. It stays empty for None, and for a head that is no
+    plain linear layer in memory or is of float32 already."""
     this_thread = threading.get_ident()
     head_calls: list[_HeadCall] = []
 

@@ -749,7 +749,8 @@ class PackedPass:
             add_written_rows(writing, self.written_rows(), self.score_scaling)
 
     def written_rows(self) -> WrittenRows:
-        """What was kept of the watched rows, over all layers."""
+        """What was kept of the watched rows, over all layers: queries [rows, layers, heads, size]
+        and log-sum-exps [rows, layers, heads]. Layers are [heads, rows, size] and [heads, rows]."""
         device = self.layer_queries[0].device
         queries = torch.stack([layer.to(device) for layer in self.layer_queries])
         log_sum_exps = torch.stack([layer.to(device) for layer in self.layer_log_sum_exps])

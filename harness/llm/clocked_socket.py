@@ -42,6 +42,8 @@ class ClockedSocket(socket.socket):
     """
 
     def __init__(self, family: int, kind: int, protocol: int) -> None:
+        """Make a socket that notes when a request is written and its reply arrives, by the system's
+        clock where that says it."""
         super().__init__(family, kind, protocol)
         self.written: float | None = None
         self.arrived = 0.0

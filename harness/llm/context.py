@@ -49,8 +49,9 @@ class TokenContext(Session):
         return span
 
     def _open(self, turn: str) -> None:
-        """Append what the chat template puts in front of a turn, or the BOS of a base model. Raises
-        WindowExceeded, and CannotRun for a system turn that the template lacks."""
+        """Append what the chat template puts in front of a turn; without a chat, BOS in front of an
+        empty context. Also notes that a thinking may come first in a reply, where the model has
+        any. Raises WindowExceeded, and CannotRun for a system turn that the template lacks."""
         if self.chat:
             self._queue(turn_frame(self._model, self._turn, turn))
         elif not self.ids and self._model.text.bos is not None:

@@ -294,7 +294,8 @@ class KVPool:
         min(idle, key=lambda slot: slot.last_pass).move_to_host()
 
     def _idle_slots(self) -> list[Slot]:
-        """The slots in the pool that the pass under way does not use."""
+        """The slots in the pool that the pass under way does not use: those that it did not
+        reserve, and those of contexts that ended."""
         ended = set(self._ended_slots.values())
         in_pool = [slot for slot in list(self._slots) if slot.capacity]
         return [slot for slot in in_pool if slot.last_pass < self.pass_number or slot in ended]

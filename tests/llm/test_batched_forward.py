@@ -92,9 +92,9 @@ def passes(monkeypatch):
     """How many tokens each context had in each packed pass."""
     made, real = [], batched_forward.run_packed
 
-    def spy(net, device, asks, *more):
+    def spy(net, device, asks, *more, **options):
         made.append([len(ask.ids) for ask in asks])
-        return real(net, device, asks, *more)
+        return real(net, device, asks, *more, **options)
 
     for module in (batched_forward, network, trial_passes):
         monkeypatch.setattr(module, "run_packed", spy)
@@ -127,8 +127,8 @@ def test_a_pass_that_fails_is_taken_back_and_run_context_by_context(tiny_folder,
     alone = [job() for job in jobs]
     real, failed = batched_forward.run_packed, []
 
-    def breaks(net, device, asks, *more):
-        real(net, device, asks, *more)  # caches and captures have seen the tokens when it fails
+    def breaks(net, device, asks, **options):
+        real(net, device, asks, **options)  # caches and captures have seen the tokens when it fails
         failed.append(len(asks))
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
@@ -150,7 +150,7 @@ def test_an_error_is_that_of_the_context_that_causes_it(tiny, monkeypatch):
         no_dragons(ask.ids)
         return real(net, device, ask)
 
-    def packed(net, device, asks, *more):
+    def packed(net, device, asks, *more, **options):
         no_dragons([i for ask in asks for i in ask.ids])
         raise AssertionError("the two contexts must have met in the first pass")
 
