@@ -170,7 +170,8 @@ class Meter:
 
     def record(self, event: Event, shape: ModelShape | None) -> None:
         """Add an event to those of the calling thread's branch, and its FLOPs to theirs where the
-        model's sizes are known.
+        model's sizes are known and a usable reply came. Also keeps the sizes in `shapes`, by the
+        word that the event names them by.
 
         Args:
             event: A call of a model, or a search.

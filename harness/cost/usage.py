@@ -180,7 +180,7 @@ def _phase_usage_of(event: Event, shape: ModelShape | None) -> PhaseUsage:
         return {"unanswered": _unanswered_usage(event, flops_by_convention)}
     costs = _basic_counts(event, flops_by_convention)
     costs["uncounted"] = int(_is_uncounted(event, shape))
-    if shape is None:
+    if shape is None:  # roles are those whose FLOPs are known
         costs["roles"] = {}
     _add_rare_counts(costs, event)
     _add_what_application_says(costs, event)

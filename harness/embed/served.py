@@ -199,7 +199,7 @@ class _Served:
             phase=self._meter.current_phase,
             kind=kind,
             new=n_tokens,
-            billed=0,
+            billed=0,  # tokens that were written
             **counts,
         )
         self._meter.record(event, self._shape)
@@ -340,7 +340,7 @@ def _read_scores(n_texts: int, reply: object) -> _Results[float]:
         if not _is_finite(score):
             raise UnusableReply("the reply has a score that is no number")
         scores.append(score)
-    return _Results(scores, None)
+    return _Results(scores, said_tokens=None)  # the reply has no count of tokens
 
 
 def _rows_in_order(rows: object, n_texts: int) -> list[Mapping[str, object]]:

@@ -134,7 +134,8 @@ def load_recogniser(name: str) -> Recogniser:
 
     Raises UnknownName, and CannotRun where its library or model is missing.
     """
-    with _lock_of_models:  # `cache` lets each thread load a model of its own
+    # The cache of the function that makes one would let two threads load it at once.
+    with _lock_of_models:
         return _make_recogniser(name)
 
 

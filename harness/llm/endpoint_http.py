@@ -452,6 +452,7 @@ class Server:
         reply = self._exchange(request, tries)
         if not reply.is_success:
             raise self.error_of_status(reply, call.content)
+        # Messages quote it: without the key, on one line, and short.
         content_type = " ".join(self.mask_key(reply.content_type).split())
         return call.parse(content_type[:_MAX_QUOTED_CHARACTERS], reply.body)
 

@@ -79,8 +79,8 @@ class LoadedModel(Network, TokenizedModel):
         net = self._load_weights(config, folder)
         if config.adapter:
             merge_into_weights(net, adapter_folder(config.adapter))
-        # Of each adapter after the first both libraries say that the others are there already, or
-        # not in its file.
+        # At each adapter after the first, peft warns that others are there already, and transformers
+        # that these are not in its file.
         with _without_warnings(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Already found a `peft_config`")
             for name, path in config.adapters.items():

@@ -34,8 +34,8 @@ class Transformers(Backend):
 
     def load(self, config: ModelConfig, facts: ModelFacts) -> LanguageModel:
         """Load the model, or return the loaded one without anything of an earlier run; the last two
-        models stay loaded, and settings that differ in sampling alone share one. Raises CannotRun
-        where it cannot be loaded."""
+        models stay loaded in the process, and settings that differ in sampling alone share one.
+        Files that are not here are downloaded. Raises CannotRun where it cannot be loaded."""
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
         if key not in _loaded:
             while len(_loaded) >= _MAX_LOADED:

@@ -546,10 +546,11 @@ def hash_files(folder: Path) -> str:
 
 
 def template_problem(config: ModelConfig) -> str | None:
-    """A sentence where the model's chat template has no system role, None where it has one, or only
-    loading can tell.
+    """A sentence where the model's chat template has no system role, or where model, tokenizer or
+    template cannot be used; None where it has one, or only loading can tell.
 
-    Renders the template without loading the tokenizer.
+    Renders the template without loading the tokenizer; the files are downloaded where they are not
+    here.
     """
     try:
         model_folder = find_or_download(config).folder

@@ -91,7 +91,9 @@ def tokenizer_digest(folder: Path) -> str:
 
 
 def template_digest(config: ModelConfig, folder: Path) -> str:
-    """The sha256 of the chat template in use, by which it is identified; "none" for none.
+    """The sha256 of the chat template in use, by which it is identified: of the file that
+    `config.template` names, of chat_template.jinja, or of the JSON value in tokenizer_config.json
+    (null where there is none). "none" where none is to be used.
 
     Args:
         config: The model's settings, which may name a file.

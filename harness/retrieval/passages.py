@@ -182,7 +182,8 @@ class Passages:
     def document_numbers(self, passage_numbers: np.ndarray) -> np.ndarray:
         """The number of the document that each passage belongs to.
 
-        Documents are numbered from 0 in the order in which they appear in the corpus.
+        Documents are numbered from 0 in the order in which they appear in the corpus. A passage
+        belongs to the last stretch, rows of one document in a row, that begins at or before it.
 
         Args:
             passage_numbers: The numbers of passages [n].
@@ -223,8 +224,8 @@ class Passages:
     def read_rows_of(self, documents: Collection[int]) -> Iterator[tuple[int, Page]]:
         """Read the corpus, and yield (document number, row) for each row of some documents.
 
-        In the order of the corpus. A stretch of rows of one document is not parsed where that is
-        another document.
+        In the order of the corpus. Rows of other documents are read over without being parsed: the
+        table knows at which lines the document changes.
 
         Args:
             documents: The numbers of the documents.
@@ -293,7 +294,8 @@ def _load_table(corpus: Corpus, folder: Path) -> Passages:
 
 
 def _scan_corpus(corpus: Corpus, report: Report) -> tuple[CorpusCounts, Stretches]:
-    """Read and check the whole corpus, and count its rows, passages and documents.
+    """Read and check the whole corpus, and count its rows, passages and documents. Rows of one
+    document that follow each other are a stretch; of each its first line and passage are noted.
 
     Args:
         corpus: The file.

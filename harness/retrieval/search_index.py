@@ -213,7 +213,8 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
 def _describe_index(
     request: IndexRequest, table: Passages, rankers: Sequence[PassageRanker]
 ) -> IndexFacts:
-    """Describe an index that was built.
+    """Describe an index that was built. Its identity is all that changes the results of a search:
+    {"kind": "bm25", "sha256": ..., "words": 100, "bm25-1a2b3c4d": {"retriever": "bm25", ...}}.
 
     Args:
         request: How it was indexed.

@@ -315,8 +315,8 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
 
     It is the first one with records, with the starts of all, each with its shard's name. The first
     start of a shard that answered with other code or packages, or on another machine, has them as
-    "changed". "shard" stays in it, with the largest "asked". Raises UserError for shards with
-    different data or scorers.
+    "changed". Its "shard" says how many questions the run asks ("asked"): the most that a shard
+    says. Raises UserError for shards with different data or scorers.
 
     Args:
         folder: The run folder.
@@ -329,7 +329,7 @@ def _merged_manifest(folder: Path, parts: Sequence[Path]) -> RunManifest:
         manifest = read_manifest(part)
         if not manifest.has_values:
             continue  # a merge was killed after it had removed it
-        shard_name = part.name.replace("-of-", "/")
+        shard_name = part.name.replace("-of-", "/")  # "3-of-16" -> "3/16"
         starts = [start.with_values(shard=shard_name) for start in manifest.starts]
         manifest = manifest.with_values(starts=starts)
         if not merged.has_values:

@@ -647,7 +647,7 @@ class _Answered:
 
     @property
     def record(self) -> StoredRecord:
-        """The answer, which is a record without scores."""
+        """The answer, a record without scores: the argument of the last call, which stores it."""
         last_call = self.calls[-1]
         return cast(StoredRecord, last_call.argument)
 
@@ -695,7 +695,8 @@ class _WorkerRun:
     def take_new_manifest(self) -> RunManifest | None:
         """The manifest of this machine with first prompts; None where the driver has it.
 
-        It counts as one that the driver has from now on.
+        New first prompts are also put into the run's manifest here, and what is returned counts as
+        one that the driver has from now on.
         """
         run = self.answer.run
         manifest = with_first_prompts(run.manifest.manifest, run.models.first_prompts())
@@ -738,7 +739,9 @@ class _Worker:
     def answer(
         self, plan: list[Any], position: int, sent_by_earlier_tries: SentUsage | None
     ) -> _Answered:
-        """Answer a question, getting its run ready if another one was answered before.
+        """Answer a question, getting its run ready if another run was asked before. Returns the
+        answer as the calls of RunStore that it makes, with what is new of this worker: its
+        manifest, its notes, and why its models ran slowly.
 
         Args:
             plan: [Ray's reference of the plan].
@@ -746,7 +749,8 @@ class _Worker:
             sent_by_earlier_tries: What earlier tries of the question sent.
 
         Raises:
-            HarnessError: UserError, SaveError or this class itself, which survives the way back.
+            HarnessError: UserError, SaveError or HarnessError itself, which can be pickled on the
+                way back to the driver; any other of its classes becomes the one it is derived from.
         """
         try:
             (reference,) = plan
@@ -755,7 +759,7 @@ class _Worker:
                     self._opened = open_in_worker(reference, self._parallel)
                 opened = self._opened
             calls = _answer_by_calls(opened, position, sent_by_earlier_tries)
-        except HarnessError as error:  # its own class may not survive the way
+        except HarnessError as error:
             own_classes = (UserError, SaveError, HarnessError)
             error_class = next(each for each in own_classes if isinstance(error, each))
             raise error_class(f"worker on {socket.gethostname()}: {error}") from None

@@ -140,6 +140,10 @@ def run_shard(
         progress: Shows what is done.
         options: How questions are asked; None for the defaults.
 
+    Returns:
+        The result of the whole run where this merged it, else that of the shard: other shards have
+        not ended, or another process merges.
+
     Raises:
         UserError: The folder holds shards that were cut in another way, or records of other
             scorers. Also what runner.run raises.
