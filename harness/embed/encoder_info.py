@@ -29,9 +29,11 @@ _PAPER_ENCODER = ("mpnet", 512)
 
 
 def encoder_facts(config: EncoderConfig, role: str = "encoder") -> ModelFacts:
-    """What identifies an encoder or reranker, and why it cannot be used; nothing is loaded.
+    """What identifies an encoder or reranker, and why it cannot be used.
 
-    Weights that are missing are a problem, too: one of the sentences in `problems`.
+    Its files are hashed, after they were downloaded where they are not here; nothing is loaded, and
+    no server is asked. Weights that are missing are a problem, too: one of the sentences in
+    `problems`. So is a setting of servers (_SERVER_ONLY) where no server is named.
 
     Args:
         config: Names the encoder or reranker.
@@ -100,6 +102,7 @@ def _server_facts(config: EncoderConfig, role: str) -> ModelFacts:
     identity: dict[str, object] = {"served": config.source}
     for name in ("revision", "similarity", "query_prefix", "passage_prefix"):
         identity[name] = getattr(config, name)
+    # The checks name the settings of a language model: model.base_url -> encoder.base_url
     sentences = [re.sub(r"\bmodel\.", f"{role}.", str(problem)) for problem in problems]
     return ModelFacts(config.name, identity=identity, problems=sentences)
 

@@ -227,7 +227,7 @@ class SentenceEncoder:
         self._networks = loaded.nets
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Encode texts, and record what that cost in the meter.
+        """Encode texts, and record what that cost in the meter; no texts cost nothing.
 
         Args:
             texts: Without prefixes, which are added here.
@@ -316,7 +316,8 @@ def _encode_texts(config: EncoderConfig, net: Any, texts: list[str]) -> EncodedI
 
 
 def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Encoder:
-    """Load an encoder, once a process, and bind it to a meter.
+    """Load an encoder, once a process, and bind it to a meter; for an encoder behind a server
+    (`config.base_url`) nothing is loaded, and the server is asked.
 
     Args:
         config: The encoder's settings.
@@ -350,7 +351,8 @@ def load_encoder(config: EncoderConfig, meter: Meter, role: str, alone: bool = F
 
 
 def _load_network(folder: Path, config: EncoderConfig, device: str | None) -> SharedNetwork:
-    """Load a network for encoding, pooling as its folder says, else as the configuration says.
+    """Load a network for encoding, pooling as its folder says, else as the configuration says, else
+    by the mean.
 
     Args:
         folder: The folder with its files.
@@ -402,7 +404,8 @@ class CrossEncoderReranker:
         self._shape = shape_of(self._net.model.config)
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Score passages for a question, and record what that cost in the meter.
+        """Score passages for a question, and record what that cost in the meter; no passages cost
+        nothing.
 
         Args:
             query: The question, without its prefix.
@@ -462,7 +465,8 @@ def _score_pairs(config: EncoderConfig, net: Any, pairs: list[tuple[str, str]]) 
 
 
 def load_reranker(config: EncoderConfig, meter: Meter, role: str, alone: bool = False) -> Reranker:
-    """Load a cross-encoder, once a process, and bind it to a meter.
+    """Load a cross-encoder, once a process, and bind it to a meter; for a reranker behind a server
+    (`config.base_url`) nothing is loaded, and the server is asked.
 
     Args:
         config: The reranker's settings.

@@ -214,7 +214,8 @@ class ServedEncoder(_Served):
     """An encoder behind a server; what `tools.encoder()` returns."""
 
     def encode(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> np.ndarray:
-        """Have the server encode texts, and record what that cost in the meter.
+        """Have the server encode texts, in batches of the configured size, and record what each
+        batch cost in the meter.
 
         Args:
             texts: Without prefixes, which are added here.
@@ -243,7 +244,7 @@ class ServedEncoder(_Served):
         vectors = np.asarray(rows, dtype=np.float32).reshape(len(rows), width)
         if self._config.similarity == "cosine":
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors /= np.maximum(norms, np.finfo(np.float32).tiny)
+            vectors /= np.maximum(norms, np.finfo(np.float32).tiny)  # zeros stay zeros
         return vectors
 
     def similarity(self, query: np.ndarray, passages: np.ndarray) -> np.ndarray:
@@ -266,7 +267,8 @@ class ServedReranker(_Served):
     """A reranker behind a server; what `tools.reranker()` returns."""
 
     def score(self, query: str, passages: Sequence[str]) -> np.ndarray:
-        """Have the server score passages for a question, and record what that cost in the meter.
+        """Have the server score passages for a question, in batches of the configured size, and
+        record what each batch cost in the meter.
 
         Args:
             query: The question, without its prefix.

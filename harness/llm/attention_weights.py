@@ -206,7 +206,8 @@ class WatchedRows:
         self._score_scaling = 1.0  # that of the last layer
 
     def add_layer(self, query: Tensor, key: Tensor, log_sum_exps: Tensor, scaling: float) -> None:
-        """Add the attention of one layer; it may wait until several layers are reduced at once.
+        """Add the attention of one layer; it may wait until several layers are reduced at once. A
+        layer on another device than the one before makes the sums so far go to the totals first.
 
         Args:
             query: [heads, rows of the batch, size].

@@ -302,11 +302,12 @@ class LocalTokenizer:
 
 
 def endpoint_tokenizer(config: ModelConfig) -> LocalTokenizer | None:
-    """The tokenizer that model.tokenizer names; its files are downloaded where it is on the hub.
-    None where it names none. Raises CannotRun where it is missing."""
+    """The tokenizer that model.tokenizer names: its folder, downloaded where it is on the hub, and
+    a hash of its files. None where it names none. Raises CannotRun where it is missing."""
     if not config.tokenizer:
         return None
-    folder = tokenizer_folder(config, Path())  # the empty path: only for models without a tokenizer
+    model_folder = Path()  # not used: the tokenizer has a folder of its own
+    folder = tokenizer_folder(config, model_folder)
     if not (folder / "tokenizer.json").is_file():
         raise CannotRun(
             f"model.tokenizer: '{config.tokenizer}' has no tokenizer.json; name a folder or a "

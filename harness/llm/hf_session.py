@@ -350,6 +350,9 @@ class HFSession(Context):
             first_logits: The logits where the reply begins [1, vocab].
             sampler: Picks the tokens.
             thinking: Its markers and its limit.
+
+        Returns:
+            The text of the thinking, with the logits where the answer begins.
         """
         model = self._model
         start = len(self.ids)

@@ -298,7 +298,8 @@ def _seconds_until_now() -> float:
 
 
 async def _read_whole(reply: aiohttp.ClientResponse, max_bytes: int) -> HttpReply:
-    """Read the body of a reply: all of it where the status is a success, else its first piece.
+    """Read the body of a reply: all of it where the status is a success, else its first piece. A
+    success that names no content type counts as text/plain.
 
     Args:
         reply: The reply, whose body is not read yet.

@@ -248,7 +248,7 @@ class KVPool:
             self._ended_slots.clear()
 
     def longest_match(self, wanted_names: Sequence[bytes], first_block: int) -> CommonBlocks:
-        """Find the context that holds most of some blocks.
+        """Find the context in the pool that holds most of some blocks.
 
         Args:
             wanted_names: The names of successive blocks of a context (prefix_sharing.py).
@@ -666,11 +666,11 @@ def packed_cache(contexts: Sequence[PackedSlot], device: torch.device) -> Cache:
     for context in contexts:
         first = context.slot.start + context.slot.n_tokens
         positions += range(first, first + context.n_new)
-    on_device = torch.tensor(positions, device=device)
+    new_positions = torch.tensor(positions, device=device)
     pool = contexts[0].slot.pool  # one pool holds all contexts
     n_layers = len(pool.keys)
     return Cache(
-        layers=[PackedLayer(layer, pool, on_device, contexts) for layer in range(n_layers)]
+        layers=[PackedLayer(layer, pool, new_positions, contexts) for layer in range(n_layers)]
     )
 
 

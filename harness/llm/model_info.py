@@ -56,7 +56,8 @@ class LocalFiles(NamedTuple):
 
 def transformers_facts(config: ModelConfig) -> ModelFacts:
     """Facts of a transformers model, from its config.json, the hashes of its weights and its
-    tokenizer. What is wrong stands in their `problems`.
+    tokenizer, which are downloaded where they are not here. What is wrong stands in their
+    `problems`.
 
     Raises CannotRun where a file of a model that is here cannot be read.
     """

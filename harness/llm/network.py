@@ -330,7 +330,8 @@ class Network:
         if tokens_that_fit is not None and self.contexts_make_room:
             has_buffers = self.pool.keys[0] is not None
             if not has_buffers:
-                self.pool.capacity = 0  # of buffers that an earlier run wanted, and never made
+                # An earlier run set the length of its buffers, but wrote nothing, so none is made.
+                self.pool.capacity = 0
             self.pool.max_tokens = self.pool.capacity + tokens_that_fit
 
     @property

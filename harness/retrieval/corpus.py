@@ -134,7 +134,7 @@ class Corpus:
             words_per_passage: The number of words of a passage that is cut from a row.
 
         Raises:
-            DataError: The file has no rows, or rows of another form.
+            DataError: The file is an archive or parquet, has no rows, or rows of another form.
         """
         self.path = path
         self.name = path.name

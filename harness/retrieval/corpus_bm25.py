@@ -295,7 +295,8 @@ class BM25Index:
         """Make the shards that are missing, after counting the words of all passages of the
         corpus.
 
-        The counts are kept in files until the last shard is made, so a killed build goes on.
+        The words of all passages are kept in files until the last shard is made, so a killed build
+        goes on; then these files are deleted.
 
         Args:
             table: The passages.

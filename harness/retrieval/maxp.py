@@ -27,7 +27,8 @@ def best_documents(
     max_documents: int,
     n_passages: int,
 ) -> list[list[DocumentHit]]:
-    """The best documents of each question by MaxP; fewer where fewer have a passage that matches.
+    """The best documents of each question by MaxP, which gives a document the score of its best
+    passage; fewer where fewer have a passage that matches.
 
     The result is exact: more passages are searched until the best ones belong to `max_documents`
     documents.

@@ -100,6 +100,7 @@ def write_retrieved(
     report: Report,
 ) -> RetrievalResult:
     """Complete the index, search it for each question, and write the documents and their manifest.
+    The folder of the index is locked meanwhile.
 
     Args:
         request: The corpus, the retriever and the file.

@@ -173,6 +173,7 @@ def read_index_facts(folder: Path) -> IndexFacts:
 
 def build_index(request: IndexRequest, report: Report) -> IndexFacts:
     """Build an index in the folder `request.folder`, or complete one whose build was interrupted.
+    The folder is locked meanwhile.
 
     Args:
         request: The corpus and how it is indexed.

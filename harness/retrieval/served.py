@@ -217,7 +217,8 @@ def _as_model(config: RetrieverConfig) -> ModelConfig:
 
 
 def find_problems(config: RetrieverConfig) -> list[HarnessError]:
-    """What is wrong with the settings of a retriever, found without asking it; [] for nothing."""
+    """What is wrong with the settings of a retriever, found without asking it; [] for nothing. Of
+    an unknown format only that, as other settings depend on it."""
     problems: list[HarnessError] = []
     if config.format not in FORMATS:
         what = f"format '{config.format}' ({OPTION}-format)"

@@ -265,7 +265,7 @@ def _merged_indexes(sources: Sequence[Path]) -> list[IndexLine]:
     for source in sources:
         lines.extend(read_index_lines(source))
     indexes: dict[tuple[str, str | None, str | None], IndexLine] = {}
-    for status in ("built", "hit"):
+    for status in ("built", "hit"):  # "hit": it was read from the cache
         for line in lines:
             if line.status == status:
                 indexes.setdefault(line.identity, line)

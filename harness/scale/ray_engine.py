@@ -60,8 +60,8 @@ _MAX_TRIES = 3  # a question that ended as many workers is recorded as failed
 def connect(
     *, workers: int | None, gpus: float, address: str | None, parallel: int | None
 ) -> Iterator[Workers]:
-    """Connect to a Ray cluster, or start one on this machine, and yield its workers; the block's
-    end ends them.
+    """Context manager: connect to a Ray cluster, or start one on this machine, and yield its
+    workers; the block's end ends them. The process keeps its own handler of SIGTERM.
 
     Args:
         workers: How many; by default one for each CPU, or for each `gpus` GPUs.
@@ -353,8 +353,8 @@ class _Round:
         return bool(self._running) or questions_will_be_sent
 
     def _take_next_call(self) -> _Call | None:
-        """Choose a worker that has room, and take its next question out of those that wait; None if
-        all have to wait.
+        """Choose the least busy worker for which a question waits, and take that question out of
+        those that wait; None if all workers are full or have to wait.
 
         A question that ended a worker before takes all of a worker's room.
         """
@@ -447,9 +447,11 @@ class _Round:
         self._record([self._answer.store_failure(example, lost)])
 
     def _store_and_record(self, call: _Call, answered: _Answered) -> None:
-        """Write what a worker's question would have written, count its cost, and record its answer.
+        """Write what a worker's question would have written, count its cost and that of the indexes
+        built for it, and record its answer.
 
-        Also prints the worker's notes that were not printed before.
+        Also prints the worker's notes that were not printed before, and notes why its models ran
+        slowly and in what its machine differs.
 
         Args:
             call: The call that ended.
@@ -564,7 +566,7 @@ class _WaitingQuestions:
         if is_idle and self._of_dead_workers:
             self.n_left -= 1
             return self._of_dead_workers.popleft()
-        group = self._group_for(worker)
+        group = self._choose_or_begin_group(worker)
         if group is None:
             return None
         number = group.numbers.popleft()
@@ -573,7 +575,7 @@ class _WaitingQuestions:
         self.n_left -= 1
         return number
 
-    def _group_for(self, worker: Any) -> _Group | None:
+    def _choose_or_begin_group(self, worker: Any) -> _Group | None:
         """Choose the group that a worker takes its next question of; None if it has to wait.
 
         It is one that the worker has indexed itself, else one that nobody has begun, which it

@@ -188,7 +188,7 @@ def test_a_pass_takes_what_writes_then_the_oldest_prefills_within_its_budget(lim
 
 
 def test_after_a_batch_that_failed_the_next_ones_grow_to_the_whole_chunk_again(tiny, monkeypatch):
-    def fails(*_):
+    def fails(*_, **__):
         raise torch.OutOfMemoryError
 
     def asks():
