@@ -229,6 +229,18 @@ class _Sending:
     n_broken_markers: int = 0
 
 
+class _WrittenTokens(NamedTuple):
+    """Tokens of a reply.
+
+    Attributes:
+        n_thinking: Those of its thinking.
+        n_answer: Those of its answer.
+    """
+
+    n_thinking: int
+    n_answer: int
+
+
 class _ChatTurn(NamedTuple):
     """A turn of a conversation.
 
@@ -420,14 +432,8 @@ class EndpointSession(Session):
         if reply is None:
             self._book_sent(kind, 0, sending)
             return
-        count_tokens = self._model.tokens.count
         n_read = _count_or_default(reply.tokens_in, self._n_tokens)
-        n_thinking = reply.thinking_tokens
-        if n_thinking is None:
-            n_thinking = count_tokens(reply.thinking)
-        n_written = reply.tokens_out
-        if n_written is None:
-            n_written = n_thinking + count_tokens(reply.text)
+        written = self._written_tokens(reply)
         # Counts of the server that cannot be true, or that it does not say and we estimate.
         n_recounted = reply.counts_refused
         if self._model.estimates:
@@ -439,15 +445,27 @@ class EndpointSession(Session):
             logits=1,
             pairs=n_read * (n_read + 1) // 2,
             reused=min(reply.tokens_cached, n_read),
-            billed=n_written,
+            billed=written.n_thinking + written.n_answer,
             endings=int(reply.ending),
             recounted=n_recounted,
         )
         if kind == "prefill":
-            n_thinking = min(n_thinking, n_written)
-            self._book_writing(n_thinking, n_written - n_thinking, n_read, reply.unclosed)
+            self._book_writing(written.n_thinking, written.n_answer, n_read, reply.unclosed)
             if self._model.estimates:
                 self._n_tokens = n_read
+
+    def _written_tokens(self, reply: Reply) -> _WrittenTokens:
+        """The tokens of a reply's thinking and of its answer, as the server counts them, else as
+        our tokenizer does."""
+        count_tokens = self._model.tokens.count
+        n_thinking = reply.thinking_tokens
+        if n_thinking is None:
+            n_thinking = count_tokens(reply.thinking)
+        n_written = reply.tokens_out
+        if n_written is None:
+            n_written = n_thinking + count_tokens(reply.text)
+        n_thinking = min(n_thinking, n_written)  # our count of it may be larger than the server's
+        return _WrittenTokens(n_thinking, n_answer=n_written - n_thinking)
 
     def _book_sent(self, kind: EventKind, n_read: int, sending: _Sending, **counts: int) -> None:
         """Book one request that was sent.

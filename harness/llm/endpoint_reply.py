@@ -164,11 +164,6 @@ def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str
     choice = _first_choice(reply)
     message = _message_with_text(choice)
     text = mask_key(_parts_text(message, "text"))
-    first_token: list[tuple[str, float]] = []
-    for token, logprob in _top_logprobs(choice.get("logprobs")):
-        if not logprob < 1:  # rounding may make it a little more than 0
-            raise UnusableReply("the reply has a log-probability that is none")
-        first_token.append((mask_key(token), logprob))
     n_text_bytes = len(text.encode("utf-8", "replace"))
     counts = _Counts.of_reply(_object(reply.get("usage")), sizes, n_text_bytes)
     finish = mask_key(str(choice.get("finish_reason") or "stop"))
@@ -186,7 +181,7 @@ def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str
         tokens_cached=counts.cached,
         tokens_out=counts.written,
         counts_refused=counts.refused,
-        first_token=tuple(first_token),
+        first_token=_likely_first_tokens(choice, mask_key),
     )
 
 
@@ -196,6 +191,24 @@ def _first_choice(reply: Mapping[str, object]) -> Mapping[str, object]:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise UnusableReply("the reply has no choices, so it is no chat completion")
     return choices[0]
+
+
+def _likely_first_tokens(
+    choice: Mapping[str, object], mask_key: Callable[[str], str]
+) -> tuple[tuple[str, float], ...]:
+    """(token, log-probability) of what might have come first in the reply; () where the choice does
+    not say. Raises UnusableReply for a number that is no log-probability.
+
+    Args:
+        choice: The choice of a reply.
+        mask_key: Takes the key out of a text.
+    """
+    likely_tokens: list[tuple[str, float]] = []
+    for token, logprob in _top_logprobs(choice.get("logprobs")):
+        if not logprob < 1:  # rounding may make it a little more than 0
+            raise UnusableReply("the reply has a log-probability that is none")
+        likely_tokens.append((mask_key(token), logprob))
+    return tuple(likely_tokens)
 
 
 def _message_with_text(choice: Mapping[str, object]) -> Mapping[str, object]:

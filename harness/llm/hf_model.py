@@ -4,7 +4,7 @@
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -124,7 +124,17 @@ class LoadedModel(Network, TokenizedModel):
             raise
         except Exception as e:  # a damaged config.json raises whatever its values lead to
             raise self._load_error(e) from e
-        # transformers fills what is missing with random numbers and only logs it.
+        self._check_loaded_tensors(info)
+        return net
+
+    def _check_loaded_tensors(self, info: Mapping[str, Any]) -> None:
+        """Raise CannotRun where tensors are missing in the weights or have another shape than
+        config.json says: transformers fills these with random numbers and only logs it.
+
+        Args:
+            info: What transformers says of loading: {"missing_keys": {"lm_head.weight"},
+                "mismatched_keys": {("lm_head.weight", shape there, shape here)}}.
+        """
         mismatched = [str(key) for key, *_ in info["mismatched_keys"]]
         wrong_tensors = sorted([*map(str, info["missing_keys"]), *mismatched])
         if wrong_tensors:
@@ -133,7 +143,6 @@ class LoadedModel(Network, TokenizedModel):
                 f"{len(wrong_tensors)} tensors are missing or of another shape, "
                 f"{wrong_tensors[0]} first; copy the model's folder again"
             )
-        return net
 
     def _load_error(self, error: Exception) -> CannotRun:
         """The error for weights that cannot be loaded; it says why, in the first line of `error`,

@@ -19,7 +19,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -39,7 +39,7 @@ from harness.llm.batched_forward import (
 from harness.llm.capture import CaptureTransaction, WriteCapture
 from harness.llm.cuda_graphs import RecordedSteps
 from harness.llm.kv import KVPool, rewind, slot_of
-from harness.llm.prefix_sharing import SharedPrefix, copy_shared, shared_prefix
+from harness.llm.prefix_sharing import copy_shared, shared_prefix
 from harness.llm.trial_passes import TOLERANCE, rows_are_independent, trial_pack_problem
 from harness.llm.writing import Writing, next_tokens
 from harness.parallel.members import current_scheduler
@@ -417,6 +417,26 @@ class FailedPass(NamedTuple):
     max_tokens: int
 
 
+class _WaitingRequest(NamedTuple):
+    """What a request that waits for a pass would have to compute.
+
+    Attributes:
+        index: Its index among the requests that wait.
+        n_computed: How many of its tokens no other context holds, so that it cannot copy them.
+        next_block: The name of the first block that it would compute; None for none with a name.
+    """
+
+    index: int
+    n_computed: int
+    next_block: bytes | None
+
+    @classmethod
+    def of(cls, index: int, request: ForwardRequest) -> Self:
+        """Find out what a request can copy now; nothing is copied yet."""
+        prefix = shared_prefix(request)
+        return cls(index, len(request.ids) - prefix.n_tokens, prefix.first_missing)
+
+
 class ForwardQueue:
     """Chooses and runs the passes of one model with one adapter; a RequestQueue of
     harness.parallel.scheduler.
@@ -479,35 +499,29 @@ class ForwardQueue:
         Args:
             requests: The requests that wait, the oldest first.
         """
-        prefixes: list[SharedPrefix] = []
-        computed_tokens: list[int] = []  # of each request, those that it cannot copy
-        short: list[int] = []
-        long: list[int] = []
-        for n, request in enumerate(self._without_unshared_names(requests)):
-            prefix = shared_prefix(request)
-            n_computed = len(request.ids) - prefix.n_tokens
-            prefixes.append(prefix)
-            computed_tokens.append(n_computed)
-            if n_computed <= _MAX_SHORT_TOKENS:
-                short.append(n)
+        short: list[_WaitingRequest] = []
+        long: list[_WaitingRequest] = []
+        for index, request in enumerate(self._without_unshared_names(requests)):
+            waiting = _WaitingRequest.of(index, request)
+            if waiting.n_computed <= _MAX_SHORT_TOKENS:
+                short.append(waiting)
             else:
-                long.append(n)
+                long.append(waiting)
         taken: list[int] = []
         computed_blocks: set[bytes] = set()  # names of the blocks that this pass computes
         tokens_left = self._max_pass_tokens
         for oldest_first in (short, long):
-            for n in oldest_first:
-                is_oldest_of_kind = n == oldest_first[0]
-                if computed_tokens[n] > tokens_left and not is_oldest_of_kind:
+            for waiting in oldest_first:
+                is_oldest_of_kind = waiting is oldest_first[0]
+                if waiting.n_computed > tokens_left and not is_oldest_of_kind:
                     break
-                next_block = prefixes[n].first_missing
-                is_oldest = n == 0
-                if next_block in computed_blocks and not is_oldest:
+                is_oldest = waiting.index == 0
+                if waiting.next_block in computed_blocks and not is_oldest:
                     continue  # it is copied in the next pass
-                if next_block is not None:
-                    computed_blocks.add(next_block)
-                tokens_left -= computed_tokens[n]
-                taken.append(n)
+                if waiting.next_block is not None:
+                    computed_blocks.add(waiting.next_block)
+                tokens_left -= waiting.n_computed
+                taken.append(waiting.index)
         return taken
 
     def run(self, requests: Sequence[ForwardRequest]) -> list[Any]:

@@ -92,17 +92,25 @@ class Text:
         spec["post_processor"] = None
         self._data_tokenizer = Tokenizer.from_str(json.dumps(spec))
         self._has_dummy_prefix = self._finds_dummy_prefix()
-        bos = tokenizer.bos_token_id
-        self.bos: int | None = None
-        # Whether the tokenizer puts it in front of a text.
-        if bos is not None and bos in tokenizer("a")["input_ids"][:1]:
-            self.bos = bos
-        in_template: set[int] = set()
-        for piece in (pieces.before_first_user, pieces.before_reply, pieces.before_next_user):
-            in_template.update(self.encode_template(piece))
+        self.bos = self._bos_in_front_of_texts()
         # Added tokens of white space alone may be in data.
         visible = {token["id"] for token in added_tokens if token["content"].strip()}
-        self._forbidden_in_data = self.control | (visible & in_template)
+        self._forbidden_in_data = self.control | (visible & self._ids_in(pieces))
+
+    def _bos_in_front_of_texts(self) -> int | None:
+        """The id of the BOS that the tokenizer puts in front of a text; None where it puts none."""
+        bos: int | None = self.tokenizer.bos_token_id
+        if bos is not None and bos in self.tokenizer("a")["input_ids"][:1]:
+            return bos
+        return None
+
+    def _ids_in(self, pieces: Pieces) -> set[int]:
+        """The ids of all tokens in the pieces of a chat template that stand around user turns and
+        replies."""
+        ids: set[int] = set()
+        for piece in (pieces.before_first_user, pieces.before_reply, pieces.before_next_user):
+            ids.update(self.encode_template(piece))
+        return ids
 
     def _finds_dummy_prefix(self) -> bool:
         """Whether encoding puts a space in front of every text, as SentencePiece's dummy prefix."""
