@@ -254,8 +254,8 @@ class ApplicationSession(Session):
 
     def _book_call(self, reply: AppReply | None, took: Took, tries: Tries) -> None:
         """Book a call with what its reply says of tokens and money. Its tokens are known where it
-        says both numbers, of tokens read and written; they are billed by the model's price where it
-        says no cost of its own.
+        says both numbers, of tokens read and written; else their sum counts, if it says that. Known
+        tokens are billed by the model's price where the reply says no cost of its own.
 
         Args:
             reply: The reply; None where there is none that can be used.

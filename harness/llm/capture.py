@@ -617,7 +617,7 @@ class PackedPass:
                     n_new=context.n_new,
                 )
             elif isinstance(context.capture, WriteCapture):
-                rows_of_writing.append(context.start)
+                rows_of_writing.append(context.start)  # its only new token
         if requests:
             self._watched_reading = WatchedRows(requests, max_layers=len(self.pool.keys))
         if rows_of_writing:

@@ -435,8 +435,9 @@ class HFSession(Context):
         decoding: Decoding,
         watched_ranges: tuple[tuple[int, int], ...],
     ) -> Written:
-        """Write the answer, token by token, and append it to the context; returns it with its
-        attention to the watched ranges.
+        """Write the answer, token by token, and append it to the context, cut at a stop string or
+        an end marker; returns it with its attention to the watched ranges. Also books its passes,
+        and whether an end marker was cut off.
 
         Args:
             first_logits: The logits of its first token [1, vocab]; None where nothing was run.

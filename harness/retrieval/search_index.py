@@ -183,8 +183,8 @@ def build_index(request: IndexRequest, report: Report) -> IndexFacts:
         What the index is, as it was also written to index.json.
 
     Raises:
-        UserError: The folder has the index of another corpus, the corpus cannot be used, or a
-            package is missing.
+        UserError: The folder has the index of another corpus or of passages of another length, the
+            corpus cannot be used, or a package is missing.
         SaveError: A file cannot be written.
     """
     for encoder_or_bm25 in _encoders_of_rankers(request.kind, request.encoder):

@@ -181,7 +181,7 @@ class Workers(Executor):
             parallel: Questions in flight in each.
 
         Raises:
-            UserError: No worker is ready in time, one has other versions, or the cluster ended.
+            UserError: No worker is ready in time, or the cluster ended.
         """
         self.ray = ray
         self.parallel = parallel
