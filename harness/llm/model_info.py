@@ -627,7 +627,7 @@ def memory_problem(
     number_bytes = _BYTES_OF_DTYPE[resolved_dtype(config, settings)]
     stored_number_bytes = _BYTES_OF_DTYPE.get(_stored_dtype(settings), number_bytes)
     stored_bytes = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
-    # They are loaded in a type of other size than they are stored in.
+    # They may be loaded in a type of another size than they are stored in.
     weight_bytes = stored_bytes * number_bytes / stored_number_bytes
     cache_bytes = _numbers_a_token(settings) * window * number_bytes
     needed_bytes = weight_bytes + cache_bytes
