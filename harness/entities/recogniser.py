@@ -374,7 +374,8 @@ def _continues_name(text: str, last_word: WordMatch, next_word: WordMatch) -> bo
     """Whether a word continues the name that ends in the word before it.
 
     Capitalised words and "of", "the", "de" and the like do where white space without a line break
-    is between, and a capitalised word after a title ("Dr. Ann") or an initial ("A. Toren").
+    is between, and a capitalised word after a title ("Dr. Ann") or an initial ("A. Toren"). A
+    possessive ("Ann's") ends a name.
 
     Args:
         text: The text that both are in.

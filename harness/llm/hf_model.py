@@ -161,7 +161,7 @@ class LoadedModel(Network, TokenizedModel):
         try:
             self.n_layers = int(network_config.num_hidden_layers)
             self.shape = shape_of(network_config, head=True)
-            int(self.shape.mlp)  # a few families give a list, one size a layer
+            int(self.shape.mlp)  # raises for the list, one size a layer, that a few families give
         except (AttributeError, RuntimeError, TypeError, ValueError) as e:
             raise CannotRun(
                 f"the sizes of '{self.name}', from which its FLOPs are counted, cannot be read "

@@ -136,7 +136,7 @@ class PlainReply:
         steps = self.passes[n_passes_before:]
         del self.passes[n_passes_before:]
         n_cached = self._attended_length(cache)
-        if steps:
+        if steps:  # the cache held fewer tokens when they began
             n_cached = steps[0].cached
         self.decoding = PlainPass(new=len(steps), cached=n_cached, logits=len(steps), kind="decode")
 

@@ -136,8 +136,8 @@ def _number_of_questions(folder: Path, manifest: RunManifest) -> int:
 def _write_summary(
     folder: Path, manifest: RunManifest, numbers: RunSummary, n_questions: int
 ) -> RunSummary:
-    """Write the manifest, with the run's end where it is finished, and
-    the summary, which is returned.
+    """Write the manifest, no longer as that of a shard and with the run's end where it is finished,
+    and the summary with the checksums of all files, which is returned.
 
     Args:
         folder: The run folder, with all other files merged.

@@ -528,7 +528,9 @@ class _WaitingQuestions:
     """
 
     def __init__(self, plan: PlannedRun, examples: Sequence[Example]) -> None:
-        """Group the questions by their documents, or each alone where they share no indexes.
+        """Group the questions by their documents: those about the same ones, whose indexes are then
+        built by one worker. Each is alone where the method builds no indexes, or none of the
+        documents of a question (`scope`). A question's number is its index in `examples`.
 
         Args:
             plan: The run.
