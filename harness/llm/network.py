@@ -421,20 +421,21 @@ class _WaitingRequest(NamedTuple):
     """What a request that waits for a pass would have to compute.
 
     Attributes:
-        index: Its index among the requests that wait.
+        position: Its place among the requests that wait, the oldest of which has 0.
         n_computed: How many of its tokens no other context holds, so that it cannot copy them.
         next_block: The name of the first block that it would compute; None for none with a name.
     """
 
-    index: int
+    position: int
     n_computed: int
     next_block: bytes | None
 
     @classmethod
-    def of(cls, index: int, request: ForwardRequest) -> Self:
+    def of(cls, position: int, request: ForwardRequest) -> Self:
         """Find out what a request can copy now; nothing is copied yet."""
         prefix = shared_prefix(request)
-        return cls(index, len(request.ids) - prefix.n_tokens, prefix.first_missing)
+        n_computed = len(request.ids) - prefix.n_tokens
+        return cls(position, n_computed, next_block=prefix.first_missing)
 
 
 class ForwardQueue:
@@ -501,8 +502,8 @@ class ForwardQueue:
         """
         short: list[_WaitingRequest] = []
         long: list[_WaitingRequest] = []
-        for index, request in enumerate(self._without_unshared_names(requests)):
-            waiting = _WaitingRequest.of(index, request)
+        for position, request in enumerate(self._without_unshared_names(requests)):
+            waiting = _WaitingRequest.of(position, request)
             if waiting.n_computed <= _MAX_SHORT_TOKENS:
                 short.append(waiting)
             else:
@@ -515,13 +516,13 @@ class ForwardQueue:
                 is_oldest_of_kind = waiting is oldest_first[0]
                 if waiting.n_computed > tokens_left and not is_oldest_of_kind:
                     break
-                is_oldest = waiting.index == 0
+                is_oldest = waiting.position == 0
                 if waiting.next_block in computed_blocks and not is_oldest:
                     continue  # it is copied in the next pass
                 if waiting.next_block is not None:
                     computed_blocks.add(waiting.next_block)
                 tokens_left -= waiting.n_computed
-                taken.append(waiting.index)
+                taken.append(waiting.position)
         return taken
 
     def run(self, requests: Sequence[ForwardRequest]) -> list[Any]:

@@ -528,9 +528,9 @@ class _WaitingQuestions:
     """
 
     def __init__(self, plan: PlannedRun, examples: Sequence[Example]) -> None:
-        """Group the questions by their documents: those about the same ones, whose indexes are then
-        built by one worker. Each is alone where the method builds no indexes, or none of the
-        documents of a question (`scope`). A question's number is its index in `examples`.
+        """Group the questions that are about the same documents, so that one worker builds the
+        indexes of these. Each is alone where the method builds no index, or none that belongs to a
+        document (`scope`). A question's number is its index in `examples`.
 
         Args:
             plan: The run.
