@@ -78,7 +78,8 @@ class _ShownColumn:
             return str(value)
         low = number_or_none(row.get(f"{self.name}.low"))
         high = number_or_none(row.get(f"{self.name}.high"))
-        text, space, interval = with_interval(self.format_number, number, low, high).partition(" ")
+        number_and_interval = with_interval(self.format_number, number, low, high)
+        text, space, interval = number_and_interval.partition(" ")
         p = number_or_none(row.get(f"{self.name}.p"))
         if p is not None and p < _DAGGER_P:
             text += "†"
@@ -112,11 +113,11 @@ class Cells:
             self.headings.append(column.heading)
             self.is_numeric.append(column.is_numeric)
         rows: Sequence[Row] = facts.frame_rows(frame)
-        self.rows = list(map(self._cells_of, rows))
+        self.rows = [self._cells_of(row) for row in rows]
         notes_by_row = _notes_of_rows(frame, rows)
         self.common_notes = _notes_in_every_row(notes_by_row)
         self.footnotes: list[str] = []
-        marks_by_row = list(map(self._marks_of_notes, notes_by_row))
+        marks_by_row = [self._add_footnotes(notes) for notes in notes_by_row]
         if self.footnotes:
             self.headings.append(_NOTES_COLUMN)
             self.is_numeric.append(False)
@@ -127,7 +128,7 @@ class Cells:
         """The cells of one row as strings, in the order of the columns."""
         return [column.cell(row) for column in self._columns]
 
-    def without_footnotes(self) -> None:
+    def remove_marks_of_footnotes(self) -> None:
         """Remove the last column, of marks, from `headings`, `is_numeric` and `rows`; `footnotes`
         stay."""
         if not self.footnotes:
@@ -152,13 +153,13 @@ class Cells:
                 continue
             column_values = self._ranked_values(column.name)
             known_values = [value for value in column_values if value is not None]
-            best_values = sorted(set(known_values), reverse=True)[:2]
-            all_are_zero = not any(best_values)
+            two_best_values = sorted(set(known_values), reverse=True)[:2]
+            all_are_zero = not any(two_best_values)
             if len(known_values) < 2 or all_are_zero:
                 continue
-            for row, value in enumerate(column_values):
-                if value in best_values:
-                    ranks[row, column_number] = best_values.index(value) + 1
+            for row_number, value in enumerate(column_values):
+                if value in two_best_values:
+                    ranks[row_number, column_number] = two_best_values.index(value) + 1
         return ranks
 
     def _ranked_values(self, name: str) -> list[float | None]:
@@ -175,10 +176,10 @@ class Cells:
                 values.append(float(points_of_100(value)))
         return values
 
-    def _marks_of_notes(self, notes: Sequence[str]) -> str:
-        """The marks of a row's notes, such as "[1], [3]-[5]"; also adds new notes to `footnotes`.
+    def _add_footnotes(self, notes: Sequence[str]) -> str:
+        """Add a row's notes to `footnotes`, each once, and return their marks: "[1], [3]-[5]".
 
-        Notes that every row has get no mark.
+        Notes that every row has are no footnotes.
         """
         numbers = []
         for note in notes:

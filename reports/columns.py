@@ -78,10 +78,11 @@ def pick_columns(
             raise _unknown_column_error(name, names)
         picked.append(name)
     columns_to_show = [*_RUN_COLUMNS, *setting_columns(frame), *picked, *_CARRIED_COLUMNS]
-    with_interval_ends: dict[str, None] = {}
+    with_interval_ends: dict[str, None] = {}  # the keys serve as an ordered set
     for name in columns_to_show:
         with_interval_ends |= dict.fromkeys((name, f"{name}.low", f"{name}.high"))
-    return frame[[name for name in with_interval_ends if name in names]]
+    present_columns = [name for name in with_interval_ends if name in names]
+    return frame[present_columns]
 
 
 def _default_columns(frame: pd.DataFrame, names: Sequence[str], score: str | None) -> list[str]:
@@ -122,20 +123,21 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
         names: The names of its columns.
         score: The score to show; None for the choice above.
     """
-    scores: dict[str, None] = {}
+    scores: list[str] = []
     if score:
-        scores[score] = None
+        scores.append(score)
     else:
-        scores.update(dict.fromkeys(frame["headline"]))
-        scores.update(dict.fromkeys(filter(_is_own_score, names)))
+        scores += frame["headline"]
+        scores += [name for name in names if _is_own_score(name)]
         if FOLDER_SCORE in names:
-            scores[FOLDER_SCORE] = None
-            scores.update(dict.fromkeys(filter(_JUDGE.fullmatch, names)))
-        scores.update(dict.fromkeys(filter(_STEPWISE_JUDGE.fullmatch, names)))
-    score_columns = list(scores)
-    for name in scores:
-        pattern_of_repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
-        score_columns += filter(pattern_of_repeats.fullmatch, names)
+            scores.append(FOLDER_SCORE)
+            scores += [name for name in names if _JUDGE.fullmatch(name)]
+        scores += [name for name in names if _STEPWISE_JUDGE.fullmatch(name)]
+    distinct_scores = list(dict.fromkeys(scores))
+    score_columns = list(distinct_scores)
+    for name in distinct_scores:
+        repeats = re.compile(rf"{re.escape(name)}\.(vote|pass@\d+)")
+        score_columns += [column for column in names if repeats.fullmatch(column)]
     return score_columns
 
 
@@ -206,9 +208,12 @@ def _with_notes_of_shown_scores(table: pd.DataFrame) -> pd.DataFrame:
     if "notes" not in table.columns:
         return table
     columns_with_values = set(map(str, table.columns[table.notna().any()]))
-    return table.assign(
-        notes=table["notes"].map(lambda notes: tuple(notes_on_columns(columns_with_values, notes)))
-    )
+
+    def notes_to_show(notes: Sequence[str]) -> tuple[str, ...]:
+        """A row's notes, without those on scores that the table does not show."""
+        return tuple(notes_on_columns(columns_with_values, notes))
+
+    return table.assign(notes=table["notes"].map(notes_to_show))
 
 
 def _settings_after_method(table: pd.DataFrame) -> pd.DataFrame:
@@ -234,9 +239,8 @@ def with_legend(table: pd.DataFrame) -> pd.DataFrame:
     if "notes" not in table.columns:
         return table
     columns_with_values = set(map(str, table.columns[table.notna().any()]))
-    legend = "; ".join(
-        [*_unit_sentences(table, columns_with_values), *legends(columns_with_values)]
-    )
+    sentences = [*_unit_sentences(table, columns_with_values), *legends(columns_with_values)]
+    legend = "; ".join(sentences)
     if not legend:
         return table
     return table.assign(notes=table["notes"].map(lambda notes: (legend, *notes)))
@@ -255,9 +259,12 @@ def _unit_sentences(table: pd.DataFrame, columns_with_values: Collection[str]) -
     ]
     if index_columns:
         sentences.append(f"costs are per question, {' and '.join(index_columns)} per document")
-    families = {name.partition(".")[0] for name in columns_with_values}
-    with_flops = "printed" in columns_with_values or not families.isdisjoint(("tflops", "ratio"))
-    if "convention" in columns_with_values and with_flops:
+    families = {
+        name.partition(".")[0] for name in columns_with_values
+    }  # "tflops" of "tflops.index"
+    is_table_of_printed_values = "printed" in columns_with_values
+    shows_flops = is_table_of_printed_values or not families.isdisjoint(("tflops", "ratio"))
+    if "convention" in columns_with_values and shows_flops:
         conventions = dict.fromkeys(table["convention"].dropna())
         sentences.append(f"FLOPs under the convention {', '.join(conventions)}")
     return sentences

@@ -130,10 +130,10 @@ def table_rows(
     rows = _rows_without_scores(runs, convention)
     score_names = _all_score_names(runs)
     for row in rows:
-        row.notes += run_notes(row.run, clusters=row.numbers.clusters)
+        row.notes += run_notes(row.run, clusters=row.numbers.clusters)  # a cluster a question
         row.add_scores(score_names)
         row.note_unknown_index()
-    _add_comparison_notes(rows, checks or Checks())
+    _add_comparison_notes(rows, checks or Checks())  # Checks() reads the records when asked
     references = _reference_runs(rows, reference)
     for row in rows:
         comparable_reference = _reference_with_same_questions(row.run, references)
@@ -166,7 +166,7 @@ def _rows_without_scores(runs: Sequence[StoredRun], convention: str) -> list[Tab
 def _all_score_names(runs: Sequence[StoredRun]) -> list[str]:
     """The names of all scores of the runs, each once: those of answers, and those of a whole
     corpus."""
-    score_names: dict[str, None] = {}
+    score_names: dict[str, None] = {}  # the keys serve as an ordered set
     for run in runs:
         score_names.update(dict.fromkeys(facts.score_names(run)))
         score_names.update(dict.fromkeys(facts.corpus_score_sources(run)))
@@ -207,7 +207,7 @@ def _settings_with_texts(names: Sequence[RunNames]) -> set[str]:
 
 def _differing_settings(names: Sequence[RunNames]) -> list[str]:
     """The names of the settings in which runs of one method differ, each once."""
-    keys: dict[str, None] = {}
+    keys: dict[str, None] = {}  # they serve as an ordered set
     for name in names:
         keys.update(dict.fromkeys(name.values))
     return list(keys)
@@ -385,6 +385,7 @@ def _opposite_results(row: TableRow, base: StoredRun | None, *, with_index: bool
     other_ratio = _cost_ratio_of_row(row, base, with_index=with_index, convention=other_convention)
     if ratio is None or other_ratio is None:
         return ""
+    # of two numbers on different sides of 1, the differences from 1 have different signs
     is_cheaper_or_dearer_in_both = (ratio.value - 1) * (other_ratio.value - 1) >= 0
     if is_cheaper_or_dearer_in_both:
         return ""

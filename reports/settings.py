@@ -70,9 +70,9 @@ class RunNames:
 
     def with_date(self, run: StoredRun) -> RunNames:
         """The names with the start and hash of a run in brackets at the end of label and base."""
-        return replace(
-            self, label=label_with_date(self.label, run), base=label_with_date(self.base, run)
-        )
+        label = label_with_date(self.label, run)
+        base = label_with_date(self.base, run)
+        return replace(self, label=label, base=base)
 
 
 def run_labels(runs: Sequence[StoredRun], ignored: Collection[str] = ()) -> list[str]:
@@ -290,10 +290,10 @@ class _GroupNaming:
         for key in all_keys:
             values_by_dataset = set()
             for named_run in self._named_runs:
-                values_by_dataset.add(
-                    (named_run.dataset, canonical_json(named_run.values.get(key)))
-                )
-            if len(values_by_dataset) > len(datasets):
+                value = canonical_json(named_run.values.get(key))
+                values_by_dataset.add((named_run.dataset, value))
+            one_dataset_has_several = len(values_by_dataset) > len(datasets)
+            if one_dataset_has_several:
                 varying.append(key)
         return varying
 
@@ -380,13 +380,15 @@ class _GroupNaming:
 
 def _differing_keys(versions_of_runs: Sequence[Mapping[str, str]]) -> list[str]:
     """The keys whose values are not the same in all tables, or that some table lacks."""
-    values_by_key: dict[str, set[str | None]] = {}
+    all_keys: dict[str, None] = {}  # they serve as an ordered set
     for versions in versions_of_runs:
-        for key in versions:
-            values_by_key.setdefault(key, set())
-    for key, values in values_by_key.items():
-        values.update(versions.get(key) for versions in versions_of_runs)
-    return [key for key, values in values_by_key.items() if len(values) > 1]
+        all_keys.update(dict.fromkeys(versions))
+    differing_keys = []
+    for key in all_keys:
+        values = {versions.get(key) for versions in versions_of_runs}
+        if len(values) > 1:
+            differing_keys.append(key)
+    return differing_keys
 
 
 def user_settings(run: StoredRun) -> set[str]:
@@ -427,12 +429,11 @@ def run_versions(run: StoredRun) -> dict[str, str]:
     for role, identity in manifest.models.items():
         weights = identity.get("weights")
         if weights:
+            name = _model_of_role(run, role).name
             weight_hashes = [weights, identity.get("query_weights"), identity.get("quantised")]
-            versions[f"weights of {_model_of_role(run, role).name}"] = json_sha256(weight_hashes)[
-                :7
-            ]
-    for name, version in manifest.packages.items():
-        versions[str(name)] = str(version)
+            versions[f"weights of {name}"] = json_sha256(weight_hashes)[:7]
+    for package, version in manifest.packages.items():
+        versions[str(package)] = str(version)
     return versions
 
 
@@ -476,12 +477,9 @@ def _groups_that_look_alike(named_runs: Sequence[_NamedRun]) -> list[list[_Named
         names = named_run.names
         runs_by_look[named_run.dataset, names.base, canonical_json(names.values)].append(named_run)
     groups = [group for group in runs_by_look.values() if len(group) > 1]
-    already_grouped = set(chain.from_iterable(groups))
-    ungrouped = [
-        named_run
-        for named_run in _runs_with_shared_label(named_runs)
-        if named_run not in already_grouped
-    ]
+    grouped = set(chain.from_iterable(groups))
+    sharing = _runs_with_shared_label(named_runs)
+    ungrouped = [named_run for named_run in sharing if named_run not in grouped]
     if ungrouped:
         groups.append(ungrouped)
     return groups

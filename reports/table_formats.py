@@ -300,7 +300,7 @@ def _as_latex(table: Section) -> str:
     if _NOTES_COLUMN in named_columns:
         footnotes = [f"[{number}] {note}" for number, note in enumerate(notes, 1)]
     else:
-        cells.without_footnotes()
+        cells.remove_marks_of_footnotes()
         comments = notes
     ranks = cells.ranks()
     common_notes = list(cells.common_notes)

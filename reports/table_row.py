@@ -99,13 +99,15 @@ def cost_ratio(
     reference_tflops = cache.tflops(reference, convention, with_index=with_index)
     if run_tflops is None or reference_tflops is None:
         return None
+    # the reference's TFLOPs in the order of the run's questions; -1: a question that it lacks
     positions = reference.columns.positions_of(run.columns.ids)
-    shared_reference_tflops = np.where(positions < 0, np.nan, reference_tflops[positions])
-    is_shared = ~np.isnan(run_tflops) & ~np.isnan(shared_reference_tflops)
-    reference_sum = sum(shared_reference_tflops[is_shared].tolist())
+    reference_of_questions = np.where(positions < 0, np.nan, reference_tflops[positions])
+    is_shared = ~np.isnan(run_tflops) & ~np.isnan(reference_of_questions)
+    run_sum = sum(run_tflops[is_shared].tolist())
+    reference_sum = sum(reference_of_questions[is_shared].tolist())
     if reference_sum <= 0:
         return None
-    return CostRatio(sum(run_tflops[is_shared].tolist()) / reference_sum, int(is_shared.sum()))
+    return CostRatio(run_sum / reference_sum, n_shared=int(is_shared.sum()))
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,8 @@ class TableRow:
         return {"base": self.base, **self.settings}
 
     def add_scores(self, names: Sequence[str]) -> None:
-        """Set `scores` for these names, and note scores that some answered questions lack.
+        """Set `scores` for these names, and add to `notes` which scores some answered questions lack;
+        scores that as many lack are in one note.
 
         Args:
             names: Scores of any run of the table; one that this run lacks becomes NOTHING.
