@@ -76,4 +76,5 @@ def was_answer_shown_as_substring(
     texts: list[str] = []
     if record.error is None:
         texts = [rows.text(piece) or "" for piece in record.shown]
-    return retrieval_recall([texts], [example.gold.answers], k=len(texts)) == 1.0
+    recall = retrieval_recall([texts], [example.gold.answers], k=len(texts))  # of one question
+    return recall == 1.0

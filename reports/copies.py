@@ -42,11 +42,11 @@ def count_changed_in_copy(run: StoredRun, other: StoredRun) -> int:
     if not are_copies or run.path == other.path:
         return 0
     other_hashes = _record_hashes(other)
-    changed = 0
+    n_changed = 0
     for question_id, record_hash in _record_hashes(run).items():
-        if other_hashes.get(question_id, record_hash) != record_hash:
-            changed += 1
-    return changed
+        if question_id in other_hashes and other_hashes[question_id] != record_hash:
+            n_changed += 1
+    return n_changed
 
 
 def reproduction_note(run: StoredRun, other: StoredRun) -> str | None:
@@ -62,7 +62,7 @@ def reproduction_note(run: StoredRun, other: StoredRun) -> str | None:
     predictions = _predictions_by_question(run)
     other_predictions = _predictions_by_question(other)
     shared_ids = predictions.keys() & other_predictions.keys()
-    equal_predictions = predictions.items() & other_predictions.items()
+    equal_predictions = predictions.items() & other_predictions.items()  # of the same question
     relation = "the same run made twice"
     if run.manifest.id and run.manifest.id == other.manifest.id:
         relation = "two copies of one run"
@@ -78,15 +78,13 @@ def reproduction_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list
 
     Returns:
         A sentence for each run, "bm25 and bm25: the same run made twice: ..."; None for the first
-        of
-        its settings.
+        of its settings.
     """
     first_by_settings: dict[str, int] = {}
     sentences: list[str | None] = []
     for position, run in enumerate(runs):
-        first_position = first_by_settings.setdefault(
-            f"{run.path.name} {run.manifest.hash}", position
-        )
+        name_and_settings = f"{run.path.name} {run.manifest.hash}"
+        first_position = first_by_settings.setdefault(name_and_settings, position)
         note = None
         if first_position != position:
             note = reproduction_note(run, runs[first_position])

@@ -1,7 +1,7 @@
 """What of a search was evidence: spans that overlap a supporting part of the data set's
 documents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from harness.engine.document_view import View
@@ -85,14 +85,7 @@ def nodes_with_evidence(
     lengths = rows.document_lengths(example.question.document_ids)
     if lengths is None:
         return frozenset()
-    # Documents of spaces, as only lengths count: a run folder holds no whole texts.
-    ids = example.question.document_ids
-    documents = [Document(document_id, " " * lengths[document_id]) for document_id in ids]
-    view = View.unchanged(documents)
-    if run.config.method.view == "evidence":
-        view = evidence_view(documents, example.gold.supporting)
-    if is_joined(record.notes):
-        view = joined_view(view)
+    view = _view_of_question(run, record, example, lengths)
     if len(view.documents) > 1:
         return frozenset()
     nodes = set()
@@ -103,6 +96,28 @@ def nodes_with_evidence(
         if _overlaps_support(_spans_in_dataset(view, start, end), example):
             nodes.add(node)
     return frozenset(nodes)
+
+
+def _view_of_question(
+    run: StoredRun, record: StoredRecord, example: Example, lengths: Mapping[str, int]
+) -> View:
+    """What the method was handed of a question's documents: the whole, the supporting passages alone,
+    or all joined to one document. Texts are spaces, as only lengths count.
+
+    Args:
+        run: The run.
+        record: The record of the question.
+        example: The question with its supporting passages.
+        lengths: Document id -> characters.
+    """
+    ids = example.question.document_ids
+    documents = [Document(document_id, " " * lengths[document_id]) for document_id in ids]
+    view = View.unchanged(documents)
+    if run.config.method.view == "evidence":
+        view = evidence_view(documents, example.gold.supporting)
+    if is_joined(record.notes):
+        view = joined_view(view)
+    return view
 
 
 def _spans_in_dataset(view: View, start: int, end: int) -> list[_DocumentSpan]:
@@ -119,5 +134,6 @@ def _spans_in_dataset(view: View, start: int, end: int) -> list[_DocumentSpan]:
     document = view.documents[0]
     if not 0 <= start <= end <= len(document.text):
         return []
-    answer = view.with_original_spans(Answer("", (Shown("span", document.id, start, end),)))
+    shown_in_view = Shown("span", document.id, start, end)
+    answer = view.with_original_spans(Answer(text="", shown=(shown_in_view,)))
     return [_DocumentSpan(shown.document_id, shown.start, shown.end) for shown in answer.shown]

@@ -87,8 +87,12 @@ def escape(text: str) -> str:
 
 
 def latex_table(paper: PaperTable) -> str:
-    """A LaTeX table with its caption, and with its notes below it, as text."""
-    split_notes = list(map(_split_commands, paper.common_notes))
+    """A LaTeX table with its caption, and with its notes below it, as text.
+
+    Sentences of notes that name a command of the harness stand above it as comments. It is shrunk
+    to the line where it is wider.
+    """
+    split_notes = [_split_commands(note) for note in paper.common_notes]
     notes = [split.for_paper for split in split_notes if split.for_paper]
     commands = [split.with_commands for split in split_notes if split.with_commands]
     lines = [

@@ -91,16 +91,15 @@ def leaderboard(rows: Sequence[TableRow], links: Mapping[str, str]) -> Html:
 def _hidden_columns(rows: Sequence[LeaderboardRow]) -> set[str]:
     """The columns that say nothing: one suite or folder for all runs, no question left out, costs
     that no run has."""
-    hidden = {_LEFT_OUT_COLUMN, *_COST_COLUMNS}
-    words_by_column: dict[str, set[str]] = {"suite": set(), "folder": set()}
-    for row in rows:
-        hidden -= row.numbers.keys() & set(_COST_COLUMNS)
-        if row.numbers.get(_LEFT_OUT_COLUMN):
-            hidden.discard(_LEFT_OUT_COLUMN)
-        for name, words in words_by_column.items():
-            words.add(row.words[name])
-    for name, words in words_by_column.items():
-        if len(words) == 1:
+    hidden = set()
+    for name in _COST_COLUMNS:
+        if not any(name in row.numbers for row in rows):
+            hidden.add(name)
+    if not any(row.numbers.get(_LEFT_OUT_COLUMN) for row in rows):
+        hidden.add(_LEFT_OUT_COLUMN)
+    for name in ("suite", "folder"):
+        distinct_words = {row.words[name] for row in rows}
+        if len(distinct_words) == 1:
             hidden.add(name)
     return hidden
 
@@ -162,7 +161,8 @@ def results_folder_names(runs: Sequence[StoredRun]) -> dict[Path, str]:
     common_path = os.path.commonpath(list(folders.values()))
     names = {}
     for path, folder in folders.items():
-        names[path] = os.path.relpath(folder, common_path)
-        if names[path] == ".":
-            names[path] = os.path.basename(common_path)
+        name = os.path.relpath(folder, common_path)
+        if name == ".":  # this folder is the shared part itself
+            name = os.path.basename(common_path)
+        names[path] = name
     return names

@@ -109,9 +109,10 @@ class MethodRow:
         for note in notes_of_runs:
             if note.startswith(costs.PROBE_NOTE_START) or "(0 %)" in note:
                 continue
-            datasets_with_note = [
-                name for name, row in self.rows_by_dataset.items() if note in row.notes
-            ]
+            datasets_with_note = []
+            for name, row in self.rows_by_dataset.items():
+                if note in row.notes:
+                    datasets_with_note.append(name)
             if len(datasets_with_note) < len(self.rows_by_dataset):
                 note = f"{', '.join(datasets_with_note)}: {note}"
             notes.append(note)
@@ -293,17 +294,14 @@ def _questions_sentence(
     """
     parts = []
     for dataset, rows in rows_by_dataset.items():
-        counts = set()
-        headlines: dict[str, None] = {}
-        for row in rows:
-            counts.add(row.n_questions)
-            headlines[f"{row.headline}, "] = None
-        count = f"{min(counts)} to {max(counts)} questions"
-        if len(counts) == 1:
-            count = f"{max(counts)} questions"
-        if score:
-            headlines.clear()
-        parts.append(f"{dataset}: {''.join(headlines)}{count}")
+        n_questions = {row.n_questions for row in rows}
+        questions = f"{min(n_questions)} to {max(n_questions)} questions"
+        if len(n_questions) == 1:
+            questions = f"{max(n_questions)} questions"
+        headlines: list[str] = []
+        if not score:
+            headlines = list(dict.fromkeys(row.headline for row in rows))
+        parts.append(f"{dataset}: {', '.join([*headlines, questions])}")
     return "; ".join(parts)
 
 

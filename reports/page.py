@@ -226,7 +226,8 @@ def _count_answers(runs: Sequence[StoredRun]) -> int:
 
 
 def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _DatasetPart:
-    """What the page has of one data set: tables, figure, differences, questions.
+    """What the page has of one data set: tables, figure, differences, tables by kind of question,
+    printed values, what packages add (not on a live page), and questions.
 
     Args:
         name: The data set.
@@ -246,10 +247,10 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
     )
     cost = _figure_cost(rows)
     points = front.points(rows, cost=cost)
-    figure, files = front.to_html(points, questions.head.score)
+    figure, figure_files = front.to_html(points, questions.head.score)
     frame = as_frame(rows)
-    (main_table,) = sections(frame)
-    (full_table,) = sections(frame, ())
+    (main_table,) = sections(frame)  # one, as the rows are of one data set
+    (full_table,) = sections(frame, ())  # with all columns
     published = _published_tables(ordered_runs, comparison)
     added_html: list[Html | None] = []
     if not options.is_live:
@@ -269,7 +270,8 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
         legend=published.legend,
         notes=questions.notes,
     )
-    blocks = {f"front-{form}": compress_bytes(content) for form, content in files.items()}
+    # the figure in each format to download: "front-svg", "front-csv"
+    blocks = {f"front-{form}": compress_bytes(content) for form, content in figure_files.items()}
     return _DatasetPart(name, rows, section, questions, blocks)
 
 
@@ -286,7 +288,8 @@ class _ComparedTables(NamedTuple):
 
 
 def _tables_of_runs(runs: Sequence[StoredRun], comparison: Comparison) -> _ComparedTables:
-    """The tables of the runs of one data set, compared if they may be."""
+    """The tables of the runs of one data set, compared if they may be; else the means alone, with
+    the reason as `problem`."""
     reference = None
     if len(runs) > 1:
         reference = comparison.reference
@@ -362,11 +365,15 @@ def _sections_of_packages(
         runs: Its runs.
         rows: The data set's rows as each run read them.
     """
-    whole_runs = []
+    runs_with_texts = []
     for run, run_rows in zip(runs, rows, strict=True):
-        whole_runs.append((replace(run, records=run.records_with_texts), run_rows))
-    entry_points = plugins.targets("harness.page_sections")
-    return [registry.import_target(target)(whole_runs) for target in entry_points.values()]
+        run_with_texts = replace(run, records=run.records_with_texts)
+        runs_with_texts.append((run_with_texts, run_rows))
+    sections_of_packages = []
+    for target in plugins.targets("harness.page_sections").values():
+        make_section = registry.import_target(target)
+        sections_of_packages.append(make_section(runs_with_texts))
+    return sections_of_packages
 
 
 class _PublishedTables(NamedTuple):
@@ -400,35 +407,39 @@ def _tables_by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, lis
 
     A criterion by which fewer than two kinds are known has no table.
     """
-    kinds_by_run = list(map(kinds_by_criterion, runs))
-    kind_tables = []
-    for by in CRITERIA:
+    kinds_by_run = [kinds_by_criterion(run) for run in runs]
+    titled_tables = []
+    for criterion in CRITERIA:
         kinds: set[str | None] = set()
-        for run_kinds in kinds_by_run:
-            kinds.update(run_kinds[by])
-        if len(kinds - {None}) < 2:
+        for kinds_of_run in kinds_by_run:
+            kinds.update(kinds_of_run[criterion])
+        known_kinds = kinds - {None}
+        if len(known_kinds) < 2:
             continue
-        rows = table_rows(split_by_kind(runs, by, kinds_by_run))
-        table = wide_table(_with_kind_as_dataset(rows, f"{name}, {by} "), intervals=True)
+        rows = table_rows(split_by_kind(runs, criterion, kinds_by_run))
+        rows_by_kind = _with_kind_as_dataset(rows, prefix=f"{name}, {criterion} ")
+        table = wide_table(rows_by_kind, intervals=True)
         kind_sections = replace(table, only_cells=True).sections()
-        kind_tables.append((f"{rows[0].headline} by {by}", _tables(kind_sections)))
-    return kind_tables
+        titled_tables.append((f"{rows[0].headline} by {criterion}", _tables(kind_sections)))
+    return titled_tables
 
 
 def _with_kind_as_dataset(rows: Sequence[TableRow], prefix: str) -> list[TableRow]:
-    """The rows with their kind and its number of questions, "2 (n = 5)", in place of the data set.
+    """The rows with their kind and its number of questions, "2 (n = 5)", in place of the data set,
+    and without notes.
 
     Args:
         rows: The rows of runs that were split by kind.
         prefix: What stands before the kind in the names of their data sets.
     """
-    max_questions: dict[str, int] = {}
+    n_questions_by_dataset: dict[str, int] = {}  # the most of any run
     for row in rows:
-        max_questions[row.dataset] = max(row.n_questions, max_questions.get(row.dataset, 0))
+        n_before = n_questions_by_dataset.get(row.dataset, 0)
+        n_questions_by_dataset[row.dataset] = max(row.n_questions, n_before)
     renamed_rows = []
     for row in rows:
         kind = row.dataset.removeprefix(prefix)
-        name = f"{kind} (n = {max_questions[row.dataset]})"
+        name = f"{kind} (n = {n_questions_by_dataset[row.dataset]})"
         renamed_rows.append(replace(row, dataset=name, notes=[]))
     return renamed_rows
 

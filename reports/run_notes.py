@@ -91,8 +91,7 @@ def _state_notes(run: StoredRun) -> list[str]:
     if early_stop is not None:
         notes.append(
             f"a duel stopped the run early, after {early_stop.questions} of {early_stop.of} "
-            "questions "
-            f"in random order of documents (seed {early_stop.seed}): "
+            f"questions in random order of documents (seed {early_stop.seed}): "
             f"{'; '.join(early_stop.verdicts)}; "
             "tests that take n as fixed (harness compare) do not hold for it"
         )
@@ -131,8 +130,7 @@ def _answer_notes(run: StoredRun) -> list[str]:
         prefix = run.config.dataset.answer_prefix
         notes.append(
             f"{n_without_prefix} of {n_records} replies lacked the answer prefix '{prefix}' and "
-            "were scored "
-            "whole"
+            "were scored whole"
         )
     n_not_parsed = columns.notes.count(lambda notes: SCHEMA_NOT_FOLLOWED in notes)
     if n_not_parsed:
@@ -147,17 +145,17 @@ def _answer_notes(run: StoredRun) -> list[str]:
 
 
 def _model_notes(run: StoredRun) -> list[str]:
-    """Sentences on what the run's models and servers did that its scores and costs do not show."""
+    """Sentences on what the run's models and servers did that its scores and costs do not show:
+    replies cut off or without an answer, embedded models, cut texts, and odd or unknown costs."""
     usage = costs.usage_of_run(run)
-    lacking_by_kind = Counter(count_problem_replies(usage))
+    n_replies_by_problem = Counter(count_problem_replies(usage))
     usage_of_all_phases = sum_phases([usage])
-    notes = [*reply_sentences(lacking_by_kind, run.config)]
-    n_unclosed = (
-        usage_of_all_phases.get("thinking", {}).get("unclosed", 0) - lacking_by_kind["thought"]
-    )
-    if n_unclosed > 0:
+    notes = [*reply_sentences(n_replies_by_problem, run.config)]
+    n_cut_while_thinking = usage_of_all_phases.get("thinking", {}).get("unclosed", 0)
+    n_not_named_yet = n_cut_while_thinking - n_replies_by_problem["thought"]
+    if n_not_named_yet > 0:
         notes.append(
-            f"the thinking of {n_unclosed} replies reached its limit (model.thinking.tokens)"
+            f"the thinking of {n_not_named_yet} replies reached its limit (model.thinking.tokens)"
         )
     notes += _caveats_on_models(run)
     notes += _cut_text_notes(run)
@@ -201,8 +199,7 @@ def _usage_notes(run: StoredRun, usage: PhaseUsage) -> list[str]:
     if n_recounted:
         notes.append(
             f"{n_recounted} token counts of the servers (of model, encoder or reranker) are "
-            "missing "
-            "or cannot be true; those made here are used"
+            "missing or cannot be true; those made here are used"
         )
     n_recalled = usage.get("recalled")
     if n_recalled:
@@ -223,17 +220,18 @@ def _usage_notes(run: StoredRun, usage: PhaseUsage) -> list[str]:
 def _flag_notes(run: StoredRun) -> list[str]:
     """A sentence for each score by which some answers could not be scored and count 0.
 
-    A score that was left out, as evidence recall where nothing is marked, counts as missing and not
-    as 0, so it is not named.
+    A record's notes name the scores that could not be made. One that was left out, as evidence
+    recall where nothing is marked, counts as missing and not as 0, so it is not named.
     """
-    n_by_score: Counter[str] = Counter()
+    n_flagged_by_score: Counter[str] = Counter()
     columns = run.columns
-    for position in np.flatnonzero(columns.notes.where(flags_of)).tolist():
+    positions_with_flags = np.flatnonzero(columns.notes.where(flags_of)).tolist()
+    for position in positions_with_flags:
         for name in flags_of(columns.notes.of_record(position)):
             if name in columns.scores and not np.isnan(columns.scores[name][position]):
-                n_by_score[name] += 1
+                n_flagged_by_score[name] += 1
     notes = []
-    for name, n_flagged in n_by_score.items():
+    for name, n_flagged in n_flagged_by_score.items():
         values = f"{n_flagged} of {len(columns)} values of {name}"
         notes.append(f"{values} could not be scored as they are and count 0")
     return notes
@@ -286,12 +284,12 @@ def cluster_notes(
         cluster_of_question: The cluster of each question.
         cluster_noun: What a cluster is called: "document" or "question".
     """
-    cluster_sizes = np.unique(cluster_of_question, return_counts=True)[1]
+    _, cluster_sizes = np.unique(cluster_of_question, return_counts=True)
     largest = max(cluster_sizes, default=0)
     n_questions = len(cluster_of_question)
     notes = []
     n_clusters = len(cluster_sizes)
-    if n_clusters > 0 and 2 / 2**n_clusters > facts.ALPHA:
+    if n_clusters > 0 and 2 / 2**n_clusters > facts.ALPHA:  # 5 or fewer
         notes.append(
             f"{cluster_noun}s: {n_clusters}; this test cannot find a difference with fewer than 6"
         )
@@ -300,12 +298,13 @@ def cluster_notes(
     linked_questions = (
         f"{largest} of {n_questions} questions are linked through documents that they share"
     )
-    largest_cluster = f"{linked_questions}, one of {len(cluster_sizes)} clusters"
+    largest_in_words = f"{linked_questions}, one of {n_clusters} clusters"
     if not notes and one_outweighs(cluster_sizes):
-        return [f"{largest_cluster}: too many for a test or an interval of a difference"]
-    if n_questions < _MIN_QUESTIONS_FOR_SIZE or 2 * largest <= n_questions:
+        return [f"{largest_in_words}: too many for a test or an interval of a difference"]
+    largest_has_most = 2 * largest > n_questions
+    if n_questions < _MIN_QUESTIONS_FOR_SIZE or not largest_has_most:
         return notes
-    return [f"{largest_cluster}: intervals are wide", *notes]
+    return [f"{largest_in_words}: intervals are wide", *notes]
 
 
 def _what_links_all(document_ids: Iterable[Sequence[str]], n_questions: int) -> str:

@@ -107,6 +107,7 @@ def _values_unlike_preset(run: StoredRun, method: Method) -> Iterator[str]:
         if not is_by_preset or field is None or is_from_other_run:
             continue
         preset_value = preset_params.get(name, field.get_default(call_default_factory=True))
+        # run.yaml holds values as JSON does: a tuple as a list
         if preset_value != value and canonical_json(preset_value) != canonical_json(value):
             yield (
                 f"whether {name}={value_text(value)} is its preset's, which has "

@@ -86,20 +86,18 @@ def render_sections(
         return "\n".join(map(_as_latex, tables))
     max_line = terminal_columns or math.inf
     shared_notes = _shared_notes(tables)
-    table_texts = []
+    texts = []
     for table in tables:
         if table_format == "markdown":
             title = f"### {_markdown_escape(table.title)}\n\n"
-            table_texts.append(title + _as_markdown(table, shared_notes))
+            texts.append(title + _as_markdown(table, shared_notes))
         else:
-            table_texts.append(
-                on_one_line(table.title) + "\n" + _as_text(table, max_line, shared_notes)
-            )
+            title = on_one_line(table.title) + "\n"
+            texts.append(title + _as_text(table, max_line, shared_notes))
     if shared_notes:
-        table_texts.append(
-            "\n".join(_shared_note_lines(shared_notes, table_format, max_line)) + "\n"
-        )
-    return "\n".join(table_texts)
+        note_lines = _shared_note_lines(shared_notes, table_format, max_line)
+        texts.append("\n".join(note_lines) + "\n")
+    return "\n".join(texts)
 
 
 def _shared_notes(tables: Sequence[Section]) -> list[str]:
@@ -250,22 +248,24 @@ def _as_markdown(table: Section, shared_notes: Collection[str] = ()) -> str:
         shared_notes: Notes that are not written below this table.
     """
     cells = Cells(table.frame, table.gaps)
-    column_names = map(_markdown_escape, cells.headings)
-    lines = [_markdown_row(column_names), _markdown_row(map(_markdown_alignment, cells.is_numeric))]
+    headings = [_markdown_escape(heading) for heading in cells.headings]
+    alignments = [_markdown_alignment(is_numeric) for is_numeric in cells.is_numeric]
+    # Intervals and marks of notes are written here, not taken from data: their brackets stay
+    # readable.
+    is_from_data = []
+    for heading, is_numeric in zip(cells.headings, cells.is_numeric, strict=True):
+        is_from_data.append(not is_numeric and heading != _NOTES_COLUMN)
+    lines = [_markdown_row(headings), _markdown_row(alignments)]
     for row in cells.rows:
         escaped = []
-        for cell, column_name, is_numeric in zip(
-            row, cells.headings, cells.is_numeric, strict=True
-        ):
-            # Intervals and marks are written here, not taken from data: their brackets stay
-            # readable.
-            if not is_numeric and column_name != _NOTES_COLUMN:
-                cell = _markdown_escape(cell)
-            escaped.append(cell)
+        for cell, needs_escape in zip(row, is_from_data, strict=True):
+            if needs_escape:
+                escaped.append(_markdown_escape(cell))
+            else:
+                escaped.append(cell)
         lines.append(_markdown_row(escaped))
-    return _with_notes_below(
-        lines, _markdown_note_lines(cells.lines_below(_markdown_escape, shared_notes))
-    )
+    note_lines = _markdown_note_lines(cells.lines_below(_markdown_escape, shared_notes))
+    return _with_notes_below(lines, note_lines)
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -285,14 +285,14 @@ def _as_latex(table: Section) -> str:
     """A LaTeX table (reports/latex.py) that ranks its scores and names upper bounds, which have no
     rank.
 
-    Columns of failed questions, cut texts and notes are left out unless the user named them.
+    Columns of failed questions and cut texts are left out unless the user named them. Without the
+    column of notes, the notes of single rows become comments.
     """
     named_columns = table.named_columns
-    if named_columns is None:
+    if named_columns is None:  # a table without a choice of columns: none is left out
         named_columns = (*_COLUMNS_NOT_IN_PAPERS, _NOTES_COLUMN)
-    left_out = [
-        name for name in _COLUMNS_NOT_IN_PAPERS if name in table.frame and name not in named_columns
-    ]
+    present = [name for name in _COLUMNS_NOT_IN_PAPERS if name in table.frame]
+    left_out = [name for name in present if name not in named_columns]
     cells = Cells(table.frame.drop(columns=left_out), table.gaps)
     notes = _cells_on_one_line(cells.footnotes)
     footnotes: list[str] = []
@@ -323,15 +323,16 @@ def _as_latex(table: Section) -> str:
 
 def _notes_on_unranked_methods(frame: pd.DataFrame) -> list[str]:
     """Sentences that name the methods that are never marked as best."""
-    asked_otherwise_columns = [
-        name for name in frame.columns if str(name).split(".")[-1] == "asked_otherwise"
-    ]
+    # one, or one a data set: "musique.asked_otherwise"
+    columns = list(map(str, frame.columns))
+    asked_otherwise_columns = [name for name in columns if name.split(".")[-1] == "asked_otherwise"]
+    # the keys of both serve as ordered sets
     upper_bounds: dict[str, None] = {}
     asked_otherwise: dict[str, None] = {}
     for row in frame.to_dict("records"):
         if row.get("upper_bound"):
             upper_bounds[str(row["method"])] = None
-        if any(map(row.get, asked_otherwise_columns)):
+        if any(row[name] for name in asked_otherwise_columns):
             asked_otherwise[str(row["method"])] = None
     notes = []
     if upper_bounds:

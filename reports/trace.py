@@ -119,8 +119,8 @@ def read_search(stored: StoredRun, question: str, data: str | None = None) -> Se
     if question not in records_by_id:
         raise UnknownName("question", question, records_by_id, f"harness trace {stored.path}")
     record = records_by_id[question]
-    no_graphs_yet: GraphsByIndexKey = {}
-    graph_result = read_graph(stored, record, no_graphs_yet)
+    graphs_read_before: GraphsByIndexKey = {}  # none
+    graph_result = read_graph(stored, record, graphs_read_before)
     run_of_one_question = replace(stored, records=[record])
     rows = read_rows(run_of_one_question, data=data)
     rows = replace(rows, texts=stored.texts([record]))
@@ -252,12 +252,12 @@ def _shown_lines(search: Search) -> list[str]:
     shown = search.record.shown
     if not shown:
         return [_with_heading("shown", "nothing")]
-    sources = list(map(_span_or_kind, shown))
-    width = max(map(len, sources))
+    places = [_span_or_kind(piece) for piece in shown]
+    width = max(len(place) for place in places)
     lines = []
-    for source, piece in zip(sources, shown, strict=True):
+    for place, piece in zip(places, shown, strict=True):
         text = _cut_line(search.rows.text(piece) or "", _MAX_PIECE_CHARACTERS - width)
-        lines.append(f"{printable(source).ljust(width)}  {text}")
+        lines.append(f"{printable(place).ljust(width)}  {text}")
     return _with_headings("shown", lines)
 
 
@@ -289,11 +289,9 @@ def _outcome_lines(record: StoredRecord) -> list[str]:
     lines = []
     if record.stop_reason:
         lines.append(_with_heading("stopped", printable(record.stop_reason)))
-    error = record.error
-    if error:
-        lines.append(
-            _with_heading("failed", f"{printable(error['type'])}: {printable(error['message'])}")
-        )
+    if record.error:
+        error = f"{printable(record.error['type'])}: {printable(record.error['message'])}"
+        lines.append(_with_heading("failed", error))
     scores = [f"{name} {100 * value:.1f}" for name, value in record.scores.items()]
     return lines + _with_headings("scores", scores)
 
@@ -431,19 +429,18 @@ def _last_columns(search: Search) -> list[_TextColumn]:
             _TextColumn("edge", lambda step: _formatted(step.edge, ".3f")),
             _TextColumn("evidence", lambda step: search.evidence[step.number], is_text=True),
         ]
+
+    def short_answer(step: SearchStep) -> str:
+        """The answer of a step, cut to its column."""
+        return _cut_line(step.answer or "", _MAX_ANSWER_CHARACTERS)
+
+    def short_text(step: SearchStep) -> str:
+        """What the table says of a step, cut to one line."""
+        return _cut_line(search.text(step), _MAX_STEP_CHARACTERS)
+
     if any(step.answer is not None for step in search.steps):
-        columns.append(
-            _TextColumn(
-                "answer",
-                lambda step: _cut_line(step.answer or "", _MAX_ANSWER_CHARACTERS),
-                is_text=True,
-            )
-        )
-    columns.append(
-        _TextColumn(
-            "text", lambda step: _cut_line(search.text(step), _MAX_STEP_CHARACTERS), is_text=True
-        )
-    )
+        columns.append(_TextColumn("answer", short_answer, is_text=True))
+    columns.append(_TextColumn("text", short_text, is_text=True))
     return columns
 
 
@@ -485,10 +482,8 @@ def search_json(search: Search) -> dict[str, object]:
         values["gold"] = list(example.gold.answers)
     values["graph"] = search.graph is not None
     values["notes"] = [*search.notes, *search.stored.notes]
-    values["steps"] = [
-        _step_json(step, evidence_of_step)
-        for step, evidence_of_step in zip(search.steps, search.evidence, strict=True)
-    ]
+    steps_and_evidence = zip(search.steps, search.evidence, strict=True)
+    values["steps"] = [_step_json(step, evidence) for step, evidence in steps_and_evidence]
     values["stop_reason"] = record.stop_reason
     values["error"] = record.error
     values["prediction"] = record.prediction
