@@ -63,20 +63,18 @@ def compare_with_baseline(
     """
     pair = RunPair(run, "this run", base, "the baseline")
     score_name = choose_score(pair, score)
-    run_scores = facts.score_values(run, score_name).by_question()
-    base_values = facts.score_values(base, score_name)
-    base_scores = base_values.by_question()
-    clusters = base_values.clusters_by_question()
-    shared_ids = [question for question in base_values.ids if question in run_scores]
+    score_by_question = facts.score_values(run, score_name).by_question()
+    base_scores = facts.score_values(base, score_name)
+    shared_ids = [question for question in base_scores.ids if question in score_by_question]
     if not shared_ids:
         raise UserError("the two have no scored question in common")
-    compared_ids = list(base_values.ids)
+    compared_ids = list(base_scores.ids)
     if allow_left_out:
         compared_ids = shared_ids
     test = paired_test(
-        [run_scores.get(question, 0.0) for question in compared_ids],
-        values_in_order(base_scores, compared_ids),
-        values_in_order(clusters, compared_ids),
+        [score_by_question.get(question, 0.0) for question in compared_ids],
+        values_in_order(base_scores.by_question(), compared_ids),
+        values_in_order(base_scores.clusters_by_question(), compared_ids),
     )
     problems = comparison_problems(pair, score_name, Checks())
     return BaselineComparison(
@@ -87,6 +85,6 @@ def compare_with_baseline(
         questions=test.n,
         documents=test.clusters,
         asks_whole_folder=facts.asks_whole_folder(run),
-        left_out=len(base_values.ids) - len(shared_ids),
+        left_out=len(base_scores.ids) - len(shared_ids),
         objections=[f"compared all the same: {reason}" for reason in problems],
     )

@@ -39,11 +39,12 @@ def kind_of_question(record: StoredRecord, criterion: str) -> str | None:
         return None
     if criterion == "answer":
         return answer_kind(gold["answers"])
-    extra = gold.get("extra") or {}
-    value = extra.get(criterion)
-    if criterion not in KINDS and isinstance(value, str | int):
+    carried_columns = gold.get("extra") or {}
+    value = carried_columns.get(criterion)
+    is_own_column = criterion not in KINDS
+    if is_own_column and isinstance(value, str | int):
         return str(value)
-    return question_kinds(extra).get(criterion)
+    return question_kinds(carried_columns).get(criterion)
 
 
 def _length_kind(record: StoredRecord) -> str | None:
@@ -113,9 +114,9 @@ def split_by_kind(
     for run, kinds_of_run in zip(runs, kinds_by_run, strict=True):
         parts += _split_run(run, criterion, kinds_of_run[criterion])
     if not parts:
+        known_criteria = ", ".join(_criteria_with_kinds(runs)) or "nothing"
         raise UserError(
-            f"no question of these runs tells its {criterion}; they tell: "
-            f"{', '.join(_criteria_with_kinds(runs)) or 'nothing'}"
+            f"no question of these runs tells its {criterion}; they tell: {known_criteria}"
         )
     return parts
 
@@ -147,13 +148,12 @@ def _split_run(
         if kind is not None:
             records_by_kind.setdefault(kind, []).append(record)
     notes = run.notes
-    n_unknown = len(run.records) - sum(map(len, records_by_kind.values()))
-    if n_unknown:
-        n_records = len(run.records)
-        notes = (
-            *notes,
-            f"{n_unknown} of {n_records} questions tell no {criterion} and are in no table",
-        )
+    n_records = len(run.records)
+    n_known = sum(len(records) for records in records_by_kind.values())
+    if n_known < n_records:
+        n_unknown = n_records - n_known
+        note = f"{n_unknown} of {n_records} questions tell no {criterion} and are in no table"
+        notes = (*notes, note)
     parts = []
     for kind in sorted(records_by_kind, key=_shortest_first):
         name = f"{run.config.dataset.name}, {criterion} {kind}"

@@ -266,8 +266,12 @@ def _write_cache_file(path: Path, run: StoredRun, checks: RecordChecks) -> None:
     Raises:
         SaveError: The file cannot be written.
     """
-    problems = dict(checks.examined.problems)
-    header = _Header(run.notes, problems, checks.inconsistencies, checks.scores)
+    header = _Header(
+        notes=run.notes,
+        problems=dict(checks.examined.problems),
+        inconsistencies=checks.inconsistencies,
+        scores=checks.scores,
+    )
     arrays: dict[str, Any] = {"header": json_to_bytes(asdict(header))}
     for name in _ARRAY_FIELDS:
         arrays[name] = getattr(checks.examined, name)
@@ -307,6 +311,8 @@ def _checks_from_cache(path: Path) -> RecordChecks | None:
             header = _Header.parse(cached["header"])
             columns = {name: cached[name] for name in _ARRAY_FIELDS}
             examined = Examined(**columns, problems=header.problems)
-            return RecordChecks(examined, header.inconsistencies, header.scores)
+            return RecordChecks(
+                examined=examined, inconsistencies=header.inconsistencies, scores=header.scores
+            )
     except _READ_ERRORS:
         return None

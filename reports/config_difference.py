@@ -36,21 +36,18 @@ def config_difference(run: StoredRun, base: StoredRun) -> list[str]:
     run_settings = _compared_settings(run.config)
     base_settings = _compared_settings(base.config)
     if facts.is_imported(run) or facts.is_imported(base):
-        shared_keys = [
-            key for key in run_settings if key in base_settings and key != "dataset.scorers"
-        ]
-        return _differing_lines(run_settings, base_settings, shared_keys)
-    same_implementation = (
-        run_settings["method.implementation"] == base_settings["method.implementation"]
-    )
+        shared_keys = [key for key in run_settings if key in base_settings]
+        compared_keys = [key for key in shared_keys if key != "dataset.scorers"]
+        return _differing_lines(run_settings, base_settings, compared_keys)
+    implementation = run_settings["method.implementation"]
+    have_same_implementation = implementation == base_settings["method.implementation"]
     run_settings |= _compared_versions(run, base)
     base_settings |= _compared_versions(base, run)
-    if same_implementation:
+    if have_same_implementation:  # else own code differs in any case
         run_settings["code"] = own_code_hash(run)
         base_settings["code"] = own_code_hash(base)
-    return _differing_lines(
-        run_settings, base_settings, dict.fromkeys([*run_settings, *base_settings])
-    )
+    keys_of_either = dict.fromkeys([*run_settings, *base_settings])
+    return _differing_lines(run_settings, base_settings, keys_of_either)
 
 
 def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
@@ -68,9 +65,9 @@ def brief_difference(run: StoredRun, base: StoredRun) -> list[str]:
         return lines_without_name or lines
     left_out_parts = {"method"}
     for role in ("encoder", "reranker"):
-        run_part = run.config.encoder_of(role)
-        base_part = base.config.encoder_of(role)
-        if (run_part is None) != (base_part is None):
+        run_has_it = run.config.encoder_of(role) is not None
+        base_has_it = base.config.encoder_of(role) is not None
+        if run_has_it != base_has_it:
             left_out_parts.add(role)
     return [line for line in lines if line.partition(".")[0] not in left_out_parts]
 

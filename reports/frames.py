@@ -110,19 +110,20 @@ def _cost_cells(usage: Usage) -> dict[str, float | None]:
     Columns without a phase ("tokens") are sums over all phases but "study": what a search did after
     its stop, only to be recorded, is no cost of the answer.
     """
-    costs_by_phase: dict[str, float | None] = {}
+    costs_of_phases: dict[str, float | None] = {}
     for phase, phase_usage in usage.items():
-        costs_by_phase[f"tokens.{phase}"] = tokens_of_phase(phase_usage)
-        costs_by_phase[f"tflops.{phase}"] = _tflops_of_usage(phase_usage)
-        costs_by_phase[f"seconds.{phase}"] = phase_usage.get("seconds")
-        costs_by_phase[f"queued.{phase}"] = phase_usage.get("queued")
+        costs_of_phases[f"tokens.{phase}"] = tokens_of_phase(phase_usage)
+        costs_of_phases[f"tflops.{phase}"] = _tflops_of_usage(phase_usage)
+        costs_of_phases[f"seconds.{phase}"] = phase_usage.get("seconds")
+        costs_of_phases[f"queued.{phase}"] = phase_usage.get("queued")
+    phases_of_answer = [phase for phase in usage if phase != "study"]
     sums: dict[str, float | None] = {}
     for name in ("tokens", "tflops", "seconds", "queued"):
-        sums[name] = 0
-        for phase in usage:
-            if phase != "study":
-                sums[name] = _sum_if_known(sums[name], costs_by_phase[f"{name}.{phase}"])
-    return {**sums, **costs_by_phase}
+        total: float | None = 0
+        for phase in phases_of_answer:
+            total = _sum_if_known(total, costs_of_phases[f"{name}.{phase}"])
+        sums[name] = total
+    return {**sums, **costs_of_phases}
 
 
 def _tflops_of_usage(usage: PhaseUsage) -> float | None:

@@ -135,11 +135,13 @@ def read_rows_of_runs(
         rows = None
         if data is None and not with_documents:
             rows = _rows_in_records(run_with_path)
-        if rows is None:
-            key = f"{run_with_path.config.dataset} {facts.rows_fingerprint(run_with_path)}"
-            if key not in rows_by_dataset:
-                rows_by_dataset[key] = _load_rows(run_with_path)
-            rows = rows_by_dataset[key]
+        if rows is None:  # the records do not hold them, or the data set's are wanted
+            settings_and_rows = (
+                f"{run_with_path.config.dataset} {facts.rows_fingerprint(run_with_path)}"
+            )
+            if settings_and_rows not in rows_by_dataset:
+                rows_by_dataset[settings_and_rows] = _load_rows(run_with_path)
+            rows = rows_by_dataset[settings_and_rows]
         rows_by_run.append(rows)
     return rows_by_run
 
@@ -213,7 +215,7 @@ class _RecordExamples(Mapping[str, Example]):
 def _example_in_record(record: StoredRecord) -> Example:
     """The question and gold answers of a record that holds them."""
     gold = gold_of(record)
-    # `_rows_in_records` has seen both.
+    # `_rows_in_records` checked that each record has both
     assert gold is not None
     assert record.question is not None
     options = None
@@ -245,9 +247,8 @@ def _load_rows(run: StoredRun) -> QuestionRows:
     dataset = _load_dataset_or_problem(run)
     if isinstance(dataset, str):
         return QuestionRows(problem=dataset)
-    return QuestionRows(
-        {example.question.id: example for example in dataset.examples}, dataset.documents
-    )
+    examples_by_id = {example.question.id: example for example in dataset.examples}
+    return QuestionRows(examples_by_id, dataset.documents)
 
 
 def _load_dataset_or_problem(run: StoredRun) -> Dataset | str:
@@ -296,9 +297,8 @@ def dataset_inconsistencies(run: StoredRun) -> list[str] | None:
     dataset = _load_dataset_or_problem(run)
     if isinstance(dataset, str):
         return None
-    rows = QuestionRows(
-        {example.question.id: example for example in dataset.examples}, dataset.documents
-    )
+    examples_by_id = {example.question.id: example for example in dataset.examples}
+    rows = QuestionRows(examples_by_id, dataset.documents)
     n_other_questions = 0
     n_other_texts = 0
     for record in run.records_with_texts:
@@ -324,9 +324,9 @@ def _shows_other_texts(record: StoredRecord, rows: QuestionRows) -> bool:
     """Whether a record shows a passage with another text than its document has at that place."""
     for piece in record.shown:
         document = rows.documents.get(piece.get("document_id") or "")
-        recorded_checksum = piece.get(CHECKSUM_KEY) or piece.get("sha256")
         if piece["kind"] != "span" or document is None:
             continue
+        recorded_checksum = piece.get(CHECKSUM_KEY) or piece.get("sha256")  # of a long text
         text = document.text[piece["start"] : piece["end"]]
         if recorded_checksum is not None and recorded_checksum != text_checksum(text):
             return True
@@ -337,7 +337,8 @@ def _shows_other_texts(record: StoredRecord, rows: QuestionRows) -> bool:
 
 def _selection_inconsistencies(run: StoredRun, dataset: Dataset) -> Iterator[str]:
     """Yield a sentence where a run left out more rows than its data set does, and where a finished
-    run asked other questions than its settings choose."""
+    run asked other questions than its settings choose: the first ones of the data set, or of a
+    random sample of it."""
     n_skipped = sum(run.manifest.dataset.skipped.values())
     n_skipped_by_dataset = sum(dataset.skipped.values())
     if n_skipped > n_skipped_by_dataset:

@@ -35,11 +35,12 @@ def judge_notes(run: StoredRun) -> list[str]:
 
 
 def _unscored_note(run: StoredRun, judge: str) -> list[str]:
-    """One sentence on the answers that a judge saw and gave no score, by verdict; [] for none.
+    """One sentence on the answers that a judge saw and gave no score, with how many of each verdict;
+    [] for none.
 
     -> ["judge.m: 3 answers have no score (2 unclear, 1 unread)"]
     """
-    verdicts: Counter[str] = Counter()
+    n_by_verdict: Counter[str] = Counter()
     columns = run.columns
     is_unscored = np.ones(len(columns), dtype=bool)
     if judge in columns.scores:
@@ -47,9 +48,9 @@ def _unscored_note(run: StoredRun, judge: str) -> list[str]:
     for position in np.flatnonzero(is_unscored).tolist():
         judgement = judgements_of(columns.notes.of_record(position)).get(judge)
         if judgement:
-            verdicts[judgement["verdict"]] += 1
-    if not verdicts:
+            n_by_verdict[judgement["verdict"]] += 1
+    if not n_by_verdict:
         return []
-    reasons = [f"{count} {verdict}" for verdict, count in sorted(verdicts.items())]
-    answers = f"{verdicts.total()} of {len(columns)} answers have no score"
+    reasons = [f"{count} {verdict}" for verdict, count in sorted(n_by_verdict.items())]
+    answers = f"{n_by_verdict.total()} of {len(columns)} answers have no score"
     return [f"{judge}: {answers} ({', '.join(reasons)})"]

@@ -119,18 +119,12 @@ class LiveRuns:
             if run.problem:
                 sentences.append(run.problem)
         runs = self._described_runs()
-        n_answered = 0
-        n_running = 0
-        rows = []
-        for run in runs:
-            n_answered += len(run.answers)
-            n_running += run.state == "running"
-            rows.append(run.row())
+        n_running = sum(1 for run in runs if run.state == "running")
         return LiveState(
-            answered=n_answered,
+            answered=sum(len(run.answers) for run in runs),
             version=f"{len(runs)} {n_running}",
             note=". ".join([_runs_in_words(len(runs), n_running), *sentences]),
-            rows=_without_constant_columns(rows),
+            rows=_without_constant_columns([run.row() for run in runs]),
             failed=_newest_questions(runs, failed=True),
             newest=_newest_questions(runs, failed=False),
         )
@@ -180,18 +174,18 @@ def _runs_in_words(n_runs: int, n_running: int) -> str:
 def _without_constant_columns(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """The rows without columns that say nothing: "model" where all have one, "indexes" where all
     have none. The rows that are given stay as they are."""
-    models = set()
-    indexes = set()
+    models = {row["model"] for row in rows}
+    index_counts = {row["indexes"] for row in rows}
+    constant_columns = set()
+    if len(models) == 1:
+        constant_columns.add("model")
+    if index_counts == {"0"}:
+        constant_columns.add("indexes")
+    shown_rows = []
     for row in rows:
-        models.add(row["model"])
-        indexes.add(row["indexes"])
-    copied_rows = list(map(dict.copy, rows))
-    for row in copied_rows:
-        if len(models) == 1:
-            del row["model"]
-        if indexes == {"0"}:
-            del row["indexes"]
-    return copied_rows
+        shown = {name: text for name, text in row.items() if name not in constant_columns}
+        shown_rows.append(shown)
+    return shown_rows
 
 
 class _FileStamp(NamedTuple):
@@ -358,12 +352,14 @@ class _FollowedRun:
             self.state = summary.state
         if any(manifest.last_start.state == "running" for manifest in manifests):
             self.state = "running"
+        written_manifests = [manifest for manifest in manifests if manifest.has_values]
+        first_manifest = RunManifest()
+        if written_manifests:
+            first_manifest = written_manifests[0]
         self.stored = StoredRun(
             path=self.folder,
             config=settings.config,
-            manifest=next(
-                (manifest for manifest in manifests if manifest.has_values), RunManifest()
-            ),
+            manifest=first_manifest,
             records=[answer.record for answer in self.answers.values()],
             index_lines=self._indexes,
             summary=summary,
@@ -452,8 +448,11 @@ def _recorded_answer(record: StoredRecord) -> _RecordedAnswer:
         "gold": cut_text(" | ".join(map(str, record.gold_answers)), _MAX_TEXT_CHARACTERS),
         "answer": cut_text(answer, _MAX_TEXT_CHARACTERS),
     }
-    notes = {"joined": record.notes.get("joined")}
-    return _RecordedAnswer(replace(reduced_to_numbers(record), steps=[], notes=notes), texts)
+    notes = {
+        "joined": record.notes.get("joined")
+    }  # documents read as one have an index of their own
+    numbers = replace(reduced_to_numbers(record), steps=[], notes=notes)
+    return _RecordedAnswer(numbers, texts)
 
 
 def _row_numbers(run: StoredRun) -> _RowNumbers:
@@ -469,7 +468,7 @@ def _row_numbers(run: StoredRun) -> _RowNumbers:
         tflops = "unknown"
         if tflops_by_question:
             tflops = f"{sum(tflops_by_question.values()) / n_answered:.3g}"
-    return _RowNumbers(_score_text(run), tokens, tflops)
+    return _RowNumbers(score=_score_text(run), tokens=tokens, tflops=tflops)
 
 
 def _score_text(run: StoredRun) -> str:
@@ -496,8 +495,8 @@ def _newest_questions(runs: Sequence[_FollowedRun], *, failed: bool) -> list[dic
     """
     questions = []
     for run in runs:
-        listed = [answer for answer in run.answers.values() if answer.failed is failed]
-        questions += [_RunAnswer(run, answer) for answer in listed]
+        answers_to_list = [answer for answer in run.answers.values() if answer.failed is failed]
+        questions += [_RunAnswer(run, answer) for answer in answers_to_list]
     newest = heapq.nlargest(_QUESTIONS_PER_LIST, questions, key=_arrival)
     return [_question_row(question.run, question.answer) for question in newest]
 

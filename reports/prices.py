@@ -27,18 +27,19 @@ def notes_on_prices(runs: Sequence[StoredRun]) -> list[str | None]:
         A sentence for each run; None where its prices are those of the others.
     """
     prices = [_prices_in_words(run) for run in runs]
-    commonest = _commonest_prices(prices)
+    commonest_prices = _commonest_prices(prices)
     sentences: list[str | None] = []
     for prices_of_run in prices:
         differences = []
         for name, price in prices_of_run.items():
-            if price != commonest[name]:
+            commonest = commonest_prices[name]
+            if price != commonest:
                 others = _other_runs_in_words(prices, name)
-                differences.append(f"{name} is priced {price} ({others}: {commonest[name]})")
-        sentence = None
+                differences.append(f"{name} is priced {price} ({others}: {commonest})")
         if differences:
-            sentence = f"{', '.join(differences)}; {_ADVICE}"
-        sentences.append(sentence)
+            sentences.append(f"{', '.join(differences)}; {_ADVICE}")
+        else:
+            sentences.append(None)
     return sentences
 
 
@@ -90,13 +91,14 @@ def _commonest_prices(prices: Sequence[Mapping[str, str]]) -> dict[str, str]:
     Args:
         prices: Of each run, what takes money -> its price.
     """
-    counts: dict[str, Counter[str]] = {}
+    n_runs_by_price: dict[str, Counter[str]] = {}  # of each thing that takes money
     for prices_of_run in prices:
         for name, price in prices_of_run.items():
-            counts.setdefault(name, Counter())[price] += 1
+            n_runs = n_runs_by_price.setdefault(name, Counter())
+            n_runs[price] += 1
     commonest = {}
-    for name, counter in counts.items():
-        [(price, _)] = counter.most_common(1)
+    for name, n_runs in n_runs_by_price.items():
+        [(price, _)] = n_runs.most_common(1)
         commonest[name] = price
     return commonest
 

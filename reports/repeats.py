@@ -44,10 +44,9 @@ def average_over_seeds(runs: Sequence[StoredRun]) -> list[StoredRun]:
     """
     runs_by_settings: dict[str, list[StoredRun]] = {}
     for run in runs:
-        runs_by_settings.setdefault(
-            canonical_json({**run.config.to_json(), "seed": None}), []
-        ).append(run)
-    return list(map(_mean_of_repeats, runs_by_settings.values()))
+        settings = canonical_json({**run.config.to_json(), "seed": None})
+        runs_by_settings.setdefault(settings, []).append(run)
+    return [_mean_of_repeats(repeats) for repeats in runs_by_settings.values()]
 
 
 def expected_best_of_k(scores: Sequence[float], k: int) -> float:
@@ -70,7 +69,8 @@ def _mean_of_repeats(runs: Sequence[StoredRun]) -> StoredRun:
     """One run for repeats: that with the lowest seed, with mean records of the questions that all
     have.
 
-    Notes on the spread of the repeats are added. A run without repeats is returned as it is.
+    Notes on the spread of the repeats are added, and where the reader drew its replies
+    (temperature), votes and pass@k. A run without repeats is returned as it is.
 
     Args:
         runs: The repeats, whose settings differ in nothing but the seed.
@@ -83,18 +83,14 @@ def _mean_of_repeats(runs: Sequence[StoredRun]) -> StoredRun:
     drawn_scores: Sequence[str] = ()
     if first_repeat.config.model.temperature:
         drawn_scores = first_repeat.config.dataset.scorers
-    records = [
-        _mean_record(records_of_question, drawn_scores)
-        for records_of_question in shared_questions.questions
-    ]
+    records = [_mean_record(question, drawn_scores) for question in shared_questions.questions]
     notes = [
         _spread_note(repeats, shared_questions.questions),
         *_notes_on_incomplete_repeats(shared_questions),
         *_notes_on_versions_of_repeats(repeats),
     ]
-    return replace(
-        first_repeat, records=records, notes=(*first_repeat.notes, *dict.fromkeys(notes))
-    )
+    distinct_notes = dict.fromkeys(notes)
+    return replace(first_repeat, records=records, notes=(*first_repeat.notes, *distinct_notes))
 
 
 def _seed(run: StoredRun) -> int:
@@ -171,7 +167,7 @@ def _score_names(questions: Sequence[RecordsOfRepeats]) -> list[str]:
 def _notes_on_incomplete_repeats(questions: _SharedQuestions) -> list[str]:
     """Sentences on questions that failed in some repeats, or are not in all of them."""
     notes = []
-    n_failed = sum(map(_failed_in_some, questions.questions))
+    n_failed = sum(1 for records in questions.questions if _failed_in_some(records))
     if n_failed:
         notes.append(
             f"{n_failed} of {len(questions.questions)} questions failed in a part of the repeats and "
@@ -248,13 +244,13 @@ def _position_of_voted_answer(records: RecordsOfRepeats) -> int:
     Of answers with as many votes, the first one wins; failed repeats have no vote unless all
     failed.
     """
-    answers = list(map(_normalized_answer, records))
+    answers = [_normalized_answer(record) for record in records]
     votes = []
     for answer, record in zip(answers, records, strict=True):
         if record.error is None:
             votes.append(answer)
-    counts = Counter(votes or answers)
-    [(voted_answer, _)] = counts.most_common(1)
+    n_votes_by_answer = Counter(votes or answers)
+    [(voted_answer, _)] = n_votes_by_answer.most_common(1)
     return answers.index(voted_answer)
 
 

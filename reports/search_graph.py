@@ -144,14 +144,18 @@ def parse_graph(index: object) -> Graph | None:
     higher = np.asarray(index["higher"]).tolist()
     lower = np.asarray(index["lower"]).tolist()
     weights = np.asarray(index["weight"]).tolist()
-    edges = tuple(map(Edge._make, zip(higher, lower, weights, strict=True)))
+    edges = tuple(
+        Edge(*ends_and_weight) for ends_and_weight in zip(higher, lower, weights, strict=True)
+    )
     spans: list[Span | None] = []
     for span in index.get("span") or ():
         if span is None:
             spans.append(None)
         else:
             spans.append(Span(span[0], span[1]))
-    return Graph(tuple(index["text"]), tuple(index["level"]), edges, tuple(spans))
+    return Graph(
+        texts=tuple(index["text"]), levels=tuple(index["level"]), edges=edges, spans=tuple(spans)
+    )
 
 
 def indexes_of_record(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
@@ -163,14 +167,14 @@ def indexes_of_record(run: StoredRun, record: StoredRecord) -> list[IndexLine]:
     document_ids = list(record.document_ids)
     if is_joined(record.notes):
         document_ids.append(joined_id(document_ids))
-    lines: dict[str, IndexLine] = {}
+    newest_by_document: dict[str, IndexLine] = {}
     for line in run.index_lines:
-        serves_question = line.question_id in (None, record.question_id)
+        serves_question = line.question_id in (None, record.question_id)  # None: all questions
         if line.failed or not serves_question:
             continue
         if line.document_id in document_ids:
-            lines[line.document_id] = line
-    return list(lines.values())
+            newest_by_document[line.document_id] = line  # a later line replaces an earlier one
+    return list(newest_by_document.values())
 
 
 def read_graph(
@@ -195,21 +199,18 @@ def read_graph(
     if len(indexes) != 1:
         return GraphResult()
     key = str(indexes[0].key)
-    name = indexes[0].document_id
+    document = indexes[0].document_id
     if key not in graphs_by_key:
         graphs_by_key[key] = _read_cached_graph(key)
-    graph = graphs_by_key[key].graph
-    problem = graphs_by_key[key].problem
-    if graph is not None:
-        mismatch = why_steps_do_not_fit(graph, steps_with_node)
+    cached = graphs_by_key[key]
+    if cached.graph is not None:
+        mismatch = why_steps_do_not_fit(cached.graph, steps_with_node)
         if mismatch:
-            return GraphResult(
-                problem=f"The index of {name} is not the one that was searched ({mismatch}).",
-                key=key,
-            )
-    if problem:
-        return GraphResult(problem=f"The index of {name} {problem}.", key=key)
-    return GraphResult(graph, key=key)
+            problem = f"The index of {document} is not the one that was searched ({mismatch})."
+            return GraphResult(problem=problem, key=key)
+    if cached.problem:
+        return GraphResult(problem=f"The index of {document} {cached.problem}.", key=key)
+    return GraphResult(graph=cached.graph, key=key)
 
 
 def why_steps_do_not_fit(graph: Graph, steps: Sequence[StoredStep]) -> str | None:
@@ -222,9 +223,9 @@ def why_steps_do_not_fit(graph: Graph, steps: Sequence[StoredStep]) -> str | Non
             continue
         if not 0 <= node < len(graph.texts):
             return f"it has no node {node}"
-        if level is not None and level != graph.levels[node]:
-            own_level = graph.levels[node]
-            return f"its node {node} is of level {own_level}, and the search saw level {level}"
+        level_in_graph = graph.levels[node]
+        if level is not None and level != level_in_graph:
+            return f"its node {node} is of level {level_in_graph}, and the search saw level {level}"
         shown = step.get("shown") or {}
         text_is_generated = shown.get("kind") == "generated"
         if text_is_generated and shown["text"] and shown["text"] != graph.texts[node]:
@@ -248,6 +249,7 @@ def _read_cached_graph(key: str) -> CachedGraph:
         )
     folder = folders[0]
     try:
-        return CachedGraph(parse_graph(load(*read_packed(folder, key))))
+        index = load(*read_packed(folder, key))
+        return CachedGraph(parse_graph(index))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return CachedGraph(problem=f"cannot be read from the cache: {folder} is damaged ({error})")

@@ -116,7 +116,8 @@ def _cut_summaries_note(
     n_indexes = 0
     limits = set()
     for cuts in cuts_by_documents.values():
-        n_indexes += bool(cuts)
+        if cuts:
+            n_indexes += 1
         for cut in cuts:
             n_summaries += cut.number
             limits.add(str(cut.tokens))
@@ -160,17 +161,15 @@ def same_nodes_notes(runs: Sequence[StoredRun], labels: Sequence[str]) -> list[l
     Returns:
         [sentence] for each run; [] where no other run visited the same nodes.
     """
-    nodes_by_run = list(map(_visited_nodes, runs))
+    nodes_by_run = [_visited_nodes(run) for run in runs]
     notes: list[list[str]] = []
     for visited in nodes_by_run:
-        labels_with_same_nodes = []
+        same_labels = []  # with that of the run itself
         for label, other_visited in zip(labels, nodes_by_run, strict=True):
             if visited is not None and other_visited == visited:
-                labels_with_same_nodes.append(label)
-        if len(labels_with_same_nodes) > 1:
-            notes.append(
-                [f"{', '.join(labels_with_same_nodes)} visited the same nodes in every question"]
-            )
+                same_labels.append(label)
+        if len(same_labels) > 1:
+            notes.append([f"{', '.join(same_labels)} visited the same nodes in every question"])
         else:
             notes.append([])
     return notes
@@ -184,8 +183,8 @@ def _visited_nodes(run: StoredRun) -> _VisitedNodes | None:
     )
     if not n_searches_with_nodes:
         return None
-    nodes: dict[str, str] = {}
+    nodes_hash_by_question: dict[str, str] = {}
     for question_id, search in zip(columns.ids, columns.searches.by_record(), strict=True):
         if search is not None:
-            nodes[question_id] = search.nodes
-    return _VisitedNodes(run.config.dataset.name, len(columns), nodes)
+            nodes_hash_by_question[question_id] = search.nodes
+    return _VisitedNodes(run.config.dataset.name, len(columns), nodes_hash_by_question)

@@ -137,11 +137,10 @@ class GraphDrawings:
             return None
         example = rows.examples.get(record.question_id)
         steps = search_steps(record.steps, graph_result.graph)
+        supporting_nodes = nodes_with_evidence(graph_result.graph.spans, run, record, rows)
         return Replay(
             graph=graph_number,
-            supporting_nodes=sorted(
-                nodes_with_evidence(graph_result.graph.spans, run, record, rows)
-            ),
+            supporting_nodes=sorted(supporting_nodes),
             steps=[_replay_step(step, example) for step in steps],
         )
 
@@ -164,7 +163,7 @@ class GraphDrawings:
 
         Args:
             key: The key of its index.
-            graph: The graph.
+            graph: The graph, which is drawn and packed.
 
         Returns:
             The place; None where it does not fit into the bytes that are left.
