@@ -34,21 +34,22 @@ def application_sentences(rows: Sequence[TableRow]) -> list[str]:
         rows: The rows of one data set, best first.
     """
     group = rank_runs(rows)
-    if not any(facts.is_application(method.row.run) for method in group.methods):
+    has_application = any(facts.is_application(method.row.run) for method in group.methods)
+    if not has_application:
         return []
     jointly_tested = PairTests(group, Checks()).jointly_tested
-    methods = [each for each in jointly_tested if each in group.methods]
+    methods = [ranked for ranked in jointly_tested if ranked in group.methods]
     if len(methods) < 2:
         return []
     comparison = compare_runs_with_best(
-        [each.row.run for each in jointly_tested],
+        [ranked.row.run for ranked in jointly_tested],
         group.score,
-        group.best.run_name,
-        group.questions,
+        best=group.best.run_name,
+        among=group.questions,
     )
     pairs = _ApplicationPairs(group, methods, comparison.by_name())
-    applications = [each for each in methods if facts.is_application(each.row.run)]
-    return list(map(pairs.sentences_on, applications))
+    applications = [method for method in methods if facts.is_application(method.row.run)]
+    return [pairs.sentences_on(application) for application in applications]
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class _ApplicationPairs:
         other_scores = common.scores[other.run_name]
         n_tests = len(self.from_best) - 1
         n_needed = questions_to_show(application_scores, other_scores, common.clusters, n_tests)
-        if n_needed is None:
+        if n_needed is None:  # the two scores are equal
             return "They score alike, so that no number of questions can be named that would."
         n_more = max(n_needed - len(application_scores), 1)
         return (

@@ -70,7 +70,8 @@ class CommonScores(NamedTuple):
 def common_scores(
     runs: Sequence[StoredRun], score_name: str, among: Collection[str] | None = None
 ) -> CommonScores:
-    """The scores of runs on the questions for which all of them have one.
+    """The scores of runs on the questions for which all of them have one, in the order of the first
+    run, with the clusters of its questions.
 
     Args:
         runs: Runs of one data set.
@@ -81,18 +82,21 @@ def common_scores(
         UserError: They have no scored question in common.
         UnknownName: A run does not have the score.
     """
-    score_values = [facts.score_values(run, score_name) for run in runs]
-    first_values = score_values[0]
-    shared_ids = set(first_values.ids)
+    scores_of_runs = [facts.score_values(run, score_name) for run in runs]
+    scores_of_first_run = scores_of_runs[0]
+    shared_ids = set(scores_of_first_run.ids)
     if among is not None:
         shared_ids.intersection_update(among)
-    values_by_run = {}
-    for run, values_of_run in zip(runs, score_values, strict=True):
-        values = values_of_run.by_question()
-        values_by_run[run.name] = values
-        shared_ids &= values.keys()
-    common_ids = [question for question in first_values.ids if question in shared_ids]
+    score_by_question_by_run = {}
+    for run, scores_of_run in zip(runs, scores_of_runs, strict=True):
+        score_by_question = scores_of_run.by_question()
+        score_by_question_by_run[run.name] = score_by_question
+        shared_ids &= score_by_question.keys()
+    common_ids = [question for question in scores_of_first_run.ids if question in shared_ids]
     if not common_ids:
         raise UserError(f"the runs have no question with the score {score_name} in common")
-    scores = {name: values_in_order(values, common_ids) for name, values in values_by_run.items()}
-    return CommonScores(scores, values_in_order(first_values.clusters_by_question(), common_ids))
+    scores = {}
+    for run_name, score_by_question in score_by_question_by_run.items():
+        scores[run_name] = values_in_order(score_by_question, common_ids)
+    clusters = values_in_order(scores_of_first_run.clusters_by_question(), common_ids)
+    return CommonScores(scores, clusters)

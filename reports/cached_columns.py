@@ -41,6 +41,7 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
         "scores": _stack_columns(columns.scores.values(), len(columns)),
         "phases": _stack_columns(columns.phases.values(), len(columns)).astype(bool),
         "usage": _stack_columns(columns.usage.values(), len(columns)),
+        # each distinct value once, and for each record the place of its own
         "documents": json_to_bytes(columns.documents.values),
         "documents_of": columns.documents.positions,
         "notes": json_to_bytes(columns.notes.values),
@@ -58,9 +59,10 @@ def from_arrays(arrays: Arrays) -> RecordColumns:
         ValueError: An array holds something else.
     """
     names = json_from_bytes(arrays["names"])
-    documents = list(map(tuple, json_from_bytes(arrays["documents"])))
-    searches = list(map(_parse_search, json_from_bytes(arrays["searches"])))
-    paths = list(map(tuple, names["usage"]))
+    # JSON has made lists of tuples
+    documents = [tuple(document_ids) for document_ids in json_from_bytes(arrays["documents"])]
+    searches = [_parse_search(search) for search in json_from_bytes(arrays["searches"])]
+    paths = [tuple(path) for path in names["usage"]]
     return RecordColumns(
         ids=_shared_ids(arrays["ids"].tobytes()),
         documents=SharedValues(documents, arrays["documents_of"]),

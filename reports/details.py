@@ -255,7 +255,8 @@ def page_questions(
     limits: PageLimits,
     convention: str = DEFAULT_CONVENTION,
 ) -> PageQuestions:
-    """What the page knows of the questions of one data set's runs.
+    """What the page knows of the questions of one data set's runs: a list of all of them, and the
+    details of as many as fit, in compressed blocks, with notes on what is missing.
 
     Args:
         runs: The runs.
@@ -277,17 +278,18 @@ def page_questions(
     answer_bytes = limits.max_bytes - len(list_block)
     page_answers = _PageAnswers(all_run_records, convention)
     length = _choose_answer_length(page_answers, detailed_ids, answer_bytes)
-    drawings = GraphDrawings(limits.max_graph_bytes)
+    drawings = GraphDrawings(limits.max_graph_bytes)  # filled while the answers are made
     part_blocks = _PartBlocks(answer_bytes)
     part_blocks.add_answers(page_answers.parts(detailed_ids, length, drawings))
     notes = _missing_rows_note(rows)
-    notes += _notes_on_missing_details(part_blocks.starts[-1], len(question_ids), limits, length)
+    n_detailed = part_blocks.starts[-1]
+    notes += _notes_on_missing_details(n_detailed, len(question_ids), limits, length)
     notes += drawings.notes()
     notes += _cost_notes(runs, convention)
     head = QuestionsHead(
         name=runs[0].config.dataset.name,
         score=score,
-        methods=list(map(_page_method, all_run_records)),
+        methods=[_page_method(run_records) for run_records in all_run_records],
         reference=reference,
         count=len(question_ids),
         starts=part_blocks.starts,
@@ -362,13 +364,13 @@ def _long_texts(runs: Sequence[StoredRun], question_ids: set[str]) -> dict[str, 
 
     Only one whole text is in memory at a time.
     """
+    max_characters = ANSWER_LENGTHS[0].text_characters  # of the longest form of an answer
     long_texts = {}
     for run in runs:
-        detailed_records = (
-            record for record in run.records_with_texts if record.question_id in question_ids
-        )
+        records = run.records_with_texts
+        detailed_records = (record for record in records if record.question_id in question_ids)
         for checksum, text in run.stream_texts(detailed_records):
-            long_texts[checksum] = _LongText(text[: ANSWER_LENGTHS[0].text_characters], len(text))
+            long_texts[checksum] = _LongText(text[:max_characters], len(text))
     return long_texts
 
 
@@ -442,13 +444,15 @@ def _choose_answer_length(
         max_bytes: Bytes that all answers may take.
     """
     sample = ids
-    if len(ids) > _SAMPLED_QUESTIONS:
+    if len(ids) > _SAMPLED_QUESTIONS:  # at equal distances
         sample = [ids[i * len(ids) // _SAMPLED_QUESTIONS] for i in range(_SAMPLED_QUESTIONS)]
-    for length in ANSWER_LENGTHS[:-1]:
+    *longer_lengths, shortest = ANSWER_LENGTHS
+    for length in longer_lengths:
         sample_bytes = sum(len(compress_json(part)) for part in answers.parts(sample, length))
-        if sample_bytes * len(ids) <= 0.95 * max_bytes * len(sample):
+        estimated_bytes_times_sample = sample_bytes * len(ids)
+        if estimated_bytes_times_sample <= 0.95 * max_bytes * len(sample):
             return length
-    return ANSWER_LENGTHS[-1]
+    return shortest
 
 
 def _question_list(
@@ -475,8 +479,8 @@ def _question_list(
         gold_answers.append(texts_of_question.gold)
         options.append(texts_of_question.options)
     n_predictions = len(ids) * len(all_run_records)
-    max_characters = max(60, _MAX_LIST_CHARACTERS // n_predictions)
-    max_characters = min(ANSWER_LENGTHS[0].text_characters, max_characters)
+    share_of_prediction = max(60, _MAX_LIST_CHARACTERS // n_predictions)
+    max_characters = min(ANSWER_LENGTHS[0].text_characters, share_of_prediction)
     predictions = []
     values = []
     failed = []
@@ -545,10 +549,10 @@ def _predictions(run: StoredRun, ids: Sequence[str], max_characters: int) -> lis
         ids: The ids of the questions.
         max_characters: Characters to which answers are cut.
     """
-    answers = {}
+    answer_by_question = {}
     for record in run.records_with_texts:
-        answers[record.question_id] = cut_text(record.prediction, max_characters)
-    return list(map(answers.get, ids))
+        answer_by_question[record.question_id] = cut_text(record.prediction, max_characters)
+    return [answer_by_question.get(question_id) for question_id in ids]
 
 
 def _score_values(run: StoredRun, ids: Sequence[str], score_name: str) -> list[float | None]:
@@ -604,7 +608,7 @@ def _answer_json(
     if replay is not None:
         replay_json = replay.as_json()
         movements = replay.steps[: len(steps)]
-        steps = [{**step, **move} for step, move in zip(steps, movements, strict=True)]
+        steps = [{**step, **movement} for step, movement in zip(steps, movements, strict=True)]
     # However short the page has to be, the prediction keeps its longest form: it is what is read.
     prediction = cut_text(record.prediction, ANSWER_LENGTHS[0].text_characters)
     return without_empty(
@@ -651,9 +655,11 @@ def _piece_json(
         run_records: The run.
         max_characters: Characters to which its text is cut.
     """
-    supporting = piece["kind"] == "span" and evidence_of_piece(piece, example) == "yes"
+    is_evidence = piece["kind"] == "span" and evidence_of_piece(piece, example) == "yes"
     return without_empty(
-        where=_source_text(piece), text=run_records.text(piece, max_characters), evidence=supporting
+        where=_source_text(piece),
+        text=run_records.text(piece, max_characters),
+        evidence=is_evidence,
     )
 
 

@@ -95,16 +95,16 @@ def _score_agreement(run: StoredRun, score_name: str, other_name: str) -> Agreem
         score_name: The name of a score or judge.
         other_name: The name of the other.
     """
-    rated_right = []
+    ratings = []
     clusters = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         scores = record.scores
         if record.error is None and score_name in scores and other_name in scores:
-            rated_right.append(
-                (scores[score_name] >= MIN_RIGHT_SCORE, scores[other_name] >= MIN_RIGHT_SCORE)
-            )
+            is_right = scores[score_name] >= MIN_RIGHT_SCORE
+            is_right_by_other = scores[other_name] >= MIN_RIGHT_SCORE
+            ratings.append((is_right, is_right_by_other))
             clusters.append(int(cluster))
-    return agreement(rated_right, clusters)
+    return agreement(ratings, clusters)
 
 
 @dataclass(frozen=True)
@@ -157,10 +157,15 @@ def pairwise_result(run: StoredRun, judge: str) -> PairwiseResult:
     ties = points.count(0.5)
     test = None
     if points:
-        losses = 1.0 - np.asarray(points)
-        test = paired_test(points, losses, score_values.clusters)
-    other_run = str(run.manifest.judges[judge].other_run)
-    return PairwiseResult(other_run, wins, ties, len(points) - wins - ties, test)
+        points_of_other = 1.0 - np.asarray(points)
+        test = paired_test(points, points_of_other, score_values.clusters)
+    return PairwiseResult(
+        other_run=str(run.manifest.judges[judge].other_run),
+        wins=wins,
+        ties=ties,
+        losses=len(points) - wins - ties,
+        test=test,
+    )
 
 
 def agreement(pairs: Sequence[tuple[Hashable, Hashable]], clusters: Sequence[int]) -> Agreement:
@@ -175,13 +180,15 @@ def agreement(pairs: Sequence[tuple[Hashable, Hashable]], clusters: Sequence[int
     """
     n_items = len(pairs)
     if not n_items:
-        return Agreement(0, None, None)
-    n_alike = 0
-    for rating, other_rating in pairs:
-        n_alike += rating == other_rating
+        return Agreement(n=0, share=None, kappa=None)
+    n_alike = sum(1 for rating, other_rating in pairs if rating == other_rating)
     first_ratings = [rating for rating, _ in pairs]
     second_ratings = [other_rating for _, other_rating in pairs]
     kappa_estimate = kappa(first_ratings, second_ratings, clusters)
     return Agreement(
-        n_items, n_alike / n_items, kappa_estimate.value, kappa_estimate.low, kappa_estimate.high
+        n=n_items,
+        share=n_alike / n_items,
+        kappa=kappa_estimate.value,
+        low=kappa_estimate.low,
+        high=kappa_estimate.high,
     )

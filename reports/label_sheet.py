@@ -119,7 +119,8 @@ def _sheet_rows(run: StoredRun, examples: Mapping[str, Example]) -> list[_SheetR
 
 
 def _sheet_row(run: StoredRun, record: StoredRecord, example: Example, contexts: str) -> _SheetRow:
-    """The row of an answer.
+    """The row of an answer; for a question that the documents do not answer, the column of accepted
+    answers says so.
 
     Args:
         run: The run.
@@ -131,8 +132,13 @@ def _sheet_row(run: StoredRun, record: StoredRecord, example: Example, contexts:
     if not accepted_answers and example.gold.extra.get("declined"):
         accepted_answers = "(the documents do not say)"
     answer = record.scored_text
-    item = answer_item(run, record.question_id)
-    return _SheetRow(item, example.question.text, accepted_answers, answer, contexts)
+    return _SheetRow(
+        item=answer_item(run, record.question_id),
+        question=example.question.text,
+        accepted_answers=accepted_answers,
+        answer=answer,
+        contexts=contexts,
+    )
 
 
 def _write_rows(page: Worksheet, rows: Sequence[_SheetRow]) -> None:

@@ -46,14 +46,18 @@ class HandLabels:
     is_keyed_by_item: bool = False
 
     def by_question_id(self, run: StoredRun) -> dict[str, dict[str, str]]:
-        """The labels of a run's answers: {"person 1": {"q1": "yes"}, ...}, by question id."""
+        """The labels of a run's answers: {"person 1": {"q1": "yes"}, ...}, by question id.
+
+        A sheet holds answers of several runs under a hash of run and question ("item"), so that who
+        labels does not see whose they are.
+        """
         labels: dict[str, dict[str, str]] = {}
         for rater, labels_by_key in self.labels_by_rater.items():
             labels_by_question: dict[str, str] = {}
             for record in run.records:
                 key = record.question_id
                 if self.is_keyed_by_item:
-                    key = answer_item(run, key)
+                    key = answer_item(run, record.question_id)
                 if key in labels_by_key:
                     labels_by_question[record.question_id] = labels_by_key[key]
             labels[rater] = labels_by_question
@@ -63,8 +67,8 @@ class HandLabels:
 def label_agreements(run: StoredRun, labels: HandLabels) -> list[Raters]:
     """How far each judge of the run agrees with each person, then the people with each other.
 
-    Only questions that both of a pair rated count. Beside a sheet, only judges of correctness are
-    taken.
+    Only questions that both of a pair rated count. A sheet (keyed by item, not by question) asks
+    whether answers are right, so beside it only judges of correctness are taken.
     """
     labels_by_rater = labels.by_question_id(run)
     judges = facts.judge_names(run)
@@ -178,8 +182,8 @@ def means_by_labels(run: StoredRun, labels: HandLabels) -> list[MeanByLabels]:
 
 
 def _mean_by_labels(run: StoredRun, judge: str, points: Mapping[str, float]) -> MeanByLabels | None:
-    """The share of answers that people would call right, by one judge; None where no answer that it
-    scored has a label.
+    """The share of answers that people would call right: by one judge, by the labels alone, and by
+    both joined (prediction-powered inference). None where no answer that it scored has a label.
 
     Args:
         run: The run.
@@ -187,27 +191,27 @@ def _mean_by_labels(run: StoredRun, judge: str, points: Mapping[str, float]) -> 
         points: Question id -> the mean of people's labels, from 0 to 1.
     """
     scores: list[float] = []
-    labels: list[float | None] = []
+    points_or_none: list[float | None] = []
     clusters: list[int] = []
-    known_labels: list[float] = []
+    known_points: list[float] = []
     known_clusters: list[int] = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         if not record.has_answer or judge not in record.scores:
             continue
-        label = points.get(record.question_id)
+        points_of_answer = points.get(record.question_id)
         scores.append(record.scores[judge])
-        labels.append(label)
+        points_or_none.append(points_of_answer)
         clusters.append(int(cluster))
-        if label is not None:
-            known_labels.append(label)
+        if points_of_answer is not None:
+            known_points.append(points_of_answer)
             known_clusters.append(int(cluster))
-    if not known_labels:
+    if not known_points:
         return None
     return MeanByLabels(
         judge=judge,
         by_judge=interval(scores, clusters),
-        by_labels=interval(known_labels, known_clusters),
-        joined=prediction_powered(scores, labels, np.asarray(clusters, dtype=np.int32)),
+        by_labels=interval(known_points, known_clusters),
+        joined=prediction_powered(scores, points_or_none, np.asarray(clusters, dtype=np.int32)),
     )
 
 

@@ -86,9 +86,7 @@ def pairs_with_reference(runs: Sequence[StoredRun], reference: str | None) -> li
     for dataset, runs_of_dataset in runs_by_dataset.items():
         base = _find_reference(dataset, runs_of_dataset, reference)
         others = [labelled for labelled in runs_of_dataset if labelled is not base]
-        pairs += [
-            RunPair(labelled.run, labelled.label, base.run, base.label) for labelled in others
-        ]
+        pairs += [RunPair(other.run, other.label, base.run, base.label) for other in others]
     if not pairs:
         raise UserError("nothing to compare: give at least two runs of one data set")
     return pairs
@@ -116,9 +114,8 @@ def _find_reference(
             candidate for candidate in candidates if name in facts.reference_names(candidate.run)
         ]
     if len(matching_runs) > 1:
-        options = ", ".join(
-            f"'{candidate.label}' ({candidate.run.name})" for candidate in matching_runs
-        )
+        choices = [f"'{matching.label}' ({matching.run.name})" for matching in matching_runs]
+        options = ", ".join(choices)
         raise UserError(
             f"{dataset} has {len(matching_runs)} runs of '{name}'; choose one with --reference: "
             f"{options}"
@@ -160,16 +157,15 @@ def comparison_problems(pair: RunPair, score: str, checks: Checks) -> list[str]:
     """
     sentences = _question_differences(pair, checks)
     sentences += _scoring_differences(pair, score)
-    copied = checks.count_copied_answers(pair.run, pair.base)
-    if copied:
+    n_copied = checks.count_copied_answers(pair.run, pair.base)
+    if n_copied:
         sentences.append(
-            f"{pair.dataset}: {pair.names} have {copied} answers of one cost, seconds included: "
+            f"{pair.dataset}: {pair.names} have {n_copied} answers of one cost, seconds included: "
             "copies"
         )
     for run, label in pair.labelled:
-        sentences += _with_prefix(
-            f"{pair.dataset}: {label}:", _inconsistencies_of_run(run, score, checks)
-        )
+        inconsistencies = _inconsistencies_of_run(run, score, checks)
+        sentences += _with_prefix(f"{pair.dataset}: {label}:", inconsistencies)
     return sentences
 
 

@@ -108,7 +108,7 @@ def search_steps(stored: Sequence[StoredStep], graph: Graph | None = None) -> li
         graph: The graph that was searched; None where there is none at hand.
     """
     edges_from_above = _edges_from_above(graph)
-    first_shown: dict[int, int] = {}
+    first_shown: dict[int, int] = {}  # node -> number of the step that showed it first
     steps = []
     for number, step in enumerate(stored):
         node = step["node"]
@@ -156,16 +156,14 @@ def _arrival_at_node(
     Returns:
         The step and the weight; None where none of the higher nodes was shown.
     """
-    best: _Arrival | None = None
-    for edge in edges_from_above:
-        if edge.higher not in first_shown:
-            continue
-        step = first_shown[edge.higher]
-        is_heavier = best is None or edge.weight > best.weight
-        is_earlier = best is not None and edge.weight == best.weight and step < best.step
-        if is_heavier or is_earlier:
-            best = _Arrival(step, edge.weight)
-    return best
+    edges_from_shown = [edge for edge in edges_from_above if edge.higher in first_shown]
+    arrivals = [_Arrival(first_shown[edge.higher], edge.weight) for edge in edges_from_shown]
+
+    def heaviest_then_earliest(arrival: _Arrival) -> tuple[float, int]:
+        """A sort key: the heaviest edge first, of equal ones that from the earliest step."""
+        return -arrival.weight, arrival.step
+
+    return min(arrivals, key=heaviest_then_earliest, default=None)
 
 
 class TreeLine(NamedTuple):
@@ -191,18 +189,18 @@ def as_tree(steps: Sequence[SearchStep]) -> list[TreeLine]:
             children.setdefault(step.parent, []).append(step)
         else:
             roots.append(step)
-    # No recursion: a chain may have 1,000 nodes.
-    ordered: list[TreeLine] = []
-    # (branch of the step, indent of its children's branches, step); the next step stands last.
-    stack = [("", "", step) for step in reversed(roots)]
-    while stack:
-        branch, indent, step = stack.pop()
-        ordered.append(TreeLine(branch, step))
+    lines: list[TreeLine] = []
+    # A stack and no recursion: a chain may have 1,000 nodes. The next step stands last.
+    # (branch of the step, indent of its children's branches, step)
+    steps_to_write = [("", "", step) for step in reversed(roots)]
+    while steps_to_write:
+        branch, indent, step = steps_to_write.pop()
+        lines.append(TreeLine(branch, step))
         own_children = children.get(step.number, [])
         for child in reversed(own_children):
             is_last_child = child is own_children[-1]
             if is_last_child:
-                stack.append((f"{indent}└─ ", f"{indent}   ", child))
+                steps_to_write.append((f"{indent}└─ ", f"{indent}   ", child))
             else:
-                stack.append((f"{indent}├─ ", f"{indent}│  ", child))
-    return ordered
+                steps_to_write.append((f"{indent}├─ ", f"{indent}│  ", child))
+    return lines

@@ -26,7 +26,7 @@ def split_by_newest_code(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], li
 
     A run of the first list has a note of how many others it takes the place of.
     """
-    keys = list(map(_key_without_code, runs))
+    keys = [_key_without_code(run) for run in runs]
     versions_by_key: dict[str, list[StoredRun]] = defaultdict(list)
     for run, key in zip(runs, keys, strict=True):
         versions_by_key[key].append(run)
