@@ -45,10 +45,10 @@ def lines_of_paper_results(methods: Collection[str], datasets: Collection[str]) 
     """
     lines = set()
     for value in load():
-        places = {*value.stand_ins, *value.datasets}
-        of_method = not methods or value.entry.preset in methods
-        of_dataset = not datasets or not places.isdisjoint(datasets)
-        if of_method and of_dataset:
+        measured_on = {*value.stand_ins, *value.datasets}
+        is_of_method = not methods or value.entry.preset in methods
+        is_of_dataset = not datasets or not measured_on.isdisjoint(datasets)
+        if is_of_method and is_of_dataset:
             lines.add(value.line)
     return lines
 
@@ -77,19 +77,20 @@ def frame(
     measured_rows_by_line = _measured_cells(runs, values, margin)
     value_by_line = {value.line: value for value in reversed(values)}  # the first of each line
     rows: list[Row] = []
-    for entry in printed():
-        if lines is not None and entry.line not in lines:
+    for cell in printed():
+        if lines is not None and cell.line not in lines:
             continue
         first_cells = {
-            "place": _place(entry),
-            "row": entry.method,
-            "dataset": entry.dataset,
-            "metric": entry.metric,
+            "place": _place(cell),
+            "row": cell.method,
+            "dataset": cell.dataset,
+            "metric": cell.metric,
         }
-        rows_of_value = measured_rows_by_line.get(entry.line)
-        if not rows_of_value:
-            rows_of_value = [_unmeasured_cells(entry, value_by_line.get(entry.line))]
-        rows += [{**first_cells, **row} for row in rows_of_value]
+        rows_of_cell = measured_rows_by_line.get(cell.line)
+        if not rows_of_cell:
+            rows_of_cell = [_unmeasured_cells(cell, value_by_line.get(cell.line))]
+        # a measured value says itself which data set and metric it is of
+        rows += [{**first_cells, **row} for row in rows_of_cell]
     return facts.as_floats(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -103,15 +104,16 @@ def _measured_cells(
         values: The printed values.
         margin: In points of 100 for scores, in percent of the printed value for costs and requests.
     """
-    measured: dict[int, list[Row]] = {}
+    rows_by_line: dict[int, list[Row]] = {}
     if not runs:
-        return measured
+        return rows_by_line
+    columns_after_names = COLUMNS[4:]  # after place, row, dataset and metric
     for row in measured_rows(runs, values, margin=margin):
-        cells = {key: row.cells[key] for key in COLUMNS[4:]}
+        cells = {name: row.cells[name] for name in columns_after_names}
         cells["dataset"] = row.value.place
         cells["metric"] = row.value.label
-        measured.setdefault(row.value.line, []).append(cells)
-    return measured
+        rows_by_line.setdefault(row.value.line, []).append(cells)
+    return rows_by_line
 
 
 def _place(entry: Printed) -> str:
@@ -162,15 +164,14 @@ def tables(
         if chosen is None or _is_chosen(str(label), chosen):
             rows_by_label[str(label)] = group.drop(columns=["place"]).reset_index(drop=True)
     title_by_label = {item.label: f"{item.label}: {item.title}" for item in tables_and_figures()}
-    labels_in_order = [
-        label
-        for label in dict.fromkeys([*title_by_label, *rows_by_label])
-        if label in rows_by_label
-    ]
-    frames = [(title_by_label.get(label, label), rows_by_label[label]) for label in labels_in_order]
+    all_labels = dict.fromkeys(
+        [*title_by_label, *rows_by_label]
+    )  # each once, in the order of titles
+    labels = [label for label in all_labels if label in rows_by_label]
+    titled_tables = [(title_by_label.get(label, label), rows_by_label[label]) for label in labels]
     if chosen is not None:
-        return frames
-    return [("Summary", _summary(frames)), *frames]
+        return titled_tables
+    return [("Summary", _summary(titled_tables)), *titled_tables]
 
 
 def _is_chosen(label: str, chosen: TableOrFigure) -> bool:
@@ -204,9 +205,8 @@ def text(
     if runs:
         sentences_below = [*incomplete_means(runs), *sentences_below]
     if form == "html":
-        return tables_page(
-            TITLE, None, [*titled_tables, ("How to read it", pd.DataFrame({"": sentences_below}))]
-        )
+        how_to_read = ("How to read it", pd.DataFrame({"": sentences_below}))
+        return tables_page(TITLE, drawing=None, tables=[*titled_tables, how_to_read])
     sections = [Section(title, table) for title, table in titled_tables]
     return with_lines(render_sections(sections, form), sentences_below, form)
 

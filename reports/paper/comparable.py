@@ -156,12 +156,12 @@ def _rules_of_params_from_runs(
 
 
 def _source_reasons(run: StoredRun, rule: DatasetRule, runs: Sequence[StoredRun]) -> list[str]:
-    """Sentences on what is wrong with the runs that gave the method a number; each must be
-    comparable itself.
+    """Sentences on what is wrong with the other runs of which the run has a parameter: how many nodes
+    GARLIC visited on average, say. Each must be comparable itself.
 
     Args:
         run: The run.
-        rule: The data set of the printed value.
+        rule: Which data set, split and questions the printed value is of.
         runs: All runs at hand, among which the sources are looked for.
     """
     sentences = []
@@ -184,19 +184,19 @@ def _source_problem(
     Args:
         name: The name of its folder.
         amount: The number, as the manifest has it.
-        rule: The data set of the printed value.
+        rule: Which data set, split and questions the printed value is of.
         runs: All runs at hand, among which it is looked for.
     """
-    named = [run for run in runs if run.path.name == name]
-    if not named:
+    runs_with_name = [run for run in runs if run.path.name == name]
+    if not runs_with_name:
         return f"comes from {name}, which is not among these runs"
-    count = amount.questions
-    if count != rule.questions:
-        return f"is a mean of {count} questions, the paper has {rule.questions}"
-    why = _why_not_comparable(named[0], rule, runs)
-    if not why:
+    n_questions = amount.questions
+    if n_questions != rule.questions:
+        return f"is a mean of {n_questions} questions, the paper has {rule.questions}"
+    reasons = _why_not_comparable(runs_with_name[0], rule, runs)
+    if not reasons:
         return None
-    return f"comes from {name}, which is not comparable ({why[0]})"
+    return f"comes from {name}, which is not comparable ({reasons[0]})"
 
 
 def _why_not_comparable(
@@ -248,7 +248,7 @@ def _prompt_difference(name: str, ours: str, theirs: str) -> str:
         theirs: Its text in the paper.
     """
     shorter = min(len(ours), len(theirs))
-    start = shorter
+    start = shorter  # where one is the beginning of the other
     for place in range(shorter):
         if ours[place] != theirs[place]:
             start = place
@@ -265,8 +265,8 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     metric = value.metric
     if metric.problem is not None:
         return [f"metric: {metric.problem}"]
-    if metric.phases and metric.requested_convention not in (None, metric.convention):
-        requested = metric.requested_convention
+    requested = metric.requested_convention  # None: as the paper counts
+    if metric.phases and requested not in (None, metric.convention):
         return [f"metric: FLOPs under {requested}, the paper's are under {metric.convention}"]
     if not metric.in_points:
         return []
@@ -276,8 +276,7 @@ def _metric_reasons(value: Value, run: StoredRun) -> list[str]:
     if metric.corpus is not None and metric.corpus not in facts.corpus_score_sources(run):
         noun = f"counts for {metric.corpus}"
         return [_lacking_score(noun, counting_scorer(metric.corpus), score_names)]
-    skips = run.config.skips_failed
-    if skips and count_failed(run):
+    if run.config.skips_failed and count_failed(run):
         return ["metric: failed questions are left out of the mean"]
     return []
 
@@ -292,13 +291,14 @@ def _incomplete_reasons(value: Value, run: StoredRun) -> list[str]:
     decisive = sorted(run.manifest.changed_keys & _DECISIVE)
     if decisive:
         sentences.append(f"run: a part of it was made after a change of {joined_names(decisive)}")
-    n = len(run.records)
-    failed = count_failed(run)
-    if failed > _FEW * n:
-        sentences.append(f"run: {failed} of {n} questions failed")
+    n_questions = len(run.records)
+    n_failed = count_failed(run)
+    if n_failed > _FEW * n_questions:
+        sentences.append(f"run: {n_failed} of {n_questions} questions failed")
     if value.metric.in_points:
         sentences += _score_reasons(value, run)
-    if value.metric.phases and (value.entry.per_document or value.entry.questions_per_document):
+    counts_indexes = value.entry.per_document or value.entry.questions_per_document
+    if value.metric.phases and counts_indexes:
         sentences += _index_reasons(run)
     return sentences
 
@@ -323,9 +323,7 @@ def _score_reasons(value: Value, run: StoredRun) -> list[str]:
     known_scorers = scorers.names()
     scorers_of_name = (score_name, score_name.rpartition(".")[0])
     for scorer, version_of_run in run.manifest.scorers.items():
-        if scorer not in scorers_of_name:
-            continue
-        if scorer not in known_scorers:
+        if scorer not in scorers_of_name or scorer not in known_scorers:
             continue
         version_here = scorers.version(scorer)
         if version_here is not None and version_here != version_of_run:

@@ -27,22 +27,24 @@ def data_reasons(value: Value, run: StoredRun, rule: DatasetRule, paper: Setting
     config = run.config.dataset
     if config.name != rule.dataset:
         return Findings([f"split: {config.name} is made up, the paper has {_its_data(value)}"])
-    rows = public_releases.row_differences(run, rule.dataset, rule.split)
+    row_findings = public_releases.row_differences(run, rule.dataset, rule.split)
     sentences = []
     if config.split != rule.split:
         split = "not recorded"
         if config.has("split"):
             split = str(config.split)
         sentences.append(f"split: {split}, the paper's is {rule.split}")
-    n = len(run.records)
-    if n != rule.questions:
-        return Findings([*sentences, f"sample: {n} questions, the paper has {rule.questions}"])
+    n_questions = len(run.records)
+    if n_questions != rule.questions:
+        sample = f"sample: {n_questions} questions, the paper has {rule.questions}"
+        return Findings([*sentences, sample])
     sentences += _sample_reasons(run, rule)
     sentences += _setting_reasons(config, paper)
     sentences += _cut_reasons(value, run)
-    if _is_mirror(config, paper) and "rows" not in rows.unchecked:
-        rows.unchecked.append("rows")
-    return Findings([*sentences, *rows.reasons], rows.unchecked)
+    unchecked = list(row_findings.unchecked)
+    if _is_mirror(config, paper) and "rows" not in unchecked:
+        unchecked.append("rows")
+    return Findings([*sentences, *row_findings.reasons], unchecked)
 
 
 def _its_data(value: Value) -> str:
@@ -84,18 +86,18 @@ def _setting_reasons(config: StoredDataset, paper: Settings) -> list[str]:
     places = {"split", "hub", "revision"}
     if config.data or config.hub != paper.dataset.get("hub"):
         places.add("subset")
-    printed = {key: value for key, value in paper.dataset.items() if key not in places}
-    options = config.options
-    actual: dict[str, object] = {}
-    for key in printed:
-        if key not in DatasetConfig.model_fields:
-            actual[key] = None
-    actual |= config.to_json()
-    actual |= options
-    for key, value in options.items():
+    in_paper = {key: value for key, value in paper.dataset.items() if key not in places}
+    in_run: dict[str, object] = {}
+    for key in in_paper:
+        is_option = key not in DatasetConfig.model_fields
+        if is_option:
+            in_run[key] = None
+    in_run |= config.to_json()
+    in_run |= config.options
+    for key, value in config.options.items():
         if value is not None and key not in paper.dataset and key not in paper.ignored:
-            printed[key] = None
-    return setting_differences("dataset: ", actual, printed)
+            in_paper[key] = None  # an option that the paper does not have
+    return setting_differences("dataset: ", used=in_run, paper=in_paper)
 
 
 def _is_mirror(config: StoredDataset, paper: Settings) -> bool:

@@ -29,19 +29,21 @@ class Pair(NamedTuple):
 def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
     """Each way in which the runs measure the value, as pairs (rule, run), in the order of the runs.
 
-    A way is one run, with the value's rule. For a mean over data sets it is a run on each of them,
-    all with the same preset, models and settings, or one run on a stand-in; where a data set has no
-    run there is none: see `incomplete_means`.
+    A rule says which data set, split and questions the value is of. A way is one run, with the
+    value's rule. For a mean over data sets it is a run on each of them, all with the same preset,
+    models and settings, or one run on a stand-in; where a data set has no run there is none: see
+    `incomplete_means`.
     """
-    fitting = _runs_of_preset(value, runs)
-    first = value.rules[0]
+    fitting_runs = _runs_of_preset(value, runs)
+    first_rule = value.rules[0]
     if len(value.rules) == 1:
-        return _single_run_ways(first, fitting, (first.dataset, *value.stand_ins))
+        datasets = (first_rule.dataset, *value.stand_ins)
+        return _single_run_ways(first_rule, fitting_runs, datasets)
     ways: list[tuple[Pair, ...]] = []
-    for group in _groups_by_settings(value, fitting):
-        members = [_pairs(rule, group) for rule in value.rules]
-        ways += product(*members)
-    return ways + _single_run_ways(first, fitting, value.stand_ins)
+    for runs_by_dataset in _groups_by_settings(value, fitting_runs):
+        pairs_of_each_rule = [_pairs(rule, runs_by_dataset) for rule in value.rules]
+        ways += product(*pairs_of_each_rule)  # one pair of each rule, in all combinations
+    return ways + _single_run_ways(first_rule, fitting_runs, value.stand_ins)
 
 
 def _single_run_ways(
@@ -77,13 +79,15 @@ def incomplete_means(runs: Sequence[StoredRun], values: Sequence[Value] | None =
     """
     if values is None:
         values = load()
-    sentences: dict[str, None] = {}
+    sentences: dict[str, None] = {}  # the keys serve as an ordered set
     for value in values:
-        if len(value.rules) < 2:
+        is_mean = len(value.rules) > 1
+        if not is_mean:
             continue
-        for group in _groups_by_settings(value, _runs_of_preset(value, runs)):
-            if not all(group.values()):
-                sentences[_incomplete_mean_sentence(value, group)] = None
+        for runs_by_dataset in _groups_by_settings(value, _runs_of_preset(value, runs)):
+            each_has_a_run = all(runs_by_dataset.values())
+            if not each_has_a_run:
+                sentences[_incomplete_mean_sentence(value, runs_by_dataset)] = None
     return list(sentences)
 
 
@@ -137,16 +141,16 @@ def _groups_by_settings(
 
     -> [{"nq": [run], "popqa": []}, ...]: data set -> its runs with these settings
     """
-    groups: dict[str, dict[str, list[StoredRun]]] = {}
+    group_by_settings: dict[str, dict[str, list[StoredRun]]] = {}
     for run in runs:
-        name = run.config.dataset.name
-        if name not in value.datasets:
+        dataset = run.config.dataset.name
+        if dataset not in value.datasets:
             continue
-        key = _settings_key(run)
-        if key not in groups:
-            groups[key] = {member: [] for member in value.datasets}
-        groups[key][name].append(run)
-    return list(groups.values())
+        settings = _settings_key(run)
+        if settings not in group_by_settings:
+            group_by_settings[settings] = {name: [] for name in value.datasets}
+        group_by_settings[settings][dataset].append(run)
+    return list(group_by_settings.values())
 
 
 def _settings_key(run: StoredRun) -> str:
@@ -160,7 +164,8 @@ def _settings_key(run: StoredRun) -> str:
     manifest = run.manifest
     task = facts.task_settings(run)
     del task["instruction"]
-    if (run.origins.get("dataset.max_answer_tokens") or "").startswith("configs/"):
+    origin_of_length = run.origins.get("dataset.max_answer_tokens") or ""
+    if origin_of_length.startswith("configs/"):  # a preset of this project
         del task["max_answer_tokens"]
     models: dict[str, object] = dict(manifest.models)
     if not models:

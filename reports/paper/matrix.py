@@ -26,11 +26,12 @@ def matrix() -> str:
         lines.append(_line(item))
         if item.real != "yes":
             not_planned.append(f"{item.label}: {item.real.removeprefix('yes, but ')}")
-    return (
-        "\n".join(lines)
-        + f"\n\nIllustrations: {'; '.join(illustrations)}."
-        + f"\n\nNot planned on samples of the data: {'; '.join(not_planned)}."
-    )
+    paragraphs = [
+        "\n".join(lines),
+        f"Illustrations: {'; '.join(illustrations)}.",
+        f"Not planned on samples of the data: {'; '.join(not_planned)}.",
+    ]
+    return "\n\n".join(paragraphs)
 
 
 def _line(item: TableOrFigure) -> str:

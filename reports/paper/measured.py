@@ -110,7 +110,8 @@ def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
         sum_of_wording_tflops += part.wording_tflops
     mean, interval_95 = facts.mean_of_samples(values, ends_95)
     _, interval_90 = facts.mean_of_samples(values, ends_90)
-    return Measured(mean, interval_95, interval_90, sum_of_wording_tflops / len(parts))
+    mean_wording_tflops = sum_of_wording_tflops / len(parts)
+    return Measured(mean, interval_95, interval_90, wording_tflops=mean_wording_tflops)
 
 
 def find_score_name(metric: Metric, run: StoredRun) -> str | None:
@@ -141,7 +142,9 @@ def _with_intervals(estimate_at_level: Callable[..., Interval], scale: float) ->
     if estimate_95.mean is None:
         return Measured()
     return Measured(
-        scale * estimate_95.mean, _scaled_ends(estimate_95, scale), _scaled_ends(estimate_90, scale)
+        value=scale * estimate_95.mean,
+        interval_95=_scaled_ends(estimate_95, scale),
+        interval_90=_scaled_ends(estimate_90, scale),
     )
 
 
@@ -184,12 +187,11 @@ def _search_tflops(run: StoredRun, convention: str) -> Measured:
     answer_tflops = answer_costs.tflops
     if search_tflops is None or answer_tflops is None:
         return Measured()
-    wording_tflops = WORDING_TOKENS * sum(answer_tflops) / (sum(answer_costs.tokens) or 1)
+    answer_tokens = sum(answer_costs.tokens) or 1
+    wording_tflops = WORDING_TOKENS * sum(answer_tflops) / answer_tokens
     search_and_answer = list(map(operator.add, search_tflops, answer_tflops))
-    return replace(
-        _mean_value(search_and_answer, facts.answered_clusters(run), run),
-        wording_tflops=wording_tflops,
-    )
+    mean = _mean_value(search_and_answer, facts.answered_clusters(run), run)
+    return replace(mean, wording_tflops=wording_tflops)
 
 
 def _plus_index(index: Measured, search: Measured, n_questions: int) -> Measured:
@@ -206,10 +208,10 @@ def _plus_index(index: Measured, search: Measured, n_questions: int) -> Measured
     if index.value is None or search.value is None:
         return Measured()
     return Measured(
-        index.value / n_questions + search.value,
-        _added_ends(index.interval_95, search.interval_95, n_questions),
-        _added_ends(index.interval_90, search.interval_90, n_questions),
-        search.wording_tflops,
+        value=index.value / n_questions + search.value,
+        interval_95=_added_ends(index.interval_95, search.interval_95, n_questions),
+        interval_90=_added_ends(index.interval_90, search.interval_90, n_questions),
+        wording_tflops=search.wording_tflops,
     )
 
 
@@ -225,4 +227,6 @@ def _added_ends(
     """
     if index is None or search is None:
         return None
-    return index[0] / n_questions + search[0], index[1] / n_questions + search[1]
+    index_low, index_high = index
+    search_low, search_high = search
+    return index_low / n_questions + search_low, index_high / n_questions + search_high

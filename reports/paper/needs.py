@@ -85,9 +85,9 @@ def _add_dataset(needed: Needs, part: Suite, dataset: str) -> None:
         dataset: The name of the data set.
     """
     needed.datasets[dataset] = None  # a set of names in order
-    method = next(iter(part.methods))
-    config = resolve(Choices(method=method, dataset=dataset, suite=part)).dataset
-    documents_file = config.options.get("documents")
+    first_method = next(iter(part.methods))
+    config = resolve(Choices(method=first_method, dataset=dataset, suite=part)).dataset
+    documents_file = config.options.get("documents")  # where documents lie apart from questions
     if documents_file:
         needed.documents[config.name] = str(documents_file)
 
@@ -119,13 +119,14 @@ def _add_run(needed: Needs, settings: Settings) -> None:
     if classifier:
         needed.classifiers.setdefault(str(classifier))
         gpu_bytes += _BYTES_PER_NUMBER["float32"] * _N_CLASSIFIER_PARAMETERS
-    needed.entities |= settings.method.params.get("recogniser") == "stanza"
+    if settings.method.params.get("recogniser") == "stanza":
+        needed.entities = True
     # One that plays several roles counts once.
     for model in model_by_name.values():
         needed.models.setdefault(model.name, model)
         needed.adapters |= dict.fromkeys(model.adapters.values())
         gpu_bytes += _model_bytes(needed, model, _method_window_tokens(method))
-    gpu_bytes += sum(map(_encoder_bytes, encoder_by_source.values()))
+    gpu_bytes += sum(_encoder_bytes(encoder) for encoder in encoder_by_source.values())
     needed.gpu = max(needed.gpu, gpu_bytes)
 
 
@@ -152,8 +153,11 @@ def _model_bytes(needed: Needs, model: ModelConfig, method_window: int) -> float
         needed.unknown.setdefault(model.name)
         return 0.0
     shape = ModelShape(**model.shape.model_dump())
-    tokens = min(filter(None, (model.window, method_window)), default=0)
-    n_cached_numbers = 2 * shape.layers * shape.kv_heads * shape.head_size * tokens
+    known_limits = [tokens for tokens in (model.window, method_window) if tokens]
+    n_tokens = min(known_limits, default=0)
+    n_cached_numbers = (
+        2 * shape.layers * shape.kv_heads * shape.head_size * n_tokens
+    )  # keys, values
     return _BYTES_PER_NUMBER[model.dtype] * (shape.parameters + n_cached_numbers)
 
 
@@ -162,9 +166,8 @@ def _encoder_bytes(encoder: EncoderConfig) -> float:
     for an unknown size."""
     if encoder.shape is None:
         return 0.0
-    weight_bytes = (
-        _BYTES_PER_NUMBER["float32"] * ModelShape(**encoder.shape.model_dump()).parameters
-    )
+    shape = ModelShape(**encoder.shape.model_dump())
+    weight_bytes = _BYTES_PER_NUMBER["float32"] * shape.parameters
     if encoder.query_source:
         return 2 * weight_bytes
     return weight_bytes

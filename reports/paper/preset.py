@@ -115,9 +115,8 @@ def settings_of(value: Value, rule: DatasetRule) -> Settings:
     for role in method.encoders:
         encoder = preset_run.encoder_of(role)
         if encoder is not None:
-            encoders[role] = _shipped_model(
-                encoder, last_part(encoder.source), _COMPARED_ENCODER_SETTINGS
-            )
+            name = last_part(encoder.source)
+            encoders[role] = _shipped_model(encoder, name, _COMPARED_ENCODER_SETTINGS)
     return Settings(
         method=_method_settings(value, preset_run, method),
         prompts=method.prompts(),
@@ -262,22 +261,26 @@ def _model_of_role(value: Value, preset_run: RunSettings, role: str) -> Model | 
     Returns:
         The model; None where any model will do.
     """
-    model_name_of_roles = value.paper.roles
-    if role in model_name_of_roles and model_name_of_roles[role] is None:
+    model_name_by_role = value.paper.roles
+    if role in model_name_by_role and model_name_by_role[role] is None:
         return None
     config: ModelConfig = preset_run.roles.get(role) or preset_run.model
     preset_name = last_part(config.source or config.name)
-    name = str(model_name_of_roles.get(role) or value.paper.model)
-    if not model_name_of_roles.get(role) and role in preset_run.roles:
+    name = str(value.paper.model)
+    if model_name_by_role.get(role):
+        name = str(model_name_by_role[role])
+    elif role in preset_run.roles:
         name = preset_name
-    if preset_name.lower() != name.lower() or config.backend == "endpoint":
-        return Model(name, {})
+    is_shipped = preset_name.lower() == name.lower() and config.backend != "endpoint"
+    if not is_shipped:  # nothing but its name is known
+        return Model(name, settings={})
     model = _shipped_model(config, name, _COMPARED_MODEL_SETTINGS)
     settings = dict(model.settings)
     for key, setting in value.paper.model_settings.items():
-        settings[key] = setting
-        if setting is None:
-            del settings[key]
+        if setting is None:  # the paper does not say it
+            settings.pop(key, None)
+        else:
+            settings[key] = setting
     return replace(model, settings=settings)
 
 
@@ -292,4 +295,5 @@ def _shipped_model(config: ModelConfig | EncoderConfig, name: str, keys: tuple[s
     shape = {}
     if config.shape is not None:
         shape = config.shape.model_dump()
-    return Model(name, {key: getattr(config, key) for key in keys}, config.source or "", shape)
+    settings = {key: getattr(config, key) for key in keys}
+    return Model(name, settings, source=config.source or "", shape=shape)

@@ -66,18 +66,23 @@ def model_differences(run: StoredRun, role: str, paper: Model) -> Findings:
     problem = _weights_problem(recorded, role, paper)
     if problem is not None:
         return Findings([problem])
-    # Weights of the hub, too: a run says itself which commit it had.
+    # Also weights with an id of the hub: which files they were, only the run itself says.
     found = Findings(unchecked=["weights"])
     found.reasons += _size_reasons(run, role, paper)
     known = published().models.get(paper.name)
     if known is None:
         return found
-    first = run.manifest.first_prompts.get(role)
-    if first is None:
+    first_prompt = run.manifest.first_prompts.get(role)
+    if first_prompt is None:
         found.unchecked.append("chat template")
         return found
-    head = f"model: the {role}'s"
-    found.reasons += _first_prompt_differences(first, run.manifest.prompts, known, head, paper.name)
+    found.reasons += _first_prompt_differences(
+        first_prompt,
+        run.manifest.prompts,
+        known,
+        sentence_start=f"model: the {role}'s",
+        model_name=paper.name,
+    )
     return found
 
 
@@ -117,8 +122,8 @@ def _hub_problem(hub: str, role: str, paper: Model) -> str | None:
         role: The role of the model.
         paper: The paper's model.
     """
-    known = {last_part(hub_id).lower() for hub_id in _hubs(paper)}
-    if last_part(hub).lower() not in known:
+    names_of_paper_model = {last_part(hub_id).lower() for hub_id in _hubs(paper)}
+    if last_part(hub).lower() not in names_of_paper_model:
         return f"model: the {role} is {last_part(hub)}, the paper's is {paper.name}"
     other = other_owner(hub, paper)
     if other is None:
@@ -143,10 +148,11 @@ def _size_reasons(run: StoredRun, role: str, paper: Model) -> list[str]:
         if paper.shape and not has_hub_id:
             return [f"model: the {role}'s sizes are not recorded; run it again"]
         return []
-    odd = other_sizes(run, role, paper)
-    if not odd:
+    differing_sizes = other_sizes(run, role, paper)
+    if not differing_sizes:
         return []
-    return [f"model: the {role} has other sizes than {paper.name} ({', '.join(odd)})"]
+    sizes_in_words = ", ".join(differing_sizes)
+    return [f"model: the {role} has other sizes than {paper.name} ({sizes_in_words})"]
 
 
 def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
@@ -161,11 +167,11 @@ def other_sizes(run: StoredRun, role: str, paper: Model) -> list[str]:
     sizes = run.manifest.shapes.get(role)
     if sizes is None:
         return []
-    odd = []
+    differing_sizes = []
     for key, size in paper.shape.items():
         if sizes.get(key) != size:
-            odd.append(f"{key} {sizes.get(key)} instead of {size}")
-    return odd
+            differing_sizes.append(f"{key} {sizes.get(key)} instead of {size}")
+    return differing_sizes
 
 
 def other_owner(source: str, paper_model: Model) -> str | None:
@@ -200,8 +206,9 @@ def _first_prompt_differences(
     first: FirstPrompt,
     prompts: Mapping[str, str],
     known: PublishedModel,
-    head: str,
-    name: str,
+    *,
+    sentence_start: str,
+    model_name: str,
 ) -> list[str]:
     """One sentence where a first prompt lacks the chat template or token ids of a model; else [].
 
@@ -209,21 +216,21 @@ def _first_prompt_differences(
         first: The prompt as it was sent.
         prompts: Name -> prompt, of the run.
         known: What is published of the paper's model.
-        head: The beginning of the sentence, "model: the reader's".
-        name: The name of the paper's model.
+        sentence_start: The beginning of the sentence, "model: the reader's".
+        model_name: The name of the paper's model.
     """
-    template = f"{head} chat template is not that of {name}"
+    other_template = f"{sentence_start} chat template is not that of {model_name}"
     text = str(first.text)
     ids = list(first.ids or ())
     if not text.startswith(known.opening):
-        return [f"{template}: its first prompt begins {text[:60]!r}"]
+        return [f"{other_template}: its first prompt begins {text[:60]!r}"]
     if ids and ids[: len(known.ids)] != known.ids:
-        tokenizer = f"{head} tokenizer is not that of {name}"
-        return [f"{tokenizer}: its first prompt has the ids {ids[:5]}"]
-    odd = _odd_text(text, prompts, known)
-    if odd is None:
+        other_tokenizer = f"{sentence_start} tokenizer is not that of {model_name}"
+        return [f"{other_tokenizer}: its first prompt has the ids {ids[:5]}"]
+    odd_text = _odd_text(text, prompts, known)
+    if odd_text is None:
         return []
-    return [f"{template}: {odd}"]
+    return [f"{other_template}: {odd_text}"]
 
 
 @dataclass(frozen=True)
@@ -253,16 +260,18 @@ def _odd_text(text: str, prompts: Mapping[str, str], known: PublishedModel) -> s
         A phrase on it; None where there is nothing.
     """
     heads, ends = _heads_and_ends(prompts, known)
-    user = text.rpartition(known.closing)[0]
-    if not user:
+    before_answer, _, _ = text.rpartition(known.closing)  # up to where the answer begins
+    if not before_answer:
         # A turn that is still read, or a text that is scored: it may break off in the template.
-        if any(text.startswith(head.turn) or head.turn.startswith(text) for head in heads):
-            return None
+        for head in heads:
+            if text.startswith(head.turn) or head.turn.startswith(text):
+                return None
         return _before_prompt(text, known)
-    if not any(text.startswith(head.turn + head.prompt) for head in heads):
+    begins_like_a_prompt = any(text.startswith(head.turn + head.prompt) for head in heads)
+    if not begins_like_a_prompt:
         return _before_prompt(text, known)
-    if not user.rstrip().endswith(tuple(ends)):
-        return f"it adds {user[-60:]!r} to a prompt"
+    if not before_answer.rstrip().endswith(tuple(ends)):
+        return f"it adds {before_answer[-60:]!r} to a prompt"
     return None
 
 
@@ -275,7 +284,7 @@ def _heads_and_ends(
 
     Args:
         prompts: Name -> prompt, of the run.
-        known: What is published of the model, of which a head begins with the template.
+        published_model: What is published of the model, of which a head begins with the template.
     """
     heads = []
     ends = []
@@ -284,12 +293,8 @@ def _heads_and_ends(
             continue
         texts_between_placeholders = _PLACEHOLDER.split(prompt)
         system = prompts.get(name + _SYSTEM, published_model.system).strip()
-        heads.append(
-            _Head(
-                f"{published_model.opening}{system}{published_model.user}",
-                texts_between_placeholders[0].lstrip(),
-            )
-        )
+        turn = f"{published_model.opening}{system}{published_model.user}"
+        heads.append(_Head(turn, prompt=texts_between_placeholders[0].lstrip()))
         ends.append(texts_between_placeholders[-1].rstrip())
     return heads, ends
 
@@ -342,17 +347,23 @@ def _question_reasons(run: StoredRun, dataset: str, published_split: PublishedSp
     # A repeated id has a suffix of the loader's ("x#2").
     ids = [str(record.question_id).partition("#")[0] for record in run.records]
     reasons = []
-    n_trained = sum(_id_digest(question_id) in training_ids() for question_id in ids)
+    n_trained = sum(1 for question_id in ids if _id_digest(question_id) in training_ids())
     if n_trained:
         reasons.append(f"sample: {n_trained} of {len(ids)} questions are training rows")
-    n_repeated = len(ids) - len({_question_key(record) for record in run.records_with_texts})
+    distinct_questions = {_question_key(record) for record in run.records_with_texts}
+    n_repeated = len(ids) - len(distinct_questions)
     if n_repeated:
         reasons.append(f"sample: {n_repeated} of {len(ids)} questions stand there twice")
     if published_split.ids is None:
         return reasons
-    n_wrong = sum(re.fullmatch(published_split.ids, question_id) is None for question_id in ids)
-    if n_wrong:
-        reasons.append(f"sample: {n_wrong} of {len(ids)} ids are not of the form of {dataset}'s")
+    n_other_form = 0
+    for question_id in ids:
+        if re.fullmatch(published_split.ids, question_id) is None:
+            n_other_form += 1
+    if n_other_form:
+        reasons.append(
+            f"sample: {n_other_form} of {len(ids)} ids are not of the form of {dataset}'s"
+        )
     return reasons
 
 

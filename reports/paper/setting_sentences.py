@@ -27,8 +27,9 @@ def setting_differences(
     sentences = []
     missing = []
     for key, value in paper.items():
+        is_set_in_paper = value not in (None, {})
         if key not in used:
-            if value not in (None, {}):
+            if is_set_in_paper:
                 missing.append(key)
         elif used[key] != value:
             sentences.append(f"{head}{key} is {shown(used[key])}, the paper's is {shown(value)}")

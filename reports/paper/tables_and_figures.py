@@ -100,18 +100,20 @@ def find_table_or_figure(name: str) -> tuple[TableOrFigure, str]:
         UnknownName: There is no such table or figure.
     """
     item_by_name = {item.name: item for item in tables_and_figures() if item.name}
-    name_by_comparable_name = {
-        presets.comparable_name(known_name): known_name for known_name in item_by_name
-    }
+    # names are compared without regard to case and separators
+    name_by_comparable_name = {}
+    for known_name in item_by_name:
+        name_by_comparable_name[presets.comparable_name(known_name)] = known_name
     comparable_name = presets.comparable_name(name)
-    suite = name_by_comparable_name.get(comparable_name.removeprefix(MADE_UP))
-    if suite is None:
-        suites = [*item_by_name, *(MADE_UP + known_name for known_name in item_by_name)]
+    found_name = name_by_comparable_name.get(comparable_name.removeprefix(MADE_UP))
+    if found_name is None:
+        made_up_suites = [MADE_UP + known_name for known_name in item_by_name]
+        suites = [*item_by_name, *made_up_suites]
         raise UnknownName("table or figure", name, suites, "harness reproduce --list")
-    item = item_by_name[suite]
+    suite = found_name
     if comparable_name.startswith(MADE_UP):
-        suite = f"{MADE_UP}{suite}"
-    return item, suite
+        suite = f"{MADE_UP}{found_name}"
+    return item_by_name[found_name], suite
 
 
 class Printed(BaseModel):

@@ -156,12 +156,12 @@ def measured_rows(
     readers_by_table = _readers_by_table(values)
     rows = []
     for value in values:
-        for rules_and_runs in matches(value, runs):
-            if _belongs_to_another_row(value, rules_and_runs, readers_by_table[_table_key(value)]):
+        readers_of_table = readers_by_table[_table_key(value)]
+        for pairs in matches(value, runs):
+            if _belongs_to_another_row(value, pairs, readers_of_table):
                 continue
-            rows.append(
-                MeasuredRow(value, len(rules_and_runs) > 1, comparison.row(value, rules_and_runs))
-            )
+            is_mean = len(pairs) > 1
+            rows.append(MeasuredRow(value, is_mean, comparison.row(value, pairs)))
     return rows
 
 
@@ -203,10 +203,15 @@ def text(
     if form in ("csv", "json"):
         return render(rows, form)
     if rows.empty:
-        nothing = "None of these runs measures a printed value; reports/paper/mapping.yaml says which ones would."
+        nothing = (
+            "None of these runs measures a printed value; reports/paper/mapping.yaml says which "
+            "ones would."
+        )
         return with_lines(nothing, incomplete_means(runs), form)
-    tables = render_sections(sections(with_short_texts(rows, "row"), ()), form)
-    return with_lines(tables, [*incomplete_means(runs), *legend(margin)], form)
+    all_columns = ()
+    tables = sections(with_short_texts(rows, "row"), all_columns)
+    text_of_tables = render_sections(tables, form)
+    return with_lines(text_of_tables, [*incomplete_means(runs), *legend(margin)], form)
 
 
 def with_lines(text: str, sentences: Sequence[str], form: str) -> str:
@@ -261,9 +266,9 @@ def verdict(
     if decision == "different":
         return f"{DIFFERS} (by more than {margin_text})"
     distance_to_edge = allowed_distance - abs(measured.value - value.printed)
-    interval = measured.interval_95
+    interval = measured.interval_95  # would show that it differs
     if distance_to_edge > 0:
-        interval = measured.interval_90
+        interval = measured.interval_90  # would show that it is equivalent
     n_needed = _questions_needed(n_questions, interval, distance_to_edge)
     if n_needed is None:
         return f"{UNDECIDED} (the difference is as great as the margin)"
@@ -548,13 +553,12 @@ def _remarks_on_each_run(runs: Sequence[StoredRun]) -> dict[tuple[str, str], lis
     reasons = reasons_not_to_rank(runs, checks)
     versions = notes_on_versions(runs, checks)
     seeds = notes_on_seeds(runs)
-    for index, run in enumerate(runs):
+    for run, not_ranked, version, seed in zip(runs, reasons, versions, seeds, strict=True):
         remarks = remarks_by_run[facts.run_key(run)]
         remarks += checks.inconsistency_notes(run)
-        not_ranked = reasons[index]
         if not_ranked is not None:
             remarks.append(not_ranked.sentence)
-        remarks += filter(None, (versions[index], seeds[index]))
+        remarks += [sentence for sentence in (version, seed) if sentence]
     return remarks_by_run
 
 
