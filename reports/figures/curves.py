@@ -85,13 +85,15 @@ def figure(
     """
     recordings = []
     for run, recorded in runs_with_rule(runs, Rule, warn):
-        recordings.append(Recording(run, recorded, rules_to_show(recorded, t_n, t_p)))
+        rules = rules_to_show(recorded, t_n, t_p)
+        recordings.append(Recording(run, recorded, rules))
     if not recordings:
         example = "harness run --method pecan --dataset musique --record-stops 8"
         raise UserError(
             f"no run here stops by t_n and t_p, so there is no curve; make one with: {example}"
         )
-    if not any(len(recording.rules) > 1 for recording in recordings):
+    some_recorded_others = any(len(recording.rules) > 1 for recording in recordings)
+    if not some_recorded_others:
         only = "no run here recorded other stops than its own"
         raise UserError(f"{only}: there is no curve; run one with --record-stops 8")
     scored = [recording.scored(score, data) for recording in recordings]
@@ -152,7 +154,8 @@ def frame(
         UnknownName: There is no such convention.
     """
     table = rule_table.frame(parts, _cost_columns, score, convention)
-    table.insert(list(table.columns).index("n"), "covered", table.pop("covered"))
+    position_of_n = list(table.columns).index("n")
+    table.insert(position_of_n, "covered", table.pop("covered"))  # moved to before it
     return table.sort_values(["dataset", "method", "t_p", "t_n"], kind="stable", ignore_index=True)
 
 
@@ -173,15 +176,16 @@ def _cost_columns(
     tflops = _known_tflops(reached)
     clusters = []
     if tflops:
-        clusters = [found.cluster for found in reached]
-    paths = [found.stop.steps(found.record) for found in reached]
+        clusters = [stop.cluster for stop in reached]
+    paths = [stop.stop.steps(stop.record) for stop in reached]
     columns = mean_columns("tflops", tflops, clusters, seed=seed, bounds=None)
     columns["tflops.probes"] = None
     if tflops:
         columns["tflops.probes"] = _mean_probe_tflops(paths, convention)
     columns["nodes"] = None
     if paths:
-        columns["nodes"] = sum(map(_count_nodes, paths)) / len(paths)
+        n_nodes = sum(_count_nodes(path) for path in paths)
+        columns["nodes"] = n_nodes / len(paths)
     return columns
 
 
@@ -254,36 +258,36 @@ def rows_to_draw(table: pd.DataFrame) -> list[Curve]:
     Both lines of a curve pass through the stop rule of one run: of its runs, the one that recorded
     most rules.
     """
-    found = []
+    curves = []
     for curve in rule_table.curves(table, ["t_n", "t_p"]):
         rows = curve.rows
-        best = curve.best
-        base = rows[rows["own"]]
-        covered = rows[rows["mean"].notna()].groupby("run").size()
-        if len(covered):
-            base = base[base["run"] == covered.idxmax()]
-        t_n = int(base["t_n"].iloc[0])
-        t_p = base["t_p"].iloc[0]
-        same_p = best["t_p"] == t_p
-        if pd.isna(t_p):
-            same_p = best["t_p"].isna()
-        over_n = best[same_p].reset_index(drop=True)
+        best = curve.best  # one row for each rule
+        own_rules = rows[rows["own"]]
+        n_rules_by_run = rows[rows["mean"].notna()].groupby("run").size()
+        if len(n_rules_by_run):
+            own_rules = own_rules[own_rules["run"] == n_rules_by_run.idxmax()]
+        t_n = int(own_rules["t_n"].iloc[0])
+        t_p = own_rules["t_p"].iloc[0]
+        has_same_t_p = best["t_p"] == t_p
+        if pd.isna(t_p):  # a greedy search has none
+            has_same_t_p = best["t_p"].isna()
+        over_n = best[has_same_t_p].reset_index(drop=True)
         over_p = best[best["t_n"] == t_n].reset_index(drop=True)
-        found.append(Curve(curve.title, over_n, over_p))
-    return found
+        curves.append(Curve(curve.title, over_n, over_p))
+    return curves
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
     """Titled tables for people, one or two a curve: over t_n, and over t_p where there are
     several."""
-    explained = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
+    with_legend = table.assign(notes=table["notes"].map(lambda notes: (_LEGEND, *notes)))
     hidden = ["method", "rule", "own"]
-    found = []
-    for curve in rows_to_draw(explained):
-        found.append(for_people(f"{curve.title} · over t_n", curve.over_n, hidden))
+    tables = []
+    for curve in rows_to_draw(with_legend):
+        tables.append(for_people(f"{curve.title} · over t_n", curve.over_n, hidden))
         if len(curve.over_p) > 1:
-            found.append(for_people(f"{curve.title} · over t_p", curve.over_p, hidden))
-    return found
+            tables.append(for_people(f"{curve.title} · over t_p", curve.over_p, hidden))
+    return tables
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
@@ -292,20 +296,21 @@ def panels(table: pd.DataFrame) -> list[Panel]:
 
     Each has the score at the left, and TFLOPs at the right if known.
     """
-    drawn = []
+    panels_of_curves = []
     for curve in rows_to_draw(table):
         t_p = curve.over_n["t_p"].iloc[0]
-        greedy = bool(pd.isna(t_p))
-        fixed = "greedy"
-        if not greedy:
-            fixed = f"t_p = {t_p:g}"
+        is_greedy = bool(pd.isna(t_p))
+        threshold = "greedy"
+        if not is_greedy:
+            threshold = f"t_p = {t_p:g}"
         if curve.over_n["mean"].notna().any():
-            name = f"stop patience t_n ({fixed})"
-            drawn.append(_panel(curve.title, curve.over_n, "t_n", name))
-        if not greedy and curve.over_p["mean"].notna().sum() >= 2:
-            name = f"confidence threshold t_p (t_n = {curve.over_p['t_n'].iloc[0]:.0f})"
-            drawn.append(_panel(curve.title, curve.over_p, "t_p", name))
-    return drawn
+            axis_name = f"stop patience t_n ({threshold})"
+            panels_of_curves.append(_panel(curve.title, curve.over_n, "t_n", axis_name))
+        if not is_greedy and curve.over_p["mean"].notna().sum() >= 2:
+            t_n = curve.over_p["t_n"].iloc[0]
+            axis_name = f"confidence threshold t_p (t_n = {t_n:.0f})"
+            panels_of_curves.append(_panel(curve.title, curve.over_p, "t_p", axis_name))
+    return panels_of_curves
 
 
 def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel:
@@ -319,10 +324,16 @@ def _panel(title: str, rows: pd.DataFrame, column: str, axis_name: str) -> Panel
     """
     score = str(rows["score"].iloc[0])
     convention = rows["convention"].iloc[0]
-    lines = [Line(score, [Point.of(row, column, "mean", 100) for row in frame_rows(rows)])]
+    score_points = [Point.of(row, column, "mean", scale=100) for row in frame_rows(rows)]
+    lines = [Line(score, score_points)]
     if rows["tflops"].notna().any():
-        points = [Point.of(row, column, "tflops") for row in frame_rows(rows)]
-        lines.append(Line("TFLOPs a question", points, on_right_axis=True))
-    x = Axis(axis_name, ticks=tuple(map(float, rows[column])))
-    right = Axis(f"TFLOPs a question ({convention})", starts_at_zero=True)
-    return Panel(title, x, Axis(f"{score} × 100"), right, lines, side_by_side=True)
+        tflops_points = [Point.of(row, column, "tflops") for row in frame_rows(rows)]
+        lines.append(Line("TFLOPs a question", tflops_points, on_right_axis=True))
+    return Panel(
+        title,
+        x=Axis(axis_name, ticks=tuple(map(float, rows[column]))),
+        left=Axis(f"{score} × 100"),
+        right=Axis(f"TFLOPs a question ({convention})", starts_at_zero=True),
+        lines=lines,
+        side_by_side=True,
+    )

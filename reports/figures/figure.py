@@ -112,7 +112,8 @@ def by_score(
     """
     tables = []
     for (dataset, model, _), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
-        title = " · ".join(filter(None, (str(dataset), str(model), ending)))
+        parts_of_title = (str(dataset), str(model), ending)
+        title = " · ".join(part for part in parts_of_title if part)
         if best_first:
             rows = rows.sort_values("mean", ascending=False, kind="stable")
         tables.append(for_people(title, rows.reset_index(drop=True), hidden, **names))
@@ -131,6 +132,5 @@ def for_people(title: str, rows: pd.DataFrame, hidden: Sequence[str] = (), **nam
     """
     score = rows["score"].iloc[0]
     renamed = {"mean": score, "mean.low": f"{score}.low", "mean.high": f"{score}.high", **names}
-    return title, with_legend(
-        rows.drop(columns=[*COLUMNS_IN_TITLE, *hidden]).rename(columns=renamed)
-    )
+    shown_rows = rows.drop(columns=[*COLUMNS_IN_TITLE, *hidden])
+    return title, with_legend(shown_rows.rename(columns=renamed))

@@ -210,7 +210,9 @@ class MethodPoint:
             return False
         extra_cost = self.spent.value - other.spent.value
         extra_score = self.score.value - other.score.value
-        return extra_cost <= 0 <= extra_score and (extra_cost, extra_score) != (0, 0)
+        if extra_cost > 0 or extra_score < 0:
+            return False
+        return extra_cost < 0 or extra_score > 0
 
     def columns(self, score: str) -> Row:
         """The point as a row of the figure's table, its score under the name `score`.
@@ -437,10 +439,11 @@ def _draw_front(ax: Axes, method_points: Sequence[MethodPoint]) -> None:
     if not best_positions:
         return
     limits = ax.get_xlim()
-    right_edge = limits[1]
-    last_score = best_positions[-1][1]
-    costs = [*(cost for cost, _ in best_positions), right_edge]
-    scores = [*(score for _, score in best_positions), last_score]
+    _, right_edge = limits
+    costs = [cost for cost, _ in best_positions]
+    scores = [score for _, score in best_positions]
+    costs.append(right_edge)
+    scores.append(scores[-1])
     ax.step(
         costs,
         scores,
@@ -495,14 +498,16 @@ def place_labels(
     Returns:
         Boxes [n, 4] of left, bottom, right, top.
     """
-    taken_boxes = [*obstacles, *np.hstack([anchors - 4, anchors + 4])]
+    boxes_of_marks = np.hstack([anchors - 4, anchors + 4])
+    taken_boxes = [*obstacles, *boxes_of_marks]
     chosen_boxes: list[np.ndarray] = []
     for label_index, size in enumerate(sizes):
         boxes = _boxes_around(anchors[label_index], size, area)
         covered_areas = _covered_area(boxes, np.array(taken_boxes), len(obstacles))
         is_misleading = _is_near_another_mark(boxes, anchors, label_index)
-        penalty = covered_areas.round(6) + 10 * is_misleading * size[0] * size[1]
-        chosen_box = boxes[int(np.argmin(penalty))]
+        width, height = size
+        penalty = covered_areas.round(6) + 10 * is_misleading * width * height
+        chosen_box = boxes[int(np.argmin(penalty))]  # the first, which is nearest, of equal ones
         chosen_boxes.append(chosen_box)
         taken_boxes.append(chosen_box)
     return np.array(chosen_boxes)
@@ -523,11 +528,14 @@ def _boxes_around(
     """
     x, y = anchor
     width, height = size
-    lefts = np.concatenate([[x - width / 2], x + 6 + _SIDE_SHIFTS, x - 6 - width - _SIDE_SHIFTS])
+    centred = [x - width / 2]
+    right_of_mark = x + 6 + _SIDE_SHIFTS
+    left_of_mark = x - 6 - width - _SIDE_SHIFTS
+    lefts = np.concatenate([centred, right_of_mark, left_of_mark])
     corners = []
     for step in range(24):
-        for direction in (1, -1):
-            middle = y + direction * (8 + step * height / 2)
+        distance = 8 + step * height / 2  # of the middle of the label, above and below the mark
+        for middle in (y + distance, y - distance):
             bottoms = np.full(len(lefts), middle - height / 2)
             corners.append(np.column_stack([lefts, bottoms]))
     lowest_corner = np.array(area[:2])
@@ -547,11 +555,12 @@ def _covered_area(boxes: np.ndarray, taken_boxes: np.ndarray, n_obstacles: int) 
     Returns:
         Areas, [k].
     """
+    # the edges of the overlap of each box with each taken one, [k, m]
     right = np.minimum(boxes[:, None, 2], taken_boxes[:, 2])
     left = np.maximum(boxes[:, None, 0], taken_boxes[:, 0])
     top = np.minimum(boxes[:, None, 3], taken_boxes[:, 3])
     bottom = np.maximum(boxes[:, None, 1], taken_boxes[:, 1])
-    overlap = np.maximum(right - left, 0) * np.maximum(top - bottom, 0)
+    overlap = np.maximum(right - left, 0) * np.maximum(top - bottom, 0)  # 0: they do not meet
     weights = np.full(len(taken_boxes), 10)
     weights[:n_obstacles] = 1
     return np.asarray(overlap @ weights)
@@ -568,11 +577,14 @@ def _is_near_another_mark(boxes: np.ndarray, anchors: np.ndarray, label_index: i
     Returns:
         Truth values, [k].
     """
-    nearest_points = np.clip(anchors, boxes[:, None, :2], boxes[:, None, 2:])
+    lower_left = boxes[:, None, :2]
+    upper_right = boxes[:, None, 2:]
+    nearest_points = np.clip(
+        anchors, lower_left, upper_right
+    )  # of each box to each mark, [k, n, 2]
     distances = np.linalg.norm(nearest_points - anchors, axis=2)
-    distance_to_nearest_other = np.delete(distances, label_index, axis=1).min(
-        axis=1, initial=np.inf
-    )
+    distances_to_others = np.delete(distances, label_index, axis=1)
+    distance_to_nearest_other = distances_to_others.min(axis=1, initial=np.inf)
     about_as_near = np.minimum(distances[:, label_index] + 2, _JOINING_LINE_DISTANCE)
     return np.asarray(distance_to_nearest_other < about_as_near)
 
@@ -641,10 +653,13 @@ def _draw_labels(ax: Axes, method_points: Sequence[MethodPoint]) -> None:
     )
     page_to_data = ax.transData.inverted().transform
     for artist, point, anchor, box in zip(artists, labelled, anchors, boxes, strict=True):
+        lower_left = box[:2]
+        upper_right = box[2:]
         colour = _STYLE_BY_KIND[point.kind].colour
-        artist.set(position=page_to_data(box[:2]), va="bottom", color=colour)
-        nearest_point = np.clip(anchor, box[:2], box[2:])
-        if np.hypot(*(nearest_point - anchor)) > _JOINING_LINE_DISTANCE:
+        artist.set(position=page_to_data(lower_left), va="bottom", color=colour)
+        nearest_point = np.clip(anchor, lower_left, upper_right)
+        distance = np.hypot(*(nearest_point - anchor))
+        if distance > _JOINING_LINE_DISTANCE:
             _draw_joining_line(ax, page_to_data(anchor), page_to_data(nearest_point))
 
 

@@ -70,8 +70,7 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
 
     Returns:
         The fit, its p being (1 + samples that lie as far from their own fit) / (1 + resamples), or
-        a
-        sentence that says why there is none.
+        a sentence that says why there is none.
     """
     positive = sorted(value for value in values if value > 0)  # the order must not matter
     counts = np.array(positive, dtype=np.float64)
@@ -82,14 +81,16 @@ def fit(values: Sequence[int], seed: int = 0, resamples: int = RESAMPLES) -> Fit
         return f"no curve is fitted, as every question retrieved {counts[0]:.0f} nodes"
     distance = _ks_distance(counts, mu, sigma)
     generator = np.random.default_rng(seed)
-    as_far = 0
+    n_as_far = 0
     for _ in range(resamples):
         draws = generator.lognormal(mu, sigma, len(counts))
         sample = np.maximum(1.0, np.rint(draws))
         sample_mu, sample_sigma = _fit_log_normal(sample)
-        as_far += _ks_distance(sample, sample_mu, sample_sigma) >= distance - 1e-12
-    p = (as_far + 1) / (resamples + 1)
-    return Fit(mu, sigma, distance, p)
+        sample_distance = _ks_distance(sample, sample_mu, sample_sigma)
+        if sample_distance >= distance - 1e-12:
+            n_as_far += 1
+    p = (n_as_far + 1) / (resamples + 1)
+    return Fit(mu=mu, sigma=sigma, ks=distance, p=p)
 
 
 def _fit_log_normal(values: np.ndarray) -> tuple[float, float]:
@@ -196,7 +197,7 @@ def _fit_notes(values: Sequence[int], fitted: Fit | str) -> list[str]:
     notes = []
     if isinstance(fitted, str):
         notes.append(fitted)
-    n_zero = sum(value == 0 for value in values)
+    n_zero = sum(1 for value in values if value == 0)
     if n_zero:
         notes.append(
             f"{n_zero} of {len(values)} questions retrieved no node and are left out of the curve"
@@ -217,22 +218,29 @@ def histogram(title: str, values: Sequence[int], fitted: Fit | str) -> Panel:
     smallest = min(values)
     bars = []
     for start in range(smallest, max(values) + 1, width):
-        n_inside = sum(start <= value < start + width for value in values)
-        percent = 100 * n_inside / len(values)
+        n_inside = sum(1 for value in values if start <= value < start + width)
         left = max(start - 0.5, 0.0)  # the axis does not go below 0
-        bars.append(Bar(left, start + width - 0.5, percent))
+        right = start + width - 0.5
+        bars.append(Bar(left, right, height=100 * n_inside / len(values)))
     x_min = bars[0].left
     x_max = bars[-1].right
-    if smallest <= 0.2 * max(values):
+    if smallest <= 0.2 * max(values):  # near enough to 0 to show it
         x_min = 0.0
     lines = []
     if isinstance(fitted, Fit):
         title = f"{title} · KS {fitted.ks:.3f}, p {fitted.p:.3f}"
-        share_above_0 = sum(value > 0 for value in values) / len(values)
-        curve = _curve(fitted, 100 * share_above_0 * width, x_min, x_max)
+        share_above_0 = sum(1 for value in values if value > 0) / len(values)
+        percent_of_column = 100 * share_above_0 * width  # of a density of 1
+        curve = _curve(fitted, percent_of_column, x_min, x_max)
         lines.append(Line("log-normal", curve, has_marks=False))
-    x = Axis("nodes retrieved per question", limits=(x_min, x_max))
-    return Panel(title, x, Axis("questions, per cent", starts_at_zero=True), None, lines, bars)
+    return Panel(
+        title,
+        x=Axis("nodes retrieved per question", limits=(x_min, x_max)),
+        left=Axis("questions, per cent", starts_at_zero=True),
+        right=None,
+        lines=lines,
+        bars=bars,
+    )
 
 
 def _curve(fitted: Fit, scale: float, low: float, high: float) -> list[Point]:

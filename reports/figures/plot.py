@@ -189,10 +189,13 @@ def panels(
     groups = [lines_of_methods[start : start + MAX_LINES_PER_PANEL] for start in starts]
     panel_list = []
     for number, group in enumerate(groups, 1):
-        numbered = title
+        panel_title = title
         if len(groups) > 1:
-            numbered = f"{title} ({number} of {len(groups)})"
-        panel_list.append(Panel(numbered, x, left, None, group, side_by_side=side_by_side))
+            panel_title = f"{title} ({number} of {len(groups)})"
+        panel = Panel(
+            panel_title, x=x, left=left, right=None, lines=group, side_by_side=side_by_side
+        )
+        panel_list.append(panel)
     return panel_list
 
 
@@ -209,7 +212,8 @@ def draw(panels: Sequence[Panel], title: str, form: str = "svg") -> bytes:
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    height = _PANEL_HEIGHT + _LEGEND_LINE_HEIGHT * max(_legend_height(panel) for panel in panels)
+    most_legend_lines = max(_legend_height(panel) for panel in panels)
+    height = _PANEL_HEIGHT + _LEGEND_LINE_HEIGHT * most_legend_lines
     with paper_style():
         from matplotlib.figure import Figure
 
@@ -277,7 +281,7 @@ def inline_svg(svg: bytes, titles: Mapping[str, str] | None = None) -> Html:
     source = svg.decode()
     view_box = re.search(r'viewBox="[^"]*"', source)
     assert view_box is not None  # `figure_file` makes no other file
-    body = source[source.index('<g id="figure_1">') :]
+    body = source[source.index('<g id="figure_1">') :]  # what is drawn, without the file's head
     for gid, title in (titles or {}).items():
         body = body.replace(f'<g id="{gid}">', f"<g><title>{escaped_text(title)}</title>", 1)
     body = re.sub("<[^>]*>", _tag_for_page, body)  # text between tags is not touched
@@ -303,7 +307,7 @@ def _style_as_attributes(found: re.Match[str]) -> str:
 
 
 def _draw_panel(ax: Axes, panel: Panel) -> None:
-    """Draw title, bars, lines and legend of a panel on its axes."""
+    """Draw title, bars, lines and axes of a panel, and a legend of more than one line."""
     from matplotlib import rcParams
 
     ax.set_title(textwrap.fill(printable(panel.title), _TITLE_CHARACTERS, max_lines=3))
@@ -318,9 +322,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         if line.on_right_axis and right_axes is not None:
             axes_of_line = right_axes
         x_values = _shifted_x(line, shifts[number], is_logarithmic=panel.x.is_logarithmic)
-        legend_artists.append(
-            _draw_line(axes_of_line, line, styles[number % len(styles)], x_values)
-        )
+        style = styles[number % len(styles)]
+        legend_artists.append(_draw_line(axes_of_line, line, style, x_values))
     set_axis(ax.xaxis, panel.x)
     set_axis(ax.yaxis, panel.left)
     if panel.right is not None and right_axes is not None:
@@ -584,7 +587,9 @@ def _legend_columns(names: Sequence[str], max_characters: int) -> int:
         names: The names in the legend.
         max_characters: Most characters of a line.
     """
-    two_longest = sorted(map(len, names))[-2:]
-    if len(names) > 1 and sum(two_longest) + _HANDLE_CHARACTERS <= max_characters:
+    lengths = sorted(len(name) for name in names)
+    two_longest = lengths[-2:]
+    fit_beside_each_other = sum(two_longest) + _HANDLE_CHARACTERS <= max_characters
+    if len(names) > 1 and fit_beside_each_other:
         return 2
     return 1

@@ -67,14 +67,17 @@ def figure(
         reference or main_table.REFERENCE,
         convention or DEFAULT_CONVENTION,
     )
-    numbers = table
-    titled_tables: list[Titled] = [(part.title, part.frame) for part in sections(table, ())]
+    exported = table
+    all_columns = ()
+    parts = sections(table, all_columns)
+    titled_tables: list[Titled] = [(part.title, part.frame) for part in parts]
     if paper:
-        numbers = _flops_with_printed_ones(runs, convention)
+        exported = _flops_with_printed_ones(runs, convention)
         # So long that the number of queries stays.
-        compared = sections(with_short_texts(numbers, "row", 52), ())
-        titled_tables += [(f"printed and measured: {part.title}", part.frame) for part in compared]
-    return Figure("TFLOPs per query", numbers, titled_tables, panels(table, queries_per_document))
+        compared = with_short_texts(exported, "row", max_characters=52)
+        parts = sections(compared, all_columns)
+        titled_tables += [(f"printed and measured: {part.title}", part.frame) for part in parts]
+    return Figure("TFLOPs per query", exported, titled_tables, panels(table, queries_per_document))
 
 
 def _flops_with_printed_ones(runs: Sequence[StoredRun], convention: str | None) -> pd.DataFrame:
@@ -103,7 +106,7 @@ def break_even(index: float, query: float, reference: float) -> int | None:
     Returns:
         The number; None where sharing the index never makes up for it.
     """
-    if index <= 0:
+    if index <= 0:  # nothing has to be made up for
         if query <= reference:
             return 1
         return None
@@ -210,9 +213,10 @@ def frame(
         UnknownName: There is no such convention.
     """
     table = main_table.table_rows(runs, convention=convention, reference=reference)
-    rows = list(map(_query_costs, table))
+    rows = [_query_costs(row) for row in table]
     for costs in rows:
-        _set_break_even(costs, _references_for(costs, rows, reference), reference)
+        references = _references_for(costs, rows, reference)
+        _set_break_even(costs, references, reference)
     return facts.as_floats(pd.DataFrame([costs.columns(per_document) for costs in rows]))
 
 
@@ -255,11 +259,13 @@ def _set_break_even(costs: QueryCosts, references: Sequence[QueryCosts], name: s
     if reference is costs or costs.query_tflops is None or reference.query_tflops is None:
         return
     # A query of the reference with its share of an index, where it has one.
-    costs.reference_tflops = reference.query_tflops + (reference.index_tflops or 0.0) / (
-        reference.per_document or 1.0
-    )
+    queries_that_share = reference.per_document or 1.0
+    index_share = (reference.index_tflops or 0.0) / queries_that_share
+    costs.reference_tflops = reference.query_tflops + index_share
     costs.break_even = break_even(
-        costs.index_tflops or 0.0, costs.query_tflops, costs.reference_tflops
+        index=costs.index_tflops or 0.0,
+        query=costs.query_tflops,
+        reference=costs.reference_tflops,
     )
     if costs.break_even is None:
         costs.notes.append(
@@ -311,9 +317,8 @@ def _set_costs_per_question(costs: QueryCosts, run: StoredRun) -> None:
         run: Its run.
     """
     answered_records = [record for record in run.records if record.error is None]
-    each_index_has_a_question = bool(run.index_lines) and all(
-        line.question_id is not None for line in run.index_lines
-    )
+    indexes_of_all_questions = [line for line in run.index_lines if line.question_id is None]
+    each_index_has_a_question = bool(run.index_lines) and not indexes_of_all_questions
     if each_index_has_a_question:
         costs.query_tflops = _tflops_with_own_index(costs, run, len(answered_records))
         costs.index_tflops = None
@@ -321,9 +326,8 @@ def _set_costs_per_question(costs: QueryCosts, run: StoredRun) -> None:
         return
     indexes_per_question = 1.0
     if answered_records:
-        indexes_per_question = sum(map(_count_indexes_needed, answered_records)) / len(
-            answered_records
-        )
+        n_needed = sum(_count_indexes_needed(record) for record in answered_records)
+        indexes_per_question = n_needed / len(answered_records)
     if costs.index_tflops is not None and indexes_per_question != 1:
         costs.index_tflops *= indexes_per_question
         costs.notes.append(
@@ -341,8 +345,9 @@ def _tflops_with_own_index(costs: QueryCosts, run: StoredRun, n_answered: int) -
     """
     if costs.query_tflops is None or costs.index_tflops is None or not n_answered:
         return None
-    document_ids_of_indexes = {line.document_id for line in run.index_lines if not line.failed}
-    return costs.query_tflops + costs.index_tflops * len(document_ids_of_indexes) / n_answered
+    indexed_documents = {line.document_id for line in run.index_lines if not line.failed}
+    tflops_of_indexes = costs.index_tflops * len(indexed_documents)
+    return costs.query_tflops + tflops_of_indexes / n_answered
 
 
 def _count_indexes_needed(record: StoredRecord) -> int:
@@ -363,12 +368,10 @@ def panels(table: pd.DataFrame, per_document: Sequence[int]) -> list[Panel]:
             points = _cost_points(row, per_document)
             if points:
                 lines.append(Line(str(row["method"]), points))
-        queries_axis = Axis(
-            "queries per document", tuple(map(float, per_document)), is_logarithmic=True
-        )
-        tflops_axis = Axis(
-            f"TFLOPs a query, with index ({group['convention'].iloc[0]})", is_logarithmic=True
-        )
+        ticks = tuple(map(float, per_document))
+        queries_axis = Axis("queries per document", ticks, is_logarithmic=True)
+        convention = group["convention"].iloc[0]
+        tflops_axis = Axis(f"TFLOPs a query, with index ({convention})", is_logarithmic=True)
         panel_list += plot.panels(
             f"{dataset} · {model}", queries_axis, tflops_axis, lines, side_by_side=False
         )

@@ -233,12 +233,12 @@ class Recorded(Generic[R]):
             The stop; None where the record does not hold it.
         """
         own_index = own_stop_index(record, type(rule))
-        if own_index < 0 and rule.NEEDED:
+        if own_index < 0 and rule.NEEDED:  # no step after which such a search may stop
             return None
         index: int | None = own_index
         if rule != self.own_rule:
             index = self.method.replay(record.steps, **asdict(rule))
-        if index is None:
+        if index is None:  # it would have searched on
             return None
         if index == own_index:
             return Stop(
@@ -251,7 +251,8 @@ class Recorded(Generic[R]):
         if step.get("answer") is None:
             return None
         flops = None
-        if not any(usage.get("uncounted") for usage in record.usage.values()):
+        some_were_not_counted = any(usage.get("uncounted") for usage in record.usage.values())
+        if not some_were_not_counted:
             flops = stop_flops(step, convention)
         return Stop(index, is_own_stop=False, answer=str(step["answer"]), flops=flops)
 
@@ -289,9 +290,11 @@ def recorded_rule(run: StoredRun, kind: type[R]) -> Recorded[R] | None:
     choice = run.config.method
     params = choice.params
     parameter_names = {parameter.name for parameter in fields(kind)}
-    if not all(isinstance(params.get(name), int | float) for name in parameter_names):
+    has_parameters = all(isinstance(params.get(name), int | float) for name in parameter_names)
+    if not has_parameters:
         return None
-    if not any(_asked_whether_to_stop(record, kind) for record in run.records):
+    has_such_steps = any(_asked_whether_to_stop(record, kind) for record in run.records)
+    if not has_such_steps:
         return None
     method: type[Method] = registry.load(registry.short_name(str(choice.implementation)), Method)
     # An older version may have had parameters that this one lacks.
@@ -398,12 +401,14 @@ def score_stops(
         UnknownName: The run does not have the score.
     """
     score_name = score or facts.headline_score(run)
-    facts.score_values(run, score_name)
-    records = {record.question_id: record for record in run.records}
+    facts.score_values(run, score_name)  # raises UnknownName where the run lacks it
+    record_by_question = {record.question_id: record for record in run.records}
     answers = {}
     for key, stop in stops_to_score(run, recorded_rules, rules).items():
-        steps = stop.steps(records[key[0]])
-        answers[key] = ReplayedAnswer(stop.answer, recorded_rules.own_rule.shown_after(steps))
+        question_id, _ = key
+        steps = stop.steps(record_by_question[question_id])
+        shown = recorded_rules.own_rule.shown_after(steps)
+        answers[key] = ReplayedAnswer(stop.answer, shown)
     score_by_key: dict[Key, float | None] = {}
     if answers:
         score_by_key = score_answers(run, answers, score_name, data)
@@ -457,7 +462,7 @@ def score_answers(
             raise UserError(
                 f"question '{question_id}' of {run.path} is not in the data set any more"
             )
-        shown_texts = list(map(parse_shown, answer.shown))
-        scored = score_reply(config, answer.text, shown_texts, rows.examples[question_id].gold)
+        shown = [parse_shown(piece) for piece in answer.shown]
+        scored = score_reply(config, answer.text, shown, rows.examples[question_id].gold)
         score_by_key[question_id, step] = scored.scores.get(score_name)
     return score_by_key

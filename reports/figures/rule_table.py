@@ -72,9 +72,8 @@ def frame(
     rows: list[Row] = []
     labels = facts.run_labels([scored_run.run for scored_run in parts], STOP_SETTINGS)
     for scored_run, label in zip(parts, labels, strict=True):
-        run_rules = _RunRules(
-            scored_run, label, score or facts.headline_score(scored_run.run), convention, costs
-        )
+        score_of_run = score or facts.headline_score(scored_run.run)
+        run_rules = _RunRules(scored_run, label, score_of_run, convention, costs)
         rows += run_rules.rows()
     return facts.as_floats(pd.DataFrame(rows))
 
@@ -136,16 +135,16 @@ class _RunRules(Generic[R]):
         run: StoredRun = self.scored_run.run
         recorded = self.scored_run.recorded
         seed = run.config.seed
+        n_questions = len(run.records)
         n_failed = count_failed(run)
         n_covered = n_failed + len(outcome.reached)
         notes: list[str] = self._notes_on_missing_scores(outcome)
-        if n_covered < len(run.records):
-            n_questions = len(run.records)
+        if n_covered < n_questions:
             n_uncovered = n_questions - n_covered
             notes = rule.uncovered(
                 recorded.furthest_rule, n_uncovered, outcome.n_ended_at_error, n_questions
             )
-            outcome = _RuleOutcome()
+            outcome = _RuleOutcome()  # empty: a mean over a part is not the rule's
         is_own_rule = rule == recorded.own_rule
         if not is_own_rule:
             notes += _rounding_note(run)
@@ -155,7 +154,7 @@ class _RunRules(Generic[R]):
             "score": self.score,
             **facts.mean_columns("mean", outcome.scores, outcome.clusters, seed=seed),
             **self.costs(outcome.reached, seed, self.convention),
-            "n": len(run.records),
+            "n": n_questions,
             "failed": n_failed,
             "covered": n_covered,
             "own": is_own_rule,
@@ -180,7 +179,8 @@ class _RunRules(Generic[R]):
                 continue
             stop = self.scored_run.recorded.stop(record, rule, self.convention)
             if stop is None:
-                outcome.n_ended_at_error += _ended_at_error(record)
+                if _ended_at_error(record):
+                    outcome.n_ended_at_error += 1
                 continue
             outcome.reached.append(ReachedStop(record, stop, int(cluster)))
             value = self._score_at(record, stop)
@@ -257,11 +257,11 @@ def curves(table: pd.DataFrame, rule: Sequence[str]) -> list[Curve]:
         rule: The columns that make a rule: ["t_n", "t_p"].
     """
     curve_list = []
-    for dataset_method_model, curve_rows in table.groupby(
-        ["dataset", "method", "model"], sort=False
-    ):
-        ranked = curve_rows.assign(_empty=curve_rows["mean"].isna(), _replayed=~curve_rows["own"])
-        ranked = ranked.sort_values(["_empty", "_replayed"]).drop_duplicates(rule)
-        best = ranked.drop(columns=["_empty", "_replayed"]).sort_values(list(reversed(rule)))
-        curve_list.append(Curve(" · ".join(map(str, dataset_method_model)), curve_rows, best))
+    names_of_curve = ["dataset", "method", "model"]
+    for names, curve_rows in table.groupby(names_of_curve, sort=False):
+        # Of the rows of a rule, one with a value comes first, then one that its run stopped by.
+        keys = curve_rows.assign(_empty=curve_rows["mean"].isna(), _replayed=~curve_rows["own"])
+        first_rows = keys.sort_values(["_empty", "_replayed"]).drop_duplicates(rule)
+        best = first_rows.drop(columns=["_empty", "_replayed"]).sort_values(list(reversed(rule)))
+        curve_list.append(Curve(" · ".join(map(str, names)), curve_rows, best))
     return curve_list

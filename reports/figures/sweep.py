@@ -68,14 +68,18 @@ def figure(
         UserError: There is no run, a run without records, or not one setting that differs.
         UnknownName: There is no such setting, score or convention.
     """
-    keys = set[str]()
+    all_settings = set[str]()
     for run in runs:
-        keys.update(setting_values(run))
-    key = full_column_name(x or only_varying_setting(runs), keys)
-    table = frame(runs, key, score, convention)
-    if table[key].nunique() < 2:
-        warn(f"note: all these runs have one value of {key}; run others with --sweep {key}=A,B")
-    return Figure(f"Sweep of {key}", table, by_score(table, f"over {key}"), panels(table, key))
+        all_settings.update(setting_values(run))
+    setting = full_column_name(x or only_varying_setting(runs), all_settings)
+    table = frame(runs, setting, score, convention)
+    if table[setting].nunique() < 2:
+        warn(
+            f"note: all these runs have one value of {setting}; run others with --sweep "
+            f"{setting}=A,B"
+        )
+    tables = by_score(table, f"over {setting}")
+    return Figure(f"Sweep of {setting}", table, tables, panels(table, setting))
 
 
 def only_varying_setting(runs: Sequence[StoredRun]) -> str:
@@ -177,22 +181,21 @@ def frame(
         UnknownName: No run has the setting, a run does not have the score, or there is no such
             convention.
     """
-    runs = sorted(runs, key=lambda run: run.config.dataset.name)
+    runs = sorted(runs, key=lambda run: run.config.dataset.name)  # as table_rows sorts them
     table = table_rows(runs, convention=convention)
     swept_runs = [SweptRun(row, setting_values(row.run)) for row in table]
     _check_setting(x, swept_runs)
     # A line with two runs at one value is two lines.
-    labels = distinct_labels(
-        facts.run_labels(runs, [x]),
-        runs,
-        [swept_run.position_in_figure(x) for swept_run in swept_runs],
-    )
+    labels_without_setting = facts.run_labels(runs, [x])
+    positions = [swept_run.position_in_figure(x) for swept_run in swept_runs]
+    labels = distinct_labels(labels_without_setting, runs, positions)
     rows = []
     for swept_run, label in zip(swept_runs, labels, strict=True):
-        rows.append(swept_run.row(x, label, _checked_score_name(swept_run.run, score)))
+        score_name = _checked_score_name(swept_run.run, score)
+        rows.append(swept_run.row(x, label, score_name))
     rows = _sorted_rows(rows, x)
-    column = pd.Series([row[x] for row in rows], dtype=object)
-    return facts.as_floats(pd.DataFrame(rows)).assign(**{x: column})
+    values = pd.Series([row[x] for row in rows], dtype=object)  # whole numbers stay whole
+    return facts.as_floats(pd.DataFrame(rows)).assign(**{x: values})
 
 
 def _check_setting(setting: str, swept_runs: Sequence[SweptRun]) -> None:
@@ -237,13 +240,8 @@ def _distinct_sorted_values(values: Sequence[Cell]) -> list[Cell]:
 
     [3, 1, None, 3] -> [1, 3]
     """
-    distinct_values: list[Cell] = []
-    numbers: list[float] = []
-    for value in dict.fromkeys(values):
-        if value is not None:
-            distinct_values.append(value)
-        if is_number(value):
-            numbers.append(value)
+    distinct_values = [value for value in dict.fromkeys(values) if value is not None]
+    numbers: list[float] = [value for value in distinct_values if is_number(value)]
     if len(numbers) == len(distinct_values):
         return [*sorted(numbers)]
     return distinct_values
@@ -267,12 +265,13 @@ def panels(table: pd.DataFrame, x: str) -> list[Panel]:
             convention = rows["convention"].iloc[0]
             cost_column = "tflops"
             cost_title = f"TFLOPs a question, search + answer ({convention})"
-        scores = _lines(rows, x, _DrawnColumn("mean", 100), setting_axis.position_by_value)
-        panel_list += plot.panels(title, setting_axis.axis, Axis(f"{score} × 100"), scores)
-        costs = _lines(rows, x, _DrawnColumn(cost_column, 1), setting_axis.position_by_value)
-        panel_list += plot.panels(
-            title, setting_axis.axis, Axis(cost_title, starts_at_zero=True), costs
-        )
+        position_by_value = setting_axis.position_by_value
+        score_lines = _lines(rows, x, _DrawnColumn("mean", scale=100), position_by_value)
+        score_axis = Axis(f"{score} × 100")
+        panel_list += plot.panels(title, setting_axis.axis, score_axis, score_lines)
+        cost_lines = _lines(rows, x, _DrawnColumn(cost_column, scale=1), position_by_value)
+        cost_axis = Axis(cost_title, starts_at_zero=True)
+        panel_list += plot.panels(title, setting_axis.axis, cost_axis, cost_lines)
     return panel_list
 
 
@@ -293,7 +292,7 @@ def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
     """
     numbers = [float(value) for value in values if is_number(value)]
     if len(numbers) < len(values):
-        position_by_value = dict(zip(values, map(float, range(len(values))), strict=True))
+        position_by_value = {value: float(position) for position, value in enumerate(values)}
         axis = Axis(name, tuple(position_by_value.values()), tuple(map(str, values)))
         return _SettingAxis(axis, position_by_value)
     first = numbers[0]
@@ -301,7 +300,8 @@ def _setting_axis(name: str, values: Sequence[Cell]) -> _SettingAxis:
     ticks: tuple[float, ...] = ()
     if len(numbers) <= _MAX_LABELLED_VALUES:
         ticks = tuple(numbers)
-    axis = Axis(name, ticks, is_logarithmic=first > 0 and last >= _MIN_LOGARITHMIC_RATIO * first)
+    is_logarithmic = first > 0 and last >= _MIN_LOGARITHMIC_RATIO * first
+    axis = Axis(name, ticks, is_logarithmic=is_logarithmic)
     return _SettingAxis(axis, dict(zip(values, numbers, strict=True)))
 
 
@@ -360,9 +360,8 @@ def _method_line(
     for row in rows:
         if row[setting] is None:
             height = scale * number_or_raise(row[column])
-            level_points = [
-                Point(position, height) for position in sorted(set(position_by_value.values()))
-            ]
+            positions = sorted(set(position_by_value.values()))
+            level_points = [Point(position, height) for position in positions]
             return Line(method, level_points, has_marks=False)
         point_row: Row = {
             "place": position_by_value[row[setting]],

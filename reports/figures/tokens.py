@@ -131,27 +131,27 @@ def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts
     Raises:
         UserError: The rows or the tokenizer cannot be loaded, or a question is not in the rows.
     """
-    first = with_data_path(runs[0], data)
-    read = read_rows(first, with_documents=True)
-    if read.problem is not None:
-        raise UserError(f"{read.problem}; name the file of the rows with --data")
+    first_run = with_data_path(runs[0], data)
+    rows = read_rows(first_run, with_documents=True)
+    if rows.problem is not None:
+        raise UserError(f"{rows.problem}; name the file of the rows with --data")
     question_ids = _question_ids(runs)
     for question_id in question_ids:
-        if question_id not in read.examples:
+        if question_id not in rows.examples:
             raise UserError(
-                f"question '{question_id}' of {first.path} is not in the data set any more"
+                f"question '{question_id}' of {first_run.path} is not in the data set any more"
             )
     n_asked = len(question_ids)
-    n_all = len(read.examples)
+    n_all = len(rows.examples)
     notes: tuple[str, ...] = ()
     if n_asked < n_all:
-        name = first.config.dataset.name
+        name = first_run.config.dataset.name
         notes = (f"of the {n_all} questions of {name}, {n_asked} were asked and are counted",)
-    tokens = functools.cache(token_counter(first))
-    found = []
-    for kind, texts in _texts_by_kind(read, question_ids).items():
-        found.append(TextCounts(kind, list(map(tokens, texts)), notes))
-    return found
+    count_tokens = functools.cache(token_counter(first_run))  # texts may be equal
+    counts = []
+    for kind, texts in _texts_by_kind(rows, question_ids).items():
+        counts.append(TextCounts(kind, [count_tokens(text) for text in texts], notes))
+    return counts
 
 
 def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
