@@ -240,7 +240,7 @@ def _distinct_sorted_values(values: Sequence[Cell]) -> list[Cell]:
 
     [3, 1, None, 3] -> [1, 3]
     """
-    distinct_values = [value for value in dict.fromkeys(values) if value is not None]
+    distinct_values: list[Cell] = [value for value in dict.fromkeys(values) if value is not None]
     numbers: list[float] = [value for value in distinct_values if is_number(value)]
     if len(numbers) == len(distinct_values):
         return [*sorted(numbers)]
