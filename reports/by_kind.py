@@ -68,7 +68,7 @@ def _power_of_two_range(tokens: float) -> str:
     thousands = int(tokens / 1000)
     if not thousands:
         return "below 1k"
-    lower = 1 << thousands.bit_length() - 1
+    lower = 1 << thousands.bit_length() - 1  # the greatest power of two up to it
     return f"{lower}k to {2 * lower}k"
 
 

@@ -52,7 +52,11 @@ def to_arrays(columns: RecordColumns) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Arrays) -> RecordColumns:
-    """The columns that `to_arrays` made arrays of.
+    """The columns that `to_arrays` made arrays of: numbers as they are, names and other values from
+    JSON in arrays of bytes.
+
+    Of documents, notes and searches, each distinct value is stored once; the array "..._of" holds
+    the place of each record's own.
 
     Raises:
         KeyError: An array is missing.

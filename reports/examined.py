@@ -183,7 +183,8 @@ class Examination:
 
     def finished(self) -> Examined:
         """What was found in all records that were added, in the order of their ids' hashes."""
-        order = np.argsort(np.frombuffer(self._columns["ids"], dtype=np.uint64))
+        hashed_ids = np.frombuffer(self._columns["ids"], dtype=np.uint64)
+        order = np.argsort(hashed_ids)
         columns = {}
         for name, column in self._columns.items():
             columns[name] = np.frombuffer(column, dtype=np.uint64)[order]

@@ -68,15 +68,15 @@ class QuestionRows:
 
     def document_lengths(self, document_ids: Sequence[str]) -> dict[str, int] | None:
         """Document id -> length in characters, of these documents; None where one is not known."""
-        document_lengths = {}
+        lengths = {}
         for document_id in document_ids:
             if document_id in self.documents:
-                document_lengths[document_id] = len(self.documents[document_id].text)
+                lengths[document_id] = len(self.documents[document_id].text)
             elif document_id in self.characters:
-                document_lengths[document_id] = self.characters[document_id]
+                lengths[document_id] = self.characters[document_id]
             else:
                 return None
-        return document_lengths
+        return lengths
 
 
 def with_data_path(run: StoredRun, data: str | None) -> StoredRun:

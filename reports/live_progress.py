@@ -456,14 +456,16 @@ def _recorded_answer(record: StoredRecord) -> _RecordedAnswer:
 
 
 def _row_numbers(run: StoredRun) -> _RowNumbers:
-    """The mean score, tokens and TFLOPs of a question of the run so far, as texts."""
+    """The mean score, tokens and TFLOPs of a question of the run so far, as texts; "–" before the
+    first answer. TFLOPs are "unknown" where the sizes of a model are."""
     tokens = _UNKNOWN
     tflops = _UNKNOWN
     search_tokens = phase_costs(run, "search").tokens
     answer_tokens = phase_costs(run, "answer").tokens
     n_answered = len(search_tokens)
     if n_answered:
-        tokens = short_count((sum(search_tokens) + sum(answer_tokens)) / n_answered)
+        all_tokens = sum(search_tokens) + sum(answer_tokens)
+        tokens = short_count(all_tokens / n_answered)
         tflops_by_question = question_tflops(run)
         tflops = "unknown"
         if tflops_by_question:

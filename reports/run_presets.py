@@ -126,15 +126,18 @@ def _changes_from_preset(run: StoredRun) -> str:
 
 
 def _origins_of_user_params(run: StoredRun) -> dict[str, str]:
-    """Parameter -> its origin, of those that neither a preset nor another run's number set."""
-    amounts = run.manifest.amounts
+    """Parameter of the method -> its origin, of those that the user set: {"k": "--set"}.
+
+    Not those of a preset or default, and not those that were taken from another run.
+    """
     origins = {}
     for path, origin in run.origins.items():
+        if not path.startswith(_PARAMS_PREFIX):  # a setting of another part
+            continue
         name = path.removeprefix(_PARAMS_PREFIX)
         is_by_preset = origin == DEFAULT_ORIGIN or origin.startswith(_PRESET_ORIGINS)
-        if is_by_preset or name in amounts:
-            continue
-        if path.startswith(_PARAMS_PREFIX):
+        is_from_other_run = name in run.manifest.amounts
+        if not is_by_preset and not is_from_other_run:
             origins[name] = origin
     return origins
 

@@ -379,7 +379,10 @@ class _GroupNaming:
 
 
 def _differing_keys(versions_of_runs: Sequence[Mapping[str, str]]) -> list[str]:
-    """The keys whose values are not the same in all tables, or that some table lacks."""
+    """The keys whose values are not the same in all runs, or that some run lacks.
+
+    [{"numpy": "2.1"}, {"numpy": "2.0"}] -> ["numpy"]
+    """
     all_keys: dict[str, None] = {}  # they serve as an ordered set
     for versions in versions_of_runs:
         all_keys.update(dict.fromkeys(versions))

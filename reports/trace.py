@@ -401,7 +401,7 @@ def _first_columns(search: Search, branches: Mapping[int, str]) -> list[_TextCol
 
 
 def _score_columns(steps: Sequence[SearchStep]) -> list[_TextColumn]:
-    """A column for each part of a score that a step has.
+    """A column for each named score that any step has: "similarity" of {"similarity": 0.71}.
 
     Its numbers have no decimals where all of them are whole, else four.
     """

@@ -45,7 +45,7 @@ def lines_of_paper_results(methods: Collection[str], datasets: Collection[str]) 
     """
     lines = set()
     for value in load():
-        measured_on = {*value.stand_ins, *value.datasets}
+        measured_on = {*value.stand_ins, *value.datasets}  # stand-ins are made-up data sets
         is_of_method = not methods or value.entry.preset in methods
         is_of_dataset = not datasets or not measured_on.isdisjoint(datasets)
         if is_of_method and is_of_dataset:

@@ -49,10 +49,10 @@ def matches(value: Value, runs: Sequence[StoredRun]) -> list[tuple[Pair, ...]]:
 def _single_run_ways(
     rule: DatasetRule, runs: Sequence[StoredRun], datasets: Sequence[str]
 ) -> list[tuple[Pair, ...]]:
-    """Each run over one of these data sets as a way to measure a value alone.
+    """Each run over one of these data sets as a way to measure a value alone: a tuple of one pair.
 
     Args:
-        rule: The rule of the value.
+        rule: Which data set, split and questions the value is of.
         runs: The runs.
         datasets: Names of data sets that a run may be over.
     """
