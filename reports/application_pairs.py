@@ -37,7 +37,7 @@ def application_sentences(rows: Sequence[TableRow]) -> list[str]:
     has_application = any(facts.is_application(method.row.run) for method in group.methods)
     if not has_application:
         return []
-    jointly_tested = PairTests(group, Checks()).jointly_tested
+    jointly_tested = PairTests(group, Checks()).jointly_tested  # methods and floors, best first
     methods = [ranked for ranked in jointly_tested if ranked in group.methods]
     if len(methods) < 2:
         return []

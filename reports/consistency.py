@@ -289,6 +289,7 @@ def _task_inconsistencies(config: StoredConfig, manifest: RunManifest) -> Iterat
     if schema is not None and canonical_json(schema.form) != task.get("reply_schema"):
         yield "dataset.answer_schema is not how the questions were asked"
     asks_for_examples = bool(dataset.shots or dataset.shots_ids)
+    # examples stand in the task's instruction, or are chosen for each question ("shots")
     had_no_examples = task.get("instruction") == dataset.instruction and not task.get("shots")
     if asks_for_examples and had_no_examples:
         yield "dataset.shots asks for solved examples, and the questions had none"

@@ -461,8 +461,9 @@ def _has_all_counts(run: StoredRun, name: str) -> bool:
 def corpus_score_interval(run: StoredRun, name: str, *, level: float = LEVEL) -> Interval:
     """The value of a score over all answers together, in [0, 1], with its interval by cluster.
 
-    A failed question counts as an empty answer, or is left out where the run's config says `failed:
-    skip`.
+    The records hold what the scorer counted in each answer (for BLEU, its matching words), which is
+    summed. A failed question counts as an empty answer, or is left out where the run's config says
+    `failed: skip`.
 
     Args:
         run: The run.

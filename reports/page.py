@@ -361,6 +361,9 @@ def _sections_of_packages(
 ) -> list[Html | None]:
     """What each installed package adds to the section of a data set; None where it adds nothing.
 
+    A package names a function under the entry point "harness.page_sections", which gets the runs
+    with their texts and rows.
+
     Args:
         runs: Its runs.
         rows: The data set's rows as each run read them.

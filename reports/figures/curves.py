@@ -294,7 +294,8 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     """Two panels a curve: over t_n at the run's t_p, and over t_p at its t_n where there are
     several.
 
-    Each has the score at the left, and TFLOPs at the right if known.
+    Each has the score at the left, and TFLOPs at the right if known. A line without any value is
+    not drawn, and a greedy search has no t_p.
     """
     panels_of_curves = []
     for curve in rows_to_draw(table):

@@ -493,10 +493,18 @@ class _AxisEnds:
         axes = axis.axes
         if axis.axis_name == "x":
             return cls(
-                axes.get_xlim, axes.set_xlim, axes.set_xscale, axes.set_xlabel, _X_NAME_CHARACTERS
+                get=axes.get_xlim,
+                set=axes.set_xlim,
+                set_scale=axes.set_xscale,
+                set_label=axes.set_xlabel,
+                name_width=_X_NAME_CHARACTERS,
             )
         return cls(
-            axes.get_ylim, axes.set_ylim, axes.set_yscale, axes.set_ylabel, _Y_NAME_CHARACTERS
+            get=axes.get_ylim,
+            set=axes.set_ylim,
+            set_scale=axes.set_yscale,
+            set_label=axes.set_ylabel,
+            name_width=_Y_NAME_CHARACTERS,
         )
 
     def set_name(self, name: str) -> None:

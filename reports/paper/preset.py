@@ -253,6 +253,8 @@ def _presets_by_source() -> dict[str, str]:
 def _model_of_role(value: Value, preset_run: RunSettings, role: str) -> Model | None:
     """The model of a role: that of the row or paper, else the preset's own, else the reader.
 
+    It has settings where this project ships it: the preset's, changed by those of the paper.
+
     Args:
         value: The printed value.
         preset_run: The settings of its preset.
