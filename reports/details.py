@@ -478,9 +478,7 @@ def _question_list(
         question_texts.append(texts_of_question.question)
         gold_answers.append(texts_of_question.gold)
         options.append(texts_of_question.options)
-    n_predictions = len(ids) * len(all_run_records)
-    share_of_prediction = max(60, _MAX_LIST_CHARACTERS // n_predictions)
-    max_characters = min(ANSWER_LENGTHS[0].text_characters, share_of_prediction)
+    max_characters = _max_characters_in_list(len(ids) * len(all_run_records))
     predictions = []
     values = []
     failed = []
@@ -539,6 +537,13 @@ def _question_texts(example: Example | None) -> _QuestionTexts:
 def _cut_texts(texts: Sequence[str]) -> list[str]:
     """Each of these answers or options, cut to 300 characters."""
     return [cut_text(text, _MAX_GOLD_CHARACTERS) for text in texts]
+
+
+def _max_characters_in_list(n_predictions: int) -> int:
+    """Characters to which predictions are cut, so that all together stay below a limit; each has at
+    least 60, and at most as many as in the details."""
+    share_of_prediction = max(60, _MAX_LIST_CHARACTERS // n_predictions)
+    return min(ANSWER_LENGTHS[0].text_characters, share_of_prediction)
 
 
 def _predictions(run: StoredRun, ids: Sequence[str], max_characters: int) -> list[str | None]:

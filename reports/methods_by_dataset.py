@@ -226,7 +226,7 @@ def wide_table(
     intervals: bool = False,
     differences: Sequence[PairedRow] | None = None,
 ) -> WideTable:
-    """The table of methods by data sets.
+    """The table of methods by data sets: a row for each method with each model, a column a data set.
 
     Args:
         rows: The rows of the main table, by data set.
@@ -243,7 +243,9 @@ def wide_table(
         hint = "harness score RUN --scorers NAME adds a score"
         raise UnknownName("score", score, known_scores, hint)
     rows_by_dataset: dict[str, list[TableRow]] = {}
-    rows_by_method: dict[tuple[str, str], dict[str, TableRow]] = {}
+    rows_by_method: dict[
+        tuple[str, str], dict[str, TableRow]
+    ] = {}  # (model, method) -> by data set
     for row in rows:
         rows_by_dataset.setdefault(row.dataset, []).append(row)
         rows_by_method.setdefault((row.model, row.label), {})[row.dataset] = row

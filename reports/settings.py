@@ -493,6 +493,8 @@ def _names_of_run(
 ) -> RunNames:
     """The names of one run among those of its method, profile and model.
 
+    -> RunNames(label="bm25 k=3", base="bm25", values={"method.k": 3})
+
     Args:
         named_run: The run.
         label_keys: The settings that its label names, out of `value_keys`.

@@ -141,7 +141,8 @@ def _method_settings(value: Value, preset_run: RunSettings, method: Method) -> d
 
         -> {"implementation": "pecan", "view": "documents", "t_n": "from:garlic", ...}
 
-    A parameter that another run gives is its rule, "from:garlic".
+    A parameter that another run gives is its rule, "from:garlic". Parameters that only keep more of
+    a run (`value.recording`) are left out.
 
     Args:
         value: The printed value.
@@ -279,7 +280,7 @@ def _model_of_role(value: Value, preset_run: RunSettings, role: str) -> Model | 
     model = _shipped_model(config, name, _COMPARED_MODEL_SETTINGS)
     settings = dict(model.settings)
     for key, setting in value.paper.model_settings.items():
-        if setting is None:  # the paper does not say it
+        if setting is None:  # it does not matter
             settings.pop(key, None)
         else:
             settings[key] = setting

@@ -404,6 +404,7 @@ class _Comparison:
         if len(pairs) > 1:
             dataset = f"{value.place} (mean of {joined_names(dataset_names)})"
         row_label = value.entry.method
+        # a made-up data set that stands in for several: which one is said in the row's name
         if (value.paper.name, dataset_names[0]) in self._stand_ins_for_several:
             row_label = f"{row_label}, {value.place}"
         difference = None
