@@ -127,7 +127,7 @@ def _default_scores(frame: pd.DataFrame, names: Sequence[str], score: str | None
     if score:
         scores.append(score)
     else:
-        scores += frame["headline"]
+        scores += list(frame["headline"])
         scores += [name for name in names if _is_own_score(name)]
         if FOLDER_SCORE in names:
             scores.append(FOLDER_SCORE)
