@@ -85,12 +85,12 @@ def _multiple_choice_group(
     """
     options = row.options or []
     right_option, *further_answers = right_option_and_letter
-    if options and right_option not in options:
-        raise RowError("answer", f"'{right_option}' is none of the options")
     right_index = 0
-    if options:
+    if options:  # a row without any is refused by `four_options`
+        if right_option not in options:
+            raise RowError("answer", f"'{right_option}' is none of the options")
         right_index = options.index(right_option)
-    extra = four_options(options, right_index)  # refuses a row without options
+    extra = four_options(options, right_index)
     right_letter = LETTERS[right_index]
     if further_answers not in ([], [right_letter]):
         raise RowError(

@@ -135,7 +135,7 @@ def plan_choices(choices: Choices, for_another_machine: bool = False) -> Planned
     if for_another_machine:
         downloads = without_weights()
     with downloads:
-        settings = resolve(choices, mistakes_in_parts)
+        settings = resolve(choices, check=mistakes_in_parts)
         return plan(settings, for_another_machine)
 
 

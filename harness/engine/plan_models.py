@@ -433,10 +433,11 @@ class ModelPlanner:
         "dragon[minilm]"; a name that ends so already stays as it is."""
         name = self._name
         for role, config in encoders.items():
-            preset_name: str | None = getattr(self.completed.choice, role, None)
+            # The encoder or reranker that the method's preset names.
+            name_in_preset: str | None = getattr(self.completed.choice, role, None)
             suffix = f"[{config.name}]"
-            differs = preset_name is not None and (
-                presets.comparable_name(preset_name) != presets.comparable_name(config.name)
+            differs = name_in_preset is not None and (
+                presets.comparable_name(name_in_preset) != presets.comparable_name(config.name)
             )
             if differs and not name.endswith(suffix):
                 name += suffix

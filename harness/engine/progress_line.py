@@ -106,8 +106,8 @@ class ProgressLine(Progress):
             self._drawn_at = 0.0
 
     def stop(self) -> None:
-        """End the run: the last state stays on the terminal as a line, where a question was
-        asked."""
+        """End the run: on a terminal the live line is erased or, where a question was asked, stays
+        with its last state. In a log nothing is written."""
         if not self._rewrites_a_line:
             return
         text = ""  # erases the live line

@@ -37,7 +37,7 @@ def bring_up_to_date(store: RunStore, plan: PlannedRun, note: Note, retry_failed
         UserError: A stored question is not in the data set any more, or cannot be scored.
         SaveError: A file cannot be written.
     """
-    unscored_answers = dict(store.unscored_answers)
+    unscored_answers = dict(store.unscored_answers)  # a copy: the store removes those scored
     _rescore_records(store, plan, note, retry_failed)
     _score_unscored(store, plan, note, unscored_answers)
     update_texts(store, plan.dataset, plan.config.dataset.keep_texts, note)

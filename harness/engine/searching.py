@@ -91,8 +91,8 @@ class Searcher:
         return hits
 
     def _find_passages_unrecorded(self, query: str, k: int, meter: Meter) -> list[SearchHit]:
-        """The passages for `search`, best first, which records the search: from the corpus, or from
-        the question's own documents by BM25.
+        """The best passages for a query, best first: from the corpus, or from the question's own
+        documents by BM25. The search itself is recorded by `search`.
 
         Args:
             query: The query.

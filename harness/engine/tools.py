@@ -327,7 +327,7 @@ class EngineTools:
     def model(self, role: str = "reader") -> MeteredModel:
         """The language model of `role`, metered. The reader draws its replies as model.temperature
         and its like say while a question is answered; in an index, and in every other role, it is
-        greedy.
+        greedy. With --cache replies, a reply that is in the cache comes from there.
 
         Raises LookupError for an undeclared role.
         """
@@ -347,7 +347,7 @@ class EngineTools:
             )
         replies = None
         if config.cache is not None:
-            replies = self._models.replies(role)
+            replies = self._models.replies(role)  # the cache of them
         return MeteredModel(
             loaded,
             self.meter,

@@ -57,27 +57,29 @@ def _last_index_by_line(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _ndcg(gold: Sequence[str], answered: Sequence[str]) -> float:
-    """NDCG of a ranking, cut at the number of gold items.
+    """NDCG of a ranking, an item a line, cut at the number of gold lines.
 
-    The first of n gold items has the gain n, the next n - 1, down to 1. An item that the reply
-    repeats counts at its last place.
+    The first of n gold lines has the gain n, the next n - 1, down to 1, any other line 0. A line
+    that the reply repeats counts at its last place.
 
     Args:
-        gold: The gold items, the best first.
-        answered: The reply's items in order.
+        gold: The gold lines, the best first.
+        answered: The reply's lines in order.
     """
     gain_by_line: dict[str, int] = {}
     for index, line in enumerate(gold):
         gain_by_line[line] = len(gold) - index
     last_index_by_line = _last_index_by_line(answered)
-    ranked = sorted(last_index_by_line, key=last_index_by_line.__getitem__)
-    ideal_gain = _discounted_gain(sorted(gain_by_line.values(), reverse=True), len(gold))
-    return _discounted_gain((gain_by_line.get(line, 0) for line in ranked), len(gold)) / ideal_gain
+    ranked_lines = sorted(last_index_by_line, key=last_index_by_line.__getitem__)
+    gains = [gain_by_line.get(line, 0) for line in ranked_lines]
+    best_gains = sorted(gain_by_line.values(), reverse=True)
+    return _discounted_gain(gains, len(gold)) / _discounted_gain(best_gains, len(gold))
 
 
 def _share_of_pairs_in_order(gold: Sequence[str], answered: Sequence[str]) -> float:
-    """Pairs of gold items that the reply has in the gold order, over all pairs of the reply's
-    items; 0.0 for fewer than two items.
+    """Pairs of gold lines that the reply has in the gold order, over all pairs of the reply's
+    lines; 0.0 where either has fewer than two. A line that the reply repeats stands at its last
+    place.
 
     ["a", "b", "c"], ["a", "c", "b"] -> 2 / 3
     """

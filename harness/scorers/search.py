@@ -87,8 +87,8 @@ def search_recall_answer(
 def search_recall_pages(
     searches: Sequence[RecordedSearch], supporting: Sequence[Support]
 ) -> float | None:
-    """`search_recall` by titles: a supporting passage counts where a passage with its title is
-    found.
+    """The share of the supporting passages whose title a found passage has: at least half of their
+    characters must be in places of the documents with such a title (`hit.pages`).
 
     Args:
         searches: All searches of the question.
