@@ -588,8 +588,11 @@ def _hotpotqa_questions(parsed_file: object) -> list[SourceQuestion]:
     for raw in parsed_file:
         row = hotpotqa.parse_row(as_object(raw))
         text_by_title = {title: f"{title}\n{text}" for title, text in row.paragraphs}
-        supporting_titles = [row.paragraphs[index][0] for index in row.supporting]
-        evidence = [text_by_title[title] for title in dict.fromkeys(supporting_titles)]
+        supporting_titles: dict[str, None] = {}  # a set in order
+        for index in row.supporting:
+            title, _ = row.paragraphs[index]
+            supporting_titles[title] = None
+        evidence = [text_by_title[title] for title in supporting_titles]
         paragraphs = list(text_by_title.values())
         questions.append(
             SourceQuestion(

@@ -30,7 +30,8 @@ class LimitHook(Hook):
         command: Sequence[str],
         note: Callable[[str], None],
     ) -> None:
-        """Check that the limits of the command can be counted for its runs.
+        """Check that the limits of the command can be counted for its runs: FLOPs need the sizes of
+        all models, money their prices or that of an hour.
 
         Args:
             budget: The limits.

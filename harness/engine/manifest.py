@@ -293,7 +293,8 @@ def shape_of_role(plan: PlannedRun, role: str) -> ModelShape | None:
         else:
             files = find_or_download(config)
             folder = files.folder
-        return shape_of(SimpleNamespace(**read_object(folder / "config.json")))
+        values = read_object(folder / "config.json")
+        return shape_of(SimpleNamespace(**values))  # as transformers' object has them
     except (UserError, OSError, ValueError, AttributeError):
         return None
 

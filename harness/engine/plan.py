@@ -162,8 +162,8 @@ def plan(settings: Settings, for_another_machine: bool = False) -> PlannedRun:
     """Check settings against code, data and models, and make the plan of their run.
 
     Each check adds its mistakes and warnings to `findings`, so that they are raised together: those
-    about the method before anything else is looked at, all others at the end. A check that fails
-    with an error gives None (`call_noting_problem`).
+    about --keep-prompts and the method before anything else is looked at, all others at the end. A
+    check that fails with an error gives None (`call_noting_problem`).
 
     Args:
         settings: The run's settings.

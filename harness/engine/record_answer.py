@@ -38,7 +38,8 @@ class RecordAnswer:
         self._fail_fast = fail_fast
 
     def __call__(self, answers: Sequence[Unscored | None]) -> None:
-        """Score answers, append their records to records.jsonl and show them as done. None stands
+        """Score answers, append their records to records.jsonl and show them as done: all together,
+        but those that are scored already where scoring takes long (_MAX_WAIT_SECONDS). None stands
         for a question that was not asked, and is left out.
 
         Raises FirstFailure for a failed question where `fail_fast`.

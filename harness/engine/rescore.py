@@ -60,7 +60,7 @@ def rescore(
         raise ConfigError(mistakes)
     if has_gold and data is None:
         return _Rescoring(stored, config, versions).run()
-    dataset = datasets.load(config, None)  # all rows
+    dataset = datasets.load(config, None)  # all rows that are there now
     fingerprint_of_run = stored.manifest.dataset.fingerprint
     if fingerprint_of_run is None:
         raise UserError(
@@ -68,6 +68,7 @@ def rescore(
         )
     if fingerprint_of_run == dataset.fingerprint:
         return _Rescoring(stored, config, versions, dataset).run()
+    # Other rows: only gold answers may differ, and all scores by them change.
     corrected = _corrected_questions(stored, dataset, fingerprint_of_run)
     config, versions = _scorers_to_compute(stored, scorers, only, data, recompute_all=True)
     return _Rescoring(stored, config, versions, dataset, corrected).run()

@@ -402,7 +402,8 @@ class Job:
             note(sentence)
 
     def _write_summary(self, state: str, early_stop: EarlyStop | None) -> RunSummary:
-        """Sort the records, end the manifest, write the summary and return it.
+        """Sort the records, end the manifest, write the summary and return it: counts of the
+        questions asked, scored and skipped, means of the scores and sums of the costs.
 
         What cannot be written goes to the run's `problems`; where that is the sorted records, the
         summary has no values.
@@ -415,7 +416,7 @@ class Job:
         manifest = self.run.manifest
         summary = RunSummary()
         try:
-            numbers = self._sort_and_summarise()
+            numbers = self._sort_and_summarise()  # means and sums
             counts = summary_of_counts(len(self.examples), numbers.n_total or 0, manifest.skipped)
             counts = counts.with_values(state=state)
             if early_stop is not None:

@@ -84,9 +84,9 @@ def score_reply(
     searches: Sequence[RecordedSearch] | None = None,
 ) -> Verdict:
     """Score a reply: its text after the data set's answer prefix where one is required, the answer
-    in it where a schema is, else all of it. A reply that does not follow the schema scores 0. The
-    verdict's notes say what was scored and, of a row with assertions, which of them fail. Raises
-    what a scorer raises.
+    in it where a schema is (planning refuses both), else all of it. A reply that does not follow
+    the schema scores 0. The verdict's notes say what was scored and, of a row with assertions,
+    which of them fail. Raises what a scorer raises.
 
     Args:
         dataset: The settings of the question's data set.

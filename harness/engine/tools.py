@@ -310,7 +310,9 @@ class EngineTools:
             raise LookupError(
                 "an index of scope 'document' cannot depend on the task; use scope 'question'"
             )
-        if not self.question or not self._task.shots:
+        # Examples that all questions share are in the instruction already; `shots` is then "".
+        has_own_examples = bool(self._task.shots)
+        if not self.question or not has_own_examples:
             return self._task
         shots = load_solved_examples(self._models.plan.config.dataset)
         if shots is None:

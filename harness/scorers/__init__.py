@@ -374,7 +374,7 @@ def _check_item_lists(name: str, kind: str, predictions: object, references: obj
         predictions: The prediction of each item.
         references: The accepted answers of each item.
     """
-    if not _is_list(predictions) or not _is_list(references):
+    if not _is_list(predictions) or not _is_list(references):  # refused elsewhere, if it is wrong
         return
     if kind == "corpus" and not all(isinstance(item, str) for item in predictions):
         raise ScoreError(
