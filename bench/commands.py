@@ -24,9 +24,16 @@ class Said:
     text: str
 
     @property
+    def not_checked(self) -> str:
+        """The last line of compare and report, which says what was not checked; "" for none."""
+        _, found, line = self.text.rpartition("\n\nnot checked: ")
+        return found + line
+
+    @property
     def marks(self) -> set[str]:
-        """The sentences with a mark, without numbers, so that two outputs can be compared."""
-        joined = " ".join(self.text.split())
+        """The sentences with a mark, without numbers, so that two outputs can be compared; without
+        the line on what was not checked, which is no mark of a run."""
+        joined = " ".join(self.text.removesuffix(self.not_checked).split())
         sentences = re.split(r"(?=\[\d+\] )|; |: does ", joined)
         return {_NUMBERS.sub("", one) for one in sentences if MARKS.search(one)}
 

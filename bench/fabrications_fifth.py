@@ -5,11 +5,8 @@ from typing import Any
 from bench.commands import call
 from bench.fabrications import Edit, Folder, Record
 
-_BY_SETTINGS = "that a model gave the answers, by these settings"
+_BY_SETTINGS = "by these settings"
 """Of what verify never checks: settings that are changed in all files, the hash included."""
-
-
-_IN_THE_DATA = "no file of the run holds its documents; verify reads the data set"
 
 
 def _called_another(folder: Folder) -> None:
@@ -170,7 +167,7 @@ def _shorter_chunks(folder: Folder) -> None:
     folder.rename()
 
 
-def _of_each(name: str, change: Any, topic: str = "", hidden_by: str = "") -> Edit:
+def _of_each(name: str, change: Any, topic: str = "") -> Edit:
     """An edit that changes each record, and computes the summary from the new records."""
 
     def apply(folder: Folder) -> None:
@@ -178,7 +175,7 @@ def _of_each(name: str, change: Any, topic: str = "", hidden_by: str = "") -> Ed
         folder.each(change)
         folder.summarise()
 
-    return Edit(name, apply, topic, hidden_by)
+    return Edit(name, apply, topic)
 
 
 def _of_folder(name: str, change: Any, topic: str = "") -> Edit:
@@ -192,7 +189,7 @@ def _of_folder(name: str, change: Any, topic: str = "") -> Edit:
     return Edit(name, apply, topic)
 
 
-def _scored_again(name: str, change: Any, hidden_by: str = "") -> Edit:
+def _scored_again(name: str, change: Any) -> Edit:
     """An edit that changes each record, after which the program scores them again."""
 
     def apply(folder: Folder) -> None:
@@ -201,7 +198,7 @@ def _scored_again(name: str, change: Any, hidden_by: str = "") -> Edit:
         folder.seal()
         call("score", str(folder.path))
 
-    return Edit(name, apply, hidden_by=hidden_by)
+    return Edit(name, apply)
 
 
 FIFTH_EDITS: tuple[Edit, ...] = (
@@ -211,7 +208,7 @@ FIFTH_EDITS: tuple[Edit, ...] = (
     _of_each("an easier kind of question", _easier_kind),
     _of_each("questions faster than their requests", _faster_questions),
     _of_each("requests slower than their questions", _slower_requests),
-    _scored_again("passages of other places", _moved_passages, _IN_THE_DATA),
+    _scored_again("passages of other places", _moved_passages),
     _of_folder("the last questions called the first", _last_questions),
     _of_folder("longer answers, hash anew", _longer_answers, _BY_SETTINGS),
     _of_folder("no first prompt", _no_first_prompt, "no first prompt"),

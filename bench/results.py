@@ -58,7 +58,12 @@ def without_footnotes(table: str) -> str:
     head = next(line for line in lines if line.startswith("method"))
     width = head.index("notes") if head.endswith("notes") else len(head)
     rows = lines[: lines.index("")]
-    others = [line for line in lines[len(rows) :] if not line.startswith(("[", "    "))]
+    others = []
+    is_of_footnote = False
+    for line in lines[len(rows) :]:
+        is_of_footnote = line.startswith("[") or (is_of_footnote and line.startswith("    "))
+        if not is_of_footnote:
+            others.append(line)
     return "\n".join([*(row[:width].rstrip() for row in rows), *others]).rstrip()
 
 

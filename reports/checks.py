@@ -8,6 +8,7 @@ from harness.storage.run_folder import StoredRun
 from reports.cached_checks import RecordChecks, check_or_read_cached
 from reports.consistency import file_inconsistencies, unchecked_parts
 from reports.examined import Examined
+from reports.gold_rows import are_rows_made_quickly, dataset_inconsistencies
 from reports.rescored import RescoringResult, rescore
 
 
@@ -26,11 +27,18 @@ class Checks:
     For a part of a run (--by, --common), what was found in the whole one.
     """
 
-    def __init__(self) -> None:
-        """Start with nothing worked out."""
+    def __init__(self, data: str | None = None) -> None:
+        """Start with nothing worked out.
+
+        Args:
+            data: The file of the rows that all runs are compared with; None for rows that the
+                program makes itself in a few seconds, and no others.
+        """
+        self._data = data
         self._checked_runs: list[StoredRun] = []  # kept, so that no id(run) is used again
         self._checks_by_run: dict[int, RecordChecks] = {}  # by id(run)
         self._rescored: dict[tuple[int, str], RescoringResult] = {}  # by id(run), score name
+        self._row_sentences: dict[int, list[str] | None] = {}  # by id(run)
 
     def _record_checks(self, whole_run: StoredRun) -> RecordChecks:
         """What a pass over the records of a whole run finds.
@@ -65,10 +73,31 @@ class Checks:
             return 0
         return self.examined(run).count_copied_answers(self.examined(base))
 
-    def inconsistencies(self, run: StoredRun) -> list[str]:
-        """What does not fit in the run's files and records, a sentence each; [] where all fits."""
+    def row_inconsistencies(self, run: StoredRun) -> list[str] | None:
+        """What the run holds otherwise than the rows of its data set, a sentence each; None where
+        the rows were not read.
+
+        Raises:
+            UserError: The file of the rows cannot be read.
+        """
         whole_run = run.whole_run or run
-        return [*file_inconsistencies(whole_run), *self._record_checks(whole_run).inconsistencies]
+        if id(whole_run) not in self._row_sentences:
+            sentences = None
+            if self._data is not None or are_rows_made_quickly(whole_run):
+                sentences = dataset_inconsistencies(whole_run, self._data)
+            self._checked_runs.append(whole_run)
+            self._row_sentences[id(whole_run)] = sentences
+        return self._row_sentences[id(whole_run)]
+
+    def inconsistencies(self, run: StoredRun) -> list[str]:
+        """What does not fit in the run's files and records, and between them and the rows of its
+        data set; a sentence each, [] where all fits."""
+        whole_run = run.whole_run or run
+        return [
+            *file_inconsistencies(whole_run),
+            *self._record_checks(whole_run).inconsistencies,
+            *(self.row_inconsistencies(whole_run) or ()),
+        ]
 
     def inconsistency_notes(self, run: StoredRun) -> list[str]:
         """What does not fit, as notes of a table: "does not fit: records.jsonl was changed after

@@ -52,11 +52,12 @@ from reports.comparability import same_question_ids, shared_questions
 from reports.config_difference import brief_difference, config_difference
 from reports.copies import reproduction_note
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
+from reports.not_checked import not_checked_sentence
 from reports.run_notes import run_notes
 from reports.run_pairs import RunPair, choose_score, comparison_problems, pairs_with_reference
 from reports.run_records import failed_ids, values_in_order
 from reports.section import Section
-from reports.table_formats import render, render_sections
+from reports.table_formats import line_below, render, render_sections
 from reports.table_row import TableRow
 
 _LEGEND = (
@@ -384,11 +385,13 @@ class SideBySide:
         rows: The runs, best first.
         pairs: Their differences to the references; None where every data set has one run only.
         score: The score asked for; None for the headline of each data set.
+        not_checked: The sentence on what was not checked of the runs; None for none.
     """
 
     rows: Sequence[TableRow]
     pairs: Sequence[PairedRow] | None = None
     score: str | None = None
+    not_checked: str | None = None
 
     def joined(self) -> pd.DataFrame:
         """One frame: each run's means, then its difference as "paired.n", "difference", "p" and so
@@ -428,7 +431,8 @@ class SideBySide:
                 table = pick_columns(table, columns, self.score)
             return render(table, table_format)
         mean_sections = sections(as_frame(self.rows), columns, self.score)
-        return render_sections([*mean_sections, *self.paired()], table_format, width)
+        tables = render_sections([*mean_sections, *self.paired()], table_format, width)
+        return tables + line_below(self.not_checked, table_format, width)
 
     def paired(self) -> list[Section]:
         """The differences, a section a data set, with a legend.
@@ -511,6 +515,7 @@ def side_by_side(
     score: str | None = None,
     force: bool = False,
     convention: str = DEFAULT_CONVENTION,
+    checks: Checks | None = None,
 ) -> SideBySide:
     """Compare runs: their means, and their paired differences to a reference.
 
@@ -524,6 +529,7 @@ def side_by_side(
         score: The name of the score; by default the data set's headline.
         force: Whether to compare what differs in more than the method.
         convention: How FLOPs are counted.
+        checks: What was found in the records, read for it by default.
 
     Raises:
         UserError: Nothing can be compared or (without `force`) must not be.
@@ -533,13 +539,14 @@ def side_by_side(
     if score is not None:
         _check_score(runs, score)
     runs = with_distinct_names(runs)
-    checks = Checks()
+    checks = checks or Checks()
     pairs = None  # means only
     a_dataset_has_several_runs = len(facts.runs_by_dataset(runs)) < len(runs)
     if reference is not None or a_dataset_has_several_runs:
         pairs = paired_rows(runs, reference=reference, score=score, force=force, checks=checks)
     rows = table_rows(runs, convention=convention, reference=reference or REFERENCE, checks=checks)
-    return SideBySide(best_first(rows, score), pairs, score)
+    not_checked = not_checked_sentence(runs, checks, score)
+    return SideBySide(best_first(rows, score), pairs, score, not_checked)
 
 
 def _check_score(runs: Sequence[StoredRun], score: str) -> None:

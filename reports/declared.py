@@ -97,6 +97,19 @@ def method_declaration(run: StoredRun) -> MethodDeclaration | None:
     )
 
 
+def asks_models_for_indexes(run: StoredRun) -> bool:
+    """Whether a model is asked for indexes of the run: its costs are sums that no record shows
+    again. Of a method that is not shipped, whether any index has costs of a request."""
+    declaration = method_declaration(run)
+    if declaration is not None:
+        return declaration.builds_indexes and bool(declaration.index_models)
+    for line in run.index_lines:
+        for phase in line.usage.values():
+            if phase.get("requests"):
+                return True
+    return False
+
+
 def configured_shipped_method(run: StoredRun) -> Method | None:
     """The method of the run with the run's settings; those that run.yaml leaves unset have the values
     that the run's hash covers.

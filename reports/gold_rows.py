@@ -19,9 +19,11 @@ from unittest.mock import patch
 
 from harness.config.yaml_tree import dataset_of_run
 from harness.datasets import load
-from harness.datasets.base import Dataset
+from harness.datasets.base import Dataset, makes_rows_quickly
+from harness.datasets.load_once import load_once
 from harness.datasets.question_kinds import random_sample
 from harness.errors import UserError
+from harness.storage.paths import with_home_expanded
 from harness.storage.record_texts import CHECKSUM_KEY, gold_of, text_checksum
 from harness.storage.records import StoredPiece, StoredRecord
 from harness.storage.run_folder import RecordsByQuestion, StoredRun
@@ -174,12 +176,7 @@ def runs_with_rows(
     Raises:
         UserError: No run has rows, or `data` is one file for runs over several data sets.
     """
-    dataset_names = {run.config.dataset.name for run in runs}
-    if data is not None and len(dataset_names) > 1:
-        raise UserError(
-            "--data holds the rows of one data set, but the runs have several; name runs over one "
-            "of them"
-        )
+    check_one_dataset(runs, data)
     runs_and_rows = []
     problems = []
     rows_by_run = read_rows_of_runs(runs, data=data, with_documents=with_documents)
@@ -283,41 +280,141 @@ def load_golds(run: StoredRun) -> dict[str, Gold] | None:
     return {example.question.id: example.gold for example in dataset.examples}
 
 
-def dataset_inconsistencies(run: StoredRun) -> list[str] | None:
-    """What a run holds otherwise than its data set, a sentence each; [] where nothing differs.
+@dataclass(frozen=True)
+class RowsCompared:
+    """What a run holds otherwise than the rows of its data set.
 
-    Compared are questions and gold answers, the passages shown, and which questions were asked.
+    Args:
+        other_questions: Ids of questions that, with their gold answers, kinds and documents, are
+            not those of the rows.
+        differences: What differs, a sentence each: the number of these questions, and more.
+        has_their_fingerprint: Whether the run records the fingerprint that the rows have.
+    """
+
+    other_questions: frozenset[str]
+    differences: Sequence[str]
+    has_their_fingerprint: bool
+
+    @property
+    def sentences(self) -> list[str]:
+        """The differences; where there is none, one on another fingerprint, if it is another."""
+        if not self.differences and not self.has_their_fingerprint:
+            return ["its data set is recorded with another fingerprint than its rows have"]
+        return list(self.differences)
+
+
+def are_rows_made_quickly(run: StoredRun) -> bool:
+    """Whether the rows of a run's data set are made by the program itself, in a few seconds, so
+    that tables read them without being asked to."""
+    if run.manifest.imported is not None:
+        return False
+    try:
+        return makes_rows_quickly(dataset_of_run(run.config, str(run.path)))
+    except UserError:
+        return False
+
+
+def check_one_dataset(runs: Sequence[StoredRun], data: str | None) -> None:
+    """Raise UserError where `data` is one file of rows for runs over several data sets."""
+    dataset_names = {run.config.dataset.name for run in runs}
+    if data is not None and len(dataset_names) > 1:
+        raise UserError(
+            "--data holds the rows of one data set, but the runs have several; name runs over one "
+            "of them"
+        )
+
+
+def compare_with_rows(run: StoredRun, data: str | None = None) -> RowsCompared | None:
+    """What a run holds otherwise than the rows of its data set.
+
+    Compared are questions, options, gold answers, kinds, documents and their lengths, the passages
+    shown, and which questions were asked.
+
+    Args:
+        run: A stored run.
+        data: The file of the rows, which need not be those that the run says it was made with; None
+            for the place that the run names.
 
     Returns:
-        The sentences; None where the data set is a file of the user's own, which proves nothing, or
-        is not at hand.
+        What differs. None where the run is imported, or without `data` where its rows are a file of
+        the user's own, which proves nothing, or are not at hand.
+
+    Raises:
+        UserError: The rows in `data` cannot be read.
     """
-    if run.config.dataset.data:
+    if run.manifest.imported is not None:
         return None
-    dataset = _load_dataset_or_problem(run)
-    if isinstance(dataset, str):
+    try:
+        dataset = _dataset_to_compare(run, data)
+    except _CannotMakeRows as error:
+        sentence = f"its rows cannot be made by its settings ({error})"
+        return RowsCompared(frozenset(), [sentence], has_their_fingerprint=False)
+    if dataset is None:
         return None
     examples_by_id = {example.question.id: example for example in dataset.examples}
     rows = QuestionRows(examples_by_id, dataset.documents)
-    n_other_questions = 0
+    other_questions = set()
     n_other_texts = 0
     for record in run.records_with_texts:
-        if record.gold and _differs_from_dataset(record, rows):
-            n_other_questions += 1
+        if _differs_from_dataset(record, rows):
+            other_questions.add(record.question_id)
         elif _shows_other_texts(record, rows):
             n_other_texts += 1
     total = len(run.records)
     sentences = []
-    if n_other_questions:
+    if other_questions:
         sentences.append(
-            f"{n_other_questions} of {total} questions or gold answers are not those of the data "
-            "set"
+            f"{len(other_questions)} of {total} questions or gold answers are not those of the "
+            "data set"
         )
     if n_other_texts:
         sentences.append(
             f"{n_other_texts} of {total} records show texts that are not in their documents"
         )
-    return [*sentences, *_selection_inconsistencies(run, dataset)]
+    has_these_rows = dataset.fingerprint == facts.rows_fingerprint(run)
+    if has_these_rows:
+        sentences += _selection_inconsistencies(run, dataset)
+    return RowsCompared(frozenset(other_questions), sentences, has_these_rows)
+
+
+def dataset_inconsistencies(run: StoredRun, data: str | None = None) -> list[str] | None:
+    """What a run holds otherwise than its data set, a sentence each; [] where nothing differs, None
+    where the rows were not read. Arguments and errors are those of `compare_with_rows`."""
+    compared = compare_with_rows(run, data)
+    if compared is None:
+        return None
+    return compared.sentences
+
+
+class _CannotMakeRows(UserError):
+    """The program cannot make the rows that a run's settings ask for."""
+
+
+def _dataset_to_compare(run: StoredRun, data: str | None) -> Dataset | None:
+    """The data set that a run is compared with; None where it is not at hand.
+
+    Args:
+        run: The run.
+        data: The file of the rows; None for the place that the run names.
+
+    Raises:
+        _CannotMakeRows: Its settings ask for rows that the program cannot make.
+        UserError: The rows in `data` cannot be read.
+    """
+    if data is not None:
+        moved = with_data_path(run, with_home_expanded(data))
+        return load_once(dataset_of_run(moved.config, str(run.path)), None)
+    if run.config.dataset.data:
+        return None
+    if are_rows_made_quickly(run):
+        try:
+            return load_once(dataset_of_run(run.config, str(run.path)), None)
+        except UserError as error:
+            raise _CannotMakeRows(str(error)) from error
+    dataset = _load_dataset_or_problem(run)
+    if isinstance(dataset, str):
+        return None
+    return dataset
 
 
 def _shows_other_texts(record: StoredRecord, rows: QuestionRows) -> bool:
@@ -360,7 +457,7 @@ def _selection_inconsistencies(run: StoredRun, dataset: Dataset) -> Iterator[str
 
 def _differs_from_dataset(record: StoredRecord, rows: QuestionRows) -> bool:
     """Whether a record holds another question, gold answer or length of a document than its data
-    set.
+    set; texts that it does not hold are not compared.
 
     Of what is marked beside the gold answers, such as the kind of the question, only keys that both
     hold are compared: others may be of another version.
@@ -369,13 +466,14 @@ def _differs_from_dataset(record: StoredRecord, rows: QuestionRows) -> bool:
     if example is None:
         return True
     question = example.question
-    if record.question != question.text:
+    if record.question is not None and record.question != question.text:
         return True
     if list(record.document_ids) != list(question.document_ids):
         return True
-    if list(record.options or ()) != list(question.options or ()):
+    holds_options = record.question is not None
+    if holds_options and list(record.options or ()) != list(question.options or ()):
         return True
-    if record.gold_answers != list(example.gold.answers):
+    if record.gold is not None and record.gold_answers != list(example.gold.answers):
         return True
     extra_in_dataset = json_values(example.gold.extra, not_finite=[])
     for key, value in record.gold_extra.items():

@@ -27,6 +27,7 @@ from harness.errors import UserError
 from harness.storage.run_folder import StoredRun
 from reports import facts, paper
 from reports.by_kind import CRITERIA, kinds_by_criterion, split_by_kind
+from reports.checks import Checks
 from reports.columns import sections, with_short_texts
 from reports.compare import SideBySide, side_by_side
 from reports.compressed_json import compress_bytes
@@ -38,6 +39,7 @@ from reports.leaderboard import leaderboard
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.markup import Html, csp_hash, fill_template, read_template
 from reports.methods_by_dataset import wide_table
+from reports.not_checked import not_checked_phrases
 from reports.opening import Opening, opening
 from reports.provenance import PageOrigin, provenance_section
 from reports.section import Section
@@ -108,12 +110,15 @@ class PageOptions:
 PLAIN_PAGE = PageOptions()
 
 
-def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
+def page(
+    runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE, checks: Checks | None = None
+) -> str:
     """The HTML page of the runs as text.
 
     Args:
         runs: Stored runs.
         options: What it shows besides.
+        checks: What was found in the runs; by default they are read for it.
 
     Raises:
         UserError: There are no runs, unless the page is live, or runs without records.
@@ -121,7 +126,8 @@ def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
     is_live = options.is_live
     if runs or not is_live:
         facts.check_runs(runs)
-    parts = _dataset_parts(runs, options)
+    checks = checks or Checks()
+    parts = _dataset_parts(runs, options, checks)
     links = {part.name: _link(part.name) for part in parts}
     style = read_template("page.css")
     script = _script(is_live=is_live)
@@ -137,7 +143,7 @@ def page(runs: Sequence[StoredRun], options: PageOptions = PLAIN_PAGE) -> str:
             sections=[part.section for part in parts],
             links=links,
             board=_leaderboard(parts, links),
-            about=_provenance_section(runs, options.written),
+            about=_provenance_section(runs, options, checks),
             heads=[asdict(part.questions.head) for part in parts],
             blocks=_compressed_blocks(parts),
             style=style,
@@ -201,7 +207,9 @@ class _DatasetPart:
     files: Mapping[str, str]
 
 
-def _dataset_parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_DatasetPart]:
+def _dataset_parts(
+    runs: Sequence[StoredRun], options: PageOptions, checks: Checks
+) -> list[_DatasetPart]:
     """The parts of the page, one a data set, in the order of their names.
 
     Each data set gets that share of the limits that it has of all answers.
@@ -216,7 +224,7 @@ def _dataset_parts(runs: Sequence[StoredRun], options: PageOptions) -> list[_Dat
             max_graph_bytes=int(limits.max_graph_bytes * share),
         )
         dataset_options = replace(options, limits=dataset_limits)
-        parts.append(_dataset_part(name, dataset_runs, dataset_options))
+        parts.append(_dataset_part(name, dataset_runs, dataset_options, checks))
     return parts
 
 
@@ -225,7 +233,9 @@ def _count_answers(runs: Sequence[StoredRun]) -> int:
     return sum(len(run.records) for run in runs)
 
 
-def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) -> _DatasetPart:
+def _dataset_part(
+    name: str, runs: Sequence[StoredRun], options: PageOptions, checks: Checks
+) -> _DatasetPart:
     """What the page has of one data set: tables, figure, differences, tables by kind of question,
     printed values, what packages add (not on a live page), and questions.
 
@@ -233,9 +243,10 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
         name: The data set.
         runs: Its runs.
         options: Those of the page, with the data set's share of the limits.
+        checks: What was found in the runs.
     """
     comparison = options.comparison
-    compared = _tables_of_runs(runs, comparison)
+    compared = _tables_of_runs(runs, comparison, checks)
     tables = compared.tables
     rows = tables.rows
     ordered_runs = [row.run for row in rows]  # every list on the page has the table's order
@@ -262,7 +273,7 @@ def _dataset_part(name: str, runs: Sequence[StoredRun], options: PageOptions) ->
         full=table_html(full_table.frame.drop(columns=["scorers", "notes"]), sortable=True),
         figure=figure,
         not_in_figure=_not_in_figure(rows, cost),
-        kinds=_tables_by_kind(name, ordered_runs),
+        kinds=_tables_by_kind(name, ordered_runs, checks),
         problem=compared.problem,
         differences=_titled_tables(tables.paired()),
         added=added_html,
@@ -287,9 +298,17 @@ class _ComparedTables(NamedTuple):
     problem: str | None
 
 
-def _tables_of_runs(runs: Sequence[StoredRun], comparison: Comparison) -> _ComparedTables:
+def _tables_of_runs(
+    runs: Sequence[StoredRun], comparison: Comparison, checks: Checks
+) -> _ComparedTables:
     """The tables of the runs of one data set, compared if they may be; else the means alone, with
-    the reason as `problem`."""
+    the reason as `problem`.
+
+    Args:
+        runs: The runs.
+        comparison: How they are compared.
+        checks: What was found in them.
+    """
     reference = None
     if len(runs) > 1:
         reference = comparison.reference
@@ -299,12 +318,14 @@ def _tables_of_runs(runs: Sequence[StoredRun], comparison: Comparison) -> _Compa
             reference=reference,
             force=comparison.force,
             convention=comparison.table_convention,
+            checks=checks,
         )
     except UserError as error:
         rows = table_rows(
             runs,
             convention=comparison.table_convention,
             reference=comparison.reference or REFERENCE,
+            checks=checks,
         )
         return _ComparedTables(SideBySide(best_first(rows)), problem=str(error))
     return _ComparedTables(tables, problem=None)
@@ -403,12 +424,19 @@ def _published_tables(runs: Sequence[StoredRun], comparison: Comparison) -> _Pub
     return _PublishedTables(_tables(parts), paper.legend(margin))
 
 
-def _tables_by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, list[Html]]]:
+def _tables_by_kind(
+    name: str, runs: Sequence[StoredRun], checks: Checks
+) -> list[tuple[str, list[Html]]]:
     """Titled tables of the headline by kinds of question: a row a method, a column a kind.
 
         -> [("f1 by hops", [table]), ("f1 by length", [table])]
 
     A criterion by which fewer than two kinds are known has no table.
+
+    Args:
+        name: The data set.
+        runs: Its runs.
+        checks: What was found in them.
     """
     kinds_by_run = [kinds_by_criterion(run) for run in runs]
     titled_tables = []
@@ -419,7 +447,7 @@ def _tables_by_kind(name: str, runs: Sequence[StoredRun]) -> list[tuple[str, lis
         known_kinds = kinds - {None}
         if len(known_kinds) < 2:
             continue
-        rows = table_rows(split_by_kind(runs, criterion, kinds_by_run))
+        rows = table_rows(split_by_kind(runs, criterion, kinds_by_run), checks=checks)
         rows_by_kind = _with_kind_as_dataset(rows, prefix=f"{name}, {criterion} ")
         table = wide_table(rows_by_kind, intervals=True)
         kind_sections = replace(table, only_cells=True).sections()
@@ -477,11 +505,20 @@ def _leaderboard(parts: Sequence[_DatasetPart], links: Mapping[str, str]) -> Htm
     return leaderboard(rows, links)
 
 
-def _provenance_section(runs: Sequence[StoredRun], written: PageOrigin | None) -> Html | str:
-    """The section on when, with what and by which commands the runs were made; "" without a run."""
+def _provenance_section(
+    runs: Sequence[StoredRun], options: PageOptions, checks: Checks
+) -> Html | str:
+    """The section on when, with what and by which commands the runs were made, and what was not
+    checked of them; "" without a run.
+
+    Args:
+        runs: The runs.
+        options: Those of the page.
+        checks: What was found in the runs.
+    """
     if not runs:
         return ""
-    return provenance_section(runs, written)
+    return provenance_section(runs, options.written, not_checked_phrases(runs, checks))
 
 
 def _compressed_blocks(parts: Sequence[_DatasetPart]) -> dict[str, Html]:

@@ -27,13 +27,18 @@ class PageOrigin:
     command: Sequence[str]
 
 
-def provenance_section(runs: Sequence[StoredRun], page_origin: PageOrigin | None = None) -> Html:
+def provenance_section(
+    runs: Sequence[StoredRun],
+    page_origin: PageOrigin | None = None,
+    not_checked: Sequence[str] = (),
+) -> Html:
     """The section about the runs as HTML: facts that hold for all of them, and a table of the runs
     that can be opened.
 
     Args:
         runs: The runs.
         page_origin: When and how the page was written; None for a page that does not say it.
+        not_checked: What was not checked of the runs, a phrase each.
     """
     n_datasets = len(facts.runs_by_dataset(runs))
     facts_of_all = {
@@ -50,6 +55,8 @@ def provenance_section(runs: Sequence[StoredRun], page_origin: PageOrigin | None
     if page_origin is not None:
         command = element("code", shlex.join(page_origin.command))
         facts_of_all["This page"] = join_html(f"written {_utc_text(page_origin.time)} by ", command)
+    if not_checked:
+        facts_of_all["Not checked"] = ", ".join(not_checked)
     return fill_template("about.html", facts=facts_of_all, rows=list(map(_run_cells, runs)))
 
 

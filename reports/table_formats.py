@@ -100,6 +100,23 @@ def render_sections(
     return "\n".join(texts)
 
 
+def line_below(sentence: str | None, table_format: str, terminal_columns: int | None = None) -> str:
+    """A sentence to stand below all tables of a text, after an empty line.
+
+    Args:
+        sentence: The sentence; None for none.
+        table_format: One of FORMATS.
+        terminal_columns: Characters of a line of text; None for any number.
+
+    Returns:
+        The lines; "" for no sentence, and in formats that hold tables alone.
+    """
+    if sentence is None or table_format not in ("text", "markdown"):
+        return ""
+    lines = _shared_note_lines([sentence], table_format, terminal_columns or math.inf)
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def _shared_notes(tables: Sequence[Section]) -> list[str]:
     """The notes that every row of all tables has; [] for fewer than two tables."""
     if len(tables) < 2:

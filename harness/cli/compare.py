@@ -4,7 +4,7 @@ reference."""
 from typing import Annotated
 
 from harness.cli.command import setting
-from harness.cli.options import Common, Runs, Score, split_names
+from harness.cli.options import Common, RowsToCompare, Runs, Score, split_names
 from harness.cli.stored_runs import average_seeds, leave_out_unanswered, with_newest_code
 from harness.cli.table_output import (
     TableOutput,
@@ -17,8 +17,10 @@ from harness.errors import UserError
 from harness.storage.named_runs import read_runs, run_folders
 from harness.storage.run_folder import Hold
 from reports.by_kind import split_by_kind
+from reports.checks import Checks
 from reports.comparability import on_common_questions
 from reports.compare import side_by_side
+from reports.gold_rows import check_one_dataset
 
 
 def compare(
@@ -26,6 +28,7 @@ def compare(
     table: TableOutput,
     score: Score = None,
     common: Common = False,
+    data: RowsToCompare = None,
     force: Annotated[
         bool, setting("--force", "Compare runs that differ in more than the method.")
     ] = False,
@@ -50,12 +53,14 @@ def compare(
         stored_runs = on_common_questions(stored_runs)
     if table.by is not None:
         stored_runs = split_by_kind(stored_runs, table.by)
+    check_one_dataset(stored_runs, data)
     compared = side_by_side(
         stored_runs,
         reference=table.reference,
         score=score,
         force=force,
         convention=table.convention or DEFAULT_CONVENTION,
+        checks=Checks(data),
     )
     print_or_write(compared.render(form, columns, terminal_width(form, table.out)), table.out)
     return 0

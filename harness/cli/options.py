@@ -45,6 +45,13 @@ Common = Annotated[
 AllCode = Annotated[
     bool, setting("--all-code", "Show runs too whose code or prompts were edited and run again.")
 ]
+RowsToCompare = Annotated[
+    str | None,
+    setting(
+        "--data PATH",
+        "The data set's rows, to compare questions, gold answers and passages with.",
+    ),
+]
 MovedData = Annotated[str | None, setting("--data PATH", "Where the data set's rows are now.")]
 MlflowUri = Annotated[
     str | None,

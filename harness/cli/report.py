@@ -25,7 +25,15 @@ from urllib.parse import quote
 from harness.cli.command import choice, output, setting
 from harness.cli.compare import chosen_columns
 from harness.cli.figures import parse_numbers, write_figure
-from harness.cli.options import RESULTS, Common, Convention, MovedData, RunsFolders, Score
+from harness.cli.options import (
+    RESULTS,
+    Common,
+    Convention,
+    MovedData,
+    RowsToCompare,
+    RunsFolders,
+    Score,
+)
 from harness.cli.stored_runs import (
     average_seeds,
     read_stored_runs,
@@ -46,22 +54,23 @@ from harness.storage.paths import command_without_home, with_secrets_masked
 from harness.storage.run_folder import Hold, StoredRun
 from reports import paper
 from reports.by_kind import split_by_kind
+from reports.checks import Checks
 from reports.columns import pick_columns, sections
 from reports.comparability import on_common_questions
 from reports.compare import paired_rows
 from reports.details import PageLimits
 from reports.facts import check_reference
+from reports.gold_rows import check_one_dataset
 from reports.main_table import REFERENCE, as_frame, best_first, table_rows
 from reports.methods_by_dataset import wide_table
+from reports.not_checked import not_checked_sentence
 from reports.page import Comparison, PageOptions, page
 from reports.paper import MARGIN
 from reports.provenance import PageOrigin
-from reports.table_formats import render, render_sections
+from reports.table_formats import line_below, render, render_sections
 from reports.workbook import workbook_bytes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from reports.table_row import TableRow
 
 
@@ -129,6 +138,7 @@ def report(
     wide: Wide,
     folders: RunsFolders = None,
     common: Common = False,
+    data: RowsToCompare = None,
 ) -> int:
     """Print tables of runs, or write them as a page.
 
@@ -153,15 +163,18 @@ def report(
         runs = split_by_kind(runs, table.by)
     if table.reference is not None:
         check_reference(runs, table.reference)
+    check_one_dataset(runs, data)
+    checks = Checks(data)
     if page.html is not None:
         names = dict.fromkeys(Path(folder).resolve().name for folder in folders)
         title = page.title or " · ".join(names)
-        print_or_write(_page_html(runs, title, table, page), page.html)
+        print_or_write(_page_html(runs, title, checks, table, page), page.html)
     if page.xlsx is not None:
-        print_or_write(_workbook_content(runs, table), page.xlsx)
+        print_or_write(_workbook_content(runs, table, checks), page.xlsx)
     if (page.html is None and page.xlsx is None) or table.out is not None:
         print_or_write(
-            _table_text(runs, form, columns, table=table, page=page, wide=wide), table.out
+            _table_text(runs, form, columns, checks, table=table, page=page, wide=wide),
+            table.out,
         )
     if n_damaged:
         return 3
@@ -276,12 +289,15 @@ def _check_wide_options(table: TableOutput, page: Page, wide: Wide) -> None:
             )
 
 
-def _page_html(runs: list[StoredRun], title: str, table: TableOutput, options: Page) -> str:
+def _page_html(
+    runs: list[StoredRun], title: str, checks: Checks, table: TableOutput, options: Page
+) -> str:
     """Make the HTML page of the runs; its header shows the command that writes it.
 
     Args:
         runs: Stored runs.
         title: The heading.
+        checks: What was found in the runs.
         table: The options of its tables.
         options: The options of the page.
     """
@@ -307,7 +323,7 @@ def _page_html(runs: list[StoredRun], title: str, table: TableOutput, options: P
         written=origin,
         workbook=_workbook_link(options),
     )
-    return page(runs, page_options)
+    return page(runs, page_options, checks)
 
 
 def _workbook_link(options: Page) -> str | None:
@@ -320,15 +336,16 @@ def _workbook_link(options: Page) -> str | None:
     return quote(relative_path.replace(os.sep, "/"))
 
 
-def _workbook_content(runs: list[StoredRun], table: TableOutput) -> bytes:
+def _workbook_content(runs: list[StoredRun], table: TableOutput, checks: Checks) -> bytes:
     """The main tables of the runs as the bytes of an .xlsx file."""
-    return workbook_bytes(best_rows(runs, table))
+    return workbook_bytes(best_rows(runs, table, checks))
 
 
 def _table_text(
     runs: list[StoredRun],
     form: str,
     columns: list[str] | None,
+    checks: Checks,
     *,
     table: TableOutput,
     page: Page,
@@ -337,45 +354,52 @@ def _table_text(
     """Write the table that the options ask for.
 
     That is: published numbers (--paper), methods by data sets (--wide), or a table for each data
-    set. csv and json hold a single table, with every column.
+    set. csv and json hold a single table, with every column. A sentence below text and markdown
+    says what was not checked; published numbers have their own words for it.
 
     Args:
         runs: Stored runs.
         form: The format: "text", "csv", "json", ...
         columns: The columns to show, in order; None for the usual ones.
+        checks: What was found in the runs.
         table: Options of tables.
         page: Options of the page and of published numbers.
         wide: Options of the table of methods by data sets.
     """
     if page.paper:
         return paper.text(runs, form, page.margin or paper.MARGIN, table.convention)
+    width = terminal_width(form, table.out)
     if wide.wide:
-        return _wide_text(runs, form, table=table, page=page, wide=wide)
-    frame = main_table_frame(runs, table)
+        text = _wide_text(runs, form, checks, table=table, page=page, wide=wide)
+        return text + line_below(not_checked_sentence(runs, checks, wide.score), form, width)
+    frame = as_frame(best_rows(runs, table, checks))
     if form not in ("csv", "json"):
-        return render_sections(sections(frame, columns), form, terminal_width(form, table.out))
+        text = render_sections(sections(frame, columns), form, width)
+        return text + line_below(not_checked_sentence(runs, checks), form, width)
     if columns:
         frame = pick_columns(frame, columns)
     return render(frame, form)
 
 
-def best_rows(runs: list[StoredRun], table: TableOutput) -> list[TableRow]:
-    """The rows of the runs' main table, best method first within each data set."""
+def best_rows(runs: list[StoredRun], table: TableOutput, checks: Checks) -> list[TableRow]:
+    """The rows of the runs' main table, best method first within each data set.
+
+    Args:
+        runs: Stored runs.
+        table: Options of tables.
+        checks: What was found in the runs.
+    """
     rows = table_rows(
         runs,
         convention=table.convention or DEFAULT_CONVENTION,
         reference=table.reference or REFERENCE,
+        checks=checks,
     )
     return best_first(rows)
 
 
-def main_table_frame(runs: list[StoredRun], table: TableOutput) -> pd.DataFrame:
-    """The main table of the runs as a frame with all its columns, best method first."""
-    return as_frame(best_rows(runs, table))
-
-
 def table_of_folders(folders: Sequence[Path]) -> str:
-    """The table that `harness report` prints of these run folders.
+    """The table that `harness report` prints of these run folders, without what was not checked.
 
     "" where fewer than two of them have an answered question.
     """
@@ -383,18 +407,25 @@ def table_of_folders(folders: Sequence[Path]) -> str:
     runs = with_newest_code(without_copies(with_distinct_names(runs)), all_code=False)
     if len(runs) < 2:
         return ""
-    frame = main_table_frame(runs, TableOutput())
+    frame = as_frame(best_rows(runs, TableOutput(), Checks()))
     return render_sections(sections(frame), "text", terminal_width("text", None))
 
 
 def _wide_text(
-    runs: list[StoredRun], form: str, *, table: TableOutput, page: Page, wide: Wide
+    runs: list[StoredRun],
+    form: str,
+    checks: Checks,
+    *,
+    table: TableOutput,
+    page: Page,
+    wide: Wide,
 ) -> str:
     """Write the table of methods by data sets; csv and json also have the intervals.
 
     Args:
         runs: Stored runs.
         form: The format: "text", "csv", "json", ...
+        checks: What was found in the runs.
         table: Options of tables, of which the reference and the output file count.
         page: Options of which `force` counts: compare runs that differ in more than the method.
         wide: Options of this table.
@@ -402,9 +433,9 @@ def _wide_text(
     differences = None
     if table.reference is not None:
         differences = paired_rows(
-            runs, reference=table.reference, score=wide.score, force=page.force
+            runs, reference=table.reference, score=wide.score, force=page.force, checks=checks
         )
-    rows = table_rows(runs)
+    rows = table_rows(runs, checks=checks)
     if form in ("csv", "json"):
         exported = wide_table(rows, wide.score, intervals=True, differences=differences)
         return render(exported.frame(), form)

@@ -116,3 +116,16 @@ def import_loader(format_name: str) -> Loader | None:
         return None
     module_name, _, _ = module_and_function.partition(":")
     return cast(Loader, importlib.import_module(module_name))
+
+
+def makes_rows_quickly(config: DatasetConfig) -> bool:
+    """Whether a data set's rows are made by its format, from its options alone and in a few
+    seconds.
+
+    A format says so by a function `makes_rows_quickly(config)` of its loader; others never do. A
+    copy with other names (dataset.swap) takes longer.
+    """
+    if config.data is not None or config.swap is not None:
+        return False
+    declared = getattr(import_loader(config.format), "makes_rows_quickly", None)
+    return declared is not None and bool(declared(config))

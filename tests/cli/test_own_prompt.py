@@ -53,11 +53,13 @@ def test_two_system_prompts_side_by_side_have_names_of_their_own(ask, here):
     rows = dict(line.rsplit(maxsplit=1) for line in table.splitlines() if line.startswith("bm25"))
     assert rows == {"bm25 [system prompt brief]": "100.0", "bm25 [system prompt strict]": "0.0"}
     compared = here("compare", *map(str, Path("results/wiki").iterdir())).checked().stdout
-    (line,) = [line for line in compared.split("\n\n")[-1].splitlines() if "differs from" in line]
+    (line,) = [line for line in compared.split("\n\n")[-2].splitlines() if "differs from" in line]
     assert "in system prompt: '" in line
     assert "'strict: You are STRICT.'" in line
     assert "'brief: You are a clerk.'" in line
     assert "prompts.answer" not in compared
+    table, _, standing = table.rpartition("\n\n")
+    assert standing.startswith("not checked: questions and gold answers against the data set")
     assert table.count("not checked") == table.count("as no first prompt is recorded")
 
 

@@ -26,9 +26,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from harness import datasets, scorers
+from harness import scorers
 from harness.config.schema import DatasetConfig
 from harness.config.yaml_tree import dataset_of_run, flatten
+from harness.datasets.load_once import load_once
 from harness.engine.scoring import SCORING_NOTES, score_record
 from harness.errors import UserError
 from harness.stats import INTERVAL_RULE, OLDER_RULES
@@ -56,13 +57,14 @@ from harness_audit.bundle import (
 )
 from reports.consistency import inconsistencies, unchecked_parts
 from reports.copies import reproduction_notes
+from reports.declared import asks_models_for_indexes
 from reports.differences import size_differences
 from reports.examined import examine
-from reports.gold_rows import dataset_inconsistencies, load_golds
+from reports.gold_rows import RowsCompared, check_one_dataset, compare_with_rows, load_golds
 
 Kind = Literal["file", "other answers", "other texts", "other scoring", "table", "does not fit"]
 NEVER_CHECKED = (
-    "that a model gave the answers, by these settings",
+    "that the model gave these answers (in these words, asked once with one seed, by these settings)",
     "dates",
     "seconds",
     "prices and charges",
@@ -167,6 +169,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
         UserError: The rows cannot be used.
     """
     with open_bundle(path) as bundle:
+        check_one_dataset(list(bundle.runs.values()), data)
         report = Report(bundle.sha256, runs=len(bundle.runs))
         report.files = len(bundle.index.files) - len(bundle.changed)
         rule = bundle.index.interval_rule
@@ -389,6 +392,8 @@ class _RunCheck:
         for phrase in unchecked_parts(run_without_numbers, examined):
             if "files" not in phrase and "gold" not in phrase:
                 self._add_unchecked_phrase(phrase)
+        if asks_models_for_indexes(self.run):
+            self._add_unchecked_phrase("index costs")
         if changed_files is None and run_without_numbers.manifest.imported is None:
             self._add_unchecked_phrase("whether the files are as the run left them")
 
@@ -407,26 +412,45 @@ class _RunCheck:
             UserError: The rows cannot be used.
             DataError: The rows cannot be read.
         """
+        compared = compare_with_rows(self.run, data)
+        holds_golds = any(self.has_gold_by_question.values())
         if data is not None:
-            return self._read_golds_of_unchanged_rows(data)
-        self._report_differences_from_known_rows()
-        if any(self.has_gold_by_question.values()):
+            # An imported run is not compared; its gold answers come from the rows all the same.
+            nothing_found = RowsCompared(frozenset(), [], has_their_fingerprint=True)
+            return self._read_golds_of_unchanged_rows(data, compared or nothing_found)
+        if compared is not None:
+            self._report_row_sentences(compared.sentences)
+        elif holds_golds:
+            self._add_unchecked_phrase("gold answers")
+            self._add_note(
+                "gold answers are the bundle's own; to compare them with the data set's rows: "
+                "--data FILE"
+            )
+        if holds_golds:
             return {}
         return load_golds(self.run) or {}
 
-    def _read_golds_of_unchanged_rows(self, data: str) -> dict[str, Gold]:
+    def _read_golds_of_unchanged_rows(self, data: str, compared: RowsCompared) -> dict[str, Gold]:
         """Read the data set's rows from the file `data`, and return question id -> gold answers for
-        those that are as they were exported; the others are reported. Empty where the data set
-        cannot be used here.
+        those that are as they were exported. Others are reported, each by its question, and so is
+        what else the run holds otherwise than these rows. Empty where the data set cannot be used
+        here.
 
-        Raises UserError or DataError for rows that cannot be used or read.
+        Args:
+            data: The file of the rows.
+            compared: What the run holds otherwise than these rows.
+
+        Raises:
+            UserError: The rows cannot be used.
+            DataError: The rows cannot be read.
         """
         golds: dict[str, Gold] = {}
         config = self._dataset_config()
         if config is None:
             return golds
         config = config.model_copy(update={"data": with_home_expanded(data)})
-        for example in datasets.load(config, None).examples:
+        other_rows = set(compared.other_questions)
+        for example in load_once(config, None).examples:
             question = example.question
             if question.id not in self.has_gold_by_question:
                 continue
@@ -435,23 +459,19 @@ class _RunCheck:
             if row_digest == self.entry.questions.get(question.id):
                 golds[question.id] = example.gold
             else:
-                sentence = f"the row in {data} is not the one that was exported"
-                self._report_question_difference("other texts", question.id, sentence)
+                other_rows.add(question.id)
+        for question_id in sorted(other_rows):
+            sentence = f"the row in {data} is not the one that was exported"
+            self._report_question_difference("other texts", question_id, sentence)
+        if other_rows:
+            self._report_row_sentences(compared.differences)
+        else:
+            self._report_row_sentences(compared.sentences)
         return golds
 
-    def _report_differences_from_known_rows(self) -> None:
-        """Report where questions, gold answers and passages are not those of the data set's rows,
-        if these are at hand without --data; if they are not, note how to compare them."""
-        sentences: list[str] | None = []
-        if any(self.has_gold_by_question.values()):
-            sentences = dataset_inconsistencies(self.run)
-        if sentences is None:
-            self._add_unchecked_phrase("gold answers")
-            self._add_note(
-                "gold answers are the bundle's own; to compare them with the data set's rows: "
-                "--data FILE"
-            )
-        for sentence in sentences or ():
+    def _report_row_sentences(self, sentences: Sequence[str]) -> None:
+        """Report what the run holds otherwise than the rows of its data set, a sentence each."""
+        for sentence in sentences:
             self._report_run_difference("other texts", sentence)
 
     def _differences_from_index(self) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import setting
-from harness.cli.options import Json
+from harness.cli.options import Json, RowsToCompare
 from harness.storage.named_runs import read_runs, run_folders
 from harness_audit.verify import verify as check
 
@@ -23,9 +23,7 @@ _SHOWN = 20  # differences of one kind that are printed
 
 def verify(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE.zip", help="What harness export wrote.")],
-    data: Annotated[
-        str | None, setting("--data PATH", "The data set's rows, to compare gold answers with.")
-    ] = None,
+    data: RowsToCompare = None,
     against: Annotated[
         str | None,
         setting(

@@ -1,0 +1,139 @@
+"""The sentence at the end of tables and pages on what was not checked of their runs.
+
+    not_checked_sentence(runs, Checks())
+        -> "not checked: questions and gold answers against the data set (--data ROWS), 4 of 6
+            scores (harness verify), that the model gave these answers, seconds"
+
+It holds for runs as such and is no mark of any of them: what could not be checked of one run that
+can be of others stands in that run's notes.
+"""
+
+from collections.abc import Sequence
+
+from harness.stats import INTERVAL_RULE
+from harness.storage.run_folder import StoredRun
+from reports import facts
+from reports.checks import Checks
+from reports.declared import asks_models_for_indexes
+
+_EVIDENCE_RECALL = "evidence_recall"  # which a table shows beside the headline
+
+
+def not_checked_sentence(
+    runs: Sequence[StoredRun], checks: Checks, score: str | None = None
+) -> str | None:
+    """The phrases of `not_checked_phrases` in one sentence; None where nothing was left."""
+    phrases = not_checked_phrases(runs, checks, score)
+    if not phrases:
+        return None
+    return f"not checked: {', '.join(phrases)}"
+
+
+def not_checked_phrases(
+    runs: Sequence[StoredRun], checks: Checks, score: str | None = None
+) -> list[str]:
+    """What was not checked of the runs of a table, a phrase each; [] where nothing was left.
+
+    Runs that another tool made are left out: their notes say that nothing of them was checked.
+
+    Args:
+        runs: The runs.
+        checks: What was found in their records.
+        score: A score that the table compares besides the usual ones.
+    """
+    own_runs = [run for run in runs if not facts.is_imported(run)]
+    return [
+        *_rows_part(own_runs, checks),
+        *_scores_part(own_runs, checks, score),
+        *_answers_part(own_runs),
+        *_summary_part(own_runs),
+        *_index_part(own_runs),
+        *_seconds_part(own_runs),
+        *_money_part(own_runs),
+    ]
+
+
+def _rows_part(runs: Sequence[StoredRun], checks: Checks) -> list[str]:
+    """A phrase on questions and gold answers where the rows of a data set were not read."""
+    if all(checks.row_inconsistencies(run) is not None for run in runs):
+        return []
+    return ["questions and gold answers against the data set (--data ROWS)"]
+
+
+def _scores_part(runs: Sequence[StoredRun], checks: Checks, score: str | None) -> list[str]:
+    """A phrase with the number of scores that were not all computed again: "4 of 6 scores (harness
+    verify)".
+
+    Args:
+        runs: The runs.
+        checks: What was found in their records.
+        score: A score that the table compares besides the usual ones.
+    """
+    all_names: set[str] = set()
+    not_computed: set[str] = set()
+    for run in runs:
+        names = set(facts.score_names(run))
+        shown = {facts.headline_score(run), facts.first_score(run), _EVIDENCE_RECALL, score}
+        all_names |= names
+        not_computed |= names - shown
+        for name in names & shown:
+            if not checks.rescored(run, str(name)).all_checked:
+                not_computed.add(str(name))
+    if not not_computed:
+        return []
+    return [f"{len(not_computed)} of {len(all_names)} scores (harness verify)"]
+
+
+def _answers_part(runs: Sequence[StoredRun]) -> list[str]:
+    """A phrase on who gave the answers, which no file proves."""
+    if not runs:
+        return []
+    if all(map(facts.is_application, runs)):
+        return ["that the application gave these answers"]
+    return ["that the model gave these answers"]
+
+
+def _summary_part(runs: Sequence[StoredRun]) -> list[str]:
+    """A phrase on intervals in summary.json that an older rule made; tables compute their own."""
+    for run in runs:
+        if run.summary.scores and run.summary.interval_rule != INTERVAL_RULE:
+            return ["stored intervals of another rule (not shown)"]
+    return []
+
+
+def _index_part(runs: Sequence[StoredRun]) -> list[str]:
+    """A phrase on the costs of indexes, where a method asks models for them."""
+    if any(map(asks_models_for_indexes, runs)):
+        return ["index costs"]
+    return []
+
+
+def _seconds_part(runs: Sequence[StoredRun]) -> list[str]:
+    """A word on seconds, where any were recorded."""
+    for run in runs:
+        for phase in run.columns.phases:
+            if run.columns.cost(phase, "seconds").any():
+                return ["seconds"]
+    return []
+
+
+def _money_part(runs: Sequence[StoredRun]) -> list[str]:
+    """A word on charges, where a reply named any, and one on prices, where a model has any."""
+    parts = []
+    if any(map(_has_charges, runs)):
+        parts.append("charges")
+    if any(map(_has_prices, runs)):
+        parts.append("prices")
+    return parts
+
+
+def _has_charges(run: StoredRun) -> bool:
+    """Whether a reply of an application, or of a search, named money."""
+    columns = run.columns
+    return any(columns.cost(phase, "charged").any() for phase in columns.phases)
+
+
+def _has_prices(run: StoredRun) -> bool:
+    """Whether a model of a run has a price in its settings."""
+    models = [run.config.model, *run.config.roles.values()]
+    return any(model.price is not None for model in models)
