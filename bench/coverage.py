@@ -219,11 +219,13 @@ class Samples:
     Args:
         sums: (documents, samples), the sum of differences of each document.
         sizes: (documents, samples), the questions of each document.
+        question_spreads: (samples,), the standard deviation of the differences of questions.
         errors: (samples,), the squared error of each sample's mean.
     """
 
     sums: Floats
     sizes: Floats
+    question_spreads: Floats
     errors: Floats
 
 
@@ -233,14 +235,16 @@ def draw_samples(setting: Setting, documents: int, count: int, rng: np.random.Ge
     truth = true_difference(setting)
     sums = np.empty((documents, count))
     counts = np.empty((documents, count))
+    question_spreads = np.empty(count)
     errors = np.empty(count)
     for sample in range(count):
         labels = labels_of(draw_question_counts(setting.sizes, documents, rng))
         scores_a, scores_b = draw_scores_of_two_methods(setting, labels, rng)
         differences = scores_a - scores_b
         sums[:, sample], counts[:, sample] = per_cluster(differences, labels)
+        question_spreads[sample] = differences.std()
         errors[sample] = true_error(differences, truth, labels)
-    return Samples(sums=sums, sizes=counts, errors=errors)
+    return Samples(sums=sums, sizes=counts, question_spreads=question_spreads, errors=errors)
 
 
 def true_difference(setting: Setting) -> float:
@@ -248,18 +252,24 @@ def true_difference(setting: Setting) -> float:
     return (setting.means[0] - setting.means[1]) * mean_of_scores_above_0(setting)
 
 
-def sign_flip_tests_of(sums: Floats, counts: Floats) -> list[FlipTest]:
+def sign_flip_tests_of(sums: Floats, counts: Floats, question_spreads: Floats) -> list[FlipTest]:
     """The test of each sample, as `paired_test` makes it, computed in blocks of samples.
 
     Args:
         sums: (documents, samples), the sum of differences of each document.
         counts: (documents, samples), the questions of each document.
+        question_spreads: (samples,), the standard deviation of the differences of questions.
     """
     flips = flip_sets(len(sums), np.random.default_rng(0))
     tests = []
     for start in range(0, sums.shape[1], SAMPLES_AT_ONCE):
         chosen = slice(start, start + SAMPLES_AT_ONCE)
-        tests += sign_flip_tests(flips, sums[:, chosen], counts[:, chosen])
+        tests += sign_flip_tests(
+            flips,
+            sums[:, chosen],
+            counts[:, chosen],
+            question_spread=question_spreads[chosen],
+        )
     return tests
 
 
@@ -269,7 +279,7 @@ def measure_differences(
     """Measure the intervals of the difference of two methods in one setting; where they are equal,
     also the size of the test."""
     samples = draw_samples(setting, documents, trials, rng)
-    tests = sign_flip_tests_of(samples.sums, samples.sizes)
+    tests = sign_flip_tests_of(samples.sums, samples.sizes, samples.question_spreads)
     truth = true_difference(setting)
     row = row_of_intervals(tests, list(samples.errors), truth, documents)
     if truth == 0.0:
@@ -303,7 +313,8 @@ def promised_power(
         drawn = rng.choice(5 * n_promised_to, SAMPLES_AT_ONCE, replace=False)
         counts = others.sizes[:, drawn]
         shifted_sums = others.sums[:, drawn] + promised * counts
-        powers.append(share_rejected(sign_flip_tests_of(shifted_sums, counts)))
+        tests = sign_flip_tests_of(shifted_sums, counts, others.question_spreads[drawn])
+        powers.append(share_rejected(tests))
     if not powers:
         return math.nan, 0.0
     return float(np.mean(powers)), len(powers) / n_promised_to

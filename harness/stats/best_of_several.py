@@ -126,7 +126,7 @@ def compare_with_best(
     chosen = int(np.argmax(np.round(means, 12)))
     if best is not None:
         chosen = names.index(best)
-    joint = _JointTest.of(sums, sizes, seed)
+    joint = _JointTest.of(sums, sizes, _question_spreads(scores), seed)
     span = _span(scores)
     rows = []
     for place, name in enumerate(names):
@@ -160,6 +160,19 @@ def _span(scores: Mapping[str, Sequence[float] | Floats]) -> float:
     return highest - lowest
 
 
+def _question_spreads(scores: Mapping[str, Sequence[float] | Floats]) -> Floats:
+    """The standard deviation of the differences of questions, for each pair of k methods: (k, k).
+
+    Args:
+        scores: k methods -> (n,) scores of the same questions.
+    """
+    columns = [np.asarray(values, dtype=np.float64) for values in scores.values()]
+    spreads = np.zeros((len(columns), len(columns)))
+    for i, j in combinations(range(len(columns)), 2):
+        spreads[i, j] = spreads[j, i] = (columns[i] - columns[j]).std()
+    return spreads
+
+
 def _by_document(
     scores: Mapping[str, Sequence[float] | Floats], clusters: Labels
 ) -> tuple[Floats, Floats]:
@@ -187,6 +200,7 @@ class _PairTest:
         flipped: (sets,) the total difference under each set of sign flips.
         flipped_sizes: (sets,) the total number of questions with the same signs.
         largest: (sets,) the largest statistic of any pair of methods under each set of sign flips.
+        question_spread: The standard deviation of the differences of questions.
     """
 
     sums: Floats
@@ -194,6 +208,7 @@ class _PairTest:
     flipped: Floats
     flipped_sizes: Floats
     largest: Floats
+    question_spread: float
 
     def p(self, difference: float) -> float:
         """The p of "the true difference is this", between 0 and 1.
@@ -206,7 +221,7 @@ class _PairTest:
         if spread == 0.0:
             return 1.0
         observed = abs(float(residuals.sum())) / spread
-        unseen = unseen_weight(residuals, self.sizes, 1.0)
+        unseen = unseen_weight(residuals, self.sizes, 1.0, self.question_spread)
         own = (np.abs(self.flipped - difference * self.flipped_sizes) + unseen) / spread
         reached = np.maximum(self.largest, own) >= observed - _TOLERANCE
         return float(reached.mean())
@@ -251,6 +266,8 @@ class _JointTest:
         flipped_sizes: (sets,) the total number of questions with the same signs.
         largest: (sets,) the largest statistic of any pair of methods; infinite for the observed
             signs.
+        question_spreads: (k, k) the standard deviation of the differences of questions of each
+            pair.
     """
 
     sums: Floats
@@ -258,14 +275,17 @@ class _JointTest:
     flipped: Floats
     flipped_sizes: Floats
     largest: Floats
+    question_spreads: Floats
 
     @classmethod
-    def of(cls, sums: Floats, sizes: Floats, seed: int) -> _JointTest:
+    def of(cls, sums: Floats, sizes: Floats, question_spreads: Floats, seed: int) -> _JointTest:
         """Flip the signs of documents, for all methods alike.
 
         Args:
             sums: (G, k) sums of the scores of k methods in each of G documents.
             sizes: (G,) the number of questions of each document.
+            question_spreads: (k, k) the standard deviation of the differences of questions of each
+                pair.
             seed: Fixes the random signs.
         """
         generator = np.random.default_rng(seed)
@@ -280,11 +300,11 @@ class _JointTest:
             spread = float(np.sqrt(differences @ differences))
             if spread == 0.0:
                 continue
-            unseen = unseen_weight(differences, sizes, 1.0)
+            unseen = unseen_weight(differences, sizes, 1.0, float(question_spreads[i, j]))
             statistic = (np.abs(flipped[:, i] - flipped[:, j]) + unseen) / spread
             np.maximum(largest, statistic, out=largest)
         largest[0] = np.inf
-        return cls(sums, sizes, flipped, flipped_sizes, largest)
+        return cls(sums, sizes, flipped, flipped_sizes, largest, question_spreads)
 
     def pair(self, method: int, best: int) -> _PairTest:
         """The test of one method minus the best one.
@@ -299,6 +319,7 @@ class _JointTest:
             flipped=self.flipped[:, method] - self.flipped[:, best],
             flipped_sizes=self.flipped_sizes,
             largest=self.largest,
+            question_spread=float(self.question_spreads[method, best]),
         )
 
 

@@ -120,7 +120,10 @@ def interval(
         ends = _ends_of_costs(sums, sizes, seed, resamples, level)
     elif n_clusters >= FEWEST and bounds[0] < 0.0:
         largest_difference = max(bounds[1], -bounds[0])
-        ends = _ends_of_differences(sums, sizes, largest_difference, level, seed)
+        question_spread = float(np.std(values))
+        ends = _ends_of_differences(
+            sums, sizes, largest_difference, question_spread, level=level, seed=seed
+        )
     elif n_clusters >= FEWEST:
         squares = per_cluster(np.square(values), clusters).sums
         ends = _ends_of_scores(sums, squares, sizes, bounds, level)
@@ -178,7 +181,7 @@ def per_cluster(values: Sequence[float] | Floats, clusters: Labels) -> ClusterSu
 
 
 def _ends_of_differences(
-    sums: Floats, sizes: Floats, span: float, level: float, seed: int
+    sums: Floats, sizes: Floats, span: float, question_spread: float, *, level: float, seed: int
 ) -> tuple[float, float] | None:
     """The ends of the interval of a mean difference, by the inverted sign-flip test; None where
     the test rejects no mean.
@@ -187,10 +190,13 @@ def _ends_of_differences(
         sums: (G,) the sum of the differences in each cluster.
         sizes: (G,) the number of questions of each cluster.
         span: The largest difference that there can be.
+        question_spread: The standard deviation of the differences of questions.
         level: Coverage.
         seed: Fixes the random signs.
     """
-    flip_test = sign_flip_test(sums, sizes, span=span, level=level, seed=seed)
+    flip_test = sign_flip_test(
+        sums, sizes, span=span, question_spread=question_spread, level=level, seed=seed
+    )
     if flip_test.low is None or flip_test.high is None:
         return None
     return flip_test.low, flip_test.high

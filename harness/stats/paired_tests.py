@@ -23,6 +23,7 @@ from harness.stats.sign_flips import (
     flip_sets,
     one_outweighs,
     sign_flip_test,
+    unseen_weight,
 )
 
 POWER = 0.8
@@ -71,7 +72,12 @@ def paired_test(
     highest_score = max(1.0, float(np.max(a)), float(np.max(b)))
     lowest_score = min(0.0, float(np.min(a)), float(np.min(b)))
     flip_test = sign_flip_test(
-        sums, sizes, span=highest_score - lowest_score, level=level, seed=seed
+        sums,
+        sizes,
+        span=highest_score - lowest_score,
+        question_spread=float(differences.std()),
+        level=level,
+        seed=seed,
     )
     difference = float(sums.sum() / sizes.sum())
     low, high = flip_test.low, flip_test.high
@@ -124,10 +130,12 @@ def detectable_difference(
         return None
     if np.ptp(sums / sizes) <= EQUAL or float(carrying_documents(sums, sizes)) < FEWEST:
         return None
+    question_spread = float(np.std(values_difference))
     if n_documents > _NEARLY_NORMAL:
-        detectable = _detectable_by_many(sums, sizes, alpha)
+        unseen_difference = float(unseen_weight(sums, sizes, 1.0, question_spread) / sizes.sum())
+        detectable = _detectable_by_many(sums, sizes, alpha) + unseen_difference
     else:
-        detectable = _detectable_by_simulation(sums, sizes, alpha)
+        detectable = _detectable_by_simulation(sums, sizes, alpha, question_spread)
     if detectable > 1.0:
         return None
     return detectable
@@ -177,7 +185,9 @@ def _detectable_by_many(sums: Floats, sizes: Floats, alpha: float) -> float:
     return noncentrality * _standard_error(sums, sizes)
 
 
-def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> float:
+def _detectable_by_simulation(
+    sums: Floats, sizes: Floats, alpha: float, question_spread: float
+) -> float:
     """The difference found with probability 0.8 where there are few documents: how far the lower
     end of the interval lies below the true mean in all but 20 % of samples.
 
@@ -191,6 +201,7 @@ def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> floa
         sums: (G,) the sum of the differences in each document.
         sizes: (G,) the number of questions of each document.
         alpha: The level that the test is made at, 0.05 / tests.
+        question_spread: The standard deviation of the differences of questions.
     """
     n_documents = len(sizes)
     generator = np.random.default_rng(0)
@@ -200,9 +211,8 @@ def _detectable_by_simulation(sums: Floats, sizes: Floats, alpha: float) -> floa
     sample_sums = residuals[drawn_documents] * scale
     sample_sizes = sizes[drawn_documents]
     flips = flip_sets(n_documents, generator)
-    lows, _ = enclosed(
-        flips @ sample_sums, flips @ sample_sizes, sample_sums, sample_sizes, span=1.0
-    )
+    unseen = unseen_weight(sample_sums, sample_sizes, 1.0, question_spread * scale)
+    lows, _ = enclosed(flips @ sample_sums, flips @ sample_sizes, sample_sums, sample_sizes, unseen)
     rank = math.ceil(len(lows) * alpha - 1e-9) - 1
     distances = -np.partition(lows, rank, axis=0)[rank]
     return float(np.quantile(distances, POWER, method="higher"))
