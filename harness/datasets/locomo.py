@@ -184,7 +184,13 @@ def _example(
     document: Document,
     span_by_turn_id: Mapping[str, Support],
 ) -> Example:
-    """Make one question of a conversation, with the accepted answer and evidence of its category.
+    """Make one question of a conversation, as the authors ask it:
+
+        temporal       with a sentence on dates after it
+        open-domain    the accepted answer is the first of those between ";"
+        adversarial    with two options, "not mentioned" is right; no evidence
+
+    Gold.extra: category, its name as type, and of adversarial ones the options.
 
     Args:
         row_question: The question as the row has it.

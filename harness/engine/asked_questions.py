@@ -63,7 +63,7 @@ def load_questions(settings: Settings, method: Method, findings: Findings) -> Lo
     if general.sample:
         sample = random_sample(dataset, config.format, general.sample, general.sample_seed)
         return LoadedQuestions(sample, config)
-    if general.limit and dataset.kind_counts:  # without kinds the first questions are like the rest
+    if general.limit and dataset.kind_counts:  # without kinds there is nothing to compare
         warning = first_rows_warning(dataset, general.limit)
         if warning:
             findings.warnings.append(warning)

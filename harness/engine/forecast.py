@@ -192,6 +192,7 @@ def _count_indexes(plan: PlannedRun, questions: Sequence[Question]) -> int:
         return 0
     indexes: set[tuple[str, ...]] = set()  # each named by its documents, and by its question
     for question in questions:
+        # A document that is not in the data set is refused when the run begins.
         ids = [each for each in question.document_ids if each in plan.dataset.documents]
         owner: tuple[str, ...] = ()  # all questions share the index
         if plan.method.scope == "question":

@@ -110,7 +110,8 @@ class Indexer:
         So several documents are indexed at the same time, also where many questions on one document
         follow each other.
         """
-        if self._plan.method.scope != "document" or not self._plan.builds_indexes:
+        questions_share_indexes = self._plan.method.scope == "document"
+        if not self._plan.builds_indexes or not questions_share_indexes:
             return 0
         with self._lock:
             for position, example in enumerate(examples):

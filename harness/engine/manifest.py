@@ -259,8 +259,9 @@ def with_hashed(manifest: RunManifest, plan: PlannedRun) -> RunManifest:
     Where that gives another hash, the manifest as it is: the hash then covers a path of the user's
     home folder, which the files hold as ~.
     """
+    # As run.yaml has the settings: without those that nothing set, the home folder as ~.
     settings, _ = used_settings(plan.config.model_dump(mode="json"), plan.origins)
-    stored = StoredConfig.from_json(without_home(settings))  # as run.yaml has the settings
+    stored = StoredConfig.from_json(without_home(settings))
     stored_params = stored.method.params
     params = plan.config.method.params
     hashed = HashedValues(

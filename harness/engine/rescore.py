@@ -184,13 +184,13 @@ def _scorers_to_compute(
     config = dataset_of_run(stored.config, str(stored.path))
     stored_versions = stored.manifest.scorers
     replaces_own = only and bool(scorers)
-    complete: set[str] = set()  # own scorers by which every answer has a score
+    not_computed = {name for name in stored_versions if name.startswith(LOGGED_SCORE_PREFIX)}
     if scorers and not only and not recompute_all:
-        complete = _complete_scorers(stored, stored_versions.keys() - set(scorers))
-    not_computed = [
-        name for name in stored_versions if name.startswith(LOGGED_SCORE_PREFIX) or name in complete
-    ]
-    versions_that_stay = {name: stored_versions[name] for name in not_computed}
+        not_named_by_user = stored_versions.keys() - set(scorers)
+        not_computed |= _complete_scorers(stored, not_named_by_user)
+    versions_that_stay = {
+        name: stored_versions[name] for name in stored_versions if name in not_computed
+    }
     own_scorers: list[str] = []
     if not replaces_own:
         own_scorers = [name for name in config.scorers if not name.startswith(LOGGED_SCORE_PREFIX)]

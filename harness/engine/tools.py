@@ -137,6 +137,7 @@ class Models:
         for paths_of_worker in self.slow_paths_of_workers.values():
             slow += paths_of_worker
         sentences = list(dict.fromkeys(slow))
+        # Models on a GPU whose waiting contexts leave its memory where others need their room.
         sharing = [model for model in loaded if getattr(model, "contexts_make_room", False)]
         if len(sharing) > 1:
             names = [f"'{model.name}'" for model in sharing]
