@@ -372,7 +372,7 @@ class ComoRAG(ExtractingMethod):
         (index,) = indexes
         search = _Search(question, document, _texts_by_kind(document, index), index, self, tools)
         with tools.phase("search"):
-            search.find_and_note(question.text, question.text)
+            search.find_and_note(query=question.text, question_of_note=question.text)
         material = search.first_material()
         answer = search.try_to_answer(material)
         rounds_done = 0

@@ -263,11 +263,12 @@ class GraphRAG(LightRAG):
     ) -> list[object] | None:
         """Write the report on a community from as many lines about it as fit.
 
-        The report may have `report_tokens`, but at most a third of the builder's window.
+        The report may have `report_tokens`, but at most a third of the builder's window; the lines
+        may have `report_input` tokens, or what the window leaves.
 
         Args:
-            community: The numbers of its entities.
-            graph: The graph, with descriptions of these and of the relations between them.
+            community: The community.
+            graph: The graph, with descriptions of its entities and of the relations between them.
             tools: The engine's tools.
 
         Returns:

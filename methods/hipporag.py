@@ -404,7 +404,8 @@ def passage_ranks(
     """Rank passages by PageRank from the phrases of the chosen triples and from all passages.
 
     The walk starts at the `link_k` heaviest phrases, and at all passages with their similarity
-    times `passage_weight`.
+    times `passage_weight`. A phrase's weight is the mean, over the chosen triples with it, of the
+    triple's similarity divided by the number of passages that have the phrase.
 
     Args:
         index: The index of HippoRAG.
@@ -482,11 +483,11 @@ def _build_graph(index: Index, facts: Sequence[Fact], node_of_phrase: dict[str, 
             object_node = node_of_phrase[object_]
             edge_weights[subject_node, object_node] += 1
             edge_weights[object_node, subject_node] += 1
-            for phrase in (subject_node, object_node):
-                passages_of_phrase[phrase].add(passage)
-                edge_weights[phrase, passage_node] = 1.0
-    for first, second, score in index["synonyms"]:
-        edge_weights[int(first), int(second)] = float(score)
+            for phrase_node in (subject_node, object_node):
+                passages_of_phrase[phrase_node].add(passage)
+                edge_weights[phrase_node, passage_node] = 1.0
+    for first_node, second_node, cosine in index["synonyms"]:
+        edge_weights[int(first_node), int(second_node)] = float(cosine)
     without_loops = {
         (first_node, second_node): weight
         for (first_node, second_node), weight in edge_weights.items()

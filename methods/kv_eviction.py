@@ -405,17 +405,18 @@ class CutReader:
         are left.
 
         Tokens are the mean over heads and layers. What a press masked instead of cutting it counts
-        as gone: it lists (context, head, token) of each masked key at the layer's attention.
+        as gone: at the layer's attention stand the contexts, heads and tokens of the masked keys,
+        as three lists.
         """
         tokens_of_all_layers = 0
         bytes_of_token = 0
         for attention, layer in zip(_attention_modules(generation.net), cache.layers, strict=True):
             heads, tokens, head_size = layer.keys.shape[1:]
-            masked = getattr(attention, "masked_key_indices", None)
-            n_masked = 0
-            if masked is not None:
-                n_masked = len(masked[0])
-            tokens_of_all_layers += tokens - n_masked / heads
+            masked_keys = getattr(attention, "masked_key_indices", None)
+            masked_per_head = 0.0
+            if masked_keys is not None:
+                masked_per_head = len(masked_keys[0]) / heads
+            tokens_of_all_layers += tokens - masked_per_head
             bytes_of_token += 2 * heads * head_size * layer.keys.element_size()  # key and value
         self.tokens_kept = round(tokens_of_all_layers / len(cache.layers))
         self.bytes_kept = self.tokens_kept * bytes_of_token

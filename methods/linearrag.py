@@ -189,7 +189,7 @@ class NameGraph:
 
         passage_weight * (passage_ratio * similarity + ln(1 + bonus)), where the similarity is
         scaled to 0 to 1, and the bonus is the sum, over the names that were reached, of
-        weight * ln(1 + mentions in the passage) / round.
+        weight * ln(1 + mentions in the passage) / round; a sum below 0 counts as 0.
 
         Args:
             passage_similarity: How similar each passage is to the question, [passages].

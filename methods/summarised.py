@@ -52,6 +52,9 @@ class Summarised(reading.ReadingMethod):
         """The index of a document: {"pieces": [[summary, start, end], ...]}, each with the part of
         the document that it covers.
 
+        Segments are summarised, and summaries again, until all fit the window without `reserve`
+        tokens. Empty summaries are left out.
+
         Raises:
             QuestionError: The window is too short for a summary.
         """

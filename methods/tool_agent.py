@@ -108,7 +108,8 @@ class ToolAgent(Method):
         reserved_tokens: int,
     ) -> _ConversationEnd:
         """Let the model call the tool until it calls none, or until a limit is reached and it is
-        told to answer: the window (the last result is then left out), or `max_calls`.
+        told to answer: the window (the last result is then left out), or `max_calls`. Of several
+        calls in a reply only the first is run.
 
         Args:
             session: The conversation, which has the task.

@@ -470,6 +470,8 @@ class SessionScores:
     def _losses_after(self, numbers_before: list[int], numbers: list[int]) -> np.ndarray:
         """The losses of tokens that follow others, -log p; the first of them has none.
 
+        The tokens before are read into an open context, where none has read them yet.
+
         Args:
             numbers_before: The numbers of the tokens before.
             numbers: The numbers of the tokens that are scored.

@@ -227,8 +227,8 @@ class _ClipOfPart(NamedTuple):
 
 
 def _clips_in_order(outline: Part) -> tuple[list[_ClipOfPart], _OutlineParts]:
-    """The clips of an outline in order, each with the path of its part, and all parts of the
-    outline."""
+    """The clips of an outline in order, each with the path of its part (the numbers of the parts
+    that it is in: (0, 3)), and all parts of the outline."""
     parts = _OutlineParts()
     clips: list[_ClipOfPart] = []
 
@@ -238,7 +238,8 @@ def _clips_in_order(outline: Part) -> tuple[list[_ClipOfPart], _OutlineParts]:
             if isinstance(child, Clip):
                 clips.append(_ClipOfPart(child, part_path))
             else:
-                collect(child, parts.add(child, part_path))
+                path_of_child = parts.add(child, part_path)
+                collect(child, path_of_child)
 
     collect(outline, ())
     return clips, parts

@@ -327,7 +327,8 @@ def feed_nodes(
     Args:
         session: An empty session of `model`.
         texts: The nodes to summarise.
-        level: The level that is written; nodes of level 2 and above are shown with a bullet.
+        level: The level that is written. Written nodes, which are those read for level 3 and above,
+            are shown with a bullet; chunks are not.
         config: The method's settings.
         model: The builder.
 
@@ -374,6 +375,11 @@ def _ask_builder(
         level: The number of the level that it writes.
         model: The builder.
         config: The method's settings.
+
+    Returns:
+        "texts": what it wrote, without repeated points where these are dropped; "weights": of the
+        edges [texts, nodes read], each row with the sum 1; "how": how the output was read; "cut":
+        whether it ended at its limit; "again": how many repeated points were dropped.
 
     Raises:
         QuestionError: The builder wrote nothing.

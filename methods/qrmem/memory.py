@@ -294,7 +294,7 @@ def join_names_to_entities(graphs: Sequence[SubGraph], segments: Sequence[str]) 
     for key in spellings_of_key:
         keys = clusters[cluster_of_key[key]]
         is_new_entity = keys[0] not in entities.entity_of_key
-        if is_new_entity:
+        if is_new_entity:  # with it all keys of its cluster get the entity
             _add_entity(entities, keys, spellings_of_key, segments_of_key, segments)
     return entities
 

@@ -152,6 +152,9 @@ def _moves_by_entity_trials(search: SearchState) -> Moves:
     """The moves of the entity trial: ask; until the segments answer, read those of entities that
     the model names.
 
+    It also ends where the model names no entities or the same ones, where their segments are the
+    same, and after a trial whose entities have more segments than the window holds.
+
     Yields:
         The segments read so far, after each trial that left the question open.
 
@@ -303,7 +306,7 @@ def answer_by_graph_expansion(search: SearchState) -> Answer:
     search.record_step(
         "start", scores={"entities": len(entities)}, note="; ".join([*memory.notes, note])
     )
-    edges = _expand_by_similar_edges(search, entities)
+    edges = _expand_by_similar_edges(search, entities)  # adds neighbours to `entities`, too
     elaborated_questions = _ask_for_elaborated_question(search, sorted(entities), edges)
     with search.search_phase():
         similarity = search.similarity_of(

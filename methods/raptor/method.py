@@ -154,8 +154,8 @@ class Raptor(reading.ReadingMethod):
             tools: The engine's tools.
 
         Returns:
-            The number of texts, and the limit that ended the list, "budget" or "window"; "" where
-            all are shown.
+            The number of texts, and the limit that ended the list, "budget" or "window", with ": not
+            even one node fits" where no text is shown; "" where all are.
         """
         model = tools.model()
         request = reading.Reading(tools.task, config=self.config)

@@ -116,7 +116,8 @@ def _cluster_until_small(
     config: RaptorConfig,
     splits_left: int = _MAX_DEPTH,
 ) -> Iterator[list[int]]:
-    """Yield the clusters of a group; one that is too large is clustered again.
+    """Yield the clusters of a group; one that is too large is clustered again, or cut in order
+    where that cannot divide it: it is the whole group, or has too few distinct vectors.
 
     Args:
         group: The numbers of nodes, which are rows of `vectors`.
@@ -321,7 +322,8 @@ def _mixture_clusters(points: np.ndarray, config: RaptorConfig) -> list[np.ndarr
 
 
 def build_tree(document: Document, config: RaptorConfig, tools: Tools) -> tuple[Graph, np.ndarray]:
-    """Build the tree of one document, layer by layer.
+    """Build the tree of one document, layer by layer: chunks, then summaries of clusters of the
+    layer below, until there are `layers` of these or a layer is too small to be clustered.
 
     Args:
         document: The document.

@@ -190,7 +190,8 @@ class RLM(Method):
         self, conversation: _Conversation, trace: _Trace, tools: Tools
     ) -> _ConversationEnd:
         """Hold one conversation, in which the model writes code until the code gives an answer, or
-        a limit is reached and the model is told to answer.
+        a limit is reached and the model is told to answer: the next request would leave no room
+        for two replies ("window"), or there were `max_turns` replies.
 
         Args:
             conversation: The text, the task and the depth.
