@@ -61,7 +61,11 @@ def file_text(page: Path) -> str:
 
 
 def browser_text(page: Path, browser: str) -> str:
-    """The text that a browser shows of a page, without navigation and styles of other files."""
+    """The text that a browser shows of a page, without navigation and styles of other files.
+
+    A copy of the page has a script of ours alone, which removes what is not asked for and puts the
+    text that is left into the page's title; that is read from what the browser prints.
+    """
     html = page.read_text(encoding="utf-8", errors="replace")
     soup = BeautifulSoup(html, "html.parser")
     for element in soup.find_all(["script", "link"]):
@@ -79,7 +83,9 @@ def browser_text(page: Path, browser: str) -> str:
             check=True,
         ).stdout
     title = BeautifulSoup(shown, "html.parser").title
-    return "" if title is None else unquote(title.get_text())
+    if title is None:
+        return ""
+    return unquote(title.get_text())
 
 
 def our_text(page: Path) -> str:
@@ -106,30 +112,37 @@ def lost_words(shown: str, read: str) -> tuple[int, Counter[str]]:
 
 
 def measure(pages: Sequence[Path], browser: str) -> None:
-    """Print for each kind of page how many words were lost, and the pages that lost most.
+    """Print for each kind of page, and for all, how many words were lost, and the twelve pages that
+    lost most. What a browser shows is compared with what a run reads; of a page that is no HTML,
+    the text of the file.
 
     Args:
         pages: The pages.
         browser: The command of a browser.
     """
-    totals: Counter[str] = Counter()
-    losses: Counter[str] = Counter()
-    worst = []
+    n_words_of_kind: Counter[str] = Counter()
+    n_lost_of_kind: Counter[str] = Counter()
+    results: list[tuple[int, int, Path, list[tuple[str, int]]]] = []
     for page in pages:
-        is_html = page.suffix in _HTML
-        shown = browser_text(page, browser) if is_html else file_text(page)
-        number, lost = lost_words(shown, our_text(page))
-        kind = "HTML" if is_html else page.suffix
-        totals[kind] += number
-        losses[kind] += lost.total()
-        worst.append((lost.total(), number, page, lost.most_common(8)))
-    for kind, number in totals.items():
-        rate = 10_000 * losses[kind] / number
-        print(f"{kind}: {losses[kind]} of {number} words lost or joined, {rate:.2f} in 10,000")
-    print(f"all: {10_000 * losses.total() / totals.total():.2f} in 10,000, {len(pages)} pages")
-    for count, number, page, words in sorted(worst, reverse=True)[:12]:
-        if count:
-            print(f"  {count} of {number}: {page.parent.name}/{page.name}: {words}")
+        if page.suffix in _HTML:
+            kind = "HTML"
+            shown = browser_text(page, browser)
+        else:
+            kind = page.suffix
+            shown = file_text(page)
+        n_words, lost = lost_words(shown, our_text(page))
+        n_words_of_kind[kind] += n_words
+        n_lost_of_kind[kind] += lost.total()
+        results.append((lost.total(), n_words, page, lost.most_common(8)))
+    for kind, n_words in n_words_of_kind.items():
+        n_lost = n_lost_of_kind[kind]
+        rate = 10_000 * n_lost / n_words
+        print(f"{kind}: {n_lost} of {n_words} words lost or joined, {rate:.2f} in 10,000")
+    rate_of_all = 10_000 * n_lost_of_kind.total() / n_words_of_kind.total()
+    print(f"all: {rate_of_all:.2f} in 10,000, {len(pages)} pages")
+    for n_lost, n_words, page, lost_most in sorted(results, reverse=True)[:12]:
+        if n_lost:
+            print(f"  {n_lost} of {n_words}: {page.parent.name}/{page.name}: {lost_most}")
 
 
 def main() -> None:

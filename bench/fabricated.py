@@ -93,16 +93,20 @@ def copies(runs: dict[str, Path]) -> Iterator[dict[str, Path]]:
 def judged(here: dict[str, Path], of: str = "bm25") -> tuple[Said, Said, Said]:
     """What `harness compare`, `report` and `verify` say of a run beside the others.
 
+    Where the run cannot be exported as a bundle, what `harness export` says stands for `verify`.
+
     Args:
         here: Method -> run folder.
         of: The method whose run is judged.
     """
-    root = str(here[of].parent.parent)
+    folder_of_runs = str(here[of].parent.parent)
     compared = call("compare", str(here[of]), str(here["full-context"]))
-    reported = call("report", root)
-    bundle = str(Path(root, "b.zip"))
+    reported = call("report", folder_of_runs)
+    bundle = str(Path(folder_of_runs, "b.zip"))
     exported = call("export", str(here[of]), bundle)
-    verified = call("verify", bundle) if exported.code == 0 else exported
+    verified = exported
+    if exported.code == 0:
+        verified = call("verify", bundle)
     return compared, reported, verified
 
 
@@ -120,13 +124,13 @@ def is_certified(said: Said, edit: Edit) -> bool:
     """Whether verify calls a bundle consistent, without naming what was edited as not checked.
 
     Args:
-        said: What it says.
-        edit: The edit.
+        said: What it says; its last line may end with "not checked: ...".
+        edit: The edit; an empty topic stands in no such list.
     """
-    last = said.text.rstrip().rpartition("\n")[2]
     if said.code != 0:
         return False
-    _, _, not_checked = last.partition("not checked: ")
+    last_line = said.text.rstrip().rpartition("\n")[2]
+    _, _, not_checked = last_line.partition("not checked: ")
     return not edit.topic or edit.topic not in not_checked
 
 
@@ -134,16 +138,19 @@ def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, fou
     """Edit a copy of the runs in each of many ways, and have the commands judge it; what passes is
     added to `found`.
 
+    A command passes an edit in silence where it says no more than of the honest run. With `careful`
+    an edit that no file can show is listed as hidden instead.
+
     Args:
         runs: Method -> honest run.
         edits: The edits.
         careful: Whether checksums are computed anew after an edit.
         found: Gets the names of the edits that pass.
     """
-    plain = {}
-    for method in dict.fromkeys(edit.of for edit in edits):
+    said_of_honest: dict[str, tuple[Said, Said, Said]] = {}
+    for method in {edit.of for edit in edits}:
         with copies(runs) as here:
-            plain[method] = judged(here, method)
+            said_of_honest[method] = judged(here, method)
     for edit in edits:
         with copies(runs) as here:
             folder = Folder(here[edit.of], here["full-context"])
@@ -152,14 +159,16 @@ def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, fou
                 folder.seal()
             here[edit.of] = folder.path
             compared, reported, verified = judged(here, edit.of)
-        silent_compare = is_silent(compared, plain[edit.of][0])
-        silent_report = is_silent(reported, plain[edit.of][1])
-        if careful and edit.hidden_by and (silent_compare or silent_report):
+        compared_honest, reported_honest, _ = said_of_honest[edit.of]
+        compare_is_silent = is_silent(compared, compared_honest)
+        report_is_silent = is_silent(reported, reported_honest)
+        if careful and edit.hidden_by and (compare_is_silent or report_is_silent):
             found.hidden.append(f"{edit.name}: {edit.hidden_by}")
-            silent_compare = silent_report = False
-        if silent_compare:
+            compare_is_silent = False
+            report_is_silent = False
+        if compare_is_silent:
             found.compare.append(edit.name)
-        if silent_report:
+        if report_is_silent:
             found.report.append(edit.name)
         if is_certified(verified, edit):
             found.verify.append(edit.name)
@@ -176,14 +185,16 @@ def try_honest(runs: dict[str, Path], pairs: tuple[Honest, ...], found: Found) -
     """
     for pair in pairs:
         with copies(runs) as here:
-            root = here["bm25"].parent.parent
+            folder_of_runs = here["bm25"].parent.parent
             ours, theirs = pair.make(here)
-            said = [call("compare", str(ours), str(theirs)), call("report", str(root))]
-            for one in said:
-                hurt = {mark for mark in one.marks if not pair.expects(mark)}
-                if one.code or hurt:
-                    found.hurt.append(f"{pair.name}: {'; '.join(hurt) or one.text[-300:]}")
-                    break
+            compared = call("compare", str(ours), str(theirs))
+            reported = call("report", str(folder_of_runs))
+            for said in (compared, reported):
+                unexpected_marks = {mark for mark in said.marks if not pair.expects(mark)}
+                if said.code or unexpected_marks:
+                    why = "; ".join(unexpected_marks) or said.text[-300:]
+                    found.hurt.append(f"{pair.name}: {why}")
+                    break  # a pair counts once
 
 
 def chosen(edits: tuple[Edit, ...], only: str | None) -> tuple[Edit, ...]:

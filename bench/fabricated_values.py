@@ -208,25 +208,27 @@ def honest_run(folder: Path, value: Value) -> StoredRun:
     """A run of BM25 over the official rows of MuSiQue, two in seven of them answered right, with
     this code and the paper's template.
 
+    Its first prompt is the method's prompt with "x" in its fields, in the template of Llama.
+
     Args:
         folder: Where the run folder is made.
         value: The printed value that it is to be compared with.
     """
-    llama, score = published().models["Llama-3.1-8B-Instruct"], str(value.metric.score)
-    answers = [
-        {"prediction": "Mira" if i % 7 < 2 else "Tom", "scores": {score: float(i % 7 < 2)}}
-        for i in range(2417)
-    ]
-    rows = [{**row, **own, "gold": GOLD} for row, own in zip(official(), answers, strict=True)]
+    llama = published().models["Llama-3.1-8B-Instruct"]
+    score = str(value.metric.score)
+    rows: list[dict[str, Any]] = []
+    for number, official_row in enumerate(official()):
+        is_right = number % 7 < 2
+        prediction = "Mira" if is_right else "Tom"
+        scores = {score: float(is_right)}
+        rows.append({**official_row, "prediction": prediction, "scores": scores, "gold": GOLD})
     run = paper_run(folder, "bm25", "musique", rows, manifest=_made_here())
-    prompt = re.sub(
-        r"\{[a-z_]+\}",
-        "x",
-        next(p for key, p in run.manifest.prompts.items() if ", system" not in key),
-    )
-    sent = f"{llama.opening}{llama.user}{prompt}{llama.closing}"
-    first = FirstPrompt(text=sent, ids=llama.ids)
-    return replace(run, manifest=run.manifest.with_values(first_prompts={"reader": first}))
+    prompts = run.manifest.prompts.items()
+    user_prompt = next(prompt for name, prompt in prompts if ", system" not in name)
+    filled_prompt = re.sub(r"\{[a-z_]+\}", "x", user_prompt)
+    sent = f"{llama.opening}{llama.user}{filled_prompt}{llama.closing}"
+    first_prompt = FirstPrompt(text=sent, ids=llama.ids)
+    return replace(run, manifest=run.manifest.with_values(first_prompts={"reader": first_prompt}))
 
 
 def _made_here() -> dict[str, Any]:
@@ -248,26 +250,43 @@ def fabricated(kind: str, honest: StoredRun, score: str, dice: random.Random) ->
     if kind == "not finished":
         return replace(honest, summary=RunSummary())
     if kind in RECORDS or kind in MORE:
-        rows = list(honest.records)
-        picked = set(dice.sample(range(len(rows)), 40 if kind.endswith("without a score") else 400))
-        if kind == "questions left out":
-            rows = [row for i, row in enumerate(rows) if i not in picked]
-        elif kind == "a question twice":
-            rows = [rows[(i + 1) % len(rows)] if i in picked else row for i, row in enumerate(rows)]
-        else:
-            rows = [
-                replace(row, **RECORDS[kind](score, row)) if i in picked else row
-                for i, row in enumerate(rows)
-            ]
-        return replace(honest, records=rows)
-    config, manifest = {**DISHONEST, **HONEST}[kind](dice)
-    if callable(change := manifest.get(TEXT)):
-        manifest = {TEXT: change(honest.manifest.first_prompt("reader").text)}
+        return replace(honest, records=fabricated_records(kind, honest, score, dice))
+    config_changes, manifest_changes = {**DISHONEST, **HONEST}[kind](dice)
+    change_first_prompt = manifest_changes.get(TEXT)
+    if callable(change_first_prompt):
+        first_prompt = honest.manifest.first_prompt("reader").text
+        manifest_changes = {TEXT: change_first_prompt(first_prompt)}
     return replace(
         honest,
-        config=changed_config(honest.config, config),
-        manifest=changed_manifest(honest.manifest, manifest),
+        config=changed_config(honest.config, config_changes),
+        manifest=changed_manifest(honest.manifest, manifest_changes),
     )
+
+
+def fabricated_records(
+    kind: str, honest: StoredRun, score: str, dice: random.Random
+) -> list[StoredRecord]:
+    """The records of the honest run, 400 of them changed or left out, or 40 where their scores go.
+
+    Args:
+        kind: What is changed, a key of RECORDS or one of MORE.
+        honest: The honest run.
+        score: The name of the score.
+        dice: Draws the records.
+    """
+    honest_records = list(honest.records)
+    n_changed = 40 if kind.endswith("without a score") else 400
+    changed_numbers = set(dice.sample(range(len(honest_records)), n_changed))
+    records: list[StoredRecord] = []
+    for number, record in enumerate(honest_records):
+        if number not in changed_numbers:
+            records.append(record)
+        elif kind == "a question twice":
+            next_number = (number + 1) % len(honest_records)
+            records.append(honest_records[next_number])
+        elif kind != "questions left out":
+            records.append(replace(record, **RECORDS[kind](score, record)))
+    return records
 
 
 def judged(
@@ -283,19 +302,24 @@ def judged(
         plain: The row of an honest run alone.
         value: The printed value that it is compared with.
     """
-    found = []
-    for beside in ([], others)[: 1 + bool(others)]:
-        named = [replace(other, path=Path(f"r--{n}")) for n, other in enumerate(beside)]
+    groups_of_others: list[Sequence[StoredRun]] = [[]]
+    if others:
+        groups_of_others.append(others)
+    is_certified: list[bool] = []  # alone, and beside others if there are any
+    for group in groups_of_others:
+        # Runs are told apart in the table by the names of their folders.
+        named = [replace(other, path=Path(f"r--{n}")) for n, other in enumerate(group)]
         table = frame([*named, replace(run, path=Path("r--9"))], [value])
-        own = table[table["run"] == "r--9"]
-        if own.empty or own["verdict"].str.startswith(NOT_COMPARABLE).any():
+        own_rows = table[table["run"] == "r--9"]
+        if own_rows.empty or own_rows["verdict"].str.startswith(NOT_COMPARABLE).any():
             return True, False, False
-        alike = (
-            own["verdict"].iloc[0] == plain["verdict"]
-            and WORDS.get(kind, "?") not in plain["verdict"]
+        has_verdict_of_honest = own_rows["verdict"].iloc[0] == plain["verdict"]
+        is_unchecked_everywhere = WORDS.get(kind, "?") in plain["verdict"]
+        has_further_notes = bool(set(own_rows["notes"].iloc[0]) - set(plain["notes"]))
+        is_certified.append(
+            has_verdict_of_honest and not is_unchecked_everywhere and not has_further_notes
         )
-        found.append(alike and not set(own["notes"].iloc[0]) - set(plain["notes"]))
-    return False, found[0], found[-1]
+    return False, is_certified[0], is_certified[-1]
 
 
 def main() -> None:
@@ -305,12 +329,16 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     dice = random.Random(parser.parse_args().seed)
-    printed = next(
-        v
-        for v in load()
-        if v.entry.preset == "bm25" and v.rules[0].dataset == "musique" and v.label == "F1"
+    value = next(
+        printed
+        for printed in load()
+        if printed.entry.preset == "bm25"
+        and printed.rules[0].dataset == "musique"
+        and printed.label == "F1"
     )
-    value, alone, beside, refused = printed, [], [], []
+    certified_alone: list[str] = []
+    certified_beside: list[str] = []
+    honest_refused: list[str] = []
     with TemporaryDirectory() as folder:
         honest = honest_run(Path(folder), value)
         plain = frame([honest], [value]).iloc[0]
@@ -318,17 +346,24 @@ def main() -> None:
         kinds += dice.choices(kinds, k=max(0, 60 - len(kinds)))
         for kind in [*kinds, *HONEST]:
             run = fabricated(kind, honest, str(value.metric.score), dice)
-            found = judged(kind, run, [honest, honest], plain, value)
-            if kind in HONEST:
-                refused += [kind] * found[0]
-            else:
-                alone, beside = alone + [kind] * found[1], beside + [kind] * found[2]
+            is_refused, is_certified_alone, is_certified_beside = judged(
+                kind, run, [honest, honest], plain, value
+            )
+            if kind in HONEST and is_refused:
+                honest_refused.append(kind)
+            if kind not in HONEST and is_certified_alone:
+                certified_alone.append(kind)
+            if kind not in HONEST and is_certified_beside:
+                certified_beside.append(kind)
     print(
-        f"dishonest: {len(kinds)} runs; certified without a mark, alone: {len(alone)}",
-        *sorted(set(alone)),
+        f"dishonest: {len(kinds)} runs; certified without a mark, alone: {len(certified_alone)}",
+        *sorted(set(certified_alone)),
     )
-    print(f"certified without a mark, beside honest runs: {len(beside)}", *sorted(set(beside)))
-    print(f"honest: {len(HONEST)} runs, refused: {len(refused)}", *refused)
+    print(
+        f"certified without a mark, beside honest runs: {len(certified_beside)}",
+        *sorted(set(certified_beside)),
+    )
+    print(f"honest: {len(HONEST)} runs, refused: {len(honest_refused)}", *honest_refused)
 
 
 if __name__ == "__main__":

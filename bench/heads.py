@@ -69,27 +69,32 @@ class HeadScores:
 
 
 def find_heads(plan: PlannedRun) -> HeadScores:
-    """Score all heads of the plan's reader. Raises UserError if no question can be used."""
+    """Score all heads of the plan's reader: the mean over the questions that can be used, which have
+    supporting passages that fit the window. Raises UserError if there is no such question."""
     models = Models(plan, say)
     tools = EngineTools(models, Meter(), plan.task, lambda *_: None)
     examples = plan.dataset.examples
-    total = np.zeros(())
-    used = 0
+    sum_of_scores = np.zeros(())  # becomes [layers, heads] with the first question
+    n_used = 0
     for number, example in enumerate(examples, 1):
         scores = _scores_of_question(plan, example, tools)
         if scores is None:
             continue
-        total = total + scores
-        used += 1
+        sum_of_scores = sum_of_scores + scores
+        n_used += 1
         if number % 10 == 0:
             say(f"{number} of {len(examples)} questions")
-    if not used:
+    if not n_used:
         raise UserError(
             f"no question of '{plan.dataset.name}' has marked passages that fit the window of "
             f"'{plan.config.model.name}' together; name another data set or a larger model.window"
         )
-    shape = models.model("reader").shape
-    return HeadScores(total / used, used, len(examples) - used, shape)
+    return HeadScores(
+        scores=sum_of_scores / n_used,
+        questions=n_used,
+        left_out=len(examples) - n_used,
+        shape=models.model("reader").shape,
+    )
 
 
 def _scores_of_question(
@@ -130,18 +135,25 @@ class _Passage:
 
 
 def _passages(documents: list[Document], supporting: tuple[Support, ...]) -> list[_Passage]:
-    """All passages of some documents, in order.
+    """All passages of some documents, in order, each with whether a supporting span overlaps it.
 
     Args:
         documents: The documents.
         supporting: The supporting spans.
     """
-    passages = []
+    passages: list[_Passage] = []
     for document in documents:
-        marks = [(s.start, s.end) for s in supporting if s.document_id == document.id]
+        supporting_spans = [
+            (support.start, support.end)
+            for support in supporting
+            if support.document_id == document.id
+        ]
         for passage in document.passages:
-            is_marked = any(a < passage.end and b > passage.start for a, b in marks)
-            passages.append(_Passage(document.text[passage.start : passage.end], is_marked))
+            overlaps_supporting_span = any(
+                start < passage.end and end > passage.start for start, end in supporting_spans
+            )
+            text = document.text[passage.start : passage.end]
+            passages.append(_Passage(text, overlaps_supporting_span))
     return passages
 
 

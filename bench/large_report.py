@@ -9,6 +9,7 @@ has already are used again.
 """
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -30,7 +31,8 @@ _DIFFERENT_ROWS = 12  # that bench.overhead.write_rows repeats
 def write_presets(folder: Path, models: int) -> None:
     """Write presets of data sets ("set-0") and of models ("model-0").
 
-    Model k answers the made-up questions whose number is divisible by k + 1 right.
+    Model k answers the made-up questions whose number is divisible by k + 1 right, by a script of
+    replies; to others it says "unknown".
 
     Args:
         folder: The folder of presets.
@@ -42,19 +44,20 @@ def write_presets(folder: Path, models: int) -> None:
         preset = {"extends": "musique", "summary": "made-up questions"}
         write_yaml(folder / "datasets" / f"set-{number}.yaml", preset)
     rows = [
-        sample("musique", 0, tokens=300, purpose="evaluation", number=n).rows[0]
-        for n in range(_DIFFERENT_ROWS)
+        sample("musique", 0, tokens=300, purpose="evaluation", number=number).rows[0]
+        for number in range(_DIFFERENT_ROWS)
     ]
-    for model in range(models):
+    for model_number in range(models):
         replies = []
         for number, row in enumerate(rows):
-            if number % (model + 1) == 0:
+            is_answered_right = number % (model_number + 1) == 0
+            if is_answered_right:
                 replies.append({"when": row["question"], "reply": row["answer"]})
         replies.append({"reply": "unknown"})
-        script = folder / f"script-{model}.yaml"
+        script = folder / f"script-{model_number}.yaml"
         write_yaml(script, {"replies": replies})
         preset = {"extends": "scripted", "script": str(script), "summary": "made-up replies"}
-        write_yaml(folder / "models" / f"model-{model}.yaml", preset)
+        write_yaml(folder / "models" / f"model-{model_number}.yaml", preset)
 
 
 def write_yaml(path: Path, content: Mapping[str, object]) -> None:
@@ -112,12 +115,13 @@ def measure(folder: Path, runs: int, questions: int) -> None:
         runs: How many runs.
         questions: How many questions each.
     """
-    write_presets(folder, -(-runs // DATA_SETS))
+    write_presets(folder, models=math.ceil(runs / DATA_SETS))
     write_rows(folder / "rows.jsonl", questions)
     os.environ["HARNESS_CONFIGS"] = str(folder)
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda command: make_run(command, folder), run_commands(folder, runs)))
+        results = pool.map(lambda command: make_run(command, folder), run_commands(folder, runs))
+        list(results)  # waits for all, and raises where one failed
     print(f"{runs} runs of {questions} questions, {runs * questions} records\n")
     print("| report | wall s | CPU s | MB |")
     print("|---|---|---|---|")

@@ -228,7 +228,8 @@ def cpu_seconds(command: list[str], folder: Path) -> float:
 def slope(
     tool: Tool, folder: Path, questions: int, requests: int, parallel: int
 ) -> tuple[float, float]:
-    """Run a tool on few and on many questions: (CPU seconds to start, CPU ms a question).
+    """Run a tool on few (SHORT) and on many questions: (CPU seconds to start, CPU ms a question),
+    by the line through the two.
 
     Args:
         tool: The tool.
@@ -244,23 +245,42 @@ def slope(
             command = tool.command(folder / f"{size}.jsonl", requests, parallel, Path(out) / "out")
             taken.append(cpu_seconds(command, folder))
             tool.check(Path(out) / "out", size)
-    each = (taken[1] - taken[0]) / (sizes[1] - sizes[0])
-    return taken[0] - SHORT * each, each * 1e3
+    seconds_of_short, seconds_of_long = taken
+    seconds_per_question = (seconds_of_long - seconds_of_short) / (questions - SHORT)
+    seconds_to_start = seconds_of_short - SHORT * seconds_per_question
+    return seconds_to_start, seconds_per_question * 1e3
 
 
 def table_row(tool: Tool, folder: Path, questions: int, parallel: int, repeats: int) -> str:
-    """Time a tool, and return its row of the table: medians of `repeats` pairs of runs. The time of
-    a further request is from a fifth of the questions, with five requests each."""
-    one = [slope(tool, folder, questions, 1, parallel) for _ in range(repeats)]
-    start, question = (statistics.median(side) for side in zip(*one, strict=True))
-    spread = f"[{min(ms for _, ms in one):.2f}, {max(ms for _, ms in one):.2f}]"
-    request = "-"
+    """Time a tool, and return its row of the table: medians of `repeats` pairs of runs.
+
+    The time of a further request is from a fifth of the questions, with REQUESTS requests each; "-"
+    for a tool that sends one alone.
+
+    Args:
+        tool: The tool.
+        folder: The folder with the rows.
+        questions: How many questions the long runs have.
+        parallel: How many are in flight.
+        repeats: How many pairs of runs.
+    """
+    slopes = [slope(tool, folder, questions, 1, parallel) for _ in range(repeats)]
+    start_seconds = statistics.median(seconds for seconds, _ in slopes)
+    all_milliseconds = [milliseconds for _, milliseconds in slopes]
+    per_question = statistics.median(all_milliseconds)
+    spread = f"[{min(all_milliseconds):.2f}, {max(all_milliseconds):.2f}]"
+    further_request = "-"
     if tool.most_requests > 1:
-        several = [
-            slope(tool, folder, questions // 5, REQUESTS, parallel)[1] for _ in range(repeats)
-        ]
-        request = f"{(statistics.median(several) - question) / (REQUESTS - 1):.2f}"
-    return f"| {tool.name} | {parallel} | {start:.1f} | {question:.2f} {spread} | {request} |"
+        with_several_requests: list[float] = []
+        for _ in range(repeats):
+            _, milliseconds = slope(tool, folder, questions // 5, REQUESTS, parallel)
+            with_several_requests.append(milliseconds)
+        difference = statistics.median(with_several_requests) - per_question
+        further_request = f"{difference / (REQUESTS - 1):.2f}"
+    return (
+        f"| {tool.name} | {parallel} | {start_seconds:.1f} | {per_question:.2f} {spread} "
+        f"| {further_request} |"
+    )
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ It answers 25 questions right with the page that holds the answer, four wrong wi
 one with status 500. So 25 of 30 answers are right and 25 of 30 pages are named.
 """
 
+import itertools
 import json
 import random
 import sys
@@ -46,12 +47,12 @@ class Row:
 
 def rows() -> list[Row]:
     """A row for each file, always the same; questions are asked about the first QUESTIONS."""
-    draw = random.Random(_SEED)
-    made = []
-    names = [(place, thing) for place in _PLACES for thing in _THINGS]
-    draw.shuffle(names)
-    for number, (place, thing) in enumerate(names):
-        code = f"{draw.choice('KLMNPR')}{draw.randrange(100, 999)}"
+    dice = random.Random(_SEED)
+    made_up: list[Row] = []
+    places_and_things = list(itertools.product(_PLACES, _THINGS))
+    dice.shuffle(places_and_things)
+    for number, (place, thing) in enumerate(places_and_things):
+        code = f"{dice.choice('KLMNPR')}{dice.randrange(100, 999)}"
         text = (
             f"The {thing} in house {place} was last checked in spring. "
             f"The code of the {thing} in house {place} is {code}. Ask the desk for the key."
@@ -59,8 +60,8 @@ def rows() -> list[Row]:
         ending = _ENDINGS[number % len(_ENDINGS)]
         page = f"{place}-{thing}{ending}".lower()
         question = f"What is the code of the {thing} in house {place}?"
-        made.append(Row(page, question, code, text))
-    return made
+        made_up.append(Row(page, question, code, text))
+    return made_up
 
 
 def make(folder: Path) -> None:

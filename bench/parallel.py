@@ -9,10 +9,10 @@ since its search is timed alone.
 import os
 import time
 import unittest.mock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 QUESTIONS = 16
 DOCUMENTS = 4  # whose indexes are built
@@ -105,7 +105,7 @@ class Bench:
 Row = tuple[str, float, float, str]
 
 
-def _by_places(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
+def _rows_by_number_in_flight(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
     """Yield rows that compare one question in flight with 4 and with 16.
 
     Args:
@@ -113,67 +113,125 @@ def _by_places(name: str, seconds: Callable[[int], float]) -> Iterator[Row]:
         seconds: A function: number in flight -> the seconds of such a run.
     """
     alone = seconds(1)
-    for places in (4, 16):
-        yield (
-            f"{name}, {QUESTIONS} questions: 1 / {places} in flight",
-            alone,
-            seconds(places),
-            ">= 1",
-        )
+    for n_in_flight in (4, 16):
+        row_name = f"{name}, {QUESTIONS} questions: 1 / {n_in_flight} in flight"
+        yield row_name, alone, seconds(n_in_flight), ">= 1"
 
 
 def measured_rows(bench: Bench, model: str) -> Iterator[Row]:
-    """Yield the rows of a model: (name, seconds of A, seconds of B, target of A / B)."""
-    small = model == "pocket-llama"
-    dtype = {} if small else {"model__dtype": "bfloat16"}
-    size: dict[str, Any] = {} if small else {"dataset__tokens": 300}
-    label = model if small else f"{model} bf16"
-    bench.seconds("closed-book", model, 4, 4, "warm", **dtype)
+    """Yield the rows of a model: (name, seconds of A, seconds of B, target of A / B).
 
-    def read(places: int, **more: Any) -> float:
-        """The seconds of a run of BM25, with so many questions in flight."""
-        return bench.seconds("bm25", model, places, QUESTIONS, "warm", **{**size, **dtype, **more})
+    The rows are of reading, number formats, whole documents, search and construction. pocket-llama
+    runs with its own data type and documents, another model in bfloat16 and on shorter documents.
+    """
+    if model == "pocket-llama":
+        settings = _SettingsOfRows(
+            label=model,
+            reading={},
+            whole_documents={"dataset": "narrativeqa", "dataset__tokens": 4000},
+            search={},
+            trees={},
+        )
+    else:
+        dtype = {"model__dtype": "bfloat16"}
+        short_documents = {"dataset__tokens": 300, **dtype}
+        settings = _SettingsOfRows(
+            label=f"{model} bf16",
+            reading=short_documents,
+            whole_documents={"dataset": "narrativeqa", "dataset__tokens": 2000, **dtype},
+            search={**short_documents, **SEARCH},
+            trees={**dtype, "dataset__tokens": 1000},  # a shorter one has a node or two
+        )
+    yield from _rows_of_reading(bench, model, settings)
+    yield _row_of_whole_documents(bench, model, settings)
+    bench.seconds("pecan", model, 4, QUESTIONS, "warm", **settings.search)  # builds the graphs
 
-    yield from _by_places(f"{label}, reading (bm25)", read)
-    if not small:
-        bench.seconds("closed-book", model, 4, 4, "warm", model__dtype="float32")  # loads it
-        wide, narrow = read(4, model__dtype="float32"), read(4)
-        yield f"{model}, reading, 4 in flight: float32 / bfloat16", wide, narrow, ">= 1.5"
-    document: dict[str, Any] = {
-        "dataset": "narrativeqa",
-        "dataset__tokens": 4000 if small else 2000,
-        **dtype,
-    }
-
-    def read_whole() -> float:
-        """The seconds of a run that reads whole documents."""
-        return bench.seconds("full-context", model, 4, DOCUMENT_QUESTIONS, "warm", **document)
-
-    with unittest.mock.patch("harness.llm.network.Network.shares_prefixes", False):
-        each = read_whole()
-    what = (
-        f"{label}, {DOCUMENT_QUESTIONS} questions on two documents: each reads its own / one does"
-    )
-    yield what, each, read_whole(), ">= 1" if small else ">= 2"
-    graph = {**size, **dtype} if small else {**size, **dtype, **SEARCH}
-    bench.seconds("pecan", model, 4, QUESTIONS, "warm", **graph)
-
-    def search(places: int) -> float:
+    def search_seconds(n_in_flight: int) -> float:
         """The seconds of a run of PECAN, with so many questions in flight."""
-        return bench.seconds("pecan", model, places, QUESTIONS, "warm", **graph)
+        return bench.seconds("pecan", model, n_in_flight, QUESTIONS, "warm", **settings.search)
 
-    yield from _by_places(f"{label}, search (pecan)", search)
-    trees = (
-        {**size, **dtype} if small else {**dtype, "dataset__tokens": 1000}
-    )  # a shorter one has a node or two
-    for method, sets, target in (
-        ("pecan", {**size, **dtype}, ">= 1.5"),
-        ("raptor-ct", trees, ">= 1.5"),
-    ):
-        alone, together = (bench.construction(method, model, n, **sets) for n in (1, DOCUMENTS))
+    yield from _rows_by_number_in_flight(f"{settings.label}, search (pecan)", search_seconds)
+    for method, sets in (("pecan", settings.reading), ("raptor-ct", settings.trees)):
+        alone = bench.construction(method, model, 1, **sets)
+        together = bench.construction(method, model, DOCUMENTS, **sets)
         yield (
-            f"{label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight",
+            f"{settings.label}, construction ({method}): {DOCUMENTS} documents, 1 / 4 in flight",
             alone,
             together,
-            target,
+            ">= 1.5",
         )
+
+
+class _SettingsOfRows(NamedTuple):
+    """What the runs of a model's rows have set, with "__" for dots.
+
+    Attributes:
+        label: What the rows call the model.
+        reading: The settings of runs of BM25, and of PECAN's construction.
+        whole_documents: Those of runs that read whole documents.
+        search: Those of PECAN's search.
+        trees: Those of RAPTOR's construction.
+    """
+
+    label: str
+    reading: dict[str, Any]
+    whole_documents: dict[str, Any]
+    search: dict[str, Any]
+    trees: dict[str, Any]
+
+
+def _rows_of_reading(bench: Bench, model: str, settings: _SettingsOfRows) -> Iterator[Row]:
+    """Yield the rows of reading (BM25) by the number in flight, and, but for pocket-llama, of its
+    number formats.
+
+    Args:
+        bench: Makes the runs.
+        model: The model.
+        settings: The settings of its runs.
+    """
+    bench.seconds(
+        "closed-book", model, 4, 4, "warm", **_dtype_of(settings.reading)
+    )  # loads the model
+
+    def reading_seconds(n_in_flight: int, **more: Any) -> float:
+        """The seconds of a run of BM25, with so many questions in flight."""
+        sets = {**settings.reading, **more}
+        return bench.seconds("bm25", model, n_in_flight, QUESTIONS, "warm", **sets)
+
+    yield from _rows_by_number_in_flight(f"{settings.label}, reading (bm25)", reading_seconds)
+    if model != "pocket-llama":
+        bench.seconds("closed-book", model, 4, 4, "warm", model__dtype="float32")  # loads it
+        wide = reading_seconds(4, model__dtype="float32")
+        narrow = reading_seconds(4)
+        yield f"{model}, reading, 4 in flight: float32 / bfloat16", wide, narrow, ">= 1.5"
+
+
+def _dtype_of(sets: Mapping[str, Any]) -> dict[str, Any]:
+    """The data type among settings, {"model__dtype": "bfloat16"}; {} where none is set."""
+    return {name: value for name, value in sets.items() if name == "model__dtype"}
+
+
+def _row_of_whole_documents(bench: Bench, model: str, settings: _SettingsOfRows) -> Row:
+    """The row of several questions on two whole documents: A, in which each question reads its
+    own, against B, in which one does for all.
+
+    Args:
+        bench: Makes the runs.
+        model: The model.
+        settings: The settings of its runs.
+    """
+
+    def reading_seconds() -> float:
+        """The seconds of a run that reads whole documents."""
+        sets = settings.whole_documents
+        return bench.seconds("full-context", model, 4, DOCUMENT_QUESTIONS, "warm", **sets)
+
+    with unittest.mock.patch("harness.llm.network.Network.shares_prefixes", False):
+        each_its_own = reading_seconds()
+    one_for_all = reading_seconds()
+    name = (
+        f"{settings.label}, {DOCUMENT_QUESTIONS} questions on two documents: "
+        "each reads its own / one does"
+    )
+    target = ">= 1" if model == "pocket-llama" else ">= 2"
+    return name, each_its_own, one_for_all, target
