@@ -258,7 +258,7 @@ class DataError(UserError):
             path: The file.
             problem: What is wrong.
         """
-        return cls(path, None, None, problem)
+        return cls(path, line=None, field=None, problem=problem)
 
 
 class CannotRun(UserError):

@@ -253,7 +253,7 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             top_p: Of a sampled reply, the share of probability that it is drawn from.
             seed: Of a sampled reply, the seed of its draws.
             watch: Earlier spans, as for `feed`.
-            begin: The reply begins with it; it is not returned.
+            begin: The reply begins with it, without thinking; it is not returned.
             schema: JSON text of a JSON schema that a server is asked to hold the reply to; "" for
                 none.
 
@@ -270,7 +270,14 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             self._skip_thinking()
             self._append(begin)
         decoding = self._sampled(
-            Decoding(max_tokens, tuple(stop), temperature, top_p, seed, schema)
+            Decoding(
+                max_tokens=max_tokens,
+                stop=tuple(stop),
+                temperature=temperature,
+                top_p=top_p,
+                seed=seed,
+                schema=schema,
+            )
         )
         self._check_window(decoding.max_tokens)
         self._turn = "reply"

@@ -89,8 +89,9 @@ class Prompt:
             Prompt("answer", "Read {text} now.").fill(text=["A.", "B."])
                 -> ["Read ", "A.", "B.", " now."]
 
-        The first piece is there even if it is empty, other empty ones are left out. Values of other
-        names are not used. Raises KeyError if one is missing.
+        The first piece is there even if it is empty, other empty ones are left out. The pieces carry
+        the prompt's system turn (`Pieces.system`). Values of other names are not used. Raises
+        KeyError if one is missing.
         """
         pieces = [""]
         # "Read {text} now." is split into "Read ", "text", " now.".

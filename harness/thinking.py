@@ -57,10 +57,10 @@ def split_between(text: str, opening: str, closing: str) -> SplitReply:
     # the closing one.
     has_thinking = text.lstrip().startswith(opening) or closing in text
     if not has_thinking:
-        return SplitReply("", text)
+        return SplitReply(thinking="", answer=text)
     _, found_marker, after_marker = text.partition(closing)
     if not found_marker:
-        return SplitReply(text, "", closed=False)
+        return SplitReply(thinking=text, answer="", closed=False)
     return _split_at_answer(text, answer_start=len(text) - len(after_marker.lstrip()))
 
 
@@ -78,7 +78,7 @@ def split_known_thinking(text: str) -> SplitReply:
     without_markers = _FINAL_WITHOUT_MARKERS.match(text)
     if without_markers:
         return _split_at_answer(text, without_markers.end())
-    return SplitReply("", text)
+    return SplitReply(thinking="", answer=text)
 
 
 def _split_channels(text: str) -> SplitReply:
@@ -88,7 +88,7 @@ def _split_channels(text: str) -> SplitReply:
     """
     final_markers = list(_FINAL.finditer(text))
     if not final_markers:
-        return SplitReply(text, "", closed=False)
+        return SplitReply(thinking=text, answer="", closed=False)
     answer_start = final_markers[-1].end()
     answer = text[answer_start:]
     end_marker = _END_MARKER.search(answer)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack, overload
 
 from harness.api.notebook import default_progress
@@ -22,6 +23,7 @@ from harness.engine.plan import PlannedRun
 from harness.engine.plan_runs import plan_runs
 from harness.engine.progress import Progress, Silent
 from harness.engine.runs_in_turn import Hook, Outcome, in_turn
+from harness.engine.spending_limits import Budget
 from harness.errors import HarnessError, UserError
 from harness.method import Method
 from harness.storage.files import harness_home, make_folder, write_atomic
@@ -159,7 +161,7 @@ def _run_all(
         (the runs, with those that could not begin or stopped in `lost`; sentences on what could not
         be logged)
     """
-    note = make_progress().note
+    note = make_progress().note  # prints a sentence
     choices_of_runs = request.runs(note)
     budget = request.budget()
     trackers = request.trackers(lambda _: None)  # what is not logged is printed at the end
@@ -167,28 +169,11 @@ def _run_all(
     for warning in _distinct_warnings(planned.plans):
         note(f"warning: {warning}")
     runs = Runs(lost={run.run: run.why for run in planned.incomplete})
-
-    options = runner.AskOptions(
-        retry_failed=request.retry_failed,
-        parallel=request.parallel,
-        fail_fast=request.fail_fast,
-        budget=budget,
-    )
-
-    def execute(plan: PlannedRun) -> runner.RunResult:
-        """Run one plan with the options of the request."""
-        return runner.run(
-            plan,
-            request.folder,
-            command=[*_COMMAND],
-            progress=make_progress(),
-            options=options,
-        )
-
     hooks: list[Hook] = list(trackers)
     if budget.limits:
         limit_hook = LimitHook(budget, planned.plans, out=request.folder, command=(), note=note)
         hooks.insert(0, limit_hook)
+    execute = partial(_execute, request, make_progress, budget)
     for outcome in in_turn(planned.plans, execute, hooks):
         is_bug = not isinstance(outcome.error, HarnessError)
         if outcome.error is None:
@@ -199,6 +184,32 @@ def _run_all(
             runs.lost[outcome.plan.run_name] = str(outcome.error)
             note(f"error: {outcome.plan.run_name}: {outcome.error}")
     return runs, _close_trackers(trackers, note)
+
+
+def _execute(
+    request: RunRequest, make_progress: MakeProgress, budget: Budget, plan: PlannedRun
+) -> runner.RunResult:
+    """Run one plan with the options of its request.
+
+    Args:
+        request: What to run.
+        make_progress: Makes what shows the progress of the run.
+        budget: The limits of cost, which all runs of the request share.
+        plan: The run.
+    """
+    options = runner.AskOptions(
+        retry_failed=request.retry_failed,
+        parallel=request.parallel,
+        fail_fast=request.fail_fast,
+        budget=budget,
+    )
+    return runner.run(
+        plan,
+        request.folder,
+        command=[*_COMMAND],
+        progress=make_progress(),
+        options=options,
+    )
 
 
 def _add_result(runs: Runs, outcome: Outcome, note: Note) -> None:

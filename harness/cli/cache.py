@@ -1,6 +1,7 @@
 """`harness cache`: the replies that `harness run --cache replies` has kept."""
 
 import json as json_
+from collections.abc import Sequence
 from typing import Annotated
 
 from harness.cli.command import choice, execution
@@ -32,23 +33,32 @@ def cache(
         reply_cache.delete_replies(models)
     if json:
         for cached in models:
-            row = {
-                "model": cached.model,
-                "version": cached.folder.name,
-                "replies": cached.replies,
-                "bytes": cached.size,
-                "cleared": clear,
-            }
-            print(json_.dumps(row))
+            print(json_.dumps(_as_json(cached, was_deleted=clear)))
         return 0
     if not models:
         print("no replies are kept")
         return 0
+    print(_as_table(models))
+    if clear:
+        print("deleted")
+    return 0
+
+
+def _as_json(cached: reply_cache.CachedModel, was_deleted: bool) -> dict[str, object]:
+    """The JSON object about a model's stored replies, and whether they were deleted now."""
+    return {
+        "model": cached.model,
+        "version": cached.folder.name,
+        "replies": cached.replies,
+        "bytes": cached.size,
+        "cleared": was_deleted,
+    }
+
+
+def _as_table(models: Sequence[reply_cache.CachedModel]) -> str:
+    """A text table of models with the number and size of their stored replies."""
     rows = [("model", "version", "replies", "size")]
     for cached in models:
         size = f"{cached.size / 1000:.1f} kB"
         rows.append((cached.model, cached.folder.name[:8], str(cached.replies), size))
-    print(aligned_columns(rows))
-    if clear:
-        print("deleted")
-    return 0
+    return aligned_columns(rows)

@@ -297,6 +297,7 @@ def as_command(function: Callable[..., int], name: str) -> Command:
             parameters += _parameters_of_fields(option_classes[key])
         else:
             parameters.append(_as_parameter(key, hints[key], parameter.default))
+    # From these Typer reads the options and the help.
     call_with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call_with_options.__name__ = function.__name__
     call_with_options.__doc__ = function.__doc__

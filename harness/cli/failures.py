@@ -13,6 +13,8 @@ from harness.storage.run_files import RECORDS
 from harness.types import lacks_only_scores
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness.engine.runner import RunResult
     from harness.engine.runs_in_turn import IncompleteRun
 
@@ -28,21 +30,16 @@ def failure_text(result: RunResult, run_label: str, with_traceback: bool) -> str
         run_label: Goes in front: the run's name.
         with_traceback: Whether the traceback of that question is added.
     """
-    error_by_question: dict[str, Mapping[str, str] | None] = {}
-    for record in read_lines(result.folder / RECORDS, "question_id"):
-        error_by_question[record["question_id"]] = record["error"]
-    error_by_failed_question = {
-        question: error for question, error in error_by_question.items() if error is not None
-    }
+    error_by_failed_question = _read_errors(result.folder)
     similar_failures = _largest_group(error_by_failed_question)
     example_question = similar_failures[0]
     error = error_by_failed_question[example_question]
     example_words = "the first,"
     if len(similar_failures) > 1:
         example_words = f"{len(similar_failures)} of them like"
-    traceback_text = ""
-    n_not_scored = sum(map(lacks_only_scores, error_by_question.values()))
+    n_not_scored = sum(map(lacks_only_scores, error_by_failed_question.values()))
     ways_to_repeat = _ways_to_repeat(result, n_not_scored)
+    traceback_text = ""
     if "traceback" in error and with_traceback:
         traceback_text = f"{error['traceback'].rstrip()}\n"
     elif "traceback" in error:
@@ -51,6 +48,14 @@ def failure_text(result: RunResult, run_label: str, with_traceback: bool) -> str
     example = f"{example_words} '{example_question}': {error_in_one_line(error)}"
     ways_text = "; ".join(ways_to_repeat)
     return f"{traceback_text}error: {run_label}{count}; {example}  ({ways_text})"
+
+
+def _read_errors(folder: Path) -> dict[str, Mapping[str, str]]:
+    """Question id -> its error, of the questions of a run whose last record is a failure."""
+    error_by_question: dict[str, Mapping[str, str] | None] = {}
+    for record in read_lines(folder / RECORDS, "question_id"):
+        error_by_question[record["question_id"]] = record["error"]
+    return {question: error for question, error in error_by_question.items() if error is not None}
 
 
 def _largest_group(error_by_failed_question: Mapping[str, Mapping[str, str]]) -> list[str]:

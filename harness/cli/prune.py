@@ -124,7 +124,7 @@ def _delete_runs(left_over_runs: Sequence[LeftOver]) -> int:
     for left_over in left_over_runs:
         folder = left_over.run.path
         try:
-            with locked_folder(folder, None):
+            with locked_folder(folder, part=None):
                 shutil.rmtree(folder)
         except (HarnessError, OSError) as error:
             sys.stderr.write(f"error: {folder} was not deleted: {error}\n")

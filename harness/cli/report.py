@@ -408,7 +408,7 @@ def table_of_folders(folders: Sequence[Path]) -> str:
     if len(runs) < 2:
         return ""
     frame = as_frame(best_rows(runs, TableOutput(), Checks()))
-    return render_sections(sections(frame), "text", terminal_width("text", None))
+    return render_sections(sections(frame), "text", terminal_width("text", out=None))
 
 
 def _wide_text(

@@ -171,7 +171,7 @@ def _write_pages_of_stored_runs(options: RunOptions, out: str, pages: Pages) -> 
     n_damaged = 0
     if local_folder(out).is_dir():
         stored, n_damaged = read_stored_runs([out])
-    _write_pages(stored, None, pages)
+    _write_pages(stored, item=None, pages=pages)
     if n_damaged:
         return 3
     return 0

@@ -54,13 +54,16 @@ def check_server(url: str, model: str | None, sets: Mapping[str, object]) -> Ite
     offered = server.offered_models()
     if not model and not offered:
         raise UserError(f"{url} lists no models; name one: --model NAME")
-    yield _capability_check("models", bool(offered), ", ".join(offered) or "it lists none")
+    if offered:
+        yield _capability("models", ", ".join(offered))
+    else:
+        yield _missing_capability("models", "it lists none")
     served = _ServedModel(server, model or offered[0], config)
     first_reply = served.reply_to(_LIST_PROMPT)
     if isinstance(first_reply, str):
         yield Check("Server", "problem", "chat", first_reply)
         return
-    yield _capability_check("chat", True, f"'{served.name}' replies")
+    yield _capability("chat", f"'{served.name}' replies")
     yield _check_usage_counts(first_reply)
     yield _check_prefix_cache(served)
     yield _check_seed(served)
@@ -108,24 +111,32 @@ class _ServedModel:
             return str(error)
 
 
-def _capability_check(name: str, able: bool, text: str) -> Check:
-    """Make the line about one capability of the server.
+def _capability(name: str, text: str) -> Check:
+    """Make the line about a capability that the server has: "ok".
 
     Args:
         name: The capability: "seed".
-        able: Whether the server has it: "ok", else "missing".
         text: What was found.
     """
-    state: State = "ok" if able else "missing"
-    return Check("Server", state, name, text)
+    return Check(part="Server", state="ok", name=name, text=text)
+
+
+def _missing_capability(name: str, text: str) -> Check:
+    """Make the line about a capability that the server lacks: "missing".
+
+    Args:
+        name: The capability: "seed".
+        text: What was found.
+    """
+    return Check(part="Server", state="missing", name=name, text=text)
 
 
 def _check_usage_counts(chat: Reply) -> Check:
     """Check that a reply comes with its numbers of tokens."""
     if chat.tokens_in is None or chat.tokens_out is None:
-        return _capability_check("usage counts", False, "none; they are counted here")
+        return _missing_capability("usage counts", "none; they are counted here")
     text = f"{chat.tokens_in} tokens read, {chat.tokens_out} written"
-    return _capability_check("usage counts", True, text)
+    return _capability("usage counts", text)
 
 
 def _check_prefix_cache(served: _ServedModel) -> Check:
@@ -133,9 +144,9 @@ def _check_prefix_cache(served: _ServedModel) -> Check:
     served.reply_to(_LONG_PROMPT)
     second_reply = served.reply_to(_LONG_PROMPT)
     if isinstance(second_reply, str) or second_reply.tokens_cached == 0:
-        return _capability_check("prefix cache", False, _NO_PREFIX_CACHE)
+        return _missing_capability("prefix cache", _NO_PREFIX_CACHE)
     text = f"{second_reply.tokens_cached} tokens of a repeated prompt were in it"
-    return _capability_check("prefix cache", True, text)
+    return _capability("prefix cache", text)
 
 
 def _check_seed(served: _ServedModel) -> Check:
@@ -146,15 +157,15 @@ def _check_seed(served: _ServedModel) -> Check:
     for seed in (1, 1, 2):
         reply = served.reply_to(_LIST_PROMPT, temperature=1.0, seed=seed)
         if isinstance(reply, str):
-            return _capability_check("seed", False, reply)
+            return _missing_capability("seed", reply)
         reply_texts.append(reply.text)
     first, repeated, other_seed = reply_texts
     if first != repeated:
         text = "two replies with one seed differ; a sampled run cannot be repeated"
-        return _capability_check("seed", False, text)
+        return _missing_capability("seed", text)
     if other_seed == first:
-        return _capability_check("seed", False, "another seed gives the same reply")
-    return _capability_check("seed", True, "one seed gives one reply")
+        return _missing_capability("seed", "another seed gives the same reply")
+    return _capability("seed", "one seed gives one reply")
 
 
 def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
@@ -166,15 +177,15 @@ def _check_stop_strings(served: _ServedModel, reply_text: str) -> Check:
     """
     reply_words = reply_text.split()
     if len(reply_words) <= 2:
-        return _capability_check("stop strings", False, "the reply was too short to tell")
+        return _missing_capability("stop strings", "the reply was too short to tell")
     stop_word = reply_words[len(reply_words) // 2]
     second_reply = served.reply_to(_LIST_PROMPT, stop=[stop_word])
     if isinstance(second_reply, str):
-        return _capability_check("stop strings", False, second_reply)
+        return _missing_capability("stop strings", second_reply)
     if len(second_reply.text) > reply_text.index(stop_word) + len(stop_word):
         text = "replies go on; they are cut here, but cost more tokens"
-        return _capability_check("stop strings", False, text)
-    return _capability_check("stop strings", True, "replies end there")
+        return _missing_capability("stop strings", text)
+    return _capability("stop strings", "replies end there")
 
 
 def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
@@ -185,13 +196,11 @@ def _check_log_probabilities(served: _ServedModel) -> tuple[int, Check]:
     n_wanted = served.config.logprobs or 5
     reply = served.reply_to(_LIST_PROMPT, max_tokens=1, logprobs=True, top_logprobs=n_wanted)
     if isinstance(reply, str):
-        return 0, _capability_check("log-probabilities", False, reply)
+        return 0, _missing_capability("log-probabilities", reply)
     n_log_probabilities = len(reply.first_token)
     if n_log_probabilities == 0:
-        return 0, _capability_check("log-probabilities", False, "it gives none")
-    return n_log_probabilities, _capability_check(
-        "log-probabilities", True, f"of {n_log_probabilities} tokens"
-    )
+        return 0, _missing_capability("log-probabilities", "it gives none")
+    return n_log_probabilities, _capability("log-probabilities", f"of {n_log_probabilities} tokens")
 
 
 def _check_raw_completion(served: _ServedModel) -> Check:
@@ -208,8 +217,8 @@ def _check_raw_completion(served: _ServedModel) -> Check:
     except (CannotRun, RequestFailed):
         completes = False
     if not completes:
-        return _capability_check("raw completion", False, "it has none; no method needs it")
-    return _capability_check("raw completion", True, "no method needs it")
+        return _missing_capability("raw completion", "it has none; no method needs it")
+    return _capability("raw completion", "no method needs it")
 
 
 def _has_completion(reply: Any) -> bool:

@@ -102,7 +102,7 @@ def _print_search(search: Search, graph: str | None, requests: Sequence[StoredRe
 
 def _print_questions(run: str) -> None:
     """List the questions of a run, failed ones first, each line cut to the terminal's width."""
-    width = terminal_width("text", None)
+    width = terminal_width("text", out=None)
     for line in question_list(read_run(run_folder(run))):
         print(line[:width])
 
@@ -122,8 +122,8 @@ def _stored_requests(search: Search) -> list[StoredRequest]:
 def _print_request(number: int, request: StoredRequest) -> None:
     """Print a stored request: phase, role and kind, then its prompt and reply in full."""
     head = ", ".join(map(printable, (request.phase, request.role, request.kind)))
-    prompt = printable(request.prompt, None)
-    reply = printable(request.reply, None)
+    prompt = printable(request.prompt, max_characters=None)
+    reply = printable(request.reply, max_characters=None)
     print(f"\nrequest {number}: {head}\n{prompt}\n-> {reply}")
 
 

@@ -307,14 +307,7 @@ def _flag_layers(choices: Choices, problems: list[HarnessError]) -> list[Layer]:
     }
     flags |= _flags_of_own_folder(choices, problems)
     given_flags = {key: value for key, value in flags.items() if value is not None}
-    if choices.limit is not None and choices.sample is not None:
-        problems.append(
-            UserError("--limit takes the first questions and --sample draws some; give one of them")
-        )
-    for key in choices.sets:
-        if key in given_flags or f"{key}.name" in given_flags:
-            sentence = f"'{key}' is given twice: by --set and by the flag of that name; keep one"
-            problems.append(UserError(sentence))
+    problems += _flag_errors(choices, given_flags)
     layers: list[Layer] = []
     for key, value in given_flags.items():
         values = nested(key, value)
@@ -326,6 +319,25 @@ def _flag_layers(choices: Choices, problems: list[HarnessError]) -> list[Layer]:
         flag = key.removesuffix(".name").rpartition(".")[2]  # "dataset.data" -> "data"
         layers.append(Layer(f"--{flag}", values))
     return layers
+
+
+def _flag_errors(choices: Choices, given_flags: Mapping[str, object]) -> list[UserError]:
+    """Make an error for --limit beside --sample, and for each flag whose key --set has too.
+
+    Args:
+        choices: The user's choices.
+        given_flags: Dotted key ("dataset.data", "model.name") -> the value of its flag.
+    """
+    errors: list[UserError] = []
+    if choices.limit is not None and choices.sample is not None:
+        errors.append(
+            UserError("--limit takes the first questions and --sample draws some; give one of them")
+        )
+    for key in choices.sets:
+        if key in given_flags or f"{key}.name" in given_flags:
+            sentence = f"'{key}' is given twice: by --set and by the flag of that name; keep one"
+            errors.append(UserError(sentence))
+    return errors
 
 
 def _flags_of_own_folder(choices: Choices, problems: list[HarnessError]) -> dict[str, object]:
@@ -519,6 +531,8 @@ def _settings_by_name(
 ) -> Iterator[Layer]:
     """Yield what one layer sets for a preset by its name, as layers of their own, "*" first.
 
+    Entries of other presets' names set nothing here.
+
     Args:
         origin: The layer's origin.
         entries: Its `methods` or `datasets`: name -> settings.
@@ -540,9 +554,10 @@ def _settings_by_name(
             method_type = method_class(chosen.implementation)
             params = mapping_at(settings, "method", "params")
             settings["method"] = {"params": _params_that_method_has(method_type, params, origin)}
-            yield _checked_layer(Layer(origin, settings), None, problems)
+            yield _checked_layer(Layer(origin, settings), method=None, problems=problems)
         elif kind == "methods" and chosen.is_called(name):
-            yield _checked_layer(Layer(origin, _settings_of_method(entry)), None, problems)
+            own_layer = Layer(origin, _settings_of_method(entry))
+            yield _checked_layer(own_layer, method=None, problems=problems)
         elif chosen.is_called(name):
             yield Layer(origin, {"dataset": entry})
         elif presets.comparable_name(name) not in known_names:

@@ -126,7 +126,7 @@ def _all_presets(kind: str) -> _PresetByName:
     preset_by_name: _PresetByName = {}
     if kind in ENTRY_POINT_GROUPS:
         for name, target in plugins.targets(ENTRY_POINT_GROUPS[kind]).items():
-            preset_by_name[comparable_name(name)] = _Preset(name, target, None)
+            preset_by_name[comparable_name(name)] = _Preset(name, target, path=None)
     preset_by_name |= _shipped_presets(kind)
     if folder:
         preset_by_name |= _presets_in_folder(Path(folder), kind, f"${CONFIGS_VARIABLE}")

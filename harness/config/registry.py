@@ -239,8 +239,16 @@ def _import_error(target: str, error: Exception) -> UserError | CannotRun | None
     is_of_this_project = top_package in ("harness", "methods")
     if is_of_this_project:
         return None
+    where = _innermost_module_line(error)
+    return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")
+
+
+def _innermost_module_line(error: Exception) -> str:
+    """The innermost line outside of any function that an error came through, to begin a sentence:
+    "/own/mine.py, line 3: "; "" for none.
+    """
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.name == "<module>":  # the innermost line of a module's own code
+        if frame.name == "<module>":
             where = f"{frame.filename}, line {frame.lineno}: "
-    return UserError(f"'{target}' cannot be imported: {where}{type(error).__name__}: {error}")
+    return where

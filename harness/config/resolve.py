@@ -377,7 +377,7 @@ class _Resolver:
             values = {key: value for key, value in layer.values.items() if key in fields}
             general_layers.append(Layer(layer.origin, values))
         tree = Tree(general_layers)
-        self.general = validate_tree(GeneralSettings, tree, "")
+        self.general = validate_tree(GeneralSettings, tree, path="")
         for key, value in self.general:
             self.origins[key] = DEFAULT_ORIGIN
             if value is not None:
@@ -738,6 +738,7 @@ def _with_options_moved(layers: list[Layer], problems: list[HarnessError]) -> li
     has_only_fields = all(fields.issuperset(layer.values) for layer in layers)
     if has_only_fields:
         return layers
+    # The function that lists a format's options; found by name, as it imports the data sets.
     options_of_format = registry.import_target(registry.targets("settings")["dataset_options"])
     dataset_format = str(Tree(layers).values.get("format", ""))
     options = set(options_of_format(dataset_format))

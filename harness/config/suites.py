@@ -51,7 +51,7 @@ def _parse_sets(texts: object) -> dict[str, object]:
     if not isinstance(texts, list):
         raise ValueError("should be a list of KEY=VALUE, as after --set")
     try:
-        return parse_assignments(map(str, texts), "")
+        return parse_assignments(map(str, texts), prefix="")
     except ConfigError as config_error:
         raise ValueError("; ".join(config_error.sentences)) from config_error
 
@@ -104,7 +104,7 @@ def read_suite(name: str) -> Suite:
     file = layers[-1].origin
     part_entries = values.pop("parts", None)
     if part_entries is None:
-        return validate_tree(Suite, Tree([(file, values)]), "")
+        return validate_tree(Suite, Tree([(file, values)]), path="")
     if not isinstance(part_entries, list) or not _are_only_mappings(part_entries):
         sentence = f"{file}: 'parts' must be a list of mappings, each with what is its own of a suite's keys"
         raise ConfigError([sentence])
@@ -131,11 +131,11 @@ def _make_parts(
     """
     # The suite's own `set` is parsed in the first part, as a Suite needs the keys of a part too.
     first_with_suite_set = {**values, **part_entries[0], "set": values.get("set", [])}
-    suite_sets = validate_tree(Suite, Tree([(file, first_with_suite_set)]), "").sets
+    suite_sets = validate_tree(Suite, Tree([(file, first_with_suite_set)]), path="").sets
     parts: list[Suite] = []
     for part_entry in part_entries:
         own_values = {**values, "set": [], **part_entry}
-        part = validate_tree(Suite, Tree([(file, own_values)]), "")
+        part = validate_tree(Suite, Tree([(file, own_values)]), path="")
         sets = {**suite_sets, **part.sets}
         parts.append(part.model_copy(update={"sets": sets}))
     return parts

@@ -482,7 +482,7 @@ def part_of_run(model: type[M], values: Mapping[str, object], folder: str) -> M:
     try:
         return model.model_validate(values)
     except ValidationError as validation_error:
-        first_sentence, *_ = error_sentences(validation_error, model, "", {})
+        first_sentence, *_ = error_sentences(validation_error, model, path="", origins={})
         raise UserError(
             f"{folder}/run.yaml is not of this version: {first_sentence}"
         ) from validation_error

@@ -156,7 +156,7 @@ def _outcome_of_verdicts(claims: Sequence[str], verdicts: Sequence[bool]) -> Out
 
 def _outcome_without_claims(what: str) -> Outcome:
     """The outcome where a text states no claim: no score. `what` names the text: "the answer"."""
-    return Outcome(NO_CLAIMS, None, flag=f"{what} states no claim")
+    return Outcome(NO_CLAIMS, score=None, flag=f"{what} states no claim")
 
 
 def faithfulness(case: Case, ask: Ask) -> Outcome:

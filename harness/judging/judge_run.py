@@ -383,37 +383,51 @@ class _JudgeWork:
             self._finish(outcome)
 
     def _finish(self, outcome: _Outcome) -> None:
-        """Add the outcome of a case to `judged`, and show progress. What the requests of a failed
-        case sent is added to `judged.sent_without_judgement`.
+        """Add the outcome of a case to `judged`, and show progress.
 
         Raises CannotRun after MAX_FAILURES_IN_A_ROW failures.
         """
-        case, result, meter = outcome
-        if isinstance(result, Judgement):
-            self._failed_in_a_row = 0
-            self.judged.judgements[case.question_id] = result
-            usage_by_phase = {}
-            if result.usage:
-                usage_by_phase["answer"] = result.usage
-            scores = {}
-            if result.score is not None:
-                scores[self._judge.name] = result.score
-            self._progress.count_recorded(
-                CountedQuestion(
-                    question_id=case.question_id, failed=False, scores=scores, usage=usage_by_phase
-                )
-            )
-            return
-        self._failed_in_a_row += 1
-        self.judged.failures[case.question_id] = str(result)
-        add_sent(self.judged.sent_without_judgement, all_sent(meter.usage()))
-        self._progress.count_recorded(
-            CountedQuestion(question_id=case.question_id, failed=True, scores={}, usage={})
+        question_id = outcome.case.question_id
+        if isinstance(outcome.result, Judgement):
+            self._finish_judged(question_id, outcome.result)
+        else:
+            self._finish_failed(question_id, outcome.result, outcome.meter)
+
+    def _finish_judged(self, question_id: str, judgement: Judgement) -> None:
+        """Add a judgement to `judged`, and show progress with its score and cost."""
+        self._failed_in_a_row = 0
+        self.judged.judgements[question_id] = judgement
+        usage_by_phase = {}
+        if judgement.usage:
+            usage_by_phase["answer"] = judgement.usage
+        scores = {}
+        if judgement.score is not None:
+            scores[self._judge.name] = judgement.score
+        counted = CountedQuestion(
+            question_id=question_id, failed=False, scores=scores, usage=usage_by_phase
         )
+        self._progress.count_recorded(counted)
+
+    def _finish_failed(self, question_id: str, error: QuestionError, meter: Meter) -> None:
+        """Add a failure to `judged`, with what its requests sent, and show progress.
+
+        Args:
+            question_id: The question whose answer could not be judged.
+            error: Why.
+            meter: Counted the requests.
+
+        Raises:
+            CannotRun: It is the last of MAX_FAILURES_IN_A_ROW failures.
+        """
+        self._failed_in_a_row += 1
+        self.judged.failures[question_id] = str(error)
+        add_sent(self.judged.sent_without_judgement, all_sent(meter.usage()))
+        counted = CountedQuestion(question_id=question_id, failed=True, scores={}, usage={})
+        self._progress.count_recorded(counted)
         if self._failed_in_a_row == MAX_FAILURES_IN_A_ROW:
             raise CannotRun(
                 f"{MAX_FAILURES_IN_A_ROW} answers one after the other could not be judged; "
-                f"the last, because: {result}"
+                f"the last, because: {error}"
             )
 
 

@@ -254,11 +254,11 @@ class Judge:
         None where the case has all of it.
         """
         if "answers" in self.places and not case.gold:
-            return Judgement(case.question_id, NO_GOLD, None)
+            return Judgement(case.question_id, NO_GOLD, score=None)
         if "answer" in self.places and not case.answer.strip():
             return Judgement(case.question_id, EMPTY)
         if "shown" in self.places and case.names_pages_only:
-            return Judgement(case.question_id, NO_CONTEXTS, None)
+            return Judgement(case.question_id, NO_CONTEXTS, score=None)
         if "shown" in self.places and not case.shown:
             return Judgement(case.question_id, NO_TEXT)
         return None

@@ -111,7 +111,7 @@ def compare(other_answers: Mapping[str, OtherAnswer], case: Case, ask: Ask) -> O
     return Outcome(verdict, SCORES[verdict], details)
 
 
-PAIRWISE_KIND = StepwiseKind((), (BETTER,), None)
+PAIRWISE_KIND = StepwiseKind(places=(), prompts=(BETTER,), steps=None)
 
 
 @dataclass
@@ -129,7 +129,7 @@ class PairwiseJudge(StepwiseJudge):
         where the other run failed too.
         """
         if question_id in self.failed:
-            return Judgement(question_id, BOTH_FAILED, None)
+            return Judgement(question_id, BOTH_FAILED, score=None)
         return Judgement(question_id, FAILED)
 
 
@@ -148,13 +148,7 @@ def beside(
         UserError: The two have other questions.
     """
     other_answers = _answers_by_question(other)
-    question_ids = {record.question_id for record in run.records}
-    ids_of_one_run = question_ids.symmetric_difference(other_answers)
-    if ids_of_one_run or _fingerprint_of_rows(run) != _fingerprint_of_rows(other):
-        raise UserError(
-            f"{run.path} and {other.path} do not have the same questions; compare runs of one data "
-            "set with the same --limit and --sample"
-        )
+    _check_same_questions(run, other)
     name = judge.name
     if not name_is_chosen:
         hash_of_other = other.path.name.rpartition("--")[2]  # the folder is METHOD--MODEL--HASH
@@ -175,6 +169,18 @@ def beside(
         steps=partial(compare, other_answers),
         failed=failed_elsewhere,
     )
+
+
+def _check_same_questions(run: StoredRun, other: StoredRun) -> None:
+    """Raise UserError where two runs do not have the same questions of the same rows."""
+    question_ids = {record.question_id for record in run.records}
+    other_question_ids = {record.question_id for record in other.records}
+    have_same_ids = question_ids == other_question_ids
+    if not have_same_ids or _fingerprint_of_rows(run) != _fingerprint_of_rows(other):
+        raise UserError(
+            f"{run.path} and {other.path} do not have the same questions; compare runs of one data "
+            "set with the same --limit and --sample"
+        )
 
 
 def _answers_by_question(run: StoredRun) -> dict[str, OtherAnswer]:

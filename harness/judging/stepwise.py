@@ -222,7 +222,7 @@ class StepwiseJudge(Judge):
         if incomplete is not None:
             return incomplete
         try:
-            return self._run_steps(case, _Requests(self, None))
+            return self._run_steps(case, _Requests(self, meter=None))
         except _NotCached:
             return None
 
@@ -253,7 +253,7 @@ class StepwiseJudge(Judge):
         no claim.
         """
         if "answers" in self.places and case.gold == (DECLINE,):
-            return Judgement(case.question_id, NO_GOLD, None)
+            return Judgement(case.question_id, NO_GOLD, score=None)
         return super()._judgement_of_incomplete(case)
 
     def _run_steps(self, case: Case, requests: _Requests) -> Judgement:
@@ -266,7 +266,7 @@ class StepwiseJudge(Judge):
         try:
             outcome = self.steps(case, requests.ask)
         except UnreadableReply as error:
-            outcome = Outcome(UNCLEAR, None, str(error))
+            outcome = Outcome(UNCLEAR, score=None, details=str(error))
         details: str | None = outcome.details
         if not requests.replies:
             details = None

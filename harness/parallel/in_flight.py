@@ -47,10 +47,10 @@ def map_together(
         meter: Counts what the calls cost, in the order of the items.
     """
     mapping = _Map(scheduler, fn, items, meter)
-    mapping.work()
+    mapping.work()  # in this thread; it also starts others
     if mapping.n_other_threads:
         with scheduler.without_slot():
-            mapping.wait()
+            mapping.wait()  # for the others
     meter.join(mapping.branches)
     if mapping.errors:
         first_failed = min(mapping.errors)

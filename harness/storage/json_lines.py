@@ -178,7 +178,7 @@ def indexed_lines(
             end_offset += len(line)
             if damaged is not None:
                 problem = f"{damaged.problem} in {path.parent}; delete that line, then run again"
-                raise DataError(path.name, damaged.line_number, None, problem)
+                raise DataError(path.name, line=damaged.line_number, field=None, problem=problem)
             if is_wanted is not None and not is_wanted(line):
                 continue
             try:

@@ -294,7 +294,7 @@ def _check_is_as_imported(
         current_hash: The hash of the file now.
     """
     is_loaded = module in sys.modules
-    first_hash = _first_hashes.get((module, path), _FirstHash(None, current_hash))
+    first_hash = _first_hashes.get((module, path), _FirstHash(spec=None, sha256=current_hash))
     is_same_import = first_hash.spec is None or first_hash.spec is spec
     has_changed = first_hash.sha256 != current_hash
     if is_loaded and is_same_import and has_changed:
@@ -355,9 +355,9 @@ def _find_module(module: str) -> _FoundModule:
     try:
         spec = _find_spec(module)
     except (ImportError, ValueError):
-        return _FoundModule(None, None)
+        return _FoundModule(spec=None, file=None)
     if spec is None:
-        return _FoundModule(None, None)
+        return _FoundModule(spec=None, file=None)
     return _FoundModule(spec, _existing_file(spec.origin))
 
 

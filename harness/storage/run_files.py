@@ -201,7 +201,10 @@ def _value_error_as_data_error(path: Path) -> Iterator[None]:
         if key is None:
             problem = "not valid JSON"
         raise DataError(
-            path, None, key, f"{problem} ({error}); delete it and run the same command again"
+            path,
+            line=None,
+            field=key,
+            problem=f"{problem} ({error}); delete it and run the same command again",
         ) from None
 
 

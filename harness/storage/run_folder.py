@@ -634,16 +634,24 @@ def run_yaml(folder: Path) -> RunFile:
         with os_error_as_data_error(path):
             value = parse_yaml(path.read_bytes())
     except YAMLProblem as problem:
-        raise DataError(path, problem.line, None, f"not valid YAML ({problem})") from None
+        raise DataError(
+            path, line=problem.line, field=None, problem=f"not valid YAML ({problem})"
+        ) from None
     if not isinstance(value, dict) or not isinstance(value.get("config"), dict):
         raise DataError(
-            path, None, "config", "missing; the run folder was not written by this program"
+            path,
+            line=None,
+            field="config",
+            problem="missing; the run folder was not written by this program",
         )
     try:
         return RunFile.from_json(value)
     except WrongValue as error:
         raise DataError(
-            path, None, error.key, f"{error}; the run folder was not written by this program"
+            path,
+            line=None,
+            field=error.key,
+            problem=f"{error}; the run folder was not written by this program",
         ) from None
 
 

@@ -167,4 +167,4 @@ def json_values(value: Any, not_finite: list[str]) -> Any:
             f"{where or 'the answer'} is a {type(value).__name__}; an answer holds JSON values only"
         )
 
-    return _to_json_values(value, "", convert)
+    return _to_json_values(value, where="", convert_other=convert)

@@ -137,7 +137,7 @@ class _SizeMeter:
         self._size_repeated += size
         if self._size_repeated > _MAX_REPEATED_SIZE:
             raise YAMLProblem("its aliases repeat more than 10 million characters", line)
-        self._add(None, size)
+        self._add(anchor=None, size=size)
 
     def _add(self, anchor: str | None, size: int) -> None:
         """Add a value of this size to the innermost open collection,

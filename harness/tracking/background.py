@@ -209,39 +209,54 @@ class BackgroundTracking(Hook):
         Returns:
             Folder -> error, of those that failed.
         """
-        tracing_time = TracingTime(_LAST_TRACING_SECONDS if last else _TRACING_SECONDS)
-        folders = [*self._folders]
+        tracing_seconds = _TRACING_SECONDS
+        if last:
+            tracing_seconds = _LAST_TRACING_SECONDS
+        tracing_time = TracingTime(tracing_seconds)
+        folders = [*self._folders]  # a copy: another thread may add one
 
         def log(folder: Path) -> None:
-            """Log one folder, unless it holds no run yet or has not
-            changed since all of it was logged.
-            """
+            """Log one folder if it has changed."""
             # Runs go on in turn, so that only the last one may still be running.
             may_go_on = folder == folders[-1] and not last
             run_goes_on = may_go_on and folder not in self._ended_folders
-            has_run = (folder / RUN).exists()
-            has_manifest = (folder / MANIFEST).exists()
-            if not has_run or (run_goes_on and not has_manifest):
-                return
-            folder_state = _read_folder_state(folder, run_goes_on)
-            is_unchanged = folder_state == self._state_when_logged.get(folder)
-            if is_unchanged and not self._n_missing_traces.get(folder):
-                return
-            # Where nobody answers, MLflow is not even imported, nor does it try a database 15 times.
-            problem = connection_problem(self._uri)
-            if problem:
-                raise StoreError([folder], self._uri, problem)
-            self._n_missing_traces[folder] = track(
-                folder,
-                self._uri,
-                suite=self._suite,
-                running=run_goes_on,
-                traces=self._max_traces,
-                tracing=tracing_time,
-            )
-            self._state_when_logged[folder] = folder_state
+            self._log_if_changed(folder, run_goes_on, tracing_time)
 
-        return log_each(dict.fromkeys(folders), log)
+        folders_once = dict.fromkeys(folders)
+        return log_each(folders_once, log)
+
+    def _log_if_changed(self, folder: Path, run_goes_on: bool, tracing_time: TracingTime) -> None:
+        """Log a folder, unless it holds no run yet, or has not changed since all of it was logged.
+
+        Args:
+            folder: The run folder.
+            run_goes_on: Whether the run goes on; then it is logged once it has a manifest.
+            tracing_time: The time that traces of the whole pass may take.
+
+        Raises:
+            StoreError: The store cannot be reached.
+        """
+        has_run = (folder / RUN).exists()
+        has_manifest = (folder / MANIFEST).exists()
+        if not has_run or (run_goes_on and not has_manifest):
+            return
+        folder_state = _read_folder_state(folder, run_goes_on)
+        is_unchanged = folder_state == self._state_when_logged.get(folder)
+        if is_unchanged and not self._n_missing_traces.get(folder):
+            return
+        # Where nobody answers, MLflow is not even imported, nor does it try a database 15 times.
+        problem = connection_problem(self._uri)
+        if problem:
+            raise StoreError([folder], self._uri, problem)
+        self._n_missing_traces[folder] = track(
+            folder,
+            self._uri,
+            suite=self._suite,
+            running=run_goes_on,
+            traces=self._max_traces,
+            tracing=tracing_time,
+        )
+        self._state_when_logged[folder] = folder_state
 
 
 class _FileState(NamedTuple):

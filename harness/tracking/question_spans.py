@@ -108,29 +108,35 @@ class QuestionSpans:
         building_seconds = sum(_known_seconds(line.usage.get("index")) for line in indexes)
         # Other questions may have built some of them, outside of this question's time.
         index_seconds = min(building_seconds, all_seconds - search_seconds - answer_seconds)
-        root = self._add_span(
-            _SpanContent(
-                self._question.run.config.method.name,
-                "AGENT",
-                _Interval(0.0, all_seconds),
-                inputs=_without_empty_values(
-                    {"question": record.question, "options": record.options}
-                ),
-                outputs=record.prediction,
-                attributes=self._question_attributes(),
-            )
+        content = _SpanContent(
+            name=self._question.run.config.method.name,
+            kind="AGENT",
+            interval=_Interval(0.0, all_seconds),
+            inputs=_without_empty_values({"question": record.question, "options": record.options}),
+            outputs=record.prediction,
+            attributes=self._question_attributes(),
         )
-        if self._question.indexes:
-            statuses = {line.document_id: line.status for line in self._question.indexes}
-            self._add_span(
-                _SpanContent("index", "TASK", _Interval(0.0, index_seconds), outputs=statuses), root
-            )
+        root = self._add_span(content)
+        if indexes:
+            self._add_indexes(root, _Interval(0.0, index_seconds))
         has_searched = record.usage.get("search") or record.steps
         if has_searched or record.shown:
             self._add_search(root, _Interval(index_seconds, all_seconds - answer_seconds))
         if record.usage.get("answer"):
             self._add_answer(root, _Interval(all_seconds - answer_seconds, all_seconds))
         return self._spans
+
+    def _add_indexes(self, root: LiveSpan, interval: _Interval) -> None:
+        """Add the span of the question's indexes: document id -> whether its index was built or
+        found.
+
+        Args:
+            root: The span of the whole question.
+            interval: Start and end of building them.
+        """
+        statuses = {line.document_id: line.status for line in self._question.indexes}
+        content = _SpanContent(name="index", kind="TASK", interval=interval, outputs=statuses)
+        self._add_span(content, root)
 
     def _add_span(self, content: _SpanContent, parent: LiveSpan | None = None) -> LiveSpan:
         """Make the span of a part, and add it to those that `make` returns.
@@ -185,7 +191,13 @@ class QuestionSpans:
             {"stop_reason": record.stop_reason, "steps": len(record.steps)}
         )
         passages = self._retrieved_documents(record.shown)
-        content = _SpanContent(name, "RETRIEVER", interval, outputs=passages, attributes=attributes)
+        content = _SpanContent(
+            name=name,
+            kind="RETRIEVER",
+            interval=interval,
+            outputs=passages,
+            attributes=attributes,
+        )
         search = self._add_span(content, root)
         self._add_steps(search, interval)
         self._add_requests(search, interval, _PHASES_OF_SEARCH)
@@ -209,9 +221,9 @@ class QuestionSpans:
             end = max(start, interval.start + seconds_so_far)
             shown = [step.shown] if step.shown else []
             content = _SpanContent(
-                _step_name(step),
-                "RETRIEVER",
-                _Interval(start, end),
+                name=_step_name(step),
+                kind="RETRIEVER",
+                interval=_Interval(start, end),
                 outputs=self._retrieved_documents(shown),
                 attributes=_step_attributes(step),
             )
@@ -228,9 +240,9 @@ class QuestionSpans:
         attributes = _known_costs(self._record.usage["answer"])
         attributes["mlflow.chat.tokenUsage"] = token_usage(self._record.usage["answer"])
         content = _SpanContent(
-            "answer",
-            "LLM",
-            interval,
+            name="answer",
+            kind="LLM",
+            interval=interval,
             inputs={"question": self._record.question, "passages": len(self._record.shown)},
             outputs=self._record.prediction,
             attributes=attributes,
@@ -239,7 +251,8 @@ class QuestionSpans:
         self._add_requests(answer, interval, ("answer",))
 
     def _add_requests(self, parent: LiveSpan, interval: _Interval, phases: Sequence[str]) -> None:
-        """Add a span for each of the first requests of some phases.
+        """Add a span for each of the first requests of some phases. Their times are not known: each
+        gets an equal part of the phases' time.
 
         Args:
             parent: The span above them.
@@ -249,9 +262,9 @@ class QuestionSpans:
         sent_requests = [request for request in self._question.requests if request.phase in phases]
         for index, request in enumerate(sent_requests[:MAX_CHILD_SPANS]):
             content = _SpanContent(
-                f"{request.kind} ({request.role})",
-                "LLM",
-                interval.equal_part(index, len(sent_requests)),
+                name=f"{request.kind} ({request.role})",
+                kind="LLM",
+                interval=interval.equal_part(index, len(sent_requests)),
                 inputs={"prompt": request.prompt},
                 outputs=request.reply,
             )
