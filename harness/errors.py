@@ -382,7 +382,7 @@ def raise_all(problems: Sequence[HarnessError]) -> None:
 
     Several are raised as one ConfigError with each sentence once.
     """
-    sentences: dict[str, None] = {}
+    sentences: dict[str, None] = {}  # this and the next as ordered sets
     missing: dict[str, None] = {}
     for problem in problems:
         sentences.update(dict.fromkeys(problem.sentences))

@@ -458,7 +458,13 @@ class Session(AbstractContextManager["Session"], abc.ABC):
             **counts: Further fields of the event (harness/cost/flops.py).
         """
         event = Event(
-            self._role, self._name, self._meter.current_phase, kind, new, cached, **counts
+            role=self._role,
+            model=self._name,
+            phase=self._meter.current_phase,
+            kind=kind,
+            new=new,
+            cached=cached,
+            **counts,
         )
         self._meter.record(event, self._shape)
 

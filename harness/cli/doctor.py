@@ -101,17 +101,17 @@ def _check_imports() -> Iterator[Check]:
             lines_of_error = str(error).strip().splitlines() or [type(error).__name__]
             install_command = f"pip install --force-reinstall {package}"
             text = f"cannot be imported ({lines_of_error[-1]}): {install_command}"
-            yield Check("Packages", "problem", package, text)
+            yield Check(part="Packages", state="problem", name=package, text=text)
 
 
 def _check_packages() -> Iterator[Check]:
     """Yield a check for each extra of this project: whether its packages are installed."""
     for extra, purpose in _PURPOSE_OF_EXTRA.items():
         if all(map(is_installed, _packages_of_extra(extra))):
-            yield Check("Packages", "ok", extra, purpose)
+            yield Check(part="Packages", state="ok", name=extra, text=purpose)
         else:
             install_advice = f"{purpose}: pip install '{_DISTRIBUTION}[{extra}]'"
-            yield Check("Packages", "missing", extra, install_advice)
+            yield Check(part="Packages", state="missing", name=extra, text=install_advice)
 
 
 def _packages_of_extra(extra: str) -> list[str]:

@@ -136,7 +136,9 @@ class Gate(Hook):
         A run that did not end fails. Returns the exit code: 4 if a check failed, else 0.
         """
         for name in self._runs_not_ended:
-            self._checks.append(Check(name, "the run ends", "FAILED", "it did not end"))
+            self._checks.append(
+                Check(run=name, name="the run ends", outcome="FAILED", figures="it did not end")
+            )
         for check in self._checks:
             say(f"check {check.outcome}: {check.run}: {check.name}: {check.figures}")
         if self._options.junit is not None:
@@ -164,7 +166,7 @@ class Gate(Hook):
         if score.startswith(JUDGE_PREFIX):
             why_not_judged = _why_not_judged(result, score)
             if why_not_judged:
-                return Check(run_name, name, "FAILED", why_not_judged)
+                return Check(run=run_name, name=name, outcome="FAILED", figures=why_not_judged)
         summary = result.summary
         score_mean = summary.scores[score]
         n_left_out = _n_left_out(summary)
@@ -184,7 +186,7 @@ class Gate(Hook):
         outcome: Outcome = "FAILED"
         if points_of_score_1 * score_mean.mean >= limit_points - margin:
             outcome = "passed"
-        return Check(run_name, name, outcome, "; ".join(figures))
+        return Check(run=run_name, name=name, outcome=outcome, figures="; ".join(figures))
 
     def _compare_with_baseline(
         self, run_name: str, folder: Path, score: str | None, tolerated_drop: float
@@ -215,16 +217,18 @@ class Gate(Hook):
                 read_run(folder), baseline, score, self._allow_left_out
             )
         except UserError as error:
-            return Check(run_name, name, "FAILED", f"not comparable: {error}")
+            return Check(
+                run=run_name, name=name, outcome="FAILED", figures=f"not comparable: {error}"
+            )
         figures = [_difference_words(comparison)]
         if comparison.left_out:
             figures.append(_left_out_words(comparison.left_out, self._allow_left_out))
         decision = _decide(comparison, tolerated_drop)
         return Check(
-            run_name,
-            name,
-            decision.outcome,
-            "; ".join([*figures, *decision.reasons, *comparison.objections]),
+            run=run_name,
+            name=name,
+            outcome=decision.outcome,
+            figures="; ".join([*figures, *decision.reasons, *comparison.objections]),
         )
 
 

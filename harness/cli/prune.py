@@ -101,7 +101,9 @@ def find_left_over_runs(runs: Sequence[StoredRun]) -> list[LeftOver]:
             state = FAILED
         else:
             continue
-        left_over_runs.append(LeftOver(run, state, n_answered, run.summary.n_asked))
+        left_over_runs.append(
+            LeftOver(run=run, state=state, n_answered=n_answered, n_asked=run.summary.n_asked)
+        )
     return left_over_runs
 
 

@@ -490,8 +490,8 @@ def _file_check(part: str, path: str, command: str) -> Check:
         command: The command that makes it, named where it is missing.
     """
     if Path(path).expanduser().exists():
-        return Check(part, "ok", path, "on disk")
-    return Check(part, "missing", path, command)
+        return Check(part=part, state="ok", name=path, text="on disk")
+    return Check(part=part, state="missing", name=path, text=command)
 
 
 def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) -> Check:
@@ -504,26 +504,36 @@ def _weights_check(name: str, config: ModelConfig | EncoderConfig, part: str) ->
     """
     key = getattr(config, "api_key_env", None)
     if key and key not in os.environ:
-        return Check("Weights", "missing", name, f"the key of its provider: export {key}=...")
+        return Check(
+            part="Weights",
+            state="missing",
+            name=name,
+            text=f"the key of its provider: export {key}=...",
+        )
     return check_weights("Weights", name, config.model_dump(), f"{part}.source")
 
 
 def _stanza_check() -> Check:
     """Check that the package that finds names in texts is installed."""
     if importlib.util.find_spec("stanza") is not None:
-        return Check("Packages", "ok", "stanza", "names in texts (QRMeM)")
+        return Check(part="Packages", state="ok", name="stanza", text="names in texts (QRMeM)")
     command = (
         "pip install 'longdoc-harness[entities]', then python -c "
         "\"import stanza; stanza.download('en')\""
     )
-    return Check("Packages", "missing", "stanza", command)
+    return Check(part="Packages", state="missing", name="stanza", text=command)
 
 
 def _gpu_check(needed: Needs) -> Check:
     """Check that this machine's GPUs together hold what the largest run needs."""
     gib_needed = needed.gpu / _BYTES_PER_GIB
     if gib_needed < 1:
-        return Check("GPU", "ok", "memory", "not needed: the models are small, or behind a server")
+        return Check(
+            part="GPU",
+            state="ok",
+            name="memory",
+            text="not needed: the models are small, or behind a server",
+        )
     note_on_unknown = ""
     if needed.unknown:
         note_on_unknown = f"; without {', '.join(needed.unknown)}, whose size is not known"
@@ -535,7 +545,7 @@ def _gpu_check(needed: Needs) -> Check:
     state: State = "missing"
     if gib_here >= gib_needed:
         state = "ok"
-    return Check("GPU", state, "memory", text)
+    return Check(part="GPU", state=state, name="memory", text=text)
 
 
 def _gpu_memory_bytes() -> int:

@@ -61,7 +61,7 @@ def check_server(url: str, model: str | None, sets: Mapping[str, object]) -> Ite
     served = _ServedModel(server, model or offered[0], config)
     first_reply = served.reply_to(_LIST_PROMPT)
     if isinstance(first_reply, str):
-        yield Check("Server", "problem", "chat", first_reply)
+        yield Check(part="Server", state="problem", name="chat", text=first_reply)
         return
     yield _capability("chat", f"'{served.name}' replies")
     yield _check_usage_counts(first_reply)
@@ -245,7 +245,7 @@ def _check_methods(n_log_probabilities: int) -> Iterator[Check]:
         group.setdefault(base_file, preset.name)
     part = "Methods, each with the presets that extend it"
     for (state, reason), names in sorted(groups.items(), reverse=True):
-        yield Check(part, state, reason, ", ".join(names.values()))
+        yield Check(part=part, state=state, name=reason, text=", ".join(names.values()))
 
 
 class _Service(NamedTuple):

@@ -440,7 +440,9 @@ def _shown_config(parts: Mapping[str, object], part_origins: Mapping[str, str]) 
 
 
 def _as_json_values(part: object) -> object:
-    """A part of the configuration as JSON values; a model's also with its sampling settings."""
+    """A part of the configuration as JSON values: a method without its mark in tables, a model also
+    with the defaults of its sampling settings, which pydantic leaves out.
+    """
     if not isinstance(part, BaseModel):
         return part
     values = part.model_dump(mode="json", exclude={"mark"})

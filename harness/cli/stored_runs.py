@@ -83,8 +83,9 @@ def _read_answered_runs(folder: str, hold: Hold) -> tuple[list[StoredRun], list[
 
 
 def _read_run(path: Path, hold: Hold) -> StoredRun:
-    """Read the run of a folder, from its kept columns where numbers are enough. Raises
-    UserError.
+    """Read the run of a folder; where numbers are enough, from the cache if that has them.
+
+    Raises UserError.
     """
     if hold == "numbers":
         return read_run_with_numbers(path)

@@ -255,7 +255,7 @@ def _read_profile(name: str, origin: str, problems: list[HarnessError]) -> _Prof
         return _Profile()
     preset_layers = call_noting_problem(problems, presets.read, "profiles", preset_name) or []
     layers = [Layer(f"profile {preset_name}", layer.values) for layer in preset_layers]
-    return _Profile(preset_name, origin, tuple(layers))
+    return _Profile(name=preset_name, origin=origin, layers=tuple(layers))
 
 
 def _origin_of_suite(suite: Suite) -> str:

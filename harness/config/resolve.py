@@ -460,7 +460,7 @@ class _Resolver:
         if preset is not None:
             return self._preset_base(part, preset, part_name.origin)
         if _is_described(part_name.name, settings):
-            return _PartBase(part_name.name, part_name.origin, [])
+            return _PartBase(name=part_name.name, origin=part_name.origin, layers=[])
         return _folder_base(part, part_name.name, part_name.origin)
 
     def _unnamed_base(self, part: _PartToResolve, settings: list[Layer]) -> _PartBase | None:
@@ -478,7 +478,9 @@ class _Resolver:
             if reader is None:
                 return None  # its own mistake is reported already
             settings_of_reader = Layer(_AS_READER_ORIGIN, reader.model_dump(mode="json"))
-            return _PartBase(reader.name, _AS_READER_ORIGIN, [settings_of_reader])
+            return _PartBase(
+                name=reader.name, origin=_AS_READER_ORIGIN, layers=[settings_of_reader]
+            )
         if part.path in ("method", "dataset"):
             singular_kind = presets.singular(part.kind)
             raise UserError(
@@ -507,7 +509,7 @@ class _Resolver:
                 dataset_name = dataset.text
             layers = _with_params_for_dataset(layers, dataset_name)
         name_in_tables = str(Tree(layers).values.get("name", preset))
-        return _PartBase(name_in_tables, origin, layers, preset)
+        return _PartBase(name=name_in_tables, origin=origin, layers=layers, preset=preset)
 
     def _make_layers_of_settings_by_name(self, part: _PartToResolve, base: _PartBase) -> None:
         """Change `layers`: what they set for the method or data set by its name becomes a layer of
@@ -518,7 +520,7 @@ class _Resolver:
             presets.comparable_name(base.name),
         }
         implementation = str(base.values.get("implementation"))
-        chosen = ChosenPreset(part.kind, names, implementation)
+        chosen = ChosenPreset(kind=part.kind, names=names, implementation=implementation)
         self.layers = list(with_settings_by_name(self.layers, chosen, self.problems))
 
     def _default_encoder(self, base: _PartBase) -> list[Layer]:
@@ -702,7 +704,7 @@ def _folder_base(part: _PartToResolve, name: str, origin: str) -> _PartBase:
     name_in_tables = name
     if is_local or name.startswith(("/", ".", "~")):
         name_in_tables = Path(os.path.realpath(folder)).name.removesuffix(".gguf")
-    return _PartBase(name_in_tables, origin, [Layer(origin, {"source": name})])
+    return _PartBase(name=name_in_tables, origin=origin, layers=[Layer(origin, {"source": name})])
 
 
 def _settings_in_layers(layers: list[Layer], path: str) -> list[Layer]:

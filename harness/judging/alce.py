@@ -235,13 +235,21 @@ def _outcome_of_share(n_right: int, n_total: int, lines: list[str]) -> Outcome:
     """
     if not n_total:
         return Outcome("nothing to check", 0.0, flag="the answer cites no passage that was shown")
-    return Outcome(f"{n_right} of {n_total}", n_right / n_total, "\n".join(lines))
+    return Outcome(f"{n_right} of {n_total}", score=n_right / n_total, details="\n".join(lines))
 
 
 PLACES = ("question", "answer", "shown")
 ALCE_KINDS = {
-    "alce-recall": StepwiseKind(PLACES, (ENTAILED,), _recall_steps(sentence_statements)),
-    "alce-precision": StepwiseKind(PLACES, (ENTAILED,), _precision_steps(sentence_statements)),
-    "alce-list-recall": StepwiseKind(PLACES, (ENTAILED,), _recall_steps(item_statements)),
-    "alce-list-precision": StepwiseKind(PLACES, (ENTAILED,), _precision_steps(item_statements)),
+    "alce-recall": StepwiseKind(
+        places=PLACES, prompts=(ENTAILED,), steps=_recall_steps(sentence_statements)
+    ),
+    "alce-precision": StepwiseKind(
+        places=PLACES, prompts=(ENTAILED,), steps=_precision_steps(sentence_statements)
+    ),
+    "alce-list-recall": StepwiseKind(
+        places=PLACES, prompts=(ENTAILED,), steps=_recall_steps(item_statements)
+    ),
+    "alce-list-precision": StepwiseKind(
+        places=PLACES, prompts=(ENTAILED,), steps=_precision_steps(item_statements)
+    ),
 }

@@ -163,8 +163,8 @@ def recall(case: Case, ask: Ask) -> Outcome:
         lines.append(f"{verdict}: {statement.text} {list(statement.cited)}")
     return Outcome(
         f"{n_supported} of {len(answer_statements)}",
-        n_supported / len(answer_statements),
-        "\n".join(lines),
+        score=n_supported / len(answer_statements),
+        details="\n".join(lines),
     )
 
 
@@ -192,10 +192,14 @@ def precision(case: Case, ask: Ask) -> Outcome:
                 verdict = YES
                 n_precise += 1
             lines.append(f"{verdict}: [{number}] {statement.text}")
-    return Outcome(f"{n_precise} of {n_citations}", n_precise / n_citations, "\n".join(lines))
+    return Outcome(
+        f"{n_precise} of {n_citations}", score=n_precise / n_citations, details="\n".join(lines)
+    )
 
 
 CITATION_KINDS = {
-    "citation-recall": StepwiseKind(("answer", "shown"), (ENTAILED,), recall),
-    "citation-precision": StepwiseKind(("answer", "shown"), (ENTAILED,), precision),
+    "citation-recall": StepwiseKind(places=("answer", "shown"), prompts=(ENTAILED,), steps=recall),
+    "citation-precision": StepwiseKind(
+        places=("answer", "shown"), prompts=(ENTAILED,), steps=precision
+    ),
 }

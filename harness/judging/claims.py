@@ -151,7 +151,7 @@ def _outcome_of_verdicts(claims: Sequence[str], verdicts: Sequence[bool]) -> Out
         lines.append(f"{verdict_word}: {claim}")
     n_supported = sum(verdicts)
     verdict_text = f"{n_supported} of {len(claims)}"
-    return Outcome(verdict_text, n_supported / len(claims), "\n".join(lines))
+    return Outcome(verdict_text, score=n_supported / len(claims), details="\n".join(lines))
 
 
 def _outcome_without_claims(what: str) -> Outcome:
@@ -198,7 +198,13 @@ def completeness(case: Case, ask: Ask) -> Outcome:
 
 
 CLAIM_KINDS = {
-    "claim-faithfulness": StepwiseKind(("answer", "shown"), (EXTRACT, SUPPORTED), faithfulness),
-    "claim-correctness": StepwiseKind(("answer", "answers"), (EXTRACT, CORRECT), correctness),
-    "claim-completeness": StepwiseKind(("answer", "answers"), (EXTRACT, STATED), completeness),
+    "claim-faithfulness": StepwiseKind(
+        places=("answer", "shown"), prompts=(EXTRACT, SUPPORTED), steps=faithfulness
+    ),
+    "claim-correctness": StepwiseKind(
+        places=("answer", "answers"), prompts=(EXTRACT, CORRECT), steps=correctness
+    ),
+    "claim-completeness": StepwiseKind(
+        places=("answer", "answers"), prompts=(EXTRACT, STATED), steps=completeness
+    ),
 }

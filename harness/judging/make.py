@@ -123,7 +123,9 @@ def _judging_model(request: JudgeRequest, kind: str) -> _JudgingModel:
     config = check_greedy(resolve_model(choices).value, "a judge")
     facts = model_facts(config)
     raise_all([UserError(problem) for problem in facts.problems])
-    return _JudgingModel(_score_name(request, config.name, kind), config, facts.identity)
+    return _JudgingModel(
+        name=_score_name(request, config.name, kind), config=config, identity=facts.identity
+    )
 
 
 def _score_name(request: JudgeRequest, model_name: str, kind: str) -> str:

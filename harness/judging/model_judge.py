@@ -316,7 +316,15 @@ class Judge:
         confidence = None
         if self.published is not None:
             confidence = self.published.confidence(reply)
-        return Judgement(case.question_id, verdict, score, reply, usage, cached, confidence)
+        return Judgement(
+            question_id=case.question_id,
+            verdict=verdict,
+            score=score,
+            reply=reply,
+            usage=usage,
+            cached=cached,
+            confidence=confidence,
+        )
 
     def _score_of_verdict(self, verdict: str) -> float:
         """The score of a verdict, from 0 to 1: of a rubric or rating its share, else 1 for yes."""

@@ -108,7 +108,7 @@ def compare(other_answers: Mapping[str, OtherAnswer], case: Case, ask: Ask) -> O
         verdict = WIN
     elif other_is_preferred_twice:
         verdict = LOSS
-    return Outcome(verdict, SCORES[verdict], details)
+    return Outcome(verdict, score=SCORES[verdict], details=details)
 
 
 PAIRWISE_KIND = StepwiseKind(places=(), prompts=(BETTER,), steps=None)

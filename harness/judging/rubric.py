@@ -205,7 +205,7 @@ def _judge_items(case: Case, asker: _Asker) -> Outcome:
     ratings = asker.rate(case)
     n_complied = sum(map(int, ratings))  # int(0.5) is 0
     verdict = f"{n_complied} of {len(ratings)}"
-    return Outcome(verdict, n_complied / len(ratings), _rating_lines(case, ratings))
+    return Outcome(verdict, score=n_complied / len(ratings), details=_rating_lines(case, ratings))
 
 
 def _judge_order(case: Case, asker: _Asker) -> Outcome:
@@ -220,9 +220,12 @@ def _judge_order(case: Case, asker: _Asker) -> Outcome:
     details = f"{order.details()}, items {mean:.4g}\n{_rating_lines(case, ratings)}"
     if isnan(order.tau):
         return Outcome(
-            "no order", 0.0, details, flag="the lines have no order: their ranks are equal"
+            "no order",
+            score=0.0,
+            details=details,
+            flag="the lines have no order: their ranks are equal",
         )
-    return Outcome("order", order.tau, details)
+    return Outcome("order", score=order.tau, details=details)
 
 
 def _rating_lines(case: Case, ratings: Sequence[float]) -> str:

@@ -27,7 +27,9 @@ def file_hash(path: Path) -> str:
     Remembered for as long as the file's path, size and time of change stay.
     """
     stat = path.stat()
-    state = _FileState(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    state = _FileState(
+        path=str(path.resolve()), size_in_bytes=stat.st_size, changed_at_ns=stat.st_mtime_ns
+    )
     if state not in _hash_of_file:
         with open(path, "rb") as file:
             _hash_of_file[state] = hashlib.file_digest(file, "sha256").hexdigest()

@@ -62,10 +62,18 @@ class Kind:
 
 
 DATASETS = Kind(
-    "data set", "dataset", "data-lock.json", "dataset.hub", "give the rows with `--data FILE`"
+    noun="data set",
+    repo_type="dataset",
+    lock_file="data-lock.json",
+    setting="dataset.hub",
+    other_way="give the rows with `--data FILE`",
 )
 MODELS = Kind(
-    "model", "model", "model-lock.json", "model.source", "name a folder with `--model FOLDER`"
+    noun="model",
+    repo_type="model",
+    lock_file="model-lock.json",
+    setting="model.source",
+    other_way="name a folder with `--model FOLDER`",
 )
 
 

@@ -150,7 +150,7 @@ class CacheEntry:
         """
         data, arrays = dump(value)
         shapes = {event.shape: meter.shapes[event.shape] for event in events if event.shape}
-        return cls(data, arrays, tuple(events), shapes)
+        return cls(data=data, arrays=arrays, events=tuple(events), shapes=shapes)
 
     def value(self) -> Any:
         """Parse the stored bytes into a fresh copy of the value."""
@@ -303,7 +303,7 @@ def _read_entry(folder: Path, key: CacheKey, server_shapes: ServerShapes) -> Cac
             shape_key = shape.key
             shapes[shape_key] = shape
         events.append(Event(**{**stored_event, "shape": shape_key}))
-    return CacheEntry(data, arrays, tuple(events), shapes)
+    return CacheEntry(data=data, arrays=arrays, events=tuple(events), shapes=shapes)
 
 
 def _shape_for_flops(

@@ -375,8 +375,8 @@ def _get_or_add_column(columns: dict[_Key, _SparseColumn], key: _Key) -> _Sparse
 
 
 def _hashable_notes(notes: Notes) -> str:
-    """A text that is equal for equal notes, which cannot be hashed themselves."""
-    if not notes:
+    """The notes as JSON, which is equal for equal notes and can be hashed, as they cannot."""
+    if not notes:  # most records have none: this is quicker
         return "{}"
     return json.dumps(notes)
 

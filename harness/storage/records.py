@@ -119,14 +119,18 @@ def parse_searches(searches: Sequence[StoredSearch] | None) -> tuple[RecordedSea
 def _parse_search(search: StoredSearch) -> RecordedSearch:
     """Turn one stored search, with the passages it found, into a RecordedSearch."""
     hits = tuple(map(_parse_passage, search["found"]))
-    return RecordedSearch(search["query"], search["phase"], search["seconds"], hits)
+    return RecordedSearch(
+        query=search["query"], phase=search["phase"], seconds=search["seconds"], found=hits
+    )
 
 
 def _parse_passage(passage: StoredFound) -> RecordedHit:
     """Turn one stored passage of a search into a RecordedHit; its texts and pages become tuples."""
     shown = tuple(map(parse_shown, passage["shown"]))
     pages = tuple((document_id, start, end) for document_id, start, end in passage["pages"])
-    return RecordedHit(passage["id"], passage["title"], passage["score"], shown, pages)
+    return RecordedHit(
+        id=passage["id"], title=passage["title"], score=passage["score"], shown=shown, pages=pages
+    )
 
 
 RECORD_KEYS = (

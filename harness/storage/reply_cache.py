@@ -77,7 +77,7 @@ class StoredReply:
         if stored.get("key") != digest:
             return None
         events = tuple(Event(**row) for row in stored["events"])
-        return cls(digest, stored["value"], events)
+        return cls(key=digest, value=stored["value"], events=events)
 
     def to_json(self) -> dict[str, object]:
         """The JSON object that its file holds: {"key": ..., "value": ..., "events": [...]}."""
@@ -138,7 +138,10 @@ class ReplyCache:
         events_before = len(meter.events)
         value = send()
         try:
-            self._store(path, StoredReply(digest, value, tuple(meter.events[events_before:])))
+            self._store(
+                path,
+                StoredReply(key=digest, value=value, events=tuple(meter.events[events_before:])),
+            )
         except SaveError as error:
             self._warn(error)
         return ObtainedReply(value, was_stored=False)
@@ -166,7 +169,9 @@ def cached_models() -> list[CachedModel]:
         except (OSError, ValueError, KeyError):
             model_name = "unknown"
         sizes = [path.stat().st_size for path in folder.glob("*/*.json")]
-        models.append(CachedModel(folder, model_name, len(sizes), sum(sizes)))
+        models.append(
+            CachedModel(folder=folder, model=model_name, replies=len(sizes), size=sum(sizes))
+        )
     return models
 
 

@@ -499,7 +499,8 @@ def _noting_text_checksums(
     """
     for record in records:
         checksums = text_pointers(record)
-        if checksums or record.question_id in text_checksums:
+        has_earlier_record = record.question_id in text_checksums
+        if checksums or has_earlier_record:
             text_checksums[record.question_id] = checksums
         yield record
 

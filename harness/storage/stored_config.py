@@ -252,7 +252,7 @@ class StoredConfig(_InOrder):
         for role, encoder in (("encoder", self.encoder), ("reranker", self.reranker)):
             if encoder is not None:
                 encoders[role] = encoder.billed_price
-        return Prices(self.model.billed_price, roles, encoders)
+        return Prices(reader=self.model.billed_price, roles=roles, encoders=encoders)
 
     def model_of(self, role: str) -> StoredModel:
         """The language model that played a role: its own if the

@@ -287,5 +287,7 @@ def _read_folder_state(folder: Path, run_goes_on: bool) -> _FolderState:
         file = folder / name
         if file.exists():
             stat = file.stat()
-            file_states.append(_FileState(stat.st_ino, stat.st_size, stat.st_mtime_ns))
+            file_states.append(
+                _FileState(inode=stat.st_ino, n_bytes=stat.st_size, changed_ns=stat.st_mtime_ns)
+            )
     return _FolderState(run_goes_on, tuple(file_states))

@@ -284,7 +284,7 @@ def settings_of_user(run: StoredRun) -> dict[str, str]:
 
 def run_state(run: StoredRun) -> str:
     """How the run's last start ended: "finished", "interrupted", "stopped", or "running", also for
-    a run that was killed.
+    a run that was killed. Where the manifest does not say, as in older runs, the summary does.
     """
     return run.manifest.last_start.state or run.summary.state
 
@@ -372,8 +372,10 @@ def running_points(run: StoredRun) -> list[Point]:
             n_scored = n_answered
         # MLflow compares runs by the metric that was logged first.
         if n_scored:
-            points.append(Point(n, metric_name(headline), round(100 * sum_of_scores / n_scored, 2)))
+            mean_percent = round(100 * sum_of_scores / n_scored, 2)
+            points.append(Point(n, name=metric_name(headline), value=mean_percent))
         if n_answered and tflops_by_question:
-            points.append(Point(n, "TFLOPs", float(f"{sum_of_tflops / n_answered:.4g}")))
-        points.append(Point(n, "failed", float(n - n_answered)))
+            mean_tflops = float(f"{sum_of_tflops / n_answered:.4g}")
+            points.append(Point(n, name="TFLOPs", value=mean_tflops))
+        points.append(Point(n, name="failed", value=float(n - n_answered)))
     return points

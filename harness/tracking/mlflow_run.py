@@ -152,7 +152,10 @@ class MlflowRun:
             point for point in points if logged_values.get((point.step, point.name)) != point.value
         ]
         self._log_in_batches(
-            [Metric(point.name, point.value, now, point.step) for point in changed_points]
+            [
+                Metric(key=point.name, value=point.value, timestamp=now, step=point.step)
+                for point in changed_points
+            ]
         )
 
     def _last_logged_values(self, names: Iterable[str]) -> dict[tuple[int, str], float]:
@@ -211,7 +214,10 @@ class MlflowRun:
             dataset_of_metric = {"dataset_name": rows.name, "dataset_digest": rows.digest}
         now = _now_in_milliseconds()
         self._log_in_batches(
-            [Metric(name, value, now, step, **dataset_of_metric) for name, value in metrics.items()]
+            [
+                Metric(key=name, value=value, timestamp=now, step=step, **dataset_of_metric)
+                for name, value in metrics.items()
+            ]
         )
         self.client.set_tag(self.id, _METRICS_HASH_TAG, metrics_hash)
 

@@ -54,7 +54,14 @@ def traced_questions(run: StoredRun, question_ids: set[str]) -> Iterator[TracedQ
         indexes = _take_unused_indexes(record, unused_indexes)
         requests = requests_by_question.get(record.question_id, [])
         if record.question_id in question_ids:
-            yield TracedQuestion(run, record, indexes, texts, requests, start_seconds)
+            yield TracedQuestion(
+                run=run,
+                record=record,
+                indexes=indexes,
+                texts=texts,
+                requests=requests,
+                start_seconds=start_seconds,
+            )
         start_seconds += (record.seconds or 0.0) / max_in_flight
 
 
