@@ -89,7 +89,8 @@ def find_left_over_runs(runs: Sequence[StoredRun]) -> list[LeftOver]:
     given order, each with its state.
     """
     finished = [run for run in runs if not is_unfinished(run)]
-    superseded_folders = {run.path for run in split_by_newest_code(finished)[1]}
+    _, superseded = split_by_newest_code(finished)
+    superseded_folders = {run.path for run in superseded}
     left_over_runs = []
     for run in runs:
         n_answered = sum(record.error is None for record in run.records)
