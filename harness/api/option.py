@@ -72,7 +72,7 @@ def split_names(names: Iterable[str]) -> list[str]:
 
     A name in quotation marks may hold a comma.
     """
-    lines: list[str] = []
+    lines: list[str] = []  # csv takes a line end inside a text for an error
     for name in names:
         lines += name.splitlines()
     parts: dict[str, None] = {}  # as an ordered set

@@ -554,7 +554,7 @@ class RunRequest(Repetition, Handling, Selection):
 
     def trackers(self, note: Note, shared: bool = False) -> list[BackgroundTracking]:
         """Make what logs the runs: to MLflow, where one that is off logs nothing, and to what
-        `track` names; [] where neither is to log.
+        `track` names, which takes no traces; [] where neither is to log.
 
         Args:
             note: Called with a sentence for what could not be logged.
@@ -566,8 +566,10 @@ class RunRequest(Repetition, Handling, Selection):
         """
         if self.mlflow == "off" and self.track is None:
             return []
-        track = partial(BackgroundTracking, self.folder, suite=self.suite, note=note, shared=shared)
-        trackers = [track(self.mlflow, traces=self.traces)]
+        make_tracker = partial(
+            BackgroundTracking, self.folder, suite=self.suite, note=note, shared=shared
+        )
+        trackers = [make_tracker(self.mlflow, traces=self.traces)]
         if self.track is not None:
-            trackers.append(track(address(self.track), traces=0))
+            trackers.append(make_tracker(address(self.track), traces=0))
         return trackers

@@ -242,7 +242,7 @@ def _suite_selection(options: RunOptions, suite: str) -> Selection:
     """Choose the runs of a suite as the options say.
 
     With --model, that model plays every role; a small one also gets a profile of its own in place
-    of `paper`, and a note says so.
+    of `paper`, and a note says so. A suite on made-up data keeps its own profile and roles.
     """
     values_of_options = {each.name: getattr(options, each.name) for each in fields(options)}
     selection = Selection(**values_of_options, suite=suite)

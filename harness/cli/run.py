@@ -221,7 +221,10 @@ class _Command:
         return why_incomplete
 
     def _print_error(self, outcome: Outcome, has_several_runs: bool) -> _Ending:
-        """Print the error that ended a run, if one did; returns how the run ended."""
+        """Print the error that ended a run, if one did; returns how the run ended: the exit code (0
+        for no error, 1 for a bug, 2 where nothing was run, 3 for a run that stopped) and the
+        sentence.
+        """
         error = outcome.error
         name = outcome.plan.run_name
         if error is None:

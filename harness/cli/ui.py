@@ -60,7 +60,8 @@ def ui(
 
 
 def _say_comparisons(database: Path, server: str) -> None:
-    """Print the address of each data set's comparison in MLflow, the newest first.
+    """Print the address of each data set's comparison in MLflow, the newest first: of each
+    experiment that has our saved view (VIEW_TAG).
 
     Prints nothing where the database cannot be read.
 

@@ -322,7 +322,7 @@ class _JudgeWork:
     """
 
     def __init__(self, judge: Judge, progress: Progress, n_cases: int) -> None:
-        """Begin with nothing judged, and show that.
+        """Begin with nothing judged, and start the progress.
 
         Args:
             judge: Who judges.

@@ -228,7 +228,7 @@ class _Flight(Generic[E, O]):
         self._answer = answer
         self._finish = finish
         self._choose_next = choose_next
-        self._left = list(enumerate(examples))
+        self._examples_left = list(enumerate(examples))
         self._n_threads = min(n_at_once, len(examples))
         self._n_unfinished = len(examples)
         self._choosing = threading.Lock()
@@ -243,10 +243,10 @@ class _Flight(Generic[E, O]):
         while True:
             self.scheduler.raise_if_stopped()
             with self._choosing:
-                if not self._left:
+                if not self._examples_left:
                     return
-                index = self._choose_next(example for _, example in self._left)
-                position, example = self._left.pop(index)
+                index = self._choose_next(example for _, example in self._examples_left)
+                position, example = self._examples_left.pop(index)
             try:
                 self._outcomes.put(_Answered(self._answer(example)))
             except Stopped:
@@ -270,7 +270,9 @@ class _Flight(Generic[E, O]):
         self._finish_all(self._waiting_outcomes())
 
     def _waiting_outcomes(self) -> list[_Answered[O] | _Failed]:
-        """Take the outcomes that have come out of the queue, without waiting for more."""
+        """Remove the outcomes that have come by now from the queue, and return them, without
+        waiting for more.
+        """
         outcomes: list[_Answered[O] | _Failed] = []
         with contextlib.suppress(queue.Empty):
             while True:

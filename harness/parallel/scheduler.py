@@ -115,7 +115,7 @@ class _CallQueue:
     runs_first = True
 
     def take(self, requests: Sequence[Any]) -> Sequence[int]:
-        """The indices of all requests."""
+        """Choose all waiting requests for the next batch; returns their indices."""
         return range(len(requests))
 
     def run(self, requests: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -29,7 +29,7 @@ def mlflow_dataset(run: StoredRun) -> Dataset | None:
     if about.revision:
         source["revision"] = about.revision
     n_rows = len(run.records)
-    if about.has("questions"):
+    if about.has("questions"):  # older manifests lack it
         n_rows = about.questions
     return Dataset(
         name=run.config.dataset.name,

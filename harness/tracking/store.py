@@ -121,6 +121,9 @@ def artifacts_uri(uri: str, name: str) -> str | None:
 def write_artifacts(client: MlflowClient, uri: str, run_id: str, folder: Path) -> None:
     """Write the files of a folder as a run's artifacts, replacing older ones.
 
+    They are copied into the folder beside a sqlite store where the run's address is of the form
+    that `artifacts_uri` gives; else MLflow writes them itself, as for runs of older stores.
+
     Args:
         client: MLflow's client.
         uri: The address of the store.
@@ -136,5 +139,5 @@ def write_artifacts(client: MlflowClient, uri: str, run_id: str, folder: Path) -
     if own_folder is not None and address.startswith(_ARTIFACTS_PREFIX):
         target = path_inside(own_folder, address.removeprefix(_ARTIFACTS_PREFIX).lstrip("/"))
         shutil.copytree(folder, target, dirs_exist_ok=True)
-    else:  # MLflow writes them itself, as for runs of older stores
+    else:
         client.log_artifacts(run_id, str(folder))
