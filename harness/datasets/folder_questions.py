@@ -232,8 +232,9 @@ def _with_fields_renamed(row: RawRow, column_by_field: Mapping[str, str]) -> Raw
     """The row with the field names that are read here in place of those of ragas and other tools,
     or of the user's own columns.
 
-    {"user_input": "Who?", "reference": "Ada"} -> also "question": "Who?", "answer": "Ada". Where a
-    row has a "ground_truth", that is its answer, and its "answer" that of a model.
+    {"user_input": "Who?", "reference": "Ada"} -> also "question": "Who?", "answer": "Ada";
+    "Question" is read as "question". Where a row has a "ground_truth", that is its answer, and its
+    "answer" that of a model.
 
     Args:
         row: The row as the file has it.

@@ -91,11 +91,12 @@ def utc_now() -> str:
 
 
 def git_state(root: Path) -> GitState | None:
-    """The commit that the checkout with top folder `root` is at, and whether files differ from it.
-    None where `root` is no top folder of a checkout; the commit is None before the first one."""
+    """The commit that the checkout with top folder `root` is at, and whether files differ from it
+    (`dirty`). None where `root` is no top folder of a checkout; the commit is None before the first
+    one, `dirty` where git cannot say it."""
 
     def git(*words: str) -> str | None:
-        """What a git command prints; None if it fails."""
+        """What a git command prints in the folder `root`; None if it fails or takes too long."""
         try:
             finished = subprocess.run(
                 ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10

@@ -441,8 +441,9 @@ def cost_by_piece_count(
 def tokens_and_flops(calls: Iterable[ModelCall]) -> Cost:
     """Sum the tokens of calls and, by formula, their FLOPs, None where a model's sizes are unknown.
 
-    Logits: of the last position in a prefill, of each token in decoding.
-    An encoder's attention is not counted.
+    Logits are computed of the last position in a prefill and of each token in decoding; each new
+    token attends to the cached ones, to the new ones before it and to itself. An encoder's
+    attention is not counted.
     """
     total_tokens = 0
     total_flops = 0.0
@@ -454,7 +455,7 @@ def tokens_and_flops(calls: Iterable[ModelCall]) -> Cost:
             continue
         n_logits = {"prefill": 1, "decode": new_tokens}.get(kind, 0)
         attention_pairs = 0
-        if n_logits:
+        if n_logits:  # an encoder has none
             attention_pairs = new_tokens * cached_tokens + new_tokens * (new_tokens + 1) // 2
         event = Event(
             role="",

@@ -98,7 +98,8 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
     """
 
     def scorer(name: str, summary: str, kind: Kind = "answer", **fields: Any) -> Callable[[F], F]:
-        """Return a decorator that registers a function as the scorer `name`.
+        """Return a decorator that registers a function as the scorer `name`, which equals the
+        published code at `origin`.
 
         Args:
             name: The name to register.
@@ -108,7 +109,7 @@ def published(origin: str) -> Callable[..., Callable[[F], F]]:
         """
 
         def register(function: F) -> F:
-            """Add the function to REGISTERED_SCORERS under its name, and return it unchanged."""
+            """Add the function to REGISTERED_SCORERS as the scorer `name`; return it unchanged."""
             REGISTERED_SCORERS[name] = Scorer(function, origin, summary, kind, **fields)
             return function
 

@@ -139,7 +139,7 @@ def options(prediction: str, references: Sequence[str]) -> float:
 def option(prediction: str, references: Sequence[str]) -> float:
     """1.0 where the first letter of A to D in the reply is that of the first reference, else 0.0.
 
-    For TOEFL and QuALITY.
+    For TOEFL and QuALITY, whose questions have one right letter.
     """
     neighbouring_letters = _RUN_OF_LETTERS.search(prediction)
     # As in their program, a reply of neighbouring letters alone ("BC") is read as several.

@@ -27,7 +27,8 @@ def _bleu_of_order(prediction: str, references: Sequence[str], *, order: int) ->
     reply.
 
     Args:
-        prediction: The reply; its words are what stands between spaces.
+        prediction: The reply; its words are what stands between spaces. An empty one is scored as
+            "None".
         references: The first is the gold answer.
         order: The number of words of an n-gram.
     """
@@ -44,7 +45,7 @@ def _rouge_recall(prediction: str, references: Sequence[str], *, kind: str) -> f
     """Recall of ROUGE by the package rouge; 0.0 where it finds no words.
 
     Args:
-        prediction: The reply.
+        prediction: The reply; an empty one is scored as "None".
         references: The first is the gold answer.
         kind: "rouge-1", "rouge-2" or "rouge-l".
     """
