@@ -74,7 +74,8 @@ class JoinedPages(NamedTuple):
 
 def join_pages(document_id: str, pages: Sequence[Page]) -> JoinedPages:
     """Put pages together as one document: a passage for each section, with its title on a line
-    before it, "page title: heading". Its title is that of the page where it is only one.
+    before it, "page title: heading", or the page's title alone where the heading says no more. The
+    document's title is that of the page where it is only one.
 
     Also gives the span of each page and, as "setup#Cost", of each section, the first of a name.
 

@@ -60,7 +60,7 @@ class InTurn(Executor):
     """One question after the other."""
 
     def in_flight(self) -> int:
-        """One."""
+        """Questions in flight at most: one."""
         return 1
 
     def ask(
@@ -98,7 +98,8 @@ class InFlight(InTurn):
         self._n_that_fit: int | None = None  # None until the models are loaded
 
     def in_flight(self) -> int:
-        """As many as were asked for; the models' memory may allow fewer once they are loaded."""
+        """Questions in flight at most: as many as were asked for; the models' memory may allow fewer
+        once they are loaded."""
         return self._max_in_flight
 
     def ask_by(

@@ -296,7 +296,8 @@ def _prompts_of_index(method: Method) -> dict[str, str]:
     prompts = dict(method.prompts())
     for prompt in method.templates():
         if prompt.answers:
-            prompts.pop(f"{prompt.name}, system", None)
+            name_of_system_turn = f"{prompt.name}, system"
+            prompts.pop(name_of_system_turn, None)  # None: it has no such turn
     return prompts
 
 

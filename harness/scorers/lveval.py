@@ -6,7 +6,6 @@ keyword_f1("Ada Toren built it", ["Ada Toren"], keywords=..)     -> 0.67
 rouge_zh(..)                                                     ROUGE-L without frequent words
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -102,8 +101,9 @@ def _infrequent_words_zh(text: str) -> str:
 
     The text is cut by jieba twice, as the published code does: its words are cut again.
     """
-    words = map(normalize_zh_answer, jieba_words(" ".join(jieba_words(text))))
-    return " ".join(itertools.filterfalse(_FREQUENT_WORD_SET_ZH.__contains__, words))
+    words_with_spaces = " ".join(jieba_words(text))
+    words = map(normalize_zh_answer, jieba_words(words_with_spaces))
+    return " ".join(word for word in words if word not in _FREQUENT_WORD_SET_ZH)
 
 
 @scorer(
