@@ -13,7 +13,8 @@ _NOT_GATED = frozenset(
 
 
 def shape_of(config: Any, head: bool = False) -> ModelShape:
-    """Read the sizes of a model from its transformers config.
+    """Read the sizes of a model from its transformers config. One that names key/value heads is of
+    a decoder: with a language-model head, and a gated MLP but for some families (_NOT_GATED).
 
     Args:
         config: The config of a decoder or a BERT-like encoder. Of a mixture of experts the MLP is

@@ -332,7 +332,8 @@ def conflict(folder: Path, config: EncoderConfig) -> str | None:
     """A sentence where the configuration and the folder's own settings differ; None where they
     agree.
 
-    They may differ in the pooling, and in whether vectors are normalised.
+    They may differ in the pooling, and where the folder normalises vectors that are to be compared
+    by dot product.
 
     Args:
         folder: The folder of the network.

@@ -129,7 +129,7 @@ def check_adapter(name: str, folder: Path, base: Base, merged: bool = False) -> 
         unequal shares in its training.
 
     Raises:
-        CannotRun: It is not whole, or of another base.
+        CannotRun: It is not whole, or of another base; or the package peft is missing.
     """
     if not merged and importlib.util.find_spec("peft") is None:
         raise CannotRun(

@@ -836,7 +836,13 @@ def _attention(
                 "attention capture "
                 "does not reproduce; choose another model, or a method that needs no attention"
             )
-        call = AttentionCall(module.layer_idx, query, key, attended.log_sum_exps, score_scaling)
+        call = AttentionCall(
+            layer=module.layer_idx,
+            query=query,
+            key=key,
+            log_sum_exps=attended.log_sum_exps,
+            scaling=score_scaling,
+        )
         capture.add_layer(call)
     return attended.output, None
 

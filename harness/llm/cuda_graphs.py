@@ -366,7 +366,7 @@ def record_graph(run_step: Callable[[], StepOutput]) -> Callable[[], StepOutput]
 
     Returns:
         A function that plays the recording, and returns the tensors that `run_step` returned,
-            refilled.
+        refilled.
     """
     graph = torch.cuda.CUDAGraph()
     stream_before = torch.cuda.current_stream()
@@ -378,7 +378,7 @@ def record_graph(run_step: Callable[[], StepOutput]) -> Callable[[], StepOutput]
     finally:
         # torch leaves its stream in place where a recording fails.
         torch.cuda.set_stream(stream_before)
-    # Or an empty recording would pass the check: recording it left the right logits.
+    # Recording left the right logits here: cleared, so that an empty recording fails the check.
     output.logits.zero_()
 
     def play() -> StepOutput:

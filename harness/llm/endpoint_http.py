@@ -366,7 +366,7 @@ class Server:
                 reason = str(error)
                 if not error.sent:  # there was no connection
                     tries.sent -= 1
-                self.obey_wait(error.wait_seconds)
+                self.note_asked_wait(error.wait_seconds)
         n_tries = "1 try"
         if tries.made != 1:
             n_tries = f"{tries.made} tries"
@@ -585,7 +585,7 @@ class Server:
         """Whether the server has asked for a pause that is not over."""
         return time.monotonic() < self._paused_until
 
-    def obey_wait(self, seconds: float | None) -> None:
+    def note_asked_wait(self, seconds: float | None) -> None:
         """Note that no request may be sent for the seconds that a server asks for (Retry-After), in
         any thread; nothing waits yet.
 

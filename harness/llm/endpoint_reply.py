@@ -147,7 +147,8 @@ def _whole_number(value: object) -> int:
 
 
 def read_reply(reply: object, sizes: RequestSizes, mask_key: Callable[[str], str]) -> Reply:
-    """Read the parsed reply of a server, whose forms differ.
+    """Read the parsed reply of a server, whose forms differ. `finish` becomes "length" for each
+    word by which servers say that the reply was cut; a reply that says nothing has "stop".
 
     Args:
         reply: JSON values of any kind.

@@ -316,7 +316,7 @@ class Fleet(Server):
                 f"warning: {member.url} went away ({error}); the other servers get its requests, "
                 f"and it is asked again in {member.away_seconds:.0f} seconds"
             )
-        member.server.obey_wait(error.wait_seconds)
+        member.server.note_asked_wait(error.wait_seconds)
 
     def _take_back_servers_that_answer_again(self) -> None:
         """Ask each server whose time away is over whether it is there, and take it back if it is.

@@ -289,7 +289,7 @@ class HFSession(Context):
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
         """Log-probability of each token of a text after the context, from passes in pieces that are
-        rolled back."""
+        rolled back and booked as one request. Raises ValueError for an empty context or text."""
         ids = self._model.text.encode_data(text)
         if not ids or not self.ids:
             raise ValueError("score() needs a context and a text of at least one token")
@@ -390,6 +390,7 @@ class HFSession(Context):
         start = len(self.ids)
         cost = passes.cost
         state = ThinkingState(first_logits, is_opened=bool(model.open_thinking_ids))
+        # The limit counts the markers, which are not written here.
         marker_tokens = len(model.open_thinking_ids) + len(model.close_thinking_ids)
         max_tokens = thinking.tokens - marker_tokens
         while cost.out < max_tokens:
@@ -403,7 +404,7 @@ class HFSession(Context):
                 opened = begins_thinking(model.text.decode_context(self.ids[start:]), thinking)
                 if opened is False:
                     break
-                state.is_opened = bool(opened)
+                state.is_opened = bool(opened)  # None: too few characters to tell
             elif not state.is_closed:
                 state.is_closed = self._ends_with_marker(start, thinking.close)
             next_logits = passes.run([token_id])

@@ -78,14 +78,14 @@ def transformers_facts(config: ModelConfig) -> ModelFacts:
 
 def _facts_of_files(files: LocalFiles, config: ModelConfig) -> ModelFacts:
     """Facts of a model whose files are on this machine. That no session can run on it, that it does
-    not say its sizes, or that its adapters or template cannot be used stands in their `problems`.
+    not say its window, or that its adapters or template cannot be used stands in their `problems`.
 
     Args:
         files: The model's files.
         config: The settings of the model.
 
     Raises:
-        CannotRun: A file cannot be read.
+        CannotRun: A file cannot be read, or says an impossible size.
     """
     settings = _read_config(files.folder, config.name)
     _check_sizes(settings, config.name)

@@ -69,6 +69,7 @@ def draw(logits: Tensor, samplers: Sequence[Sampler]) -> Tensor:
     settings = [
         (sampler.temperature, sampler.top_p, sampler.generator.random()) for sampler in samplers
     ]
+    # [3, rows, 1]
     columns = torch.tensor(settings, dtype=torch.float64, device=logits.device).T[:, :, None]
     temperatures, top_ps, uniform_numbers = columns  # [rows, 1] each
     probabilities = (logits.float() / temperatures.float()).softmax(-1)

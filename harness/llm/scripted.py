@@ -230,7 +230,14 @@ class ScriptedSession(Session):
         attention = None
         if watch:
             attention = self._attention_rows(text, offsets, watch)
-        return Written(text, span, finish, offsets, attention, thinking=split.thinking)
+        return Written(
+            text=text,
+            span=span,
+            finish=finish,
+            offsets=offsets,
+            attention=attention,
+            thinking=split.thinking,
+        )
 
     def _attention_rows(
         self, text: str, offsets: Sequence[tuple[int, int]], watch: Sequence[Span]

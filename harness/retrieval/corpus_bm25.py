@@ -383,7 +383,10 @@ class BM25Index:
         words = split_passages.words
         corpus_frequencies = np.array([frequency_by_word[word] for word in words])
         shard = _Shard(
-            corpus_frequencies, split_passages.frequencies, self._n_passages, mean_length
+            corpus_frequencies=corpus_frequencies,
+            shard_frequencies=split_passages.frequencies,
+            n_passages=self._n_passages,
+            mean_length=mean_length,
         )
         id_by_word = {word: word_id for word_id, word in enumerate(words)}
         shard.index((split_passages.word_ids_of_passages(), id_by_word), show_progress=False)

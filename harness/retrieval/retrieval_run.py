@@ -117,7 +117,7 @@ def write_retrieved(
     """
     check_packages(request.encoder)
     corpus = Corpus(request.corpus_file, request.words_per_passage)
-    folder = request.index_folder / f"{corpus.form}-{request.words_per_passage}"
+    folder = request.index_folder / f"{corpus.form}-{request.words_per_passage}"  # "dpr-100"
     check_writable(folder)
     with folder_lock(folder):
         delete_drafts(folder)

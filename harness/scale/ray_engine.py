@@ -806,7 +806,9 @@ def _answer_by_calls(
 def open_in_worker(reference: Any, parallel: int) -> _WorkerRun:
     """Get a run ready in a worker, for `parallel` questions at a time: a store that only remembers
     what it should write, no output, no limits, and for several questions at a time the models
-    loaded and a scheduler. Raises UserError where its weights are others than the driver's, CannotRun from loading.
+    loaded and a scheduler.
+
+    Raises UserError where its weights are others than the driver's, CannotRun from loading.
 
     Args:
         reference: Ray's reference of the plan.

@@ -287,14 +287,14 @@ def test_other_texts_are_left_alone():
 
 def test_all_waits_of_a_run_have_a_limit():
     server = Server("http://127.0.0.1:9", None, RetryPolicy(max_asked_total=500))
-    server.obey_wait(250)
-    server.obey_wait(240)  # the same wait, said twice
+    server.note_asked_wait(250)
+    server.note_asked_wait(240)  # the same wait, said twice
     with pytest.raises(
         CannotRun, match="has asked to wait 550 seconds in this run, more than the 500 that"
     ):
         for _ in range(2):
             server._paused_until = 0.0  # it is over
-            server.obey_wait(150)
+            server.note_asked_wait(150)
 
 
 @pytest.mark.parametrize(
