@@ -126,5 +126,6 @@ class _ApplicationPairs:
 
 def _round_to_two_digits(number: int) -> int:
     """A number rounded to two digits: 1234 -> 1200."""
-    unit = int(10 ** max(len(str(number)) - 2, 0))
+    n_zeros = max(len(str(number)) - 2, 0)
+    unit = int(10**n_zeros)
     return round(number / unit) * unit

@@ -420,7 +420,8 @@ def _published_tables(runs: Sequence[StoredRun], comparison: Comparison) -> _Pub
     published = paper.frame(runs, margin=margin, convention=comparison.convention)
     if published.empty:
         return _PublishedTables([], paper.legend(margin))
-    parts = sections(with_short_texts(published, "row"), ())
+    all_columns = ()
+    parts = sections(with_short_texts(published, "row"), all_columns)
     return _PublishedTables(_tables(parts), paper.legend(margin))
 
 

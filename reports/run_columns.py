@@ -93,8 +93,8 @@ def _score_cells(row: TableRow) -> Row:
 
 
 def column_names_shown(shown: Shown) -> list[str]:
-    """The names of the columns of a kind in the order in which they are printed: those marked
-    `first_names`, then the others."""
+    """The names of the columns of a kind in the order in which they are printed: those that come
+    first, then the others."""
     columns = [column for column in COLUMNS if column.shown is shown]
     first_names = [column.name for column in columns if column.comes_first]
     other_names = [column.name for column in columns if not column.comes_first]

@@ -66,13 +66,17 @@ class _SearchCounts:
     declined: int = 0
 
     def add(self, search: SearchSummary) -> None:
-        """Count a search."""
+        """Count a search: whether it visited every node ("exhausted"), its probes and ties, and whether
+        its first request was one that may decline ("routed")."""
         self.searches += 1
-        self.exhausted += search.stop_reason == "exhausted"
         self.probes += search.probes
         self.ties += search.ties
-        self.routed += search.is_accepted or search.is_declined
-        self.declined += search.is_declined
+        if search.stop_reason == "exhausted":
+            self.exhausted += 1
+        if search.is_accepted or search.is_declined:
+            self.routed += 1
+        if search.is_declined:
+            self.declined += 1
 
     def sentences(self) -> list[str]:
         """A sentence for each of these that happened: every node visited, ties, questions

@@ -221,11 +221,11 @@ def _with_heading(heading: str, line: str) -> str:
 
 def _with_headings(heading: str, lines: Sequence[str]) -> list[str]:
     """The lines, the first behind a heading, the others behind as much space."""
-    lines_with_heading = []
-    for number, line in enumerate(lines):
-        is_first = number == 0
-        lines_with_heading.append(_with_heading(heading if is_first else "", line))
-    return lines_with_heading
+    if not lines:
+        return []
+    first_line, *other_lines = lines
+    first_with_heading = _with_heading(heading, first_line)
+    return [first_with_heading, *(_with_heading("", line) for line in other_lines)]
 
 
 def _question_lines(search: Search) -> list[str]:

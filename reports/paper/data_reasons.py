@@ -107,8 +107,8 @@ def _is_mirror(config: StoredDataset, paper: Settings) -> bool:
 
 def _cut_reasons(value: Value, run: StoredRun) -> list[str]:
     """One sentence on contexts that were cut, where the paper cut none; else []."""
-    cut = sum(record.truncated is not None for record in run.records)
-    if not cut or value.entry.truncated:
+    n_cut = sum(1 for record in run.records if record.truncated is not None)
+    if not n_cut or value.entry.truncated:
         return []
-    contexts = f"{cut} of {len(run.records)} contexts"
+    contexts = f"{n_cut} of {len(run.records)} contexts"
     return [f"truncation: {contexts} were cut to fit the window, the paper's were whole"]

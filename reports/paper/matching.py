@@ -59,14 +59,14 @@ def _single_run_ways(
     return [(Pair(rule, run),) for run in runs if run.config.dataset.name in datasets]
 
 
-def _pairs(rule: DatasetRule, group: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
+def _pairs(rule: DatasetRule, runs_by_dataset: Mapping[str, Sequence[StoredRun]]) -> list[Pair]:
     """The runs on the rule's data set, each with the rule.
 
     Args:
-        rule: The rule.
-        group: Data set -> its runs.
+        rule: Which data set, split and questions a value is of.
+        runs_by_dataset: Data set -> its runs.
     """
-    return [Pair(rule, run) for run in group[rule.dataset]]
+    return [Pair(rule, run) for run in runs_by_dataset[rule.dataset]]
 
 
 def incomplete_means(runs: Sequence[StoredRun], values: Sequence[Value] | None = None) -> list[str]:

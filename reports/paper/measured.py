@@ -53,7 +53,8 @@ def _corpus_score(corpus_score: str, run: StoredRun) -> Measured:
     it."""
     if corpus_score not in facts.corpus_score_sources(run):
         return Measured()
-    return _with_intervals(partial(facts.corpus_score_interval, run, corpus_score), 100.0)
+    estimate_at_level = partial(facts.corpus_score_interval, run, corpus_score)
+    return _with_intervals(estimate_at_level, scale=100.0)
 
 
 def _mean_score(metric: Metric, run: StoredRun) -> Measured:
@@ -83,10 +84,11 @@ def _cost(printed_value: Value, run: StoredRun) -> Measured:
 def _index_tflops(run: StoredRun, convention: str) -> Measured:
     """Mean TFLOPs of the indexes of a document, with intervals that take each document as one
     observation."""
-    built = costs.phase_costs(run, "index", convention).tflops
-    if built is None:
+    tflops_of_documents = costs.phase_costs(run, "index", convention).tflops
+    if tflops_of_documents is None:
         return Measured()
-    return _mean_value(built, list(map(str, range(len(built)))), run)
+    each_its_own_cluster = list(map(str, range(len(tflops_of_documents))))
+    return _mean_value(tflops_of_documents, each_its_own_cluster, run)
 
 
 def mean_over_datasets(parts: Sequence[Measured]) -> Measured:
