@@ -146,7 +146,7 @@ def _read_and_check(run: StoredRun) -> tuple[StoredRun, RecordChecks]:
             yield record
 
     with os_error_as_data_error(run.path):
-        columns = record_pass.columns(examine_each)
+        columns = record_pass.columns(examine_each)  # reads each record through it
         finished_run = record_pass.run_with_records(NumbersInFile(run.path / RECORDS, columns))
     return finished_run, _checks_from_examination(finished_run, examination)
 

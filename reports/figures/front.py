@@ -487,7 +487,8 @@ def place_labels(
 ) -> np.ndarray:
     """A box for each label, where it covers least, and of such places nearest to its own mark.
 
-    Earlier labels choose first. All lengths are points of the page.
+    Places that are about as near to another mark come last. Earlier labels choose first. All
+    lengths are points of the page.
 
     Args:
         anchors: The marks that the labels name, [n, 2] of x and y.

@@ -252,7 +252,7 @@ def _curve(fitted: Fit, scale: float, low: float, high: float) -> list[Point]:
         low: Its left end.
         high: Its right end.
     """
-    first = max(low, 0.01)
+    first = max(low, 0.01)  # the curve has no value at 0
     points = []
     for number in range(201):
         x = first + (high - first) * number / 200

@@ -507,7 +507,7 @@ class _Comparison:
         if not metric.in_points:
             return Findings(unchecked=["costs"])
         name = find_score_name(metric, run)
-        if metric.corpus is not None:
+        if metric.corpus is not None:  # a score of all answers together, of the counts of each
             name = counting_scorer(metric.corpus)
         key = (facts.run_key(run), name)
         if key not in self._rescored:
