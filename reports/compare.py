@@ -551,7 +551,7 @@ def side_by_side(
 
 def _check_score(runs: Sequence[StoredRun], score: str) -> None:
     """Raise UnknownName where no run has this score."""
-    known: dict[str, None] = {}
+    known: dict[str, None] = {}  # an ordered set
     for run in runs:
         known.update(dict.fromkeys(facts.score_names(run)))
     if score not in known:

@@ -420,7 +420,7 @@ def _billed_roles(columns: RecordColumns, phase: str) -> list[str]:
 
     Columns of costs are keyed by their path in a usage: ("answer", "billed", "reader", "input").
     """
-    roles: dict[str, None] = {}
+    roles: dict[str, None] = {}  # an ordered set
     for path in columns.usage:
         if path[:2] == (phase, "billed"):
             roles[path[2]] = None

@@ -352,7 +352,7 @@ class _PartBlocks:
 
 def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     """The ids of the questions of all runs, each once."""
-    ids: dict[str, None] = {}
+    ids: dict[str, None] = {}  # an ordered set
     for run in runs:
         for record in run.records:
             ids[record.question_id] = None
@@ -423,7 +423,7 @@ def _notes_on_missing_details(
 
 def _cost_notes(runs: Sequence[StoredRun], convention: str) -> list[str]:
     """Sentences on what is not known of the FLOPs of steps under the convention, each once."""
-    notes: dict[str, None] = {}
+    notes: dict[str, None] = {}  # an ordered set
     for run in runs:
         notes.update(
             dict.fromkeys(

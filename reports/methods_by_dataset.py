@@ -103,7 +103,7 @@ class MethodRow:
         ...". Notes on probes and on shares of 0 % are left out; the table of the data set has them.
         """
         notes = [*self.legend, *self._why_no_mean()]
-        notes_of_runs: dict[str, None] = {}
+        notes_of_runs: dict[str, None] = {}  # an ordered set
         for row in self.rows_by_dataset.values():
             notes_of_runs.update(dict.fromkeys(row.notes))
         for note in notes_of_runs:

@@ -67,7 +67,7 @@ def _distinct_texts(texts: Iterable[str]) -> list[str]:
 
 def _all_model_names(runs: Sequence[StoredRun]) -> list[str]:
     """The names of all models, each once."""
-    names: dict[str, None] = {}
+    names: dict[str, None] = {}  # an ordered set
     for run in runs:
         names.update(dict.fromkeys(facts.model_names(run)))
     return list(names)

@@ -156,7 +156,7 @@ def _scores_or_zero(records: RecordsOfRepeats, name: str) -> list[float]:
 
 def _score_names(questions: Sequence[RecordsOfRepeats]) -> list[str]:
     """The names of all scores, repeat by repeat, each once."""
-    names: dict[str, None] = {}
+    names: dict[str, None] = {}  # an ordered set
     records_by_repeat = zip(*questions, strict=True)
     for records in records_by_repeat:
         for record in records:

@@ -281,7 +281,7 @@ class _GroupNaming:
 
     def _varying_settings(self) -> list[str]:
         """The settings in which two runs of one data set differ: ["method.params.k"]."""
-        all_keys: dict[str, None] = {}
+        all_keys: dict[str, None] = {}  # an ordered set
         datasets = set()
         for named_run in self._named_runs:
             all_keys.update(dict.fromkeys(named_run.values))

@@ -88,7 +88,7 @@ def only_varying_setting(runs: Sequence[StoredRun]) -> str:
     Raises:
         UserError: They differ in none or several.
     """
-    varying: dict[str, None] = {}
+    varying: dict[str, None] = {}  # an ordered set
     for name in name_runs(runs):
         varying.update(dict.fromkeys(name.values))
     keys = list(varying)

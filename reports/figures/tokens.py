@@ -156,7 +156,7 @@ def _text_counts(runs: Sequence[StoredRun], data: str | None) -> list[TextCounts
 
 def _question_ids(runs: Sequence[StoredRun]) -> list[str]:
     """The ids of the questions of the runs, each once."""
-    found: dict[str, None] = {}
+    found: dict[str, None] = {}  # an ordered set
     for run in runs:
         for record in run.records:
             found[record.question_id] = None
@@ -168,7 +168,7 @@ def _texts_by_kind(rows: QuestionRows, question_ids: Sequence[str]) -> dict[str,
 
     A document that several questions are about is there once.
     """
-    documents: dict[str, None] = {}
+    documents: dict[str, None] = {}  # an ordered set
     questions: list[str] = []
     answers: list[str] = []
     for question_id in question_ids:

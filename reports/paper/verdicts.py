@@ -577,7 +577,7 @@ def _differences_of_pairs(
     """
     datasets_by_reason: dict[str, list[str]] = {}
     datasets_by_remark: dict[str, list[str]] = {}
-    unchecked: dict[str, None] = {}
+    unchecked: dict[str, None] = {}  # an ordered set
     for rule, run in pairs:
         dataset = run.config.dataset.name
         findings = differences(value, run, rule, runs)
