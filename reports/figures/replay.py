@@ -127,7 +127,10 @@ class Trials:
     @staticmethod
     def shown_after(steps: Sequence[StoredStep]) -> list[StoredPiece]:
         """The pieces that the reader had seen after these steps: segments that were added and did
-        not leave again, by their number."""
+        not leave again, by their number.
+
+        A step that shows a node adds it; one with the score "segment" removes that one.
+        """
         piece_by_number: dict[int, StoredPiece] = {}
         for step in steps:
             piece = step.get("shown")
@@ -135,7 +138,8 @@ class Trials:
             if piece is not None and node is not None:
                 piece_by_number[node] = piece
             elif "segment" in step["scores"]:
-                piece_by_number.pop(int(step["scores"]["segment"]), None)
+                removed_number = int(step["scores"]["segment"])
+                piece_by_number.pop(removed_number, None)
         shown_spans: list[StoredPiece] = []
         for number in sorted(piece_by_number):
             shown_spans += _source_spans(piece_by_number[number])

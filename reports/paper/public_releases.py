@@ -396,7 +396,8 @@ def _document_reasons(run: StoredRun, dataset: str, split: str, known: Published
         ids.update(map(str, record.document_ids))
     if known.documents is not None and len(ids) != known.documents:
         return [f"sample: {len(ids)} documents, the {split} split has {known.documents}"]
-    digest = hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
+    sorted_ids = "\n".join(sorted(ids))
+    digest = hashlib.sha256(sorted_ids.encode()).hexdigest()
     if known.sha256 is not None and digest != known.sha256:
         return [f"sample: the documents are not those of {dataset}'s {split} split"]
     return []
@@ -410,7 +411,8 @@ def _kind_reasons(run: StoredRun, known: PublishedSplit) -> list[str]:
     reasons = []
     for criterion, official in known.kinds.items():
         found = Counter(kind_of_question(record, criterion) for record in run.records_with_texts)
-        if set(found) == {None} or found == Counter(official):
+        no_kind_is_known = set(found) == {None}
+        if no_kind_is_known or found == Counter(official):
             continue
         counts = [f"{name} {found[name]} (official {n})" for name, n in official.items()]
         reasons.append(f"sample: other numbers of each {criterion}: {', '.join(counts)}")

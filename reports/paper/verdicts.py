@@ -381,7 +381,7 @@ class _Comparison:
         """
         self._runs = runs
         self._margin = margin
-        keys = list(map(facts.run_key, runs))
+        keys = [facts.run_key(run) for run in runs]
         self._labels = dict(zip(keys, facts.run_labels(runs), strict=True))
         self._stand_ins_for_several = _stand_ins_for_several(values)
         self._remarks_by_run = _remarks_on_each_run(runs)
@@ -445,6 +445,8 @@ class _Comparison:
     def _findings(self, value: Value, pairs: tuple[Pair, ...], measured: Measured) -> Findings:
         """What forbids a verdict on a value, or stands beside it.
 
+        Only where nothing forbids one, scores are computed again from the stored answers, too.
+
         Args:
             value: The printed value.
             pairs: The runs that measure it, each with its rule.
@@ -454,11 +456,11 @@ class _Comparison:
         has_metric_reason = any(reason.startswith("metric:") for reason in findings.reasons)
         if measured.value is None and not has_metric_reason:
             what_is_missing = "FLOPs, its model has no known sizes"
-            if value.metric.requests:
+            if value.metric.score:
+                what_is_missing = value.metric.score
+            elif value.metric.requests:
                 what_is_missing = "question that was answered"
-            findings.reasons.append(
-                f"metric: the run has no {value.metric.score or what_is_missing}"
-            )
+            findings.reasons.append(f"metric: the run has no {what_is_missing}")
         if not findings.reasons:
             for _, run in pairs:
                 findings.add(self._rescore_once(value, run))
@@ -542,8 +544,9 @@ def _stand_ins_for_several(values: Sequence[Value]) -> set[tuple[str, str]]:
     places_by_stand_in: dict[tuple[str, str], set[str]] = {}
     for value in values:
         for name in value.stand_ins:
-            places_by_stand_in.setdefault((value.paper.name, name), set()).add(value.place)
-    return {key for key, places in places_by_stand_in.items() if len(places) > 1}
+            places = places_by_stand_in.setdefault((value.paper.name, name), set())
+            places.add(value.place)
+    return {stand_in for stand_in, places in places_by_stand_in.items() if len(places) > 1}
 
 
 def _remarks_on_each_run(runs: Sequence[StoredRun]) -> dict[tuple[str, str], list[str]]:
@@ -568,7 +571,7 @@ def _differences_of_pairs(
 ) -> Findings:
     """What differs between the runs and the printed value.
 
-    Each reason and mark names its data sets where not all have it.
+    Each reason and remark names its data sets where not all have it.
 
     Args:
         value: The printed value.
@@ -588,9 +591,9 @@ def _differences_of_pairs(
         unchecked.update(dict.fromkeys(findings.unchecked))
     n_datasets = len(pairs)
     return Findings(
-        _with_datasets(datasets_by_reason, n_datasets),
-        list(unchecked),
-        _with_datasets(datasets_by_remark, n_datasets),
+        reasons=_with_datasets(datasets_by_reason, n_datasets),
+        unchecked=list(unchecked),
+        remarks=_with_datasets(datasets_by_remark, n_datasets),
     )
 
 
