@@ -126,16 +126,7 @@ def _make_request(
     settings = arguments.get("set", {})
     if _holds_row_objects(arguments.get("data")):
         settings = {"dataset.format": _ROW_OBJECTS, **settings}
-    for name in ("data", "questions"):
-        if name in arguments:
-            arguments[name] = _file_of_rows(arguments[name])
-    for name in ("model", "documents", "out", "system_prompt", "answer_schema"):
-        if name in arguments:
-            arguments[name] = os.fspath(arguments[name])
-    if "app" in arguments:
-        arguments["app"] = _registered_applications(arguments["app"])
-    if "retriever" in arguments:
-        arguments["retriever"] = _registered_retriever(arguments["retriever"])
+    arguments |= _as_typed(arguments)
     files = arguments.get("config", ())
     if isinstance(files, str | os.PathLike):
         files = [files]
@@ -145,6 +136,29 @@ def _make_request(
     return RunRequest(
         method=_registered_method_names(method), dataset=_dataset_names(dataset), **arguments
     )
+
+
+def _as_typed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those arguments that may be rows, paths, applications or a retriever, as the texts that are
+    typed for them on the command line: {"out": Path("results")} -> {"out": "results"}.
+
+    Rows are written to a file, and functions registered. Raises UserError.
+
+    Args:
+        arguments: The arguments of a call of `harness.run` that are given.
+    """
+    typed: dict[str, Any] = {}
+    for name in ("data", "questions"):
+        if name in arguments:
+            typed[name] = _file_of_rows(arguments[name])
+    for name in ("model", "documents", "out", "system_prompt", "answer_schema"):
+        if name in arguments:
+            typed[name] = os.fspath(arguments[name])
+    if "app" in arguments:
+        typed["app"] = _registered_applications(arguments["app"])
+    if "retriever" in arguments:
+        typed["retriever"] = _registered_retriever(arguments["retriever"])
+    return typed
 
 
 def _run_all(

@@ -33,6 +33,9 @@ def write_figure(
 ) -> int:
     """Read runs and write the figure that a module makes of them.
 
+    Runs that newer code made again are left out, unless --all-code is given. A figure that needs
+    numbers alone has their texts left on disk.
+
     Args:
         name: The figure, and its module in `package`.
         output: The format and the file.

@@ -130,7 +130,8 @@ def reproduce(
     request = RunRequest.from_groups(_suite_selection(options, suite), handling)
     work = partial(run_request, request, printing, scaling, finished_folders=finished)
     code = until_interrupted(work, SAVED)
-    if code in (1, 130) or not finished:
+    was_cut_short = code in (1, 130)  # by a bug, or by Ctrl-C
+    if was_cut_short or not finished:
         return code
     stored = map(read_run, dict.fromkeys(finished))
     runs = [run for run in stored if run.records]

@@ -300,26 +300,26 @@ class _Resolver:
         Mistakes are added to `problems`, and the part stays None.
         """
         parts = self.parts
-        parts.method = call_noting_problem(
-            self.problems, self._resolve_part, "method", MethodChoice
-        )
-        parts.dataset = call_noting_problem(
-            self.problems, self._resolve_part, "dataset", DatasetConfig
-        )
-        parts.model = call_noting_problem(self.problems, self._resolve_part, "model", ModelConfig)
-        parts.encoder = call_noting_problem(
-            self.problems, self._resolve_part, "encoder", EncoderConfig
-        )
-        parts.reranker = call_noting_problem(
-            self.problems, self._resolve_part, "reranker", EncoderConfig
-        )
+        parts.method = self._resolve_noting_problem("method", MethodChoice)
+        parts.dataset = self._resolve_noting_problem("dataset", DatasetConfig)
+        parts.model = self._resolve_noting_problem("model", ModelConfig)
+        parts.encoder = self._resolve_noting_problem("encoder", EncoderConfig)
+        parts.reranker = self._resolve_noting_problem("reranker", EncoderConfig)
         for role in self._named_roles():
-            model = call_noting_problem(
-                self.problems, self._resolve_part, f"roles.{role}", ModelConfig
-            )
+            model = self._resolve_noting_problem(f"roles.{role}", ModelConfig)
             if model is not None:
                 parts.roles[role] = model
         call_noting_problem(self.problems, self._resolve_general)
+
+    def _resolve_noting_problem(self, path: str, form: type[P]) -> P | None:
+        """Resolve one part. A mistake in it is added to `problems`, and None is returned, as for a
+        part that nothing names.
+
+        Args:
+            path: "model", "roles.builder".
+            form: What the part is validated as.
+        """
+        return call_noting_problem(self.problems, self._resolve_part, path, form)
 
     def _named_roles(self) -> list[str]:
         """The roles that some layer gives a model of their own, such as "builder"."""
@@ -335,7 +335,7 @@ class _Resolver:
             path: The part: "model".
             form: What it is validated as.
         """
-        value = call_noting_problem(self.problems, self._resolve_part, path, form)
+        value = self._resolve_noting_problem(path, form)
         raise_all(self.problems)
         # Only a part that nothing names is None: a method, data set or reader without a name is a
         # mistake or has a default, and resolve_encoder is called for choices that name an encoder.

@@ -82,7 +82,8 @@ def changes_from_preset(
 def _preset_settings(
     method: Method, choice: MethodChoice, dataset: str
 ) -> dict[str, object] | None:
-    """The settings that change a prediction, and the prompts, as the method's preset has them.
+    """The settings that change a prediction, and the prompts, as the method's preset has them with
+    the profile `paper`.
 
     {"k": 5, "prompt answer": "..."}; None for a method without a preset, or with a preset of
     another implementation.

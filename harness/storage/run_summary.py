@@ -204,7 +204,8 @@ class _RunCounts:
         self.replies.update(count_problem_replies(self.index_usage))
 
     def summary(self, clusters: NDArray[np.int32]) -> RunSummary:
-        """Make the summary of all that was counted.
+        """Make the summary of all that was counted. Counts that few runs have, such as of replies
+        without an answer prefix, are keys of it only where there is something to count.
 
         Args:
             clusters: What count_records returned.
