@@ -164,14 +164,15 @@ def report(
     if table.reference is not None:
         check_reference(runs, table.reference)
     check_one_dataset(runs, data)
-    checks = Checks(data)
+    checks = Checks(data)  # finds what is odd in the runs when first asked
     if page.html is not None:
         names = dict.fromkeys(Path(folder).resolve().name for folder in folders)
         title = page.title or " · ".join(names)
         print_or_write(_page_html(runs, title, checks, table, page), page.html)
     if page.xlsx is not None:
         print_or_write(_workbook_content(runs, table, checks), page.xlsx)
-    if (page.html is None and page.xlsx is None) or table.out is not None:
+    is_table_wanted = page.html is None and page.xlsx is None
+    if is_table_wanted or table.out is not None:
         print_or_write(
             _table_text(runs, form, columns, checks, table=table, page=page, wide=wide),
             table.out,
@@ -297,7 +298,7 @@ def _page_html(
     Args:
         runs: Stored runs.
         title: The heading.
-        checks: What was found in the runs.
+        checks: Finds what is odd in the runs, once for all that is written.
         table: The options of its tables.
         options: The options of the page.
     """
@@ -361,7 +362,7 @@ def _table_text(
         runs: Stored runs.
         form: The format: "text", "csv", "json", ...
         columns: The columns to show, in order; None for the usual ones.
-        checks: What was found in the runs.
+        checks: Finds what is odd in the runs, once for all that is written.
         table: Options of tables.
         page: Options of the page and of published numbers.
         wide: Options of the table of methods by data sets.
@@ -387,7 +388,7 @@ def best_rows(runs: list[StoredRun], table: TableOutput, checks: Checks) -> list
     Args:
         runs: Stored runs.
         table: Options of tables.
-        checks: What was found in the runs.
+        checks: Finds what is odd in the runs, once for all that is written.
     """
     rows = table_rows(
         runs,
@@ -425,7 +426,7 @@ def _wide_text(
     Args:
         runs: Stored runs.
         form: The format: "text", "csv", "json", ...
-        checks: What was found in the runs.
+        checks: Finds what is odd in the runs, once for all that is written.
         table: Options of tables, of which the reference and the output file count.
         page: Options of which `force` counts: compare runs that differ in more than the method.
         wide: Options of this table.
