@@ -171,8 +171,8 @@ def report(
         print_or_write(_page_html(runs, title, checks, table, page), page.html)
     if page.xlsx is not None:
         print_or_write(_workbook_content(runs, table, checks), page.xlsx)
-    is_table_wanted = page.html is None and page.xlsx is None
-    if is_table_wanted or table.out is not None:
+    writes_page_or_workbook = page.html is not None or page.xlsx is not None
+    if not writes_page_or_workbook or table.out is not None:
         print_or_write(
             _table_text(runs, form, columns, checks, table=table, page=page, wide=wide),
             table.out,
