@@ -5,22 +5,25 @@ one (mostly BM25's) is edited on disk, and `harness compare`, `report`, `export`
 it beside honest runs of other methods. --careful: the checksums in summary.json are computed anew
 after the edit, as a forger who has read the code would.
 
-Printed: edits that compare and report pass in silence and that verify calls consistent, and honest
-pairs that are refused or marked without cause. All four should be none. Kinds that no file shows
-once the checksums are computed anew are listed for themselves, with the reason; of these, too,
-verify must say that it did not check them.
+Printed for each command: how many edits it refuses, names by content, or only names as not checked
+(the last line of compare and report, the verdict of verify), and the edits on which it is silent, or
+that verify certifies; then honest pairs that are refused or marked without cause. Silent, certified
+and hurt should be none.
 """
 
 import argparse
 import contextlib
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal, get_args
 
 from bench.commands import Said, call
 from bench.fabrications import EDITS, Edit, Folder
+from bench.fabrications_eighth import EIGHTH_EDITS, THIRD_OF_INDEX
 from bench.fabrications_fifth import FIFTH_EDITS
 from bench.fabrications_fourth import FOURTH_EDITS
 from bench.fabrications_read import HONEST, READ_EDITS, Honest
@@ -40,26 +43,40 @@ ALL_EDITS = (
     *FIFTH_EDITS,
     *SIXTH_EDITS,
     *SEVENTH_EDITS,
+    *EIGHTH_EDITS,
 )
+Verdict = Literal["refused", "named", "only named as not checked", "silent"]
+_DIFFERS = 4  # the exit code of verify
+_COMMANDS = ("compare", "report", "verify")
 
 
 @dataclass
 class Found:
-    """What the commands let pass, by name.
+    """What the commands say of edits and of honest pairs, by name.
 
     Args:
-        compare: Edits that `harness compare` passes in silence.
-        report: Edits that `harness report` passes in silence.
-        verify: Edits that `harness verify` calls consistent.
+        verdicts: Command -> edit -> what it says of it.
         hurt: Honest pairs that are refused or marked.
-        hidden: Edits that no file shows, with the reason.
     """
 
-    compare: list[str] = field(default_factory=list)
-    report: list[str] = field(default_factory=list)
-    verify: list[str] = field(default_factory=list)
+    verdicts: dict[str, dict[str, Verdict]] = field(
+        default_factory=lambda: {command: {} for command in _COMMANDS}
+    )
     hurt: list[str] = field(default_factory=list)
-    hidden: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """For each command the number of edits by verdict, and the names of those that it passes
+        or only names as not checked."""
+        lines = []
+        for command, verdicts in self.verdicts.items():
+            counts = Counter(verdicts.values())
+            lines.append(
+                f"{command}: " + ", ".join(f"{counts[one]} {one}" for one in get_args(Verdict))
+            )
+            for verdict in ("silent", "only named as not checked"):
+                names = [name for name, said in verdicts.items() if said == verdict]
+                lines += [f"  {verdict}: {name}" for name in names]
+        return lines
 
 
 def make_runs(root: Path, *commands: str) -> dict[str, Path]:
@@ -127,25 +144,57 @@ def is_certified(said: Said, edit: Edit) -> bool:
         said: What it says; its last line may end with "not checked: ...".
         edit: The edit; an empty topic stands in no such list.
     """
+    return verdict_of_verify(said, edit) == "silent"
+
+
+def verdict_of_verify(said: Said, edit: Edit) -> Verdict:
+    """What verify says of an edit: "refused" for an export that is refused, "named" where it is not
+    consistent, "silent" where it is certified.
+
+    Args:
+        said: What it says.
+        edit: The edit.
+    """
+    if said.code == _DIFFERS:
+        return "named"
     if said.code != 0:
-        return False
+        return "refused"
     last_line = said.text.rstrip().rpartition("\n")[2]
     _, _, not_checked = last_line.partition("not checked: ")
-    return not edit.topic or edit.topic not in not_checked
+    if edit.topic and edit.topic in not_checked:
+        return "only named as not checked"
+    return "silent"
+
+
+def verdict_of_table(said: Said, honest: Said, edit: Edit) -> Verdict:
+    """What compare or report says of an edit.
+
+    Args:
+        said: What it says of the edited run.
+        honest: What it says of the honest one.
+        edit: The edit.
+    """
+    if said.code != 0:
+        return "refused"
+    if not is_silent(said, honest):
+        return "named"
+    if edit.line and edit.line in said.not_checked:
+        return "only named as not checked"
+    return "silent"
 
 
 def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, found: Found) -> None:
-    """Edit a copy of the runs in each of many ways, and have the commands judge it; what passes is
-    added to `found`.
+    """Edit a copy of the runs in each of many ways, and have the commands judge it; the verdicts
+    are added to `found`, and printed.
 
-    A command passes an edit in silence where it says no more than of the honest run. With `careful`
-    an edit that no file can show is listed as hidden instead.
+    A command passes an edit in silence where it says no more than of the honest run, and does not
+    name what was edited as not checked.
 
     Args:
         runs: Method -> honest run.
         edits: The edits.
         careful: Whether checksums are computed anew after an edit.
-        found: Gets the names of the edits that pass.
+        found: Gets the verdicts.
     """
     said_of_honest: dict[str, tuple[Said, Said, Said]] = {}
     for method in {edit.of for edit in edits}:
@@ -160,18 +209,14 @@ def try_edits(runs: dict[str, Path], edits: tuple[Edit, ...], careful: bool, fou
             here[edit.of] = folder.path
             compared, reported, verified = judged(here, edit.of)
         compared_honest, reported_honest, _ = said_of_honest[edit.of]
-        compare_is_silent = is_silent(compared, compared_honest)
-        report_is_silent = is_silent(reported, reported_honest)
-        if careful and edit.hidden_by and (compare_is_silent or report_is_silent):
-            found.hidden.append(f"{edit.name}: {edit.hidden_by}")
-            compare_is_silent = False
-            report_is_silent = False
-        if compare_is_silent:
-            found.compare.append(edit.name)
-        if report_is_silent:
-            found.report.append(edit.name)
-        if is_certified(verified, edit):
-            found.verify.append(edit.name)
+        verdicts = {
+            "compare": verdict_of_table(compared, compared_honest, edit),
+            "report": verdict_of_table(reported, reported_honest, edit),
+            "verify": verdict_of_verify(verified, edit),
+        }
+        for command, verdict in verdicts.items():
+            found.verdicts[command][edit.name] = verdict
+        print(edit.name, *verdicts.values(), sep=" | ", flush=True)
 
 
 def try_honest(runs: dict[str, Path], pairs: tuple[Honest, ...], found: Found) -> None:
@@ -211,7 +256,7 @@ def main() -> None:
     parser.add_argument("--only", help="the edit of this name alone")
     options = parser.parse_args()
     edits = chosen(ALL_EDITS, options.only)
-    searches = chosen((*SEARCH_EDITS, UNPAID_PROBES), options.only)
+    searches = chosen((*SEARCH_EDITS, UNPAID_PROBES, THIRD_OF_INDEX), options.only)
     pairs = () if options.only else HONEST
     found = Found()
     with TemporaryDirectory() as folder:
@@ -225,10 +270,7 @@ def main() -> None:
             try_edits(made, searches, options.careful, found)
         how = ", checksums computed anew" if options.careful else ""
         print(f"{len(edits) + len(searches)} kinds of edits{how}")
-        print(f"silent in compare: {len(found.compare)}", *found.compare, sep="\n  ")
-        print(f"silent in report: {len(found.report)}", *found.report, sep="\n  ")
-        print(f"certified in verify: {len(found.verify)}", *found.verify, sep="\n  ", flush=True)
-        print(f"cannot be found: {len(found.hidden)}", *found.hidden, sep="\n  ", flush=True)
+        print(*found.lines(), sep="\n", flush=True)
         try_honest(runs, pairs, found)
     hurt = f"honest pairs refused or marked: {len(found.hurt)} of {len(pairs)}"
     print(hurt, *found.hurt, sep="\n  ")

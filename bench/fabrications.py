@@ -149,16 +149,16 @@ class Edit:
         name: Its name.
         change: Makes the edit in a run folder.
         topic: What verify says that it never checks, where the edit is of it; "" else.
-        hidden_by: Why no file shows the edit once the checksums are computed anew; "" where one
-            does.
         of: The method whose run is edited.
+        line: What the last line of compare and report says that it did not check, where no file
+            shows the edit; "" else.
     """
 
     name: str
     change: Callable[[Folder], None]
     topic: str = ""
-    hidden_by: str = ""
     of: str = "bm25"
+    line: str = ""
 
 
 def setting(name: str, key: str, value: Any, topic: str = "") -> Edit:
@@ -472,7 +472,7 @@ EDITS: tuple[Edit, ...] = (
         "seconds / 10, summary too",
         _faster,
         "seconds",
-        "a faster machine would have written the same",
+        line="seconds",
     ),
     of_records("no passages", _no_passages),
     of_records("passages out of the document", _moved_passages),

@@ -322,7 +322,7 @@ HONEST: tuple[Honest, ...] = (
     Honest("an older run", _old_run, "not checked"),
     Honest("moved to another folder", _moved),
     Honest("a page was written", _exported),
-    Honest("rows of a file", _changed(lambda f: f.config(dataset__data="~/rows.jsonl"))),
+    Honest("two in flight, prompts kept", _made("--parallel", "2", "--keep-prompts")),
     Honest("a longer timeout", _changed(lambda f: f.config(model__timeout=600.0))),
     Honest(
         "a patch version",

@@ -11,12 +11,13 @@ fits can still be made up; only a run of one's own shows that.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from harness.config.applications import APPLICATION
 from harness.config.schema import canonical_json
 from harness.config.yaml_tree import flatten
 from harness.engine.run_hash import recorded_inputs
@@ -570,7 +571,7 @@ def _judges_without_request(run: StoredRun) -> Iterator[str]:
 
 
 def _answers_not_in_replies(run: StoredRun) -> Iterator[str]:
-    """Yield a sentence on answers that are in none of the replies that the run kept
+    """Yield a sentence on answers that are none of the replies that the run kept
     (--keep-prompts).
 
     Only for methods whose answer is one reply; nothing where the file of requests is torn.
@@ -591,16 +592,34 @@ def _answers_not_in_replies(run: StoredRun) -> Iterator[str]:
         replies = [request.reply for request in requests if _is_answer(request)]
         if not replies or record.error is not None:
             continue
-        if not _is_in_any_reply(record.prediction, replies):
+        if not any(_may_be_answer(run, record, reply) for reply in replies):
             not_found += 1
     if not_found:
-        yield f"{not_found} of {len(run.records)} answers are in none of the replies that it kept"
+        yield f"{not_found} of {len(run.records)} answers are none of the replies that it kept"
 
 
-def _is_in_any_reply(answer: str, replies: Sequence[str]) -> bool:
-    """Whether an answer is a part of one of the replies, where any white space counts as one space."""
-    text = _with_single_spaces(answer)
-    return any(text in _with_single_spaces(reply) for reply in replies)
+def _may_be_answer(run: StoredRun, record: StoredRecord, reply: str) -> bool:
+    """Whether a reply is the answer of a record, where any white space counts as one space.
+
+    Thinking may stand before the answer, and markers that end a turn after it, where the run has
+    any. The reply of an application holds its answer somewhere.
+
+    Args:
+        run: The run.
+        record: Its record, with the answer.
+        reply: The end of the reply.
+    """
+    answer = _with_single_spaces(record.prediction)
+    written = _with_single_spaces(reply)
+    may_begin_later = run.config.model.thinking is not None or len(reply) >= _MAX_REPLY_CHARACTERS
+    may_end_earlier = any(phase.get("endings_cut") for phase in record.usage.values())
+    if run.config.model.backend == APPLICATION or (may_begin_later and may_end_earlier):
+        return answer in written
+    if may_begin_later:
+        return written.endswith(answer)
+    if may_end_earlier:
+        return written.startswith(answer)
+    return written == answer
 
 
 def _is_answer(request: StoredRequest) -> bool:

@@ -404,13 +404,13 @@ def _dataset_to_compare(run: StoredRun, data: str | None) -> Dataset | None:
     if data is not None:
         moved = with_data_path(run, with_home_expanded(data))
         return load_once(dataset_of_run(moved.config, str(run.path)), None)
-    if run.config.dataset.data:
-        return None
     if are_rows_made_quickly(run):
         try:
             return load_once(dataset_of_run(run.config, str(run.path)), None)
         except UserError as error:
             raise _CannotMakeRows(str(error)) from error
+    if run.config.dataset.data:
+        return None
     dataset = _load_dataset_or_problem(run)
     if isinstance(dataset, str):
         return None

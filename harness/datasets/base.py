@@ -125,7 +125,7 @@ def makes_rows_quickly(config: DatasetConfig) -> bool:
     A format says so by a function `makes_rows_quickly(config)` of its loader; others never do. A
     copy with other names (dataset.swap) takes longer.
     """
-    if config.data is not None or config.swap is not None:
+    if config.swap is not None:
         return False
     declared = getattr(import_loader(config.format), "makes_rows_quickly", None)
     return declared is not None and bool(declared(config))
