@@ -7,7 +7,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -433,7 +433,9 @@ EDITS: tuple[Edit, ...] = (
     setting("thinking", "model__thinking", {"open": "<t>", "close": "</t>", "tokens": 999}),
     setting("no embedded model", "model__embedded", False),
     setting("deterministic", "model__deterministic", True),
-    setting("price", "model__price", {"input": 0.01, "output": 0.01}, "prices"),
+    replace(
+        setting("price", "model__price", {"input": 0.01, "output": 0.01}, "prices"), line="prices"
+    ),
     setting("batch", "model__batch", True),
     setting("sample", "sample", 3),
     Edit("another headline", _headline, "dataset.headline"),

@@ -11,7 +11,6 @@ from bench.fabrications import Edit, Folder, Record
 
 _ROWS = "questions and gold answers"
 _ANSWERS = "the model gave these answers"
-_QUESTIONS = "6"  # of the run that is edited
 
 
 def _in_both(name: str, change: Callable[[Folder], None], line: str = "", topic: str = "") -> Edit:
@@ -122,8 +121,9 @@ def _other_fingerprint(folder: Folder) -> None:
 def _drawn(folder: Folder) -> Folder:
     """A run of the same settings, whose answers were drawn with another seed."""
     out = folder.path.parent.parent / "drawn"
+    limit = str(len(folder.rows()))
     said = call(
-        "run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", _QUESTIONS,
+        "run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", limit,
         "--set", "model.temperature=0.9", "seed=3", "--out", str(out), "--mlflow", "off",
     )  # fmt: skip
     assert said.code == 0, said.text
@@ -184,8 +184,9 @@ def _cut_alone(folder: Folder) -> None:
 def _cut_out_of_kept(folder: Folder) -> None:
     """Answers lack the last word of replies, which the run kept."""
     out = folder.path.parent.parent / "kept"
+    limit = str(len(folder.rows()))
     said = call(
-        "run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", _QUESTIONS,
+        "run", "--method", "bm25", "--dataset", "pocket/musique", "--limit", limit,
         "--keep-prompts", "--out", str(out), "--mlflow", "off",
     )  # fmt: skip
     assert said.code == 0, said.text

@@ -44,6 +44,11 @@ from reports.cached_columns import from_arrays, json_from_bytes, json_to_bytes, 
 from reports.consistency import record_inconsistencies
 from reports.declared import method_declaration
 from reports.examined import Examination, Examined
+from reports.gold_rows import (
+    are_rows_made_quickly,
+    dataset_inconsistencies,
+    made_rows_fingerprint,
+)
 from reports.rescored import Rescoring, RescoringResult
 
 _FOLDER = "checks"
@@ -61,11 +66,14 @@ class RecordChecks:
         examined: What the pass over their texts found.
         inconsistencies: What does not fit between them and the other files, a sentence each.
         scores: Name of each score that was computed again -> what that has found.
+        rows: What the run holds otherwise than rows that the program makes itself, a sentence
+            each; None where its rows are others.
     """
 
     examined: Examined
     inconsistencies: list[str]
     scores: dict[str, RescoringResult]
+    rows: list[str] | None
 
 
 def read_run_with_numbers(folder: Path) -> StoredRun:
@@ -168,7 +176,16 @@ def _checks_from_examination(run: StoredRun, examination: Examination) -> Record
         examined=examined,
         inconsistencies=record_inconsistencies(run, examined),
         scores=examination.rescored(),
+        rows=_differences_from_made_rows(run),
     )
+
+
+def _differences_from_made_rows(run: StoredRun) -> list[str] | None:
+    """What a run holds otherwise than its rows, a sentence each; None where the program does not
+    make them itself in a few seconds."""
+    if not are_rows_made_quickly(run):
+        return None
+    return dataset_inconsistencies(run)
 
 
 def _scores_to_rescore(run: StoredRun) -> list[str]:
@@ -206,6 +223,7 @@ def _cache_key(run: StoredRun, score_names: Sequence[str]) -> str:
         "scores": list(score_names),
         "versions": {name: scorers.version(name) for name in installed_scorers},
         "problems": {name: scorers.problems([name]) for name in installed_scorers},
+        "rows": made_rows_fingerprint(run),
         "code": _code_hash(),
     }
     json_bytes = canonical_json(checked_inputs).encode("utf-8", "surrogatepass")
@@ -233,12 +251,14 @@ class _Header:
         problems: What does not fit in records -> number of records.
         inconsistencies: What does not fit between the records and the other files.
         scores: Name of each score that was computed again -> what that has found.
+        rows: What the run holds otherwise than its rows, as in RecordChecks.
     """
 
     notes: Sequence[str]
     problems: Mapping[str, int]
     inconsistencies: list[str]
     scores: dict[str, RescoringResult]
+    rows: list[str] | None
 
     @classmethod
     def parse(cls, array: NDArray[np.uint8]) -> "_Header":
@@ -252,7 +272,9 @@ class _Header:
         scores = {}
         for name, (problem, all_checked) in values["scores"].items():
             scores[name] = RescoringResult(problem, bool(all_checked))
-        return cls(values["notes"], values["problems"], values["inconsistencies"], scores)
+        return cls(
+            values["notes"], values["problems"], values["inconsistencies"], scores, values["rows"]
+        )
 
 
 def _write_cache_file(path: Path, run: StoredRun, checks: RecordChecks) -> None:
@@ -271,6 +293,7 @@ def _write_cache_file(path: Path, run: StoredRun, checks: RecordChecks) -> None:
         problems=dict(checks.examined.problems),
         inconsistencies=checks.inconsistencies,
         scores=checks.scores,
+        rows=checks.rows,
     )
     arrays: dict[str, Any] = {"header": json_to_bytes(asdict(header))}
     for name in _ARRAY_FIELDS:
@@ -312,7 +335,10 @@ def _checks_from_cache(path: Path) -> RecordChecks | None:
             columns = {name: cached[name] for name in _ARRAY_FIELDS}
             examined = Examined(**columns, problems=header.problems)
             return RecordChecks(
-                examined=examined, inconsistencies=header.inconsistencies, scores=header.scores
+                examined=examined,
+                inconsistencies=header.inconsistencies,
+                scores=header.scores,
+                rows=header.rows,
             )
     except _READ_ERRORS:
         return None

@@ -8,7 +8,7 @@ from harness.storage.run_folder import StoredRun
 from reports.cached_checks import RecordChecks, check_or_read_cached
 from reports.consistency import file_inconsistencies, unchecked_parts
 from reports.examined import Examined
-from reports.gold_rows import are_rows_made_quickly, dataset_inconsistencies
+from reports.gold_rows import dataset_inconsistencies
 from reports.rescored import RescoringResult, rescore
 
 
@@ -81,11 +81,11 @@ class Checks:
             UserError: The file of the rows cannot be read.
         """
         whole_run = run.whole_run or run
+        if self._data is None:
+            return self._record_checks(whole_run).rows
         if id(whole_run) not in self._row_sentences:
-            sentences = None
-            if self._data is not None or are_rows_made_quickly(whole_run):
-                sentences = dataset_inconsistencies(whole_run, self._data)
             self._checked_runs.append(whole_run)
+            sentences = dataset_inconsistencies(whole_run, self._data)
             self._row_sentences[id(whole_run)] = sentences
         return self._row_sentences[id(whole_run)]
 

@@ -314,6 +314,25 @@ def are_rows_made_quickly(run: StoredRun) -> bool:
         return False
 
 
+def made_rows_fingerprint(run: StoredRun) -> str | None:
+    """The fingerprint of the rows that the program makes by a run's settings, or why it cannot;
+    None where it does not make them in a few seconds."""
+    if not are_rows_made_quickly(run):
+        return None
+    try:
+        return _made_dataset(run).fingerprint
+    except _CannotMakeRows as error:
+        return str(error)
+
+
+def _made_dataset(run: StoredRun) -> Dataset:
+    """The data set that the program makes by a run's settings. Raises _CannotMakeRows."""
+    try:
+        return load_once(dataset_of_run(run.config, str(run.path)), None)
+    except UserError as error:
+        raise _CannotMakeRows(str(error)) from error
+
+
 def check_one_dataset(runs: Sequence[StoredRun], data: str | None) -> None:
     """Raise UserError where `data` is one file of rows for runs over several data sets."""
     dataset_names = {run.config.dataset.name for run in runs}
@@ -405,10 +424,7 @@ def _dataset_to_compare(run: StoredRun, data: str | None) -> Dataset | None:
         moved = with_data_path(run, with_home_expanded(data))
         return load_once(dataset_of_run(moved.config, str(run.path)), None)
     if are_rows_made_quickly(run):
-        try:
-            return load_once(dataset_of_run(run.config, str(run.path)), None)
-        except UserError as error:
-            raise _CannotMakeRows(str(error)) from error
+        return _made_dataset(run)
     if run.config.dataset.data:
         return None
     dataset = _load_dataset_or_problem(run)

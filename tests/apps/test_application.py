@@ -158,6 +158,9 @@ def test_two_applications_are_compared_and_gated(run, here, wiki):
     (changed,) = (wiki / "results" / "wiki").glob("new--*")
     compared = here("compare", str(old), str(changed), "--score", "flashrag.em").checked()
     assert "40.0" in compared.stdout
+    last_line = " ".join(compared.stdout.rpartition("\n\n")[2].split())
+    assert last_line.startswith("not checked: ")
+    assert last_line.endswith("that the application gave these answers, seconds, charges")
     here("report", "results", "--html", "page.html").checked()
     assert "old" in (wiki / "page.html").read_text()
 

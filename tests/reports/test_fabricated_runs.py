@@ -197,7 +197,10 @@ def test_gold_answers_are_compared_with_a_bundled_data_set(tmp_path):
     rows[1] = replace(rows[1], question="Is it Tom?")
     (sentence,) = dataset_inconsistencies(replace(run, records=rows))
     assert sentence.startswith("2 of ")
-    assert dataset_inconsistencies(fabricated(run, {"dataset.data": "mine.jsonl"})) is None
+    (impossible,) = dataset_inconsistencies(fabricated(run, {"dataset.data": "mine.jsonl"}))
+    assert "'pocket/musique' is made up, not read" in impossible
+    of_a_file = {"dataset.data": "mine.jsonl", "dataset.format": "musique"}
+    assert dataset_inconsistencies(fabricated(run, of_a_file)) is None
 
 
 def test_a_small_llama_that_is_really_loaded_is_not_the_papers(honest, tmp_path):
