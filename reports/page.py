@@ -256,9 +256,7 @@ def _dataset_part(
     questions = page_questions(
         ordered_runs, labels, reference, rows_by_run, options.limits, comparison.table_convention
     )
-    cost = _figure_cost(rows)
-    points = front.points(rows, cost=cost)
-    figure, figure_files = front.to_html(points, questions.head.score)
+    figure = _figure_of_costs(rows, questions.head.score)
     frame = as_frame(rows)
     (main_table,) = sections(frame)  # one, as the rows are of one data set
     (full_table,) = sections(frame, ())  # with all columns
@@ -271,8 +269,8 @@ def _dataset_part(
         title=main_table.title,
         main=table_html(main_table.frame, sortable=True),
         full=table_html(full_table.frame.drop(columns=["scorers", "notes"]), sortable=True),
-        figure=figure,
-        not_in_figure=_not_in_figure(rows, cost),
+        figure=figure.html,
+        not_in_figure=figure.lacking_runs,
         kinds=_tables_by_kind(name, ordered_runs, checks),
         problem=compared.problem,
         differences=_titled_tables(tables.paired()),
@@ -281,9 +279,37 @@ def _dataset_part(
         legend=published.legend,
         notes=questions.notes,
     )
-    # the figure in each format to download: "front-svg", "front-csv"
-    blocks = {f"front-{form}": compress_bytes(content) for form, content in figure_files.items()}
-    return _DatasetPart(name, rows, section, questions, blocks)
+    return _DatasetPart(name, rows, section, questions, files=figure.files)
+
+
+class _FigureOfCosts(NamedTuple):
+    """The figure of score against cost of one data set.
+
+    Attributes:
+        html: The drawing.
+        lacking_runs: A sentence on the runs that it lacks; "" for none.
+        files: It as compressed files to download: {"front-svg": "...", "front-pdf": "..."}.
+    """
+
+    html: Html
+    lacking_runs: str
+    files: Mapping[str, str]
+
+
+def _figure_of_costs(rows: Sequence[TableRow], score: str) -> _FigureOfCosts:
+    """The figure of score against cost: FLOPs with the index, or money where no FLOPs are known.
+
+    Args:
+        rows: The rows of the data set.
+        score: The name of the score.
+    """
+    cost = _figure_cost(rows)
+    points = front.points(rows, cost=cost)
+    html, content_by_form = front.to_html(points, score)
+    files = {}
+    for form, content in content_by_form.items():
+        files[f"front-{form}"] = compress_bytes(content)
+    return _FigureOfCosts(html, _not_in_figure(rows, cost), files)
 
 
 class _ComparedTables(NamedTuple):

@@ -110,7 +110,8 @@ def _missing_questions(run: StoredRun) -> str:
 
 
 def _answer_notes(run: StoredRun) -> list[str]:
-    """Sentences on questions that failed, were answered from a cut context, or in another form."""
+    """Sentences on questions that failed, were answered from a cut context, or in another form than
+    the data set asks for (an answer prefix, an answer schema)."""
     n_records = len(run.records)
     notes = []
     columns = run.columns

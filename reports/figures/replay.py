@@ -121,7 +121,8 @@ class Trials:
 
     @staticmethod
     def may_stop_after(step: StoredStep) -> bool:
-        """Whether this step ends a trial, after which the search may stop."""
+        """Whether this step ends a trial, after which the search may stop: it notes how many updates
+        there were so far."""
         return "updates" in (step.get("scores") or {})
 
     @staticmethod

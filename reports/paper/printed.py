@@ -199,7 +199,7 @@ def _datasets_meant(
     meant = []
     for name in labels:
         dataset_rule = datasets[name]
-        if not isinstance(dataset_rule, DatasetRule):
+        if not isinstance(dataset_rule, DatasetRule):  # a mean is over data sets alone
             continue
         if rule.tokens is not None:  # the length of texts that the label is for
             dataset_rule = dataset_rule.model_copy(update={"tokens": rule.tokens})
