@@ -1,5 +1,6 @@
 """Kills of a run with many questions in flight, against two servers that are unwell now and then."""
 
+import math
 import re
 from pathlib import Path
 
@@ -19,21 +20,22 @@ def questions_in_flight(kind: Kind, bench: Bench) -> None:
         row += ["model.source=stand-in", "model.window=9000", "dataset.tokens=300"]
         row += [f"dataset.questions={_QUESTIONS}"]
         job = Job(lambda out: [[*row, "--out", out]], answers)
-        whole, span = undisturbed(kind, job)
-        for number in range(-(-bench.tries // ROUNDS)):
+        undisturbed_result, longest_seconds = undisturbed(kind, job)
+        for number in range(math.ceil(bench.tries / ROUNDS)):
             place = f"{kind.name} {number}"
             with own_cache(f"{place} cache"):
                 for _ in range(ROUNDS):
                     kind.tries += 1
                     (words,) = job.commands(place)
                     child = start(words)
-                    if ended(child, bench.rng.uniform(0, span)) is None:
+                    if ended(child, bench.rng.uniform(0, longest_seconds)) is None:
                         kill(child)
-                    shown, stored = shown_as_done(), stored_in(place)
-                    if shown > stored:
-                        kind.fell.append(f"{place}: {shown} shown as done, {stored} on disk")
+                    n_shown = shown_as_done()
+                    n_stored = stored_in(place)
+                    if n_shown > n_stored:
+                        kind.fell.append(f"{place}: {n_shown} shown as done, {n_stored} on disk")
                 finish(kind, job, place)
-            if job.result(place) != whole:
+            if job.result(place) != undisturbed_result:
                 kind.fell.append(f"{place}: another result than that of an undisturbed command")
 
 

@@ -1,6 +1,7 @@
 """Kills (SIGKILL) at random moments: the same command, run again, gives what an undisturbed one does."""
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -55,19 +56,28 @@ class Job:
 
 
 def killed(kind: Kind, bench: Bench, job: Job) -> None:
-    """Kill a job's commands, let them end, and compare."""
-    whole, span = undisturbed(kind, job)
-    for number in range(-(-bench.tries // ROUNDS)):
+    """Kill a job's commands at random moments, ROUNDS times a place, then let them end; a result
+    other than that of undisturbed commands is added to what fell.
+
+    Args:
+        kind: The row of the table, whose tries are counted and what fell.
+        bench: Says how many tries there are, and draws the moments.
+        job: The commands, and how their result is read.
+    """
+    undisturbed_result, longest_seconds = undisturbed(kind, job)
+    for number in range(math.ceil(bench.tries / ROUNDS)):
         place = f"{kind.name} {number}"
         job.before(place)
         with own_cache(f"{place} cache"):
             for _ in range(ROUNDS):
                 kind.tries += 1
-                child = start(bench.rng.choice(job.commands(place)), job.prepare)
-                if ended(child, bench.rng.uniform(0, span)) is None:
+                command = bench.rng.choice(job.commands(place))
+                child = start(command, job.prepare)
+                moment = bench.rng.uniform(0, longest_seconds)
+                if ended(child, moment) is None:
                     kill(child)
             finish(kind, job, place)
-        if job.result(place) != whole:
+        if job.result(place) != undisturbed_result:
             kind.fell.append(f"{place}: another result than that of an undisturbed command")
 
 
@@ -75,13 +85,13 @@ def undisturbed(kind: Kind, job: Job) -> tuple[Any, float]:
     """The result without kills, and the seconds of the longest command."""
     place = f"{kind.name} whole"
     job.before(place)
-    longest = 0.0
+    longest_seconds = 0.0
     with own_cache(f"{place} cache"):
         for words in job.commands(place):
-            begun = time.monotonic()
+            start_time = time.monotonic()
             must(words, job.prepare)
-            longest = max(longest, time.monotonic() - begun)
-    return job.result(place), longest
+            longest_seconds = max(longest_seconds, time.monotonic() - start_time)
+    return job.result(place), longest_seconds
 
 
 def finish(kind: Kind, job: Job, place: str) -> None:
@@ -93,6 +103,7 @@ def finish(kind: Kind, job: Job, place: str) -> None:
 
 
 def copy_of_stored(place: str) -> None:
+    """Copy the stored run to a place."""
     shutil.copytree("stored", place)
 
 
@@ -118,6 +129,7 @@ def shards_and_merge(kind: Kind, bench: Bench) -> None:
     """Three shards and their merge."""
 
     def commands(out: str) -> list[Words]:
+        """The commands of the three shards, and that of the merge."""
         row = run_words("slow", "--out", out)
         return [*([*row, "--shard", f"{n}/3"] for n in (1, 2, 3)), ["merge", out]]
 
@@ -136,6 +148,7 @@ def retry_failed(kind: Kind, bench: Bench) -> None:
     """`--retry-failed` on a run of which some questions failed."""
 
     def break_some(out: str) -> None:
+        """Make a run of which some questions fail."""
         broken = {"BROKEN": "1"}
         must(run_words("fragile", "--out", out), lambda: os.environ.update(broken), codes=(3,))
 
@@ -163,6 +176,7 @@ def export(kind: Kind, bench: Bench) -> None:
     """`harness export`, which writes a bundle."""
 
     def commands(out: str) -> list[Words]:
+        """The command that exports the stored run."""
         return [["export", "stored", f"{out}.zip"]]
 
     killed(kind, bench, Job(commands, lambda out: file_hash(Path(f"{out}.zip"))))
@@ -180,10 +194,12 @@ def runs_and_store() -> None:
 
 
 def copy_of_store(out: str) -> None:
+    """Copy the store that another run is in to "<out>.db"."""
     shutil.copy("with one.db", f"{out}.db")
 
 
 def track_words(out: str) -> Words:
+    """The command that tracks the runs in "more" into the store "<out>.db"."""
     return ["track", "more", "--uri", f"sqlite:///{Path.cwd()}/{out}.db"]
 
 
@@ -211,12 +227,14 @@ def batch_files(kind: Kind, bench: Bench) -> None:
     """A run whose requests go as batch files; no batch is paid for twice."""
 
     def answer(body: Any) -> dict[str, Any]:
+        """A reply to a request, as the server writes it: the length of the request's body."""
         usage = {"prompt_tokens": 50, "completion_tokens": 1, "total_tokens": 51}
         message = {"role": "assistant", "content": str(len(str(body)))}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
 
     def prepare() -> None:
+        """Look for finished batches often, in this process."""
         import harness.llm.endpoint_batch
 
         harness.llm.endpoint_batch._FIRST_WAIT = 0.05
@@ -229,10 +247,13 @@ def batch_files(kind: Kind, bench: Bench) -> None:
         row += ["dataset.questions=4", "model.price.input=1", "model.price.output=1"]
 
         def before(_: str) -> None:
+            """Forget the batches of the server, and what was paid."""
             server.paid.clear()
             server.batches.clear()
 
         def result(out: str) -> Any:
+            """The answers of a run, and how often each batch was paid for that was paid more than
+            once."""
             twice = [count for count in server.paid.values() if count > 1]
             return answers(out), twice
 
@@ -289,24 +310,25 @@ def ray_driver_and_workers(kind: Kind, bench: Bench) -> None:
     """A run over Ray: its driver or one of its workers is killed, in turn. A worker's death costs
     no answer."""
     must(run_words("slow", "--out", f"{kind.name} whole"))
-    whole = answers(f"{kind.name} whole")
+    undisturbed_answers = answers(f"{kind.name} whole")
     with cluster() as ray:
-        row = _over_ray(ray)
+        command = _over_ray(ray)
         for number in range(max(2, bench.tries // 5)):
             kind.tries += 1
             out = f"{kind.name} {number}"
-            child = start([*row, "--out", out])
-            code = _until(child, ray.workers)
-            if code is None and number % 2:
-                kill(child)
-            elif code is None:
-                for victim in ray.workers()[:1]:
-                    os.kill(victim, signal.SIGKILL)
-                done = end_of(child)
+            driver = start([*command, "--out", out])
+            code = _until(driver, ray.workers)
+            is_running = code is None
+            if is_running and number % 2:
+                kill(driver)
+            elif is_running:
+                for worker in ray.workers()[:1]:
+                    os.kill(worker, signal.SIGKILL)
+                done = end_of(driver)
                 if done.code != 0:
                     kind.fell.append(f"{out}: after a worker's death {done.words}")
-            done = outcome([*row, "--out", out])
-            if done.code != 0 or answers(out) != whole:
+            done = outcome([*command, "--out", out])
+            if done.code != 0 or answers(out) != undisturbed_answers:
                 kind.fell.append(f"{out}: {done.words}, or other records")
 
 
@@ -314,31 +336,33 @@ def ray_head(kind: Kind, bench: Bench) -> None:
     """A run over Ray of which the cluster's scheduler or its tables are killed, in turn, or both:
     a sentence, and the same command on a new cluster goes on."""
     must(run_words("slow", "--out", f"{kind.name} whole"))
-    whole = answers(f"{kind.name} whole")
+    undisturbed_answers = answers(f"{kind.name} whole")
     services: list[tuple[str, ...]] = [("raylet",), ("gcs_server",), ("raylet", "gcs_server")]
     for number in range(max(3, bench.tries // 5)):
         kind.tries += 1
         out = f"{kind.name} {number}"
         names = services[number % len(services)]
         with cluster() as ray:
-            child = start([*_over_ray(ray), "--out", out])
-            code = _until(child, ray.workers)
-            if code is None and ended(child, bench.rng.uniform(0, 1)) is None:
+            driver = start([*_over_ray(ray), "--out", out])
+            code = _until(driver, ray.workers)
+            if code is None and ended(driver, bench.rng.uniform(0, 1)) is None:
                 _kill_services(ray, names)
-                done = end_of(child)
+                done = end_of(driver)
                 if not done.is_sentence:
                     kind.fell.append(f"{out}: without {' and '.join(names)} {done.words}")
-        with cluster() as ray:
-            done = outcome([*_over_ray(ray), "--out", out])
-        if done.code != 0 or answers(out) != whole:
+        with cluster() as new_ray:
+            done = outcome([*_over_ray(new_ray), "--out", out])
+        if done.code != 0 or answers(out) != undisturbed_answers:
             kind.fell.append(f"{out}: {done.words}, or other records")
 
 
 def _over_ray(ray: Cluster) -> list[str]:
+    """The command of a run with two workers on a cluster of Ray."""
     return run_words("slow", "--engine", "ray", "--workers", "2", "--ray-address", ray.address)
 
 
 def _kill_services(ray: Cluster, names: Sequence[str]) -> None:
+    """Kill those services of a cluster whose programs have these names, such as "raylet"."""
     for pid, title in ray.services().items():
         program = Path(title.split("\0")[0]).name
         if program in names:

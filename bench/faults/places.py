@@ -40,16 +40,18 @@ from bench.faults.kills import copy_of_store, logged, runs_and_store, track_word
 
 
 def _stored(place: str) -> None:
+    """Copy the stored run to a place."""
     shutil.copytree("stored", place)
 
 
 def _two_of_three_shards(place: str) -> None:
+    """Make two of three shards of a run in a place."""
     for number in (1, 2):
         must(run_words("bm25", "--out", place, "--shard", f"{number}/3"))
 
 
 def _none(place: str) -> None:
-    pass
+    """Make nothing in a place."""
 
 
 _JUDGE = ["--model", "scripted", "--set", "model.script=verdicts.yaml", "--name", "other"]
@@ -81,6 +83,8 @@ def _limited(words: Words, size: int) -> Outcome:
 
 
 def _limit(size: int, writing: int) -> None:
+    """Bound the files that this process writes to a size in bytes, and let it print into the pipe
+    `writing`."""
     os.dup2(writing, 1)
     os.dup2(writing, 2)
     sys.stdout = os.fdopen(1, "w", closefd=False)  # the old ones know a file, which a pipe is not
@@ -90,23 +94,23 @@ def _limit(size: int, writing: int) -> None:
 
 
 def full_disk(kind: Kind, bench: Bench) -> None:
-    """No file may grow beyond a size: a sentence and exit code 3, and the same command ends well
-    with room."""
+    """No file may grow beyond a size, 1 to 20,000 bytes: a sentence and exit code 3, and the same
+    command ends well with room. Each of the commands that write, in turn."""
     for number in range(2 * bench.tries):
         name = list(_WRITERS)[number % len(_WRITERS)]
-        before, command = _WRITERS[name]
+        make_place, command = _WRITERS[name]
         place = f"full {name} {number}"
-        before(place)
-        held = len(records(place))
-        size = int(10 ** bench.rng.uniform(0, 4.3))
+        make_place(place)
+        n_records_before = len(records(place))
+        max_bytes = int(10 ** bench.rng.uniform(0, 4.3))
         kind.tries += 1
         with own_cache(f"{place} cache"):
-            done = _limited(command(place), size)
-            again = outcome(command(place))
-        if not done.is_sentence:
-            kind.fell.append(f"{place}, {size} bytes: {done.words}")
-        if again.code != 0 or len(records(place)) < held:
-            kind.fell.append(f"{place}, {size} bytes, then room: {again.words}")
+            limited = _limited(command(place), max_bytes)
+            with_room = outcome(command(place))
+        if not limited.is_sentence:
+            kind.fell.append(f"{place}, {max_bytes} bytes: {limited.words}")
+        if with_room.code != 0 or len(records(place)) < n_records_before:
+            kind.fell.append(f"{place}, {max_bytes} bytes, then room: {with_room.words}")
 
 
 def full_disk_in_track(kind: Kind, bench: Bench) -> None:
@@ -143,6 +147,7 @@ def _obey_modes() -> None:
 
 
 def _change_modes(place: str, writable: bool) -> None:
+    """Make a folder and all below it writable or read-only."""
     for path in (Path(place), *Path(place).rglob("*")):
         mode = 0o755 if path.is_dir() else 0o644
         path.chmod(mode if writable else mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
@@ -151,17 +156,17 @@ def _change_modes(place: str, writable: bool) -> None:
 def read_only(kind: Kind, _: Bench) -> None:
     """A folder that cannot be written: a sentence, the records stay, and the command ends well
     once it can be."""
-    for name, (before, command) in _WRITERS.items():
+    for name, (make_place, command) in _WRITERS.items():
         place = f"only {name}"
         Path(place).mkdir()
-        before(f"{place}/runs")
-        held = len(records(place))
+        make_place(f"{place}/runs")
+        n_records_before = len(records(place))
         Path(f"{place}/runs").mkdir(exist_ok=True)
         _change_modes(place, writable=False)
         kind.tries += 1
         words = command(f"{place}/runs")
         done = outcome(words, _obey_modes)
-        if not done.is_sentence or done.code == 0 or len(records(place)) != held:
+        if not done.is_sentence or done.code == 0 or len(records(place)) != n_records_before:
             kind.fell.append(f"{place}: {done.words}")
         _change_modes(place, writable=True)
         again = outcome(words)
@@ -231,6 +236,7 @@ def half_copied(kind: Kind, bench: Bench) -> None:
 
 
 def _slow_run(kind: Kind, name: str) -> None:
+    """Make an undisturbed run in the folder of this name."""
     must(run_words("slow", "--out", f"{kind.name} {name}"))
 
 
@@ -261,19 +267,20 @@ def jumping_clock(kind: Kind, bench: Bench) -> None:
         done = outcome(run_words("slow", "--out", place), partial(_jump, bench.rng.random()))
         if done.code != 0 or answers(place) != answers(f"{kind.name} whole"):
             kind.fell.append(f"{place}: {done.words}, or other records")
-        for row in _with_seconds(place):
-            if row < 0:
-                kind.fell.append(f"{place}: {row} seconds")
+        for seconds in _seconds_in_records(place):
+            if seconds < 0:
+                kind.fell.append(f"{place}: {seconds} seconds")
         for words in (["report", place], ["export", place, f"{place}.zip"]):
-            told = outcome(words)
-            if told.code != 0:
-                kind.fell.append(f"{words[0]} {place}: {told.words}")
+            ended_so = outcome(words)
+            if ended_so.code != 0:
+                kind.fell.append(f"{words[0]} {place}: {ended_so.words}")
         verified = outcome(["verify", f"{place}.zip"])
         if verified.code not in (0, 4) or "Traceback" in verified.err:
             kind.fell.append(f"verify {place}: {verified.words}")
 
 
-def _with_seconds(place: str) -> list[float]:
+def _seconds_in_records(place: str) -> list[float]:
+    """All seconds in the records below a folder: of questions, and of their phases."""
     found = []
     for path in Path(place).rglob("records.jsonl"):
         for line in path.read_text().splitlines():
@@ -289,11 +296,15 @@ def _jump(seed: float) -> None:
     real = time.time
 
     def jumped() -> float:
+        """The time, up to ten days earlier or later."""
         return real() + rng.uniform(-864_000, 864_000)
 
     class Jumping(datetime.datetime):
+        """A date and time whose `now` jumps."""
+
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> "Jumping":
+            """The present, up to ten days earlier or later."""
             return cls.fromtimestamp(jumped(), tz)
 
     import harness.engine.manifest as manifest
@@ -312,8 +323,9 @@ def two_processes(kind: Kind, bench: Bench) -> None:
         out = f"two {number}"
         with own_cache(f"{out} cache"):
             words = run_words("bm25", "--out", out)
-            pair = [start(words) for _ in range(2)]
-            codes = sorted(ended(child, LONGEST) or 0 for child in pair)
-            last = outcome(words)
-        if codes not in ([0, 0], [0, 2]) or last.code != 0 or len(records(out)) != 4:
-            kind.fell.append(f"{out}: exit codes {codes}, then {last.words}")
+            both = [start(words) for _ in range(2)]
+            codes = sorted(ended(child, LONGEST) or 0 for child in both)
+            afterwards = outcome(words)
+        both_end_as_they_may = codes in ([0, 0], [0, 2])
+        if not both_end_as_they_may or afterwards.code != 0 or len(records(out)) != 4:
+            kind.fell.append(f"{out}: exit codes {codes}, then {afterwards.words}")

@@ -17,25 +17,29 @@ class _Redirecting(BaseHTTPRequestHandler):
     """Sends GET, POST or both to another address."""
 
     def log_message(self, *_: Any) -> None:
-        pass
+        """Print nothing."""
 
     def do_GET(self) -> None:
+        """Redirect a GET where the server is to, else say which models there are."""
         if "GET" in self.server.redirected:  # type: ignore[attr-defined]
             self._redirect()
         else:
             self._send({"object": "list", "data": [{"id": "m"}]})
 
     def do_POST(self) -> None:
+        """Redirect a POST."""
         self.rfile.read(int(self.headers["Content-Length"]))
         self._redirect()
 
     def _redirect(self) -> None:
+        """Send the server's status, and the same path at its other address."""
         self.send_response(self.server.status)  # type: ignore[attr-defined]
         self.send_header("Location", self.server.target + self.path)  # type: ignore[attr-defined]
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def _send(self, body: Any) -> None:
+        """Send a value as JSON."""
         content = json.dumps(body).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -48,18 +52,22 @@ class _Listening(BaseHTTPRequestHandler):
     """Notes what reaches it."""
 
     def log_message(self, *_: Any) -> None:
-        pass
+        """Print nothing."""
 
     def do_GET(self) -> None:
+        """Note the headers of a request, and refuse it."""
         self.server.heard.append(str(self.headers))  # type: ignore[attr-defined]
         self.send_error(404)
 
     def do_POST(self) -> None:
+        """Note the headers of a request, and refuse it."""
         self.do_GET()
 
 
 @contextmanager
 def _serving(handler: type[BaseHTTPRequestHandler], **about: Any) -> Iterator[Any]:
+    """A context manager that gives a server with this handler, which runs as long as the `with`
+    block; `about` becomes attributes of the server, which the handler reads."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     for name, value in about.items():
@@ -73,6 +81,7 @@ def _serving(handler: type[BaseHTTPRequestHandler], **about: Any) -> Iterator[An
 
 
 def _endpoint(url: str, out: str, *sets: str) -> list[str]:
+    """The command of a run of four questions with the model behind a server at `url`."""
     row = ["run", "-m", "bm25", "-d", "pocket/musique", "--mlflow", "off", "--quiet", "--out", out]
     row += ["--model", "endpoint", "--set", f"model.base_url={url}", "model.source=m"]
     return [*row, "model.window=9000", "dataset.tokens=300", "dataset.questions=4", *sets]
@@ -110,20 +119,29 @@ def token_limit(kind: Kind, bench: Bench) -> None:
             words = _endpoint(server.url, out)
             words[words.index("model.source=m")] = "model.source=stand-in"
             stopped = outcome([*words, "--max-tokens", str(limit)])
-            counted = _tokens(out)
-            spent = sum(stand_in.billed.values())
-            most = max((_tokens_of(row) for row in records(out)), default=0)
-            ended = outcome(words)
-            whole = sum(stand_in.billed.values())
-        if not stopped.is_sentence or counted != spent or spent > limit + max(most, 400):
-            kind.fell.append(f"{out}: {limit}, asked {spent}, counted {counted}: {stopped.words}")
-        if ended.code != 0 or len(records(out)) != 4 or _tokens(out) != whole:
-            kind.fell.append(f"{out}: {_tokens(out)} of {whole} tokens: {ended.words}")
+            tokens_recorded = _tokens(out)
+            tokens_billed = sum(stand_in.billed.values())
+            most_of_question = max((_tokens_of(row) for row in records(out)), default=0)
+            without_limit = outcome(words)
+            tokens_billed_in_all = sum(stand_in.billed.values())
+        max_billed = limit + max(most_of_question, 400)
+        is_recorded = tokens_recorded == tokens_billed
+        if not stopped.is_sentence or not is_recorded or tokens_billed > max_billed:
+            kind.fell.append(
+                f"{out}: {limit}, asked {tokens_billed}, counted {tokens_recorded}: {stopped.words}"
+            )
+        is_all_recorded = _tokens(out) == tokens_billed_in_all
+        if without_limit.code != 0 or len(records(out)) != 4 or not is_all_recorded:
+            kind.fell.append(
+                f"{out}: {_tokens(out)} of {tokens_billed_in_all} tokens: {without_limit.words}"
+            )
 
 
 def _tokens(out: str) -> int:
+    """How many tokens the records below a folder count in all."""
     return sum(_tokens_of(row) for row in records(out))
 
 
 def _tokens_of(row: dict[str, Any]) -> int:
+    """How many tokens a record counts, read and written in all phases."""
     return sum(phase["tokens_in"] + phase["tokens_out"] for phase in row["usage"].values())

@@ -34,6 +34,7 @@ class Found(defaultdict[str, Stage]):
     """The stages of a pair by name, in the order in which they begin."""
 
     def __init__(self) -> None:
+        """Begin without a stage; a stage that is asked for is made."""
         super().__init__(Stage)
 
     def add(self, name: str, theirs: Any, ours: Any, near: float = 1e-9) -> None:

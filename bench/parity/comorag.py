@@ -78,6 +78,7 @@ def _similarity(query: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _text(dice: random.Random, most: int) -> str:
+    """A made-up text of 1 to `most` words."""
     return " ".join(dice.choices(WORDS, k=dice.randint(1, most)))
 
 

@@ -128,6 +128,7 @@ def _lingua(
 
 
 def _text(text: str, compressed: Compressed) -> str:
+    """The compressed text that pieces of a text make."""
     return "".join(
         piece if isinstance(piece, str) else text[slice(*piece)] for piece in compressed.pieces
     )

@@ -116,6 +116,7 @@ def _compare_iterations(kind: Any, case: Case, dice: random.Random, found: Found
 
 
 def _sorted_words(text: str) -> list[str]:
+    """The words of a text in alphabetical order."""
     return sorted(text.split())
 
 

@@ -46,6 +46,7 @@ def compare(_code: Path | None, rows: Rows, found: Found) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def ids(turn: str) -> list[int]:
+        """The token ids of a user turn in the chat template, up to the reply."""
         message = [{"role": "user", "content": turn}]
         return list(
             tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
@@ -95,11 +96,13 @@ def _readers(folder: Path, tokenizer: Any, ids: Callable[[str], list[int]]) -> d
         )
 
         def ours(turn: str, model: Any = model) -> str:
+            """The reply of our session."""
             with model.session(Meter()) as session:
                 session.user(turn)
                 return str(session.write(TOKENS).text.strip())
 
         def generated(turn: str, network: Any = network) -> str:
+            """The reply by generate() of transformers."""
             prompt = torch.tensor([ids(turn)])
             with torch.no_grad():
                 out = network.generate(prompt, max_new_tokens=TOKENS, do_sample=False)

@@ -62,6 +62,7 @@ def _paragraph(dice: random.Random) -> str:
 
 
 def _book(dice: random.Random) -> str:
+    """A made-up text of 3 to 60 paragraphs."""
     text = _paragraph(dice)
     for _ in range(dice.randint(2, 59)):
         text += dice.choice(BREAKS) + _paragraph(dice)
@@ -79,7 +80,10 @@ def _cells(code: Path) -> dict[str, Any]:
 
 
 def _pages_of_theirs(names: dict[str, Any], text: str, picker: Picker) -> list[str]:
+    """The texts of the pages that their code cuts, where `picker` chooses their ends."""
+
     def query_model(prompt: str) -> str:
+        """The reply to a request for the end of a page."""
         return f"Break point: <{picker.pick(prompt.partition('Passage:')[2])}>\n Because"
 
     names["query_model"] = query_model
@@ -88,9 +92,12 @@ def _pages_of_theirs(names: dict[str, Any], text: str, picker: Picker) -> list[s
 
 
 def _pages_of_ours(text: str, picker: Picker) -> list[str]:
+    """The texts of the pages that our code cuts, where `picker` chooses their ends."""
+
     def ask(_model: Any, pieces: Sequence[str], *_: Any) -> Any:
+        """What would be read in a reply to a request for the end of a page."""
         passage = "".join(pieces).partition("Text:\n")[2].partition("\n\nThe text ends")[0]
-        return mock.Mock(found=[picker.pick(passage)])
+        return mock.Mock(parsed=[picker.pick(passage)])
 
     tools: Any = FakeTools(window=100_000)
     with mock.patch.object(gist, "ask_parsed", ask):

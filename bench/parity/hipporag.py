@@ -79,6 +79,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
     shown: list[list[str]] = [[], []]
 
     def triples(_method: HippoRAG, text: str, _model: Any) -> list[tuple[str, str, str]]:
+        """The triples of a passage by rule: its title "has" each name in it."""
         title, *_ = text.splitlines()
         found = [
             (as_phrase(title), "has", as_phrase(name)) for name in dict.fromkeys(names.names(text))
@@ -87,7 +88,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
     for number, example in enumerate(data.examples):
         document, tools = data.documents[example.question.document_ids[0]], rows.tools()
-        with mock.patch.object(HippoRAG, "_triples", triples):
+        with mock.patch.object(HippoRAG, "_ask_for_triples", triples):
             index = method.index(document, tools)
         (query,) = rows.encoder.encode([example.question.text], "query")
         fit = min_max(rows.encoder.similarity(query, index["fact_vectors"]))

@@ -67,10 +67,12 @@ class _Scripted:
     keep the requests."""
 
     def __init__(self, seed: int) -> None:
+        """Begin without a request; the replies follow from the seed."""
         self.seed = seed
         self.requests: list[str] = []
 
     def _reply(self, text: str) -> str:
+        """Note a request, and return a reply that follows from it and the seed."""
         self.requests.append(text)
         dice = random.Random(f"{self.seed} {text}")
         if "First snippet" in text:
@@ -90,6 +92,7 @@ class _Scripted:
 
 
 def _beam(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare BEAM's scores by rubric, and its orders of events."""
     stand_in("nltk", "nltk.translate", "nltk.translate.bleu_score", "rouge_score")
     stand_in("sentence_transformers", "src.llm")
     theirs = import_theirs(code / "BEAM", "src.evaluation.compute_metrics")
@@ -129,6 +132,7 @@ def _order(theirs: Any, steps: Any, drawn: tuple[int, list[str], list[str]], fou
 
 
 def _browsecomp_plus(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare BrowseComp-Plus's request, what is read in replies, and the calibration error."""
     stand_in("vllm")
     theirs = import_theirs(code / "BrowseComp-Plus" / "scripts_evaluation", "evaluate_run")
     published = _published("browsecomp-plus/answer")

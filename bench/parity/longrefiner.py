@@ -64,6 +64,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _line(text: str) -> str:
+    """A text on one line."""
     return " ".join(text.split())
 
 
@@ -81,6 +82,7 @@ def _titles(outline: Part) -> list[Any]:
 
 
 def _parts(part: Part) -> list[Part]:
+    """The children of a part that are parts."""
     return [child for child in part.children if isinstance(child, Part)]
 
 
@@ -151,10 +153,12 @@ def _made_up(dice: random.Random) -> tuple[dict[str, Any], Tree, list[int]]:
     nodes: list[Node] = []
 
     def add(kind: str, title: str, parent: int) -> int:
+        """Add a node, and return its number."""
         nodes.append(Node(kind, title, len(nodes), len(nodes) + 1, parent))
         return len(nodes) - 1
 
     def leaves(parent: int) -> list[str]:
+        """Add one to three paragraphs under a node; returns their texts in the released form."""
         return [f"paragraph {add('paragraph', '', parent)}" for _ in range(dice.randint(1, 3))]
 
     parts = [add("abstract", "", -1)]

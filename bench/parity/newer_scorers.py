@@ -88,10 +88,12 @@ def _alone(folder: Path, name: str) -> Any:
 
 
 def _words(dice: random.Random, words: list[str], most: int, gap: str = " ") -> str:
+    """A made-up text of up to `most` words, with `gap` between them."""
     return gap.join(dice.choices(words, k=dice.randint(0, most)))
 
 
 def _helmet(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare HELMET's scorers."""
     stand_in("pytrec_eval")
     theirs = _alone(code / "HELMET", "data")
     for _ in range(ANSWERS):
@@ -103,6 +105,7 @@ def _helmet(code: Path, dice: random.Random, found: Found) -> None:
 
 
 def _loong(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare what is read in a judge's reply for Loong."""
     theirs = _alone(code / "Loong" / "src" / "utils", "metric")
     for _ in range(ANSWERS):
         reply = _words(dice, RATINGS, 5, "")
@@ -112,6 +115,7 @@ def _loong(code: Path, dice: random.Random, found: Found) -> None:
 
 
 def _longbench_v2(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare what is read in replies to LongBench v2."""
     stand_in("openai", "tiktoken")
     with contextlib.chdir(code / "LongBench"):
         theirs = _alone(code / "LongBench", "pred")
@@ -124,6 +128,7 @@ def _longbench_v2(code: Path, dice: random.Random, found: Found) -> None:
 
 
 def _longbench_pro(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare the scorers of LongBench Pro's tasks."""
     stand_in("jieba", "rouge", "sentence_transformers")
     package = ModuleType("modules")
     package.__path__ = [str(code / "longcontext" / "LongBench-Pro" / "modules")]
@@ -141,6 +146,7 @@ def _longbench_pro(code: Path, dice: random.Random, found: Found) -> None:
 
 
 def _oolong(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare the scores of OOLONG's made-up questions."""
     stand_in("litellm", "jsonlines", "tiktoken")
     theirs = _alone(code / "oolong" / "src" / "eval", "eval_helpers")
     about = {"id": "", "context_window_id": "", "dataset": ""}
@@ -159,6 +165,7 @@ def _oolong(code: Path, dice: random.Random, found: Found) -> None:
 
 
 def _qasper(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare Qasper's score of evidence."""
     theirs = _alone(code / "qasper-led-baseline" / "scripts", "evaluator")
     for _ in range(3 * ANSWERS):
         predicted = dice.choices("pqrst", k=dice.randint(0, 5))
@@ -168,6 +175,7 @@ def _qasper(code: Path, dice: random.Random, found: Found) -> None:
 
 
 def _hotpot(code: Path, dice: random.Random, found: Found) -> None:
+    """Compare HotpotQA's joint scores."""
     stand_in("ujson")
     theirs = _alone(code / "hotpot", "hotpot_evaluate_v1")
     theirs.json = json

@@ -41,6 +41,7 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, one JSON object a line."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

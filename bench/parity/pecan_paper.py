@@ -158,14 +158,17 @@ def build(
 
 
 def _tokens(model: Model, nodes: list[Node], numbers: list[int]) -> int:
+    """How many tokens the texts of some nodes have in all."""
     return sum(len(model.ids(nodes[i].text)) for i in numbers)
 
 
 def _line(node: Node) -> str:
+    """A node as a line of the prompt: written nodes have a bullet, chunks have none."""
     return node.text if node.level == 1 else f"* {node.text}"
 
 
 def _prompt(model: Model, nodes: list[Node], batch: list[int]) -> str:
+    """The request to summarise a batch of nodes."""
     lines = "\n".join(_line(nodes[i]) for i in batch)
     return model.open + SUMMARISE.replace("{nodes}", lines) + model.close
 
@@ -256,5 +259,6 @@ def search(
 
 
 def _shares(values: list[float]) -> list[float]:
+    """Values divided by their sum; as they are where that is 0."""
     total = sum(values)
     return [value / total for value in values] if total else values

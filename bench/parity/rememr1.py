@@ -98,6 +98,7 @@ def _program(code: Path) -> dict[str, Any]:
 def _requests_of_theirs(
     names: dict[str, Any], text: str, question: str, reply: Callable[[str], str]
 ) -> list[str]:
+    """The requests that their code sends for a question about a text."""
     client = Client(reply)
 
     async def get_async_client() -> Client:

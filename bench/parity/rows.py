@@ -90,6 +90,8 @@ class Rows:
 
     @cache  # noqa: B019 - one Rows a process
     def _reply(self, number: int, text: str) -> str:
+        """SmolLM2's reply to the question of this number over a text; without one where the text is
+        empty."""
         tools = self.tools()
         question = self.dataset().examples[number].question
         return ask(question, [text] if text else [], tools, tools.model())

@@ -47,6 +47,7 @@ OFFICIAL = {  # (folder below the one that is named, module) -> function of (pre
 
 
 def _text(dice: random.Random) -> str:
+    """A made-up text of up to six words."""
     return " ".join(dice.choices(WORDS.split(), k=dice.randint(0, 6)))
 
 

@@ -121,6 +121,7 @@ def made_up(case: Case, dice: random.Random) -> tuple[list[str], dict[str, float
 
 
 def _has_no_full_stop(title: str) -> bool:
+    """Whether a title has no full stop."""
     return "." not in title
 
 
@@ -195,4 +196,5 @@ def _held(requests: Sequence[str], case: Case, mark: str) -> list[tuple[str, lis
 
 
 def _plain(text: str) -> str:
+    """A text with single spaces."""
     return " ".join(text.split())

@@ -172,14 +172,17 @@ def compare(code: Path, rows: Rows, found: Found) -> None:
 
 
 def _plain(text: str) -> str:
+    """A text with single spaces."""
     return " ".join(text.split())
 
 
 def _their_reasoning(request: str) -> str:
+    """The reasoning so far in a request of theirs."""
     return request.rpartition("\nA:")[2].strip()
 
 
 def _reasoning(request: str) -> str:
+    """The reasoning so far in a request of ours; "" where there is none."""
     _, _, text = request.rpartition("Reasoning so far: ")
     reasoning = text.split("\n\n")[0]
     return reasoning.removeprefix("(none)")

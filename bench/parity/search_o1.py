@@ -200,6 +200,7 @@ def json_text(request: str) -> str:
 
 
 def _between(text: str, start: str, end: str) -> str:
+    """The text between two marks; "" without the first one."""
     return text.partition(start)[2].partition(end)[0]
 
 
