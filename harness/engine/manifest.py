@@ -236,7 +236,8 @@ def _shapes_by_role(
 
 def _dataset_rows(plan: PlannedRun) -> DatasetRows:
     """What a manifest says of the data set: fingerprint and source of its rows, number of
-    questions, rows left out by reason; for an entity-swapped copy also how it was made."""
+    questions, rows left out by reason; for a folder of documents also how many it has, for an
+    entity-swapped copy how it was made."""
     dataset = plan.dataset
     rows = DatasetRows(
         name=dataset.name,

@@ -118,11 +118,10 @@ class Budget:
             prices: By which it is priced; the open run's by default.
         """
         with self._lock:
+            money = token_money(spent, prices or self._prices_of_open_run) or 0.0
             self._tokens += sign * spent["tokens"]
             self._tflops += sign * spent["flops"].get(DEFAULT_CONVENTION, 0.0) / 1e12
-            self._money_for_tokens += sign * (
-                token_money(spent, prices or self._prices_of_open_run) or 0.0
-            )
+            self._money_for_tokens += sign * money
             if spent.get("tokens_unknown"):
                 self._uncountable_limits.add("tokens")
             if spent.get("money_unknown"):
