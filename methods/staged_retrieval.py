@@ -387,7 +387,8 @@ class StagedRetrieval(ReadingMethod):
     def rank_by_queries(
         self, queries: Queries, texts: Sequence[str], index: Index, tools: Tools
     ) -> Ranked:
-        """Rank all chunks: by one ranking, or by the fusion of those by each ranker and query.
+        """Rank all chunks: by one ranking, at whose end stand the chunks that it leaves out, or by the
+        fusion of those by each ranker and query.
 
         Args:
             queries: What is searched for, the question first.

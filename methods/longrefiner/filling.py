@@ -111,7 +111,10 @@ class _BestChains:
         self._tree = [_Chain()] * (n_ends + 1)
 
     def best_up_to(self, n_ends: int) -> _Chain:
-        """The best chain that ends at one of the first `n_ends` ends."""
+        """The best chain that ends at one of the first `n_ends` ends; an empty one where none does.
+
+        As in every Fenwick tree, place i, counted from 1, stands for the i & -i ends up to it.
+        """
         best = _Chain()
         while n_ends > 0:
             if self._tree[n_ends].beats(best):
@@ -120,7 +123,11 @@ class _BestChains:
         return best
 
     def offer(self, place: int, chain: _Chain) -> None:
-        """Offer a chain that ends at the end of number `place`, counted from 0."""
+        """Offer a chain that ends at the end of number `place`, counted from 0: it is stored for each
+        range of ends with this one whose best chain it beats.
+
+        As in every Fenwick tree, place i, counted from 1, stands for the i & -i ends up to it.
+        """
         place += 1
         while place < len(self._tree):
             if chain.beats(self._tree[place]):

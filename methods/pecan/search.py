@@ -517,7 +517,7 @@ class Search:
             choice = self._choose_next_node(context)
             if choice.node is None:
                 return choice.reason
-            self._before_next_node(context)
+            self._before_next_node(context)  # does nothing here, but a recording search records
             self._visit(context, choice.node, "visit", choice.scores)
 
     def _before_next_node(self, context: Context) -> None:

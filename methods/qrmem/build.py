@@ -655,7 +655,8 @@ def _other_spelling(name: str, segment: str) -> str:
     position = segment.casefold().find(name.casefold())
     if position < 0:
         return ""
-    # Positions in small letters may be others, as small letters can be longer: then it is not found.
+    # In small letters the position may be another, as letters can become longer: then the name is
+    # not found.
     name_as_written = segment[position : position + len(name)]
     if name_as_written.casefold() != name.casefold() or not stands_in(name_as_written, segment):
         return ""
