@@ -157,7 +157,10 @@ class Decompose(reading.ReadingMethod):
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Ask for sub-questions, answer each from its own segments, then answer the question from
-        the list of sub-questions and their answers."""
+        the list of sub-questions and their answers.
+
+        References to earlier answers ("#1") in a sub-question are filled in before it is asked.
+        """
         (document,) = documents
         (index,) = indexes
         config = self.config

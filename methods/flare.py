@@ -141,6 +141,9 @@ class Flare(Method):
     def _write_sentence(self, question: Question, progress: _Progress, tools: Tools) -> _Sentence:
         """Write the next sentence, and measure how sure the model is of each of its tokens.
 
+        Of what the model writes the first sentence counts. The passages that are shown are as many
+        as fit.
+
         Args:
             question: The question.
             progress: What is read and written so far; a step "write" is added to it.

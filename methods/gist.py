@@ -507,6 +507,9 @@ class Gist(reading.ReadingMethod):
     ) -> tuple[list[int], Step]:
         """Ask which pages to read again.
 
+        Numbers of no page, and those beyond `most_pages`, are dropped; the step's note says how
+        many.
+
         Args:
             question: The question.
             gists: The gist of each page.

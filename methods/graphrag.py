@@ -540,7 +540,7 @@ class _Search:
 
     def answer_locally(self, question: Question, vectors: np.ndarray) -> Answer:
         """Answer from the reports, relations and chunks around the entities most similar to the
-        question.
+        question, in this order, as many of the chunks as fit.
 
         Args:
             question: The question.

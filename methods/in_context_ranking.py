@@ -248,7 +248,8 @@ class InContext(TopK):
     def attention(
         self, question: Question, texts: Sequence[str], tools: Tools, calibrate: bool = True
     ) -> list[np.ndarray]:
-        """Read the texts and the question in one pass.
+        """Read the numbered texts and the question in one pass, and measure the attention that the
+        question pays each text.
 
         Args:
             question: The question.

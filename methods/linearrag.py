@@ -384,8 +384,8 @@ class LinearRAG(ReadingMethod):
     def answer(
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
-        """Rank the passages by the walk from the question's names, and answer from the best that
-        fit."""
+        """Rank the passages by the walk from the question's names, and answer from the best `k`, as
+        many as fit. Each that is shown has a step "read" with its score."""
         (document,) = documents
         (index,) = indexes
         config = self.config

@@ -208,7 +208,8 @@ class ReMemR1(Method):
         segment: Shown,
         tools: Tools,
     ) -> list[Step]:
-        """Let the model overwrite the memory with one segment.
+        """Show the model one segment with the memory and the recalled one; its reply overwrites the
+        memory, and recalls an earlier memory where it has a query.
 
         Args:
             memory: The memory, which is changed.

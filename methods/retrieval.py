@@ -396,7 +396,8 @@ def read_best_fitting(
     tools: Tools,
     request: Reading,
 ) -> TextsRead:
-    """Answer from the best texts, as many as the settings of `request` and the window allow.
+    """Answer from the best texts, as many as the settings of `request` and the window allow, shown in
+    the order that the setting `order` says.
 
     Args:
         question: The question.

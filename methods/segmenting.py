@@ -200,7 +200,8 @@ def _perplexity(scores: Sequence[float]) -> float:
 def perplexity_segments(
     text: str, min_depth: float, max_segment_tokens: int, model: MeteredModel, window_tokens: int
 ) -> list[Span]:
-    """Cut a text at minima of perplexity.
+    """The spans of a text that is cut after the sentences at minima of perplexity; [] without a
+    sentence.
 
     Args:
         text: The text.

@@ -124,7 +124,8 @@ class SelfAsk(Method):
         return line
 
     def _answer_follow_up(self, follow_up: str, follow_ups: _FollowUps, tools: Tools) -> None:
-        """Search for a follow-up question, and answer it from the passages.
+        """Search for a follow-up question, and answer it in one line from the passages, as many as
+        fit.
 
         Args:
             follow_up: The text of the question.

@@ -179,6 +179,9 @@ class LongRefiner(reading.ReadingMethod):
         """Local scores LS of each document [nodes]; the leaves of all documents are scored in one
         call.
 
+        With `sigmoid` the leaves' scores are put through a sigmoid first; with `normalise` all
+        nodes' scores are scaled to 0 to 1 at the end, over all documents.
+
         Args:
             question: The question.
             pages: The documents with their trees.

@@ -507,7 +507,7 @@ def _join_short_paragraphs(
     runs: Sequence[_TextOfPart], text: str, config: LongRefinerConfig
 ) -> Iterator[_TextOfPart]:
     """Yield the stretches, neighbours of one part joined until they have paragraph_words
-    (docs/methods/longrefiner.md#longrefiner-leaves).
+    (docs/methods/longrefiner.md#longrefiner-leaves). What is joined is a gap where all of it is.
 
     Args:
         runs: Stretches of text, in order; a gap of at least paragraph_words stays alone.

@@ -85,7 +85,8 @@ def build_tree(document: Document, config: MemWalkerConfig, tools: Tools) -> Gra
 def _summarise_segments(
     graph: Graph, document: Document, config: MemWalkerConfig, tools: Tools
 ) -> list[int]:
-    """Cut the document into segments, and add a node with the summary of each to the tree.
+    """Cut the document into segments, and add a node with the summary of each, on one line, to the
+    tree.
 
     Args:
         graph: The tree, to which the nodes are added.
@@ -114,7 +115,8 @@ def _summarise_segments(
 
 
 def _max_tokens_of_children(config: MemWalkerConfig, model: MeteredModel) -> int:
-    """How many tokens of summaries the request for their parent may hold.
+    """How many tokens of summaries the request for their parent may hold. Also checks that a segment
+    fits its request.
 
     Raises:
         QuestionError: The window is too short for a segment, or for the summaries of one node.

@@ -251,8 +251,8 @@ def pack_nodes(
 
 
 def max_tokens_of_nodes(config: PecanConfig, model: MeteredModel) -> int:
-    """How many tokens of nodes one call may hold. Raises QuestionError where the window leaves
-    none."""
+    """How many tokens of nodes one call may hold: what the window leaves beside the prompt and the
+    `reserve`, at most `batch_tokens`. Raises QuestionError where the window leaves none."""
     window_tokens = min(config.window, model.window)
     if config.graph == "tree":
         prompt_tokens_alone = summary.prompt_tokens_without_texts(
@@ -425,7 +425,8 @@ def _first_copies(texts: Sequence[str]) -> list[int]:
 def _write_points(
     texts: list[str], level: int, model: MeteredModel, config: PecanConfig
 ) -> WrittenTexts:
-    """Let the builder write Information Points over some nodes.
+    """Let the builder write Information Points over some nodes, at most `reserve` tokens, and measure
+    the attention that each point pays each node.
 
     Args:
         texts: The texts of the nodes that it reads, of the level below `level`.

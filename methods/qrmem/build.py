@@ -149,6 +149,10 @@ def build_memory(
 ) -> Memory:
     """Build the memory of a document for a question: its segments, and the graph of their entities.
 
+    A summary of the document stands in the requests about its segments. The names of the segments'
+    graphs are joined to entities, the relations of two entities are merged to an edge, and edges
+    and segments get vectors.
+
     Args:
         document: The document.
         question: The question.

@@ -95,7 +95,11 @@ class Raptor(reading.ReadingMethod):
         self, question: Question, documents: Sequence[Document], indexes: Indexes, tools: Tools
     ) -> Answer:
         """Choose nodes by similarity, show as many as fit in the order of choice, and answer from
-        these."""
+        these.
+
+        The stop reason is the limit that cut the list, else why no more were chosen. The notes of
+        the tree's building stand in a step "start".
+        """
         (document,) = documents
         (index,) = indexes
         graph = Graph.from_index(index)
