@@ -200,8 +200,8 @@ def _add_texts(store: RunStore, dataset: Dataset, note: Note) -> None:
 
 
 def _remove_texts(store: RunStore, note: Note) -> None:
-    """Remove the data set's texts from all files of the folder: records, the file of long texts,
-    the first prompts in the manifest."""
+    """Remove the data set's texts from all files of the folder: from the records, with the files of
+    long texts and of requests, and with the first prompts in the manifest."""
     records = {record.question_id: record for record in store.records()}
     n_changed = 0
     for question_id, record in records.items():
