@@ -87,21 +87,22 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Audit]
 
 def _audit_dataset(dataset: str, pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Audit:
     """The Audit of one data set: for each suspect question the reasons why its gold answer looks
-    wrong, with their evidence.
+    wrong, with their evidence; and the scores of each method by the headline score, the first of
+    the first run. A run is strong if its mean by that score is high: only answers of strong runs
+    are compared with the gold answers.
 
     Args:
-        dataset: The data set.
+        dataset: The name of the data set.
         pairs: The runs over it, each with its rows.
     """
     runs = [run for run, _ in pairs]
     examples = _asked_examples(pairs)
     headline = facts.headline_score(runs[0])
-    values_by_method: dict[str, facts.ScoreValues] = {}
+    scores_by_method: dict[str, facts.ScoreValues] = {}
     strong_runs: list[StoredRun] = []
-    for label, run in zip(facts.run_labels(runs), runs, strict=True):
-        values_by_method[label] = facts.score_values(run, headline)
-        values = values_by_method[label].values
-        if values and sum(values) / len(values) >= _MIN_STRONG_MEAN:
+    for method, run in zip(facts.run_labels(runs), runs, strict=True):
+        scores_by_method[method] = facts.score_values(run, headline)
+        if _is_strong(scores_by_method[method].values):
             strong_runs.append(run)
     evidence_by_question = {
         question_id: _first_evidence(pairs, example) for question_id, example in examples.items()
@@ -113,6 +114,7 @@ def _audit_dataset(dataset: str, pairs: Sequence[tuple[StoredRun, QuestionRows]]
             evidence_by_question, examples
         ),
         duplicates=_duplicates(examples),
+        # evidence_recall and its like judge the shown texts, not the answer.
         scorers=[name for name in facts.score_names(runs[0]) if not name.startswith("evidence_")],
     )
     suspects: dict[str, dict[str, str]] = {}
@@ -120,7 +122,22 @@ def _audit_dataset(dataset: str, pairs: Sequence[tuple[StoredRun, QuestionRows]]
         reasons = checks.reasons(question_id, example.gold)
         if reasons:
             suspects[question_id] = reasons
-    return Audit(dataset, headline, examples, suspects, values_by_method, len(strong_runs))
+    return Audit(
+        dataset=dataset,
+        headline=headline,
+        examples=examples,
+        suspects=suspects,
+        scored=scores_by_method,
+        n_strong=len(strong_runs),
+    )
+
+
+def _is_strong(scores: Sequence[float]) -> bool:
+    """Whether a run with these scores of its questions has a mean of at least 0.5; False for a run
+    without scores."""
+    if not scores:
+        return False
+    return sum(scores) / len(scores) >= _MIN_STRONG_MEAN
 
 
 @dataclass(frozen=True)
@@ -275,13 +292,14 @@ def _is_same_answer(x: str, y: str) -> bool:
 
 
 def _majority_answer(answers: Sequence[str], gold: Sequence[str], evidence: str) -> str:
-    """ "3 of 4 methods answer 'Oslo': ... was born in Oslo in ...": what most methods answer to a
-    question, if two do at least, the evidence has it, and it is not a gold answer; else "".
+    """ "3 of 4 methods answer 'oslo': ... was born in Oslo in ...": what more than half of the
+    methods answer to a question, if two do at least, the evidence has it, and it is not a gold
+    answer; else "". Answers are counted, and named, in their normalised form.
 
     Args:
-        answers: The answers of the strong methods.
+        answers: The answers of the strong methods, one for each.
         gold: The gold answers.
-        evidence: The evidence.
+        evidence: The text of the evidence, from which an excerpt around the answer is shown.
     """
     if not answers:
         return ""
@@ -292,9 +310,10 @@ def _majority_answer(answers: Sequence[str], gold: Sequence[str], evidence: str)
         return ""
     if not contains_answer(evidence, [majority_answer]) or not _all_differ([majority_answer], gold):
         return ""
-    excerpt = _length_and_opening(evidence)
     words = map(re.escape, majority_answer.split())
     match = re.search(r"\W+".join(words), evidence, re.IGNORECASE)
+    # Without a match, normalising took away what stands between the words, such as "the".
+    excerpt = _length_and_opening(evidence)
     if match:
         start = max(match.start() - _EXCERPT_MARGIN, 0)
         excerpt = " ".join(evidence[start : match.end() + _EXCERPT_MARGIN].split())
@@ -324,6 +343,7 @@ def _empty_gold_problem(gold: Gold, scorer_names: Sequence[str]) -> str:
         gold: The gold answers.
         scorer_names: The scorers.
     """
+    # spaced_words gives " the words " of a normalised answer, so only spaces where none is left.
     wordless_answer = next(
         (answer for answer in gold.answers if spaced_words(answer).isspace()), None
     )
@@ -362,17 +382,23 @@ def _scorer_faults(scorer: str, wordless_answer: str, gold: Gold) -> list[str]:
 
 def _duplicates(examples: Mapping[str, Example]) -> dict[str, str]:
     """Question id -> "q9 has Oslo", for each question that another one repeats: q9 asks the same
-    words of the same document, but its gold answer is Oslo.
+    words of the same document, but its gold answer is Oslo. Both questions of such a pair get a
+    note; words are compared in their normalised form.
+
+    A question is compared with the first of its words and document only. Questions without
+    documents are taken for questions about one and the same.
 
     Args:
         examples: Question id -> question and gold.
     """
     note_by_question: dict[str, str] = {}
-    first_question: dict[tuple[str, str], str] = {}  # (words, document) -> the first such question
+    first_id_by_words_and_document: dict[tuple[str, str], str] = {}
     for question_id, example in examples.items():
         words = normalize_answer(example.question.text)
         for document_id in example.question.document_ids or ("",):
-            earlier_id = first_question.setdefault((words, document_id), question_id)
+            earlier_id = first_id_by_words_and_document.setdefault(
+                (words, document_id), question_id
+            )
             if earlier_id != question_id and _all_differ(
                 example.gold.answers, examples[earlier_id].gold.answers
             ):
@@ -403,8 +429,9 @@ def frame(audits: Sequence[Audit]) -> pd.DataFrame:
 
 
 def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
-    """Titled tables for people: for each data set the suspect questions, where there are any, and
-    each method's score.
+    """Titled tables for people: for each data set the suspect questions, where there are any, with
+    long texts shortened; and each method's mean over all questions, with a note on how many gold
+    answers are suspect.
 
     A method's score over the other questions alone is not shown. Which questions are suspect
     depends on what the methods answered, so leaving them out shifts the scores; in a simulation by
@@ -423,10 +450,11 @@ def sections(audits: Sequence[Audit]) -> list[tuple[str, pd.DataFrame]]:
         note = f"{suspect_count}; {audit.headline}"
         if audit.n_strong < 2:
             note += "; fewer than two methods have a mean of 50, so no agreement of methods is used"
-        rows = []
+        score_rows = []
         for method, scored in audit.scored.items():
-            # Of all questions, the suspect ones too.
+            # "all", "all.low" and "all.high": the mean of all questions, and its interval
             columns = facts.mean_columns("all", scored.values, scored.clusters, seed=0)
-            rows.append({"method": method, **columns, "notes": (note,)})
-        titled_tables.append((f"{audit.dataset}: scores", facts.as_floats(pd.DataFrame(rows))))
+            score_rows.append({"method": method, **columns, "notes": (note,)})
+        score_table = facts.as_floats(pd.DataFrame(score_rows))
+        titled_tables.append((f"{audit.dataset}: scores", score_table))
     return titled_tables

@@ -152,12 +152,13 @@ def _is_comparable(run: StoredRun, other: StoredRun) -> bool:
 def _sibling_scores(
     run: StoredRun, runs: Iterable[StoredRun], is_sibling: Callable[[StoredRun], bool]
 ) -> dict[str, float] | None:
-    """Question id -> score of the first sibling of one kind, by the first score of `run`; None
-    where there is no such sibling.
+    """Question id -> score of the first sibling of one kind, by the first score of `run`, 0 where a
+    question has none; None where there is no such sibling.
 
     Args:
         run: The run to compare with its siblings.
-        runs: The runs to look among.
+        runs: The runs to look among; one is a sibling only if it has the same rows, task, reader
+            and score, and all questions of `run`.
         is_sibling: Whether a run is of the kind that is looked for.
     """
     headline = facts.headline_score(run)
@@ -192,16 +193,20 @@ def cases_by_run(
 def cases_of(
     run: StoredRun, rows: QuestionRows, siblings: Siblings, lost_below: float = LOST_BELOW
 ) -> list[Case]:
-    """A case for each question of a run, in the order of its records: whether it was lost, and why.
+    """A case for each question of a run, in the order of its records, with its class: "failed", for
+    a right answer "read", "known" or "right" (by what the run without any text answered), else why
+    it was lost.
 
     Args:
         run: The run.
         rows: The rows of its data set, with gold answers.
-        siblings: The runs to compare with.
-        lost_below: Questions with a lower headline score are lost.
+        siblings: The scores of the runs to compare with: on the evidence alone, and closed-book.
+        lost_below: Questions with a lower headline score (the run's first) are lost; no score
+            counts as 0.
     """
     headline = facts.headline_score(run)
-    dataset = dataset_of_run(run.config, str(run.path)).model_copy(update={"scorers": (headline,)})
+    dataset = dataset_of_run(run.config, str(run.path))
+    dataset_with_headline_alone = dataset.model_copy(update={"scorers": (headline,)})
     cases = []
     for record, cluster in zip(run.records, facts.question_clusters(run), strict=True):
         question_id = record.question_id
@@ -213,8 +218,10 @@ def cases_of(
         elif score >= lost_below:
             kind = _CLASS_BY_CLOSED_BOOK_BEING_RIGHT[closed_book_is_right]
         else:
-            kind = _loss_class(record, rows, dataset, oracle_is_right, lost_below)
-        cases.append(Case(question_id, cluster, score, kind, closed_book_is_right))
+            kind = _loss_class(
+                record, rows, dataset_with_headline_alone, oracle_is_right, lost_below
+            )
+        cases.append(Case(question_id, cluster, score, kind, known=closed_book_is_right))
     return cases
 
 
@@ -307,9 +314,12 @@ def _wrong_stop_class(
     """Whether the search stopped at a wrong moment: "stopped too early" or "stopped too late" where
     the answer at a later or an earlier recorded stop is right; None where none is.
 
+    With --record-stops the reader also answers at stops that the search did not make. Each such
+    step has "answer"; where it was made after the search had ended, its action is STUDY_ACTION.
+
     Args:
         record: The record of the question, with the steps of its search.
-        dataset: The run's data set, with the first scorer alone.
+        dataset: The run's data set, with the first scorer alone, by which the answers are scored.
         example: The question with its gold answers.
         lost_below: Lower scores are lost.
     """
@@ -317,9 +327,8 @@ def _wrong_stop_class(
     for step_index, step in enumerate(record.steps):
         if step.get("answer") is None or step_index == stop_index:
             continue
-        shown_passages = [
-            parse_shown(part) for part in Rule.shown_after(record.steps[: step_index + 1])
-        ]
+        steps_so_far = record.steps[: step_index + 1]
+        shown_passages = [parse_shown(part) for part in Rule.shown_after(steps_so_far)]
         try:
             scores = score_reply(dataset, str(step["answer"]), shown_passages, example.gold).scores
         except ScoreError:
@@ -383,8 +392,9 @@ def _count_right_without_text(cases: Sequence[Case]) -> int | None:
 
 
 def table(cases: Mapping[RunKey, Sequence[Case]]) -> list[tuple[str, pd.DataFrame]]:
-    """A titled table for people for each data set and model: a row a class, a column a method, with
-    cells "12 (24 %) [15, 36]".
+    """A titled table for people for each data set and model: a row for each class that occurs, a
+    column for each method, with cells "12 (24 %) [15, 36]" ("0" for none), and last the column
+    "what it means".
 
     Args:
         cases: (data set, method, model) -> a case for each question of that run.
@@ -392,7 +402,8 @@ def table(cases: Mapping[RunKey, Sequence[Case]]) -> list[tuple[str, pd.DataFram
     titled_tables = []
     for (dataset, model), class_rows in frame(cases).groupby(["dataset", "model"], sort=False):
         method_names = class_rows["method"].unique().tolist()
-        class_names = [kind for kind in CLASSES if kind in set(class_rows["class"])]
+        occurring_classes = set(class_rows["class"])
+        class_names = [kind for kind in CLASSES if kind in occurring_classes]
         cells = pd.DataFrame("0", index=class_names, columns=method_names).rename_axis("class")
         for row in class_rows.to_dict("records"):
             cells.loc[row["class"], row["method"]] = _share_cell(row)

@@ -34,7 +34,8 @@ _DARK_CLASSES = {"read", "right", "failed", "misread", "not retrieved", "stopped
 
 
 def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE_INCHES) -> bytes:
-    """Draw a panel for each data set and model, with a stacked bar for each method.
+    """Draw a panel for each data set and model, one below the other, with a stacked bar for each
+    method; below them the legend of the classes that occur.
 
     Args:
         table: The rows of autopsy.frame.
@@ -42,22 +43,21 @@ def draw(table: pd.DataFrame, form: str = "svg", width: float = _WIDE_INCHES) ->
         width: In inches.
 
     Returns:
-        The file.
+        The bytes of the file.
     """
     groups = [group for _, group in table.groupby(["dataset", "model"], sort=False)]
-    methods_per_panel = table.groupby(["dataset", "model"], sort=False)["method"].nunique().tolist()
-    titles_and_axes = _INCHES_OF_TITLE_AND_AXIS * len(methods_per_panel)
-    bars = _INCHES_PER_METHOD * sum(methods_per_panel)
-    legend = _LEGEND_AREA / width
-    height = titles_and_axes + bars + legend
+    methods_per_panel = [group["method"].nunique() for group in groups]
+    height_of_titles_and_axes = _INCHES_OF_TITLE_AND_AXIS * len(methods_per_panel)
+    height_of_bars = _INCHES_PER_METHOD * sum(methods_per_panel)
+    height_of_legend = _LEGEND_AREA / width
+    height = height_of_titles_and_axes + height_of_bars + height_of_legend
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(width, height))
-        panels = figure.subplots(len(groups), 1, squeeze=False, height_ratios=methods_per_panel)[
-            :, 0
-        ]
-        bars_by_class: dict[str, BarContainer] = {}
+        grid = figure.subplots(len(groups), 1, squeeze=False, height_ratios=methods_per_panel)
+        panels = grid[:, 0]
+        bars_by_class: dict[str, BarContainer] = {}  # filled by the calls
         for ax, group in zip(panels, groups, strict=True):
             _draw_and_collect_bars(ax, group, bars_by_class)
         class_names = [kind for kind in autopsy.CLASSES if kind in bars_by_class]

@@ -65,7 +65,8 @@ _PLAIN_NAME = re.compile(r"[^/\\\x00-\x1f\x7f:]{1,255}(/[^/\\\x00-\x1f\x7f:]{1,2
 
 
 def write_zip(zip_file: IO[bytes], contents: Mapping[str, Iterable[bytes]]) -> None:
-    """Write a zip file whose bytes depend on nothing but names, contents and the version of zlib.
+    """Write a zip file whose bytes depend on nothing but names, contents and the version of zlib:
+    files are sorted by name, and time, system and rights of each are fixed.
 
     Args:
         zip_file: The file to write to, open for bytes.
@@ -75,16 +76,16 @@ def write_zip(zip_file: IO[bytes], contents: Mapping[str, Iterable[bytes]]) -> N
     with zipfile.ZipFile(zip_file, "w") as archive:
         for name in sorted(contents):
             entry = zipfile.ZipInfo(name, _EARLIEST_ZIP_TIME)
-            entry.create_system = 3
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            entry.create_system = 3  # Unix
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16  # a plain file, -rw-r--r--
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=False) as file:
                 file.writelines(contents[name])
 
 
 def read_zip(path: Path, folder: Path) -> dict[str, Path]:
-    """Unpack a zip file into a folder, where its files are named "0", "1", ...: never by a name
-    from the zip.
+    """Unpack a zip file into a folder, where its files are named by their place in the zip, "0",
+    "2", ...: never by a name from it. Entries that are folders are passed over.
 
     Args:
         path: The zip file.
@@ -97,11 +98,11 @@ def read_zip(path: Path, folder: Path) -> dict[str, Path]:
         DataError: It is no zip file, is damaged, or must not be read (see `zip_problems`).
     """
     unpacked: dict[str, Path] = {}
-    name = None
+    name = None  # of the file that is being unpacked, for errors
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            for problem in zip_problems(entries):
+            for problem in zip_problems(entries):  # the first of them is raised
                 raise DataError.of_file(path, f"{problem}; such a bundle is not read")
             for number, entry in enumerate(entries):
                 if not entry.is_dir():
@@ -336,7 +337,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         with_texts = keep_texts and run.config.dataset.keep_texts
         manifest = run.manifest
         if not with_texts:
-            manifest = manifest.without("first_prompts")
+            manifest = manifest.without("first_prompts")  # prompts hold texts of the data set
         exported = replace(run, manifest=manifest)
         exported_runs.append(exported)
         try:
@@ -351,6 +352,7 @@ def export(runs: Sequence[StoredRun], path: Path, *, keep_texts: bool = True) ->
         for name, data in content_by_name.items():
             sha256_by_name[f"{bundle_folder}/{name}"] = digest(data)
             pieces_by_name[f"{bundle_folder}/{name}"] = [data]
+        # A generator: lines are made while the zip is written, so that they never are in memory.
         pieces_by_name[f"{bundle_folder}/{RECORDS}"] = _record_lines(run, with_texts=with_texts)
     index = Index(
         runs=entries,
@@ -374,8 +376,8 @@ def _check_ended(run: StoredRun) -> None:
 
 
 def _runs_by_bundle_folder(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
-    """Folder in the bundle -> the run that will be in it, in an order that does not depend on that
-    of `runs`.
+    """Folder in the bundle -> the run that will be in it, sorted by folder and start, so that the
+    order of `runs` does not matter.
 
     A run that was made again has the same name, so it lies in a folder of its own:
     "runs/musique/NAME", then "runs/musique.2/NAME".
@@ -491,7 +493,8 @@ def _files_without_records(run: StoredRun, *, with_texts: bool) -> dict[str, byt
 
 def _with_hashes_for_texts(record: StoredRecord) -> StoredRecord:
     """A copy of a record with hashes in the place of the data set's texts: one for each text that
-    was shown, and one for question, options and gold answers together.
+    was shown to reader or search (a piece), and one for question, options and gold answers
+    together.
 
     The hash of a shown text is in "sha256": a bundle has no texts.jsonl, a line of which
     "text_sha256" would name.
@@ -500,7 +503,7 @@ def _with_hashes_for_texts(record: StoredRecord) -> StoredRecord:
     for whole_piece, hashed_piece in zip(record.pieces(), hashed_record.pieces(), strict=True):
         text_hash = _hash_of_shown_text(whole_piece)
         if text_hash:
-            hashed_piece["sha256"] = text_hash
+            hashed_piece["sha256"] = text_hash  # changes hashed_record, whose piece this is
     digest_of_texts = texts_digest(record)
     if not digest_of_texts:
         return hashed_record
@@ -528,6 +531,9 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
     """Unpack the bundle at `path` into a temporary folder, which is there as long as the `with`
     block, and give its index, its runs, and which files have other checksums than bundle.json says.
 
+    The bundle's checksum is that of bundle.json, which holds the checksums of all other files; or,
+    where some were changed, a hash of the files as they are.
+
     Raises DataError for what is no bundle, or has an unreadable run.
     """
     with tempfile.TemporaryDirectory(prefix="harness-bundle-") as temporary:
@@ -542,7 +548,7 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
         changed_names = _changed_names(index.files, hashes)
         sha256 = hashes[INDEX]
         if changed_names:
-            # The hash of bundle.json would be that of what was exported.
+            # The hash of bundle.json would be that of the files before the change.
             sha256 = digest(json.dumps(hashes))
         runs: dict[str, StoredRun] = {}
         for bundle_folder in index.runs:
@@ -550,8 +556,10 @@ def open_bundle(path: Path) -> Iterator[Bundle]:
             try:
                 runs[bundle_folder] = _read_run_and_check_texts(run_folder, bundle_folder)
             except UserError as error:
-                raise DataError.of_file(path, str(error).replace(f"{runs_folder}/", "")) from None
-        yield Bundle(path, index, runs, sha256, changed_names)
+                # Users do not know the temporary folder.
+                sentence = str(error).replace(f"{runs_folder}/", "")
+                raise DataError.of_file(path, sentence) from None
+        yield Bundle(path=path, index=index, runs=runs, sha256=sha256, changed=changed_names)
 
 
 def _changed_names(
@@ -645,10 +653,16 @@ def _parse_index(path: Path, file: Path) -> Index:
     for bundle_folder, values in content["runs"].items():
         if not _has_form_of_run_entry(values):
             raise DataError(path, None, bundle_folder[:80], wrong_form)
+        # A key that an older version did not write becomes None.
         runs[bundle_folder] = RunEntry(**{name: values.get(name) for name in field_names})
     if not all(isinstance(row, dict) for row in content["table"]):
         raise DataError(path, None, "table", wrong_form)
-    return Index(runs, content.get("interval_rule"), content["table"], content["files"])
+    return Index(
+        runs=runs,
+        interval_rule=content.get("interval_rule"),
+        table=content["table"],
+        files=content["files"],
+    )
 
 
 def _has_form_of_run_entry(values: object) -> bool:

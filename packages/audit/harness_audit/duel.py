@@ -151,12 +151,13 @@ class _RaceScores(Silent):
         """Begin without a question.
 
         Args:
-            display: The duel's line.
+            display: The duel's line of progress.
             score: The name of the score to collect.
         """
         super().__init__()
         self.display = display
         self.score = score
+        # Steps and notes of the run go to the duel's line as they are.
         self.show_step = display.show_step  # type: ignore[method-assign]
         self.note = display.note  # type: ignore[method-assign]
         self.values: dict[str, float] = {}
@@ -389,7 +390,8 @@ class _Race:
 
     def _ask_batch(self, batch: Sequence[list[Example]]) -> None:
         """Ask each method with an open pair the questions of some clusters, then update the pairs'
-        tests with the scores, one cluster after the other."""
+        tests with each method's sum of scores, one cluster after the other. (A run that was asked
+        has put its scores into `self.scores`.)"""
         active_methods = self.pairs.active
         for name in active_methods:
             self.jobs[name].ask(list(chain.from_iterable(batch)))
@@ -403,7 +405,11 @@ class _Race:
             self.pairs.add_cluster(score_sums, len(cluster))
 
     def finish(self, name: str) -> Entrant:
-        """Write the summary of a method's run, and return what the method answered and spent."""
+        """Write the summary of a method's run, and return what the method answered and spent.
+
+        Counted are the questions up to the cluster that settled the method's last pair, and all
+        indexes that were built.
+        """
         job = self.jobs[name]
         cost_by_question = self.scores[name].costs
         tokens = 0.0
@@ -417,7 +423,14 @@ class _Race:
             tokens += cost.tokens
             seconds += cost.seconds
         result = job.finished(self._early_stop(name))
-        return Entrant(name, result, len(answered_examples), self.questions, tokens, seconds)
+        return Entrant(
+            name,
+            result,
+            questions=len(answered_examples),
+            of=self.questions,
+            tokens=tokens,
+            seconds=seconds,
+        )
 
     def _early_stop(self, name: str) -> EarlyStop | None:
         """What the run's summary says of its early stop, with the verdicts on the method's pairs,
@@ -427,7 +440,7 @@ class _Race:
         n_questions = len(job.examples)
         if n_answered >= n_questions:
             return None
-        verdict_sentences: dict[str, None] = {}
+        verdict_sentences: dict[str, None] = {}  # each once, in order
         earlier_stop = read_summary(job.store.folder).stopped_early
         if earlier_stop is not None:  # by another duel of this run
             verdict_sentences.update(dict.fromkeys(earlier_stop.verdicts))

@@ -64,7 +64,7 @@ _CODAS = ("", "", "", "l", "n", "r", "s", "k")
 
 def swapped_copy(dataset: Dataset, swap_setting: str, seed: int) -> Dataset:
     """A copy of the data set with other names and numbers in its documents, questions and gold
-    answers.
+    answers. Questions about the same documents share one copy of them.
 
     Its fingerprint is a hash of the original's and of what made it (`Dataset.copy_facts`). Ids stay,
     except those of documents that were retrieved: their copies depend on what else was retrieved,
@@ -187,14 +187,15 @@ class _SwappedDocuments:
         return tuple(map(self._copied_document, self.documents))
 
     def _copied_document(self, original: Document) -> Document:
-        """The copy of a document: text, titles and places of its passages."""
-        offsets = self._offset_maps[original.id]
+        """The copy of a document: text, titles and places of its passages. Where a question has
+        several documents, the copy's id gets a hash of its text: "doc 3" -> "doc 3~0a1b2c3d"."""
+        offsets_in_copy = self._offset_maps[original.id]
         text = self._swap.text(original.text)
         passages: list[Passage] = []
         for passage in original.passages:
             title = self._swap.text(passage.title)
-            start = offsets.of_start(passage.start)
-            passages.append(Passage(title, start, offsets.of_end(passage.end)))
+            start = offsets_in_copy.of_start(passage.start)
+            passages.append(Passage(title, start, offsets_in_copy.of_end(passage.end)))
         copy_id = original.id
         if len(self.documents) > 1:
             text_hash = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
@@ -486,11 +487,14 @@ class _Offsets:
 
 def _replacement_number(token: str, seed: int) -> str:
     """The number that stands for a number, of about the same size: "1815" -> "1775", "1,200" ->
-    "1,240". Numbers up to 31 stay, as do those that begin with 0. No two numbers become one.
+    "1,240". Numbers up to 31 stay, as do those that begin with 0. No two numbers become one: each
+    range (32 to 99, 100 to 999, 1000 to 2099) is turned round in itself, as on a dial; a number
+    with commas and one from 2100 only gets larger.
 
     Args:
         token: The number, maybe with commas between thousands.
-        seed: Decides by how much it moves; years all move by the same.
+        seed: Decides by how much it moves, 20 to 60 (3 to 9 below 100); years all move back by the
+            same.
     """
     value = int(token.replace(",", ""))
     if token.startswith("0") or value <= 31:

@@ -23,15 +23,15 @@ def audit_data(answers: Answers) -> int:
     """
     kind = choose_table_format(answers.form, answers.out)
     runs, damaged = read_stored_runs(answers.folders or [RESULTS])
-    whole = read_rows_of_runs(runs, data=answers.data, with_documents=True)
+    rows_of_runs = read_rows_of_runs(runs, data=answers.data, with_documents=True)
     pairs: list[tuple[StoredRun, QuestionRows]] = []
-    problems: dict[str, None] = {}
-    for run, rows in zip(runs, whole, strict=True):
+    problems: dict[str, None] = {}  # each sentence once, in order
+    for run, rows in zip(runs, rows_of_runs, strict=True):
         if rows.problem is None:
             pairs.append((run, rows))
         else:
             problems[rows.problem] = None
-            pairs.append((run, read_rows(run)))
+            pairs.append((run, read_rows(run)))  # what the run folder itself holds
     for problem in problems:
         say(f"note: without the evidence only contradictions and duplicates are found: {problem}")
     write_analysis(answer_keys, pairs, kind, answers.out)

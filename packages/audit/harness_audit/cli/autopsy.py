@@ -105,7 +105,8 @@ def _command_for(run: StoredRun, presets: list[str]) -> str:
     oracle-evidence -d musique --model llama-8b --limit 20 --out results".
 
     Args:
-        run: The run, whose data set, model, number of questions and results folder it names.
+        run: The run, whose data set, model, number of questions and results folder (two levels
+            above its own) it names.
         presets: The presets of the methods.
     """
     config = run.config
@@ -113,12 +114,12 @@ def _command_for(run: StoredRun, presets: list[str]) -> str:
     parts = ["harness", "run", "-m", ",".join(presets), "-d", dataset.name]
     if dataset.data:
         parts += ["--data", dataset.data]
-    # The names in tables are no presets; what the run's own command named is.
-    words = run.manifest.command
+    # The model's name in run.yaml is no preset; the run's own command has the preset.
+    words_of_own_command = run.manifest.command
     for flag in ("--model", "--profile"):
-        if flag in words:
-            at = words.index(flag)
-            parts += words[at : at + 2]
+        if flag in words_of_own_command:
+            flag_index = words_of_own_command.index(flag)
+            parts += words_of_own_command[flag_index : flag_index + 2]
     for name, count in (("limit", config.limit), ("sample", config.sample)):
         if count:
             parts += [f"--{name}", str(count)]

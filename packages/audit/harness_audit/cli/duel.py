@@ -154,24 +154,30 @@ def _plans(selection: Selection, methods: Sequence[str]) -> list[PlannedRun]:
         methods: Names of methods, maybe several in one text divided by commas.
 
     Raises:
-        UserError: There are fewer than two methods, or plans with mistakes: all of these are named.
+        UserError: There are fewer than two methods, plans with mistakes (all of them are named), or
+            the folder that HARNESS_HOME names cannot be used.
     """
-    names = list(dict.fromkeys([*split_names(methods), *selection.method]))
-    chosen = command_runs(
-        RunRequest.from_groups(selection).choices(), names, selection.dataset, {}, say
+    method_names = list(dict.fromkeys([*split_names(methods), *selection.method]))
+    choices_of_runs = command_runs(
+        RunRequest.from_groups(selection).choices(),
+        methods=method_names,
+        datasets=selection.dataset,
+        swept={},
+        note=say,
     )
-    if len(chosen) < 2:
+    if len(choices_of_runs) < 2:
         raise UserError(
             "a duel needs two methods or more: harness duel pecan bm25 --dataset musique"
         )
     problems: list[HarnessError] = []
     plans: list[PlannedRun] = []
-    for choices in chosen:
+    for choices in choices_of_runs:
+        # plan_choices(choices), or None where that raises: its error is then added to `problems`
         plan = call_noting_problem(problems, plan_choices, choices)
         if plan is not None:
             plans.append(plan)
     raise_all(problems)
-    check_home()
+    check_home()  # that the folder HARNESS_HOME can be used
     return plans
 
 
@@ -209,14 +215,15 @@ def _as_text(outcome: DuelResult) -> str:
             f"  {outcome.left_out} questions are left out, which {outcome.score} does not judge"
         )
     rows: list[tuple[str, ...]] = [_HEADS]
-    asked = 0
-    saved = 0
+    n_answers_of_all = 0
+    n_saved = 0
     for entrant in sorted(outcome.entrants, key=lambda entrant: outcome.ranks(entrant.name)):
-        rows.append(_row(entrant, *outcome.ranks(entrant.name)))
-        asked += entrant.of
-        saved += entrant.saved.questions
-    share = f"{100 * saved / asked:.0f} %"
-    lines.append(f"  {saved} of {asked} answers saved against running all ({share})")
+        best_rank, worst_rank = outcome.ranks(entrant.name)
+        rows.append(_row(entrant, best_rank, worst_rank))
+        n_answers_of_all += entrant.of
+        n_saved += entrant.saved.questions
+    share = f"{100 * n_saved / n_answers_of_all:.0f} %"
+    lines.append(f"  {n_saved} of {n_answers_of_all} answers saved against running all ({share})")
     return "\n".join([*lines, "", aligned_columns(rows)])
 
 
@@ -238,20 +245,26 @@ _HEADS = ("method", "rank", "questions", "saved", "tokens saved", "time saved", 
 
 
 def _row(entrant: Entrant, low: int, high: int) -> tuple[str, ...]:
-    """The row of a method in the table, a cell for each of _HEADS.
+    """The row of a method in the table: name, rank, questions that it was asked, and what stopping
+    early saved (questions, tokens, time), its folder.
+
+        ("bm25", "1 to 2", "40 of 100", "60 (60 %)", "about 9,000", "about 12 s", "results/...")
 
     Args:
         entrant: The method.
-        low: Its best possible rank.
-        high: Its worst possible rank.
+        best_rank: Its best possible rank.
+        worst_rank: Its worst possible rank.
     """
-    rank = str(low)
-    if low != high:
-        rank = f"{low} to {high}"
+    rank = str(best_rank)
+    if best_rank != worst_rank:
+        rank = f"{best_rank} to {worst_rank}"
     saved = entrant.saved
-    spared = ("0", "0 s")
+    saved_tokens = "0"
+    saved_time = "0 s"
     if saved.questions:
-        spared = (f"about {saved.tokens:,.0f}", f"about {duration_text(saved.seconds)}")
+        saved_tokens = f"about {saved.tokens:,.0f}"
+        saved_time = f"about {duration_text(saved.seconds)}"
     asked = f"{entrant.questions} of {entrant.of}"
-    share = f"{saved.questions} ({100 * saved.questions / entrant.of:.0f} %)"
-    return (entrant.name, rank, asked, share, *spared, str(entrant.result.folder))
+    saved_share = f"{saved.questions} ({100 * saved.questions / entrant.of:.0f} %)"
+    folder = str(entrant.result.folder)
+    return (entrant.name, rank, asked, saved_share, saved_tokens, saved_time, folder)

@@ -104,7 +104,8 @@ def _check_new(runs: Sequence[Imported], results: Path) -> None:
 
 
 def _print_import(repeats: Sequence[Imported], results: Path) -> None:
-    """Print the runs of one file, each with the scores of all, then what was left out, and notes.
+    """Print the runs of one file, each followed by the scores of all of them together, then the
+    first sentences on answers that were left out, and notes.
 
     Args:
         repeats: The runs, one for each repeat of the questions.
@@ -113,7 +114,7 @@ def _print_import(repeats: Sequence[Imported], results: Path) -> None:
     for repeat in repeats:
         number = ""
         if len(repeats) > 1:
-            number = f", repeat {repeat.config.seed + 1}"
+            number = f", repeat {repeat.config.seed + 1}"  # the seed counts repeats from 0
         count = f"{len(repeat.records)} questions{number}"
         print(printable(f"{results / repeat.place}: {count}, imported from {repeat.run.tool}"))
         print(aligned_columns(_score_rows(repeats)) or "  no question was answered")
@@ -166,37 +167,41 @@ def _score_rows(repeats: Sequence[Imported]) -> list[tuple[str, ...]]:
     Args:
         repeats: The runs of the file, one for each repeat of the questions.
     """
-    asked = _score_frame(repeats)
-    answered = asked[~asked[_FAILED]]
+    all_scores = _score_frame(repeats)
+    answered_scores = all_scores[~all_scores[_FAILED]]
     rows: list[tuple[str, ...]] = []
-    for name in asked.columns.drop(_FAILED):
-        mean = _Estimate.of(asked[name])
-        mean_of_answered = _Estimate.of(answered[name])
+    for name in all_scores.columns.drop(_FAILED):
+        estimate = _Estimate.of(all_scores[name])
+        estimate_of_answered = _Estimate.of(answered_scores[name])
         over = ""
-        if len(answered) < len(asked):
-            over = f" over the {mean_of_answered.count} answered"
+        if len(answered_scores) < len(all_scores):
+            over = f" over the {estimate_of_answered.count} answered"
         printed = _printed_mean(repeats[0], name)
-        comparison = _compare_with_printed(printed, mean_of_answered, over)
-        shown = _plus_minus((mean.mean, mean.error))
-        rows.append((f"  {name}", shown, f"of {mean.count}", comparison))
+        comparison = _compare_with_printed(printed, estimate_of_answered, over)
+        mean_and_error = _plus_minus((estimate.mean, estimate.error))
+        rows.append((f"  {name}", mean_and_error, f"of {estimate.count}", comparison))
     return rows
 
 
 def _score_frame(repeats: Sequence[Imported]) -> pd.DataFrame:
-    """A row for each answer of any repeat, a column for each score, and the column _FAILED: whether
-    it failed. Rows are indexed by question id if there are several repeats, else by number."""
+    """A row for each answer of any repeat, a column for each score (NaN where an answer has none),
+    and the column _FAILED: whether it failed.
+
+    Rows are indexed by question id if there are several repeats, so that the scores of a question
+    can be averaged; else by their number.
+    """
     columns: dict[str, array[float]] = {}
     for name in repeats[0].config.dataset.scorers:
         columns[name] = array("d")
     failed: list[bool] = []
-    questions: list[str] = []
+    question_ids: list[str] = []
     for record in chain.from_iterable(repeat.records for repeat in repeats):
         for name, values in columns.items():
             values.append(record.scores.get(name, math.nan))
         failed.append(record.error is not None)
         if len(repeats) > 1:
-            questions.append(record.question_id)
-    return pd.DataFrame({**columns, _FAILED: failed}, questions or None)
+            question_ids.append(record.question_id)
+    return pd.DataFrame({**columns, _FAILED: failed}, index=question_ids or None)
 
 
 def _printed_mean(imported: Imported, name: str) -> tuple[float | None, float | None]:
@@ -216,16 +221,17 @@ def _compare_with_printed(
     printed: tuple[float | None, float | None], computed: _Estimate, over: str
 ) -> str:
     """Say whether the tool printed what is computed here: "as printed there", "printed there: 0.42
-    ± 0.03"; "" where it printed nothing.
+    ± 0.03"; "" where it printed nothing that can be compared.
 
     Args:
         printed: (mean, standard error) in the tool's file; None for what is not there.
-        computed: The same, from its answers.
-        over: Which questions both are over, if not all.
+        computed: The same, from its answers; a NaN is not compared (one value has no standard
+            error, for which Inspect prints 0).
+        over: Which questions both are over, if not all: " over the 190 answered". The sentence then
+            names the computed values too, as those of all questions stand beside it.
     """
     printed_values: list[float] = []
     same = True
-    # One value has no standard error: Inspect prints 0.
     for there, here in zip(printed, (computed.mean, computed.error), strict=True):
         if there is None or math.isnan(here):
             continue

@@ -82,12 +82,12 @@ def _show_analysis(module: Any, answers: Answers) -> int:
     form = choose_table_format(answers.form, answers.out)
     runs, damaged = read_stored_runs(answers.folders or [RESULTS], hold="nothing")
     newest_runs = with_newest_code(runs, all_code=False)
-    older = len(runs) - len(newest_runs)
-    if older:
-        counted = f"{older} runs"
-        if older == 1:
-            counted = "1 run"
-        say(f"note: {counted} of older code or prompts left out (harness prune lists them)")
+    n_older = len(runs) - len(newest_runs)
+    if n_older:
+        runs_left_out = f"{n_older} runs"
+        if n_older == 1:
+            runs_left_out = "1 run"
+        say(f"note: {runs_left_out} of older code or prompts left out (harness prune lists them)")
     write_analysis(module, runs_with_rows(newest_runs, answers.data, say), form, answers.out)
     if damaged:
         return 3
