@@ -247,8 +247,8 @@ class _SwappedDocuments:
 
     def swap_for_question(self, question: Question, gold: Gold) -> _Swap:
         """The replacements for a question's texts and its gold answers: those of its documents, and
-        further ones for names that only these texts have. Names that only its solved example has
-        stay."""
+        further ones for names that only these texts have. A gold answer of a few words is taken for
+        a name. Names that only its solved example has stay."""
         answers = [*gold.answers, *_strings_in(gold.extra)]
         texts = [question.text, *(question.options or ()), *answers]
         words: set[str] = set()
@@ -261,7 +261,7 @@ class _SwappedDocuments:
         for answer in answers:
             if _word_count(answer) <= _MAX_WORDS_OF_NAME:
                 name_words.update(_swappable(answer))
-        words.update(_words(question.example))
+        words.update(_words(question.example))  # so that no made-up word is one of the example's
         words_to_replace = name_words - lower_case_words - self.vocabulary
         # A word that happens to be what stands for a name would put that name where it was not.
         replacements = set(self.replacement_by_word.values())
@@ -416,7 +416,9 @@ class _Swap:
         return value
 
     def offset_map(self, text: str) -> _Offsets:
-        """The offsets in the copy of `text` for those in it."""
+        """The offsets in the copy of `text` for those in it: where each word starts and ends whose
+        length changes, and by how many characters it and those before it move what follows. The
+        first entry, 0 in all three, stands for the start of the text."""
         starts = [0]
         ends = [0]
         shifts = [0]

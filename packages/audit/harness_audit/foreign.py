@@ -25,7 +25,7 @@ from harness.storage.yaml_text import parse_yaml
 from harness.thinking import split_known_thinking
 
 COSTS = ("tokens_in", "tokens_out", "tokens_cached", "seconds")
-_COLUMN = 100  # characters of a value that questions may be divided by
+_MAX_CHARACTERS_OF_VALUE = 100  # characters of a value that questions may be divided by
 _LETTER = re.compile(
     r"\(?([A-Z])[).:]?(?:\s+(.+))?"
 )  # an option as a right answer, maybe with its text
@@ -34,7 +34,7 @@ FORMS: Mapping[str, Mapping[str, str]] = parse_yaml(
     Path(__file__).with_name("foreign_forms.yaml").read_bytes()
 )
 """Tool -> field of ForeignAnswer -> where a row of its files has it."""
-_OWN = FORMS["jsonl"].keys() - {"extra"}
+_FIELDS_OF_ANSWER = FORMS["jsonl"].keys() - {"extra"}
 
 ForeignRow = Mapping[str, Any]
 """A row of another tool's file, parsed and not checked: JSON of any form."""
@@ -114,9 +114,9 @@ def _short_columns(row: Any) -> Any:
     """
     columns = {}
     for name, value in row.items():
-        if name in _OWN or not isinstance(value, str | int):
+        if name in _FIELDS_OF_ANSWER or not isinstance(value, str | int):
             continue
-        if len(str(value)) <= _COLUMN:
+        if len(str(value)) <= _MAX_CHARACTERS_OF_VALUE:
             columns[name] = value
     if row.get("all_classes"):
         columns["all_classes"] = row["all_classes"]
@@ -247,34 +247,36 @@ def parse_answers(
     Args:
         rows: Each row with its place in the file.
         form: Field of ForeignAnswer -> paths in a row, divided by spaces: the first that has a
-            value counts.
-        adjust: Changes the values of a row before they are checked.
+            value counts. {"prediction": "output.completion prediction"}
+        adjust: Is called with a row and its values, field -> value, and changes these before they
+            are checked; by default it changes nothing.
 
     Raises:
         DataError: A row is broken, has no prediction, or a value of another type; it names the
             line.
     """
     paths = {name: places.split() for name, places in form.items()}
-    parsed = Answers()
+    answers = Answers()
     for place, row in rows:
         if isinstance(row, BrokenRow):
-            raise place.error(None, row.problem + _why_broken(row, first=not parsed))
+            likely_reason = _why_broken(row, first=not answers)
+            raise place.error(field=None, problem=row.problem + likely_reason)
         values = _values_of(row, paths)
         try:
             adjust(row, values)
             if "prediction" not in values and "error" not in values:
-                raise place.error(form["prediction"], _no_prediction(row))
+                raise place.error(field=form["prediction"], problem=_no_prediction(row))
             answer = ForeignAnswer.model_validate({"place": place, **values})
-            parsed.append(_with_options(answer))
+            answers.append(_with_options(answer))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = str(first["loc"][0])
-            problem = f"{first['msg'].lower()}; another version?"
-            raise place.error(form.get(key, key), problem) from None
+            first_error = error.errors(include_url=False)[0]
+            name = str(first_error["loc"][0])
+            problem = f"{first_error['msg'].lower()}; another version?"
+            raise place.error(field=form.get(name, name), problem=problem) from None
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             problem = f"is not of the form that is read ({error}); another version?"
-            raise place.error(None, problem) from None
-    return parsed
+            raise place.error(field=None, problem=problem) from None
+    return answers
 
 
 def _values_of(row: ForeignRow, paths: Mapping[str, Sequence[str]]) -> dict[str, object]:
@@ -378,8 +380,9 @@ def _named_option(right: str, options: Sequence[str]) -> str:
 
 
 def check_run(run: ForeignRun) -> ForeignRun:
-    """Check the answers of a file, and return the run with `repeats` and `scores` filled in. Scores
-    that are not from 0 to 1 are left out of it, with a sentence in `left_out_notes`.
+    """Check the answers of a file, and return the run with `repeats` (the numbers of repeats that
+    occur, [1, 2]) and `scores` (names of scores) filled in. A score that once is not from 0 to 1 is
+    left out of all answers, with a sentence in `left_out_notes`.
 
     Raises DataError for no answers, several models, a question that comes twice, or an answer that
     names no question.
@@ -388,24 +391,25 @@ def check_run(run: ForeignRun) -> ForeignRun:
         raise DataError.of_file(run.files[0], "holds no answered question")
     _check_models(run.answers)
     _check_questions(run.answers)
-    names: dict[str, None] = {}  # of scores, in the order in which they come
-    not_shares: dict[str, None] = {}
+    # Names of scores, each once and in the order in which they come.
+    names: dict[str, None] = {}
+    names_outside_0_to_1: dict[str, None] = {}
     repeats: set[int] = set()
     for answer in run.answers:
         repeats.add(answer.repeat)
         names.update(dict.fromkeys(answer.scores))
         for name, value in answer.scores.items():
             if not 0 <= value <= 1:
-                not_shares[name] = None
+                names_outside_0_to_1[name] = None
     answers = run.answers
-    if not_shares:
-        answers = _without_scores(answers, not_shares)
-    score_notes = [f"{name} is not from 0 to 1, so it is left out" for name in not_shares]
+    if names_outside_0_to_1:
+        answers = _without_scores(answers, names_outside_0_to_1)
+    score_notes = [f"{name} is not from 0 to 1, so it is left out" for name in names_outside_0_to_1]
     return replace(
         run,
         answers=answers,
         repeats=sorted(repeats),
-        scores=[name for name in names if name not in not_shares],
+        scores=[name for name in names if name not in names_outside_0_to_1],
         left_out_notes=[*run.left_out_notes, *score_notes],
     )
 
@@ -430,19 +434,20 @@ def _check_models(answers: Answers) -> None:
 def _check_questions(answers: Answers) -> None:
     """Raise DataError for an answer that says nothing of its question, or for a second answer with
     the same question and number of repeat."""
-    seen: set[int] = set()  # hashes of names: a million names take more
+    seen_hashes: set[int] = set()  # not the names themselves: a million of them take more memory
     for answer in answers:
         name = answer.id or answer.question
         if name is None and not answer.answers:
             raise answer.place.error(
-                None, "an answer without id, question and right answer: nobody knows to what"
+                field=None,
+                problem="an answer without id, question and right answer: nobody knows to what",
             )
-        if name is None:
+        if name is None:  # known by its right answers alone, which other questions may have too
             continue
-        key = hash((name, answer.repeat))
-        if key in seen:
+        name_hash = hash((name, answer.repeat))
+        if name_hash in seen_hashes:
             _check_not_earlier(answer, name, answers)
-        seen.add(key)
+        seen_hashes.add(name_hash)
 
 
 def _check_not_earlier(answer: ForeignAnswer, name: str, answers: Answers) -> None:
@@ -459,9 +464,10 @@ def _check_not_earlier(answer: ForeignAnswer, name: str, answers: Answers) -> No
             continue
         if other.place != answer.place:
             raise answer.place.error(
-                None, f"question '{name[:80]}' is answered at {other.place} too; keep one of them"
+                field=None,
+                problem=f"question '{name[:80]}' is answered at {other.place} too; keep one of them",
             )
-        return
+        return  # the first with this name is the answer itself
 
 
 def _without_scores(answers: Answers, names: Container[str]) -> Answers:

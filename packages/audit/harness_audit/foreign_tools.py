@@ -121,11 +121,10 @@ def _check_inspect(path: Path, log: ForeignRow) -> None:
     version = log.get("version")
     if version != _VERSION:
         problem = f"is {version}, and logs of version {_VERSION} are read"
-        raise DataError(path, None, "version", problem)
+        raise DataError(path, line=None, field="version", problem=problem)
     if not value_at(log, "eval.model") or not value_at(log, "eval.task"):
-        raise DataError(
-            path, None, "eval", "says no model or no task; this is no log of Inspect, or a cut one"
-        )
+        problem = "says no model or no task; this is no log of Inspect, or a cut one"
+        raise DataError(path, line=None, field="eval", problem=problem)
 
 
 def _inspect_method(log: ForeignRow) -> str:
@@ -179,7 +178,8 @@ def _log_pairs(path: Path) -> Iterator[tuple[str, Any]]:
 def _eval_entries(
     path: Path, wanted: Callable[[str], bool]
 ) -> Iterator[tuple[RowPlace, ForeignRow | BrokenRow]]:
-    """Yield the JSON files in an .eval file, a zip, each parsed and with its place, sorted by name.
+    """Yield the JSON files in an .eval file, a zip, each parsed (or as a BrokenRow) and with its
+    place, sorted by name.
 
     Args:
         path: The .eval file.
@@ -220,7 +220,8 @@ def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
         return archive.read(entry)
     import pyarrow
 
-    # APPNOTE.TXT 4.3.7: lengths of the name and the extra field, which follow
+    # Local file header (APPNOTE.TXT 4.3.7): 26 bytes in stand the lengths of the name and of the
+    # extra field; name, extra field and then the packed bytes follow.
     file.seek(entry.header_offset + 26)
     name_length = int.from_bytes(file.read(2), "little")
     extra_length = int.from_bytes(file.read(2), "little")
@@ -235,8 +236,9 @@ def _read_entry(file: Any, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> 
 def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
     """Fill in what a sample of Inspect has in another form than a ForeignAnswer: changes `values`.
 
-    The question is the last message. Tokens are those of all models together, where all of them are
-    known. Of scores, those stay that are numbers:
+    Of a list of messages the question is the last one. A sample that wrote nothing has the
+    prediction "". Tokens are those of all models together, where all of them are known. Of scores,
+    those stay that are numbers:
 
         {"choice": {"value": "C"}}       -> {"choice": 1.0}
         {"qa": {"value": {"f1": 0.5}}}   -> {"qa.f1": 0.5}
@@ -258,15 +260,16 @@ def _adjust_inspect(row: ForeignRow, values: dict[str, object]) -> None:
     scores: dict[str, float] = {}
     for name, score in (row.get("scores") or {}).items():
         value = score["value"]
-        by_name = {name: value}
+        values_by_score = {name: value}
         if isinstance(value, dict):
-            by_name = {f"{name}.{part}": part_value for part, part_value in value.items()}
-        scores.update(_numbers(by_name))
+            values_by_score = {f"{name}.{part}": part_value for part, part_value in value.items()}
+        scores.update(_numbers(values_by_score))
     values["scores"] = scores
 
 
 def _numbers(scores: Mapping[str, object]) -> dict[str, float]:
-    """The scores of a sample of Inspect as numbers; those that are none are left out.
+    """The scores of a sample of Inspect as numbers: C (correct) is 1, P (partly) 0.5, I and N 0;
+    values that stand for no number are left out.
 
     {"choice": "C", "f1": 0.4, "why": "short"} -> {"choice": 1.0, "f1": 0.4}
     """
@@ -307,7 +310,8 @@ class _LmEvalScores:
 
     def adjust(self, row: ForeignRow, values: dict[str, object]) -> None:
         """Fill in scores and right answer of a sample: changes `values`, and adds metrics without a
-        number to `names_without_number`. A right answer that is the number of an option, from 0,
+        number to `names_without_number`. A score is named by its metric, "em", or where replies
+        were filtered by both, "em,strict". A right answer that is the number of an option, from 0,
         becomes the option.
 
         Args:
@@ -333,14 +337,15 @@ class _LmEvalScores:
         values["scores"] = scores
         right_answer = str(values.get("answers"))
         options = as_options(values.get("options")) or ()
-        is_option_number = right_answer.isdigit() and right_answer not in options  # from 0
+        is_option_number = right_answer.isdigit() and right_answer not in options
         if is_option_number and int(right_answer) < len(options):
             values["answers"] = options[int(right_answer)]
 
 
 def _read_lm_eval(path: Path) -> ForeignRun:
-    """Read the samples of one task of lm-eval, and the printed means from the results file beside
-    it, if there is one. Raises DataError for a file of another name than lm-eval gives."""
+    """Read the samples of one task of lm-eval, and its version, the model and the printed means
+    from the results file beside it, if there is one; else the model is named by the folder. Raises
+    DataError for a file of another name than lm-eval gives."""
     name_parts = _SAMPLES.fullmatch(path.name)
     if name_parts is None:
         name = "samples_TASK_DATE.jsonl, as in samples_mills_2026-01-02T03-04-05.123456.jsonl"
@@ -405,8 +410,9 @@ def _lm_eval_means(results: ForeignRow) -> dict[str, tuple[float | None, float |
     means: dict[str, tuple[float | None, float | None]] = {}
     for name, mean in printed.items():
         if "_stderr" not in name:
-            error = re.sub("(,|$)", r"_stderr\1", name, count=1)
-            means[name] = mean, printed.get(error)
+            # "em" -> "em_stderr", "em,strict" -> "em_stderr,strict"
+            name_of_error = re.sub("(,|$)", r"_stderr\1", name, count=1)
+            means[name] = mean, printed.get(name_of_error)
     return means
 
 

@@ -40,15 +40,15 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
             raise UserError(
                 f"{path} is not as it was exported ({', '.join(bundle.changed)}); export it again"
             )
-        added = [
+        files_to_add = [
             CommitOperationAdd("README.md", card(bundle, repository).encode()),
             CommitOperationAdd(NAME, path),
         ]
     api = HfApi()
     try:
-        made = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
+        address = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
         message = f"Runs of longdoc-harness, contents sha256 {bundle.sha256}"
-        api.create_commit(repository, added, commit_message=message, repo_type="dataset")
+        api.create_commit(repository, files_to_add, commit_message=message, repo_type="dataset")
     except HFValidationError as error:
         raise UserError(
             f"'{repository}' is no name of a repository ({error}); use OWNER/NAME"
@@ -58,7 +58,7 @@ def push(path: Path, repository: str, *, private: bool = True) -> str:
         why = " ".join(str(error).split())[:300]
         fix = "check the connection, or log in with: hf auth login, or set HF_TOKEN"
         raise SaveError(f"the hub did not take {path} ({why}); {fix}") from error
-    return str(made)
+    return str(address)
 
 
 def card(bundle: Bundle, repository: str) -> str:
@@ -69,15 +69,22 @@ def card(bundle: Bundle, repository: str) -> str:
         bundle: The bundle.
         repository: The name of the repository, OWNER/NAME.
     """
-    # A table goes over the records many times.
+    # With their numbers in memory: making the tables goes over the records many times.
     runs = [read_run(run.path, hold="numbers") for run in bundle.runs.values()]
     licences: dict[str, str] = {}
     for run in runs:
         dataset = run.config.dataset
         licences[dataset.name] = dataset.licence or "licence not recorded"
-    named = ", ".join(f"{name} ({licence})" for name, licence in sorted(licences.items()))
+    names_with_licences = ", ".join(
+        f"{name} ({licence})" for name, licence in sorted(licences.items())
+    )
     title = repository.rpartition("/")[2]
     head = _HEAD.format(
-        title=title, runs=len(runs), file=NAME, digest=bundle.sha256, licences=named
+        title=title,
+        runs=len(runs),
+        file=NAME,
+        digest=bundle.sha256,
+        licences=names_with_licences,
     )
-    return head + render_sections(sections(as_frame(best_first(table_rows(runs)))), "markdown")
+    table = as_frame(best_first(table_rows(runs)))
+    return head + render_sections(sections(table), "markdown")

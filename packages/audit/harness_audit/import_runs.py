@@ -133,13 +133,14 @@ def write_all(runs: Sequence[Imported], results: Path, note: Callable[[str], Non
         UserError: A scorer fails.
     """
     folders = [results / run.place for run in runs]
-    folder = results
+    folder = results  # the one that is being written, for errors
     with ExitStack() as stack:
         try:
             draft_folders = []
             for run, folder in zip(runs, folders, strict=True):
                 draft_folders.append(run.write_draft(folder, note, stack))
             for draft_folder, folder in zip(draft_folders, folders, strict=True):
+                # Only now is it a folder that commands take for a run.
                 (draft_folder / _RUN_YAML_OF_DRAFT).rename(draft_folder / RUN)
                 os.replace(draft_folder, folder)
         except OSError as error:
@@ -225,7 +226,8 @@ def _prepare_repeat(
     run: ForeignRun, repeat: int, config: DatasetConfig, dataset: Dataset | None
 ) -> Imported:
     """The run of those answers that have the number `repeat` among the answers to their question,
-    matched to questions and scored.
+    matched to questions and scored, with what its run.yaml and manifest.json will hold. The scores
+    of the other tool become scores named "logged.NAME".
 
     Args:
         run: What the other tool's file says.
@@ -240,6 +242,7 @@ def _prepare_repeat(
     matched = _match_to_questions(run, answers, config, dataset)
     notes = [*run.left_out_notes, *matched.notes]
     logged_names = [LOGGED_SCORE_PREFIX + name for name in run.scores]
+    # Also adds its sentences to `notes`.
     scored = _score_answers_and_note(config, matched.pairs, dataset, logged_names, notes)
     score_names = [*scored.scorer_names, *logged_names]
     if not score_names:
@@ -254,7 +257,9 @@ def _prepare_repeat(
         left_out=matched.left_out,
     )
     rows_identity = _identity_of_rows(dataset)
-    dataset_rows = DatasetRows(name=config.name, questions=max(run.n_to_answer, len(answers)))
+    # Not every file says how many questions there were to answer.
+    n_questions = max(run.n_to_answer, len(answers))
+    dataset_rows = DatasetRows(name=config.name, questions=n_questions)
     manifest = RunManifest(
         started=run.started,
         method=run.method,
@@ -266,7 +271,7 @@ def _prepare_repeat(
         imported=imported,
     )
     return Imported(
-        run=replace(run, answers=Answers()),  # `records` has them now
+        run=replace(run, answers=Answers()),  # the answers are in `records` now
         config=StoredConfig.from_json(settings),
         manifest=manifest,
         records=scored.records,
@@ -375,7 +380,7 @@ def _match_to_questions(
     """
     if dataset is None:
         note = "documents are not known, so intervals take each question for a document of its own"
-        return _Matched(_OwnQuestions(answers), [], [note])
+        return _Matched(pairs=_OwnQuestions(answers), left_out=[], notes=[note])
     pairs, left_out = match_answers(answers, dataset.examples)
     if not pairs:
         raise UserError(
@@ -386,14 +391,15 @@ def _match_to_questions(
         notes.append(
             f"{len(left_out)} of {len(answers)} answers match no question and are left out"
         )
-    return _Matched(pairs, left_out, notes)
+    return _Matched(pairs=pairs, left_out=left_out, notes=notes)
 
 
 def _dataset_config(
     run: ForeignRun, questions: QuestionsOf, scorer_names: Sequence[str]
 ) -> DatasetConfig:
-    """The settings of the data set with the scorers to use: its preset, or where no data set is
-    named, settings made up for the questions of the file.
+    """The settings of the data set with the scorers to use: its preset, without the phrase that a
+    final answer is found by (`answer_prefix`: the other tool has cut its replies already); or where
+    no data set is named, settings made up for the questions of the file.
 
     Args:
         run: What the other tool's file says.
@@ -403,7 +409,8 @@ def _dataset_config(
     """
     name = questions.dataset_name
     if name is None:
-        # As harness.config.yaml_tree.dataset_of_run reads it again; there may be no scorers.
+        # The values that harness.config.yaml_tree.dataset_of_run fills in when it reads such a run.
+        # The scorers are set apart, as there may be none, which DatasetConfig refuses.
         made_up = DatasetConfig(
             name=run.dataset,
             format=MADE_ELSEWHERE,
@@ -413,10 +420,10 @@ def _dataset_config(
         )
         return made_up.model_copy(update={"scorers": tuple(scorer_names)})
     preset = questions.config(name)
-    chosen = scorer_names
-    if not chosen:  # what a reader was shown is not known
-        chosen = [name for name in preset.scorers if scorers.lookup(name).kind != "shown"]
-    return preset.model_copy(update={"scorers": tuple(chosen), "answer_prefix": None})
+    chosen_names = scorer_names
+    if not chosen_names:  # what a reader was shown is not known
+        chosen_names = [name for name in preset.scorers if scorers.lookup(name).kind != "shown"]
+    return preset.model_copy(update={"scorers": tuple(chosen_names), "answer_prefix": None})
 
 
 def match_answers(
@@ -454,9 +461,9 @@ def match_answers(
         question_id = fitting[0].question.id
         if question_id in matched:
             raise answer.place.error(
-                None,
-                f"answers question '{question_id}', as {matched[question_id].answer.place} does; "
-                "keep one of them",
+                field=None,
+                problem=f"answers question '{question_id}', as "
+                f"{matched[question_id].answer.place} does; keep one of them",
             )
         matched[question_id] = _MatchedAnswer(answer, fitting[0])
     return list(matched.values()), left_out
@@ -494,7 +501,8 @@ def _sentence_on_unmatched(answer: ForeignAnswer, fitting: Sequence[Example]) ->
     """ "answers.jsonl, line 3: 'q7' fits no question": a sentence on an answer that is left out.
 
     Args:
-        answer: The answer; without an id it is named by its question or right answers.
+        answer: The answer; without an id it is named by the end of its question, or without that
+            by its right answers.
         fitting: The questions that it fits: none, or several.
     """
     label = answer.id or (answer.question or "")[-60:] or " / ".join(answer.answers)[:60]
@@ -526,21 +534,24 @@ class _OwnQuestions(Iterable[_MatchedAnswer]):
         self._answers = answers
 
     def __iter__(self) -> Iterator[_MatchedAnswer]:
-        """Yield each answer with a question made from it; one without an id gets a hash of question
-        and right answers for an id. Raises DataError for an answer without a right answer."""
+        """Yield each answer with a question made from it. One without an id gets a hash of question
+        and right answers for an id; where an earlier one has the same, "-again" is added. Raises
+        DataError for an answer without a right answer."""
         made_ids: set[str] = set()
         for answer in self._answers:
             if not answer.answers:
                 raise answer.place.error(
-                    None, "has no right answer; name the data set with --dataset"
+                    field=None, problem="has no right answer; name the data set with --dataset"
                 )
             question_id = answer.id
             if question_id is None:
                 question_id = id_from_text("q", json_sha256([answer.question, answer.answers]))
-                while question_id in made_ids:  # other questions with the same right answers
+                while question_id in made_ids:
                     question_id += "-again"
                 made_ids.add(question_id)
-            question = Question(question_id, answer.question or "", (), answer.options)
+            question = Question(
+                question_id, answer.question or "", document_ids=(), options=answer.options
+            )
             example = Example(question, Gold(answer.answers, extra=answer.extra))
             yield _MatchedAnswer(answer, example)
 
@@ -584,8 +595,9 @@ def _score_answers_and_note(
     logged_names: Sequence[str],
     notes: list[str],
 ) -> _ScoredAnswers:
-    """Score answers with the scorers that can score any of them. Also adds sentences to `notes`:
-    which scorers and costs are left out, and why.
+    """Score answers with the scorers that can score any of them: the names of these, and a record
+    for each answer. A cost that some answered question lacks is left out of all records. Also adds
+    sentences to `notes`: which scorers and costs are left out, and why.
 
     Args:
         config: The data set, with the scorers to use.
@@ -622,7 +634,8 @@ def _score_answers_and_note(
 def _scorers_without_score(
     names: Sequence[str], pairs: Iterable[_MatchedAnswer], *, only_answered: bool
 ) -> dict[str, str]:
-    """The scorers that can score none of the answers: name -> why it cannot score the first one.
+    """The scorers that can score none of the answers: name -> why it cannot score the first one,
+    {"rouge": "no gold answers"}.
 
     Args:
         names: The scorers to try.
@@ -631,25 +644,26 @@ def _scorers_without_score(
     """
     reason_by_scorer: dict[str, str] = {}
     for name in names:
-        first_flag: str | None = None
+        first_reason: str | None = None
         for answer, example in pairs:
             if only_answered and answer.error is not None:
                 continue
             scored = scorers.score_answer([name], answer.prediction, (), example.gold)
-            flag = scored.flags.get(name)
-            if not flag:
+            reason = scored.flags.get(name)
+            if not reason:
                 break  # it scores this one
-            first_flag = first_flag or flag
-        else:
-            assert first_flag is not None  # check_run takes no file without answers
-            reason_by_scorer[name] = first_flag
+            first_reason = first_reason or reason
+        else:  # no answer was scored, so the loop was not left
+            assert first_reason is not None  # check_run takes no file without answers
+            reason_by_scorer[name] = first_reason
     return reason_by_scorer
 
 
 def _unscored_record(
     answer: ForeignAnswer, example: Example, known_costs: set[str], dataset: Dataset | None
 ) -> StoredRecord:
-    """The record of an answer, without scores.
+    """The record of an answer, without scores. Its costs are those of the other tool, and FLOPs are
+    not counted ("uncounted": 1 request).
 
     Args:
         answer: The answer.
@@ -679,5 +693,5 @@ def _unscored_record(
     )
     if dataset is None:
         return record
-    complete, _ = with_dataset_texts(record, example, dataset.documents)
-    return complete
+    record_with_texts, _ = with_dataset_texts(record, example, dataset.documents)
+    return record_with_texts

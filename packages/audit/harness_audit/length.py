@@ -139,8 +139,8 @@ class Measured:
 def figure(
     runs: Sequence[StoredRun], *, score: str | None, data: str | None, warn: Callable[[str], None]
 ) -> Figure:
-    """The figure of score and answer recall by length; runs whose rows or tokenizer cannot be
-    loaded are left out with a warning.
+    """The figure of score and answer recall by length in tokens; runs whose rows or tokenizer
+    cannot be loaded are left out with a warning.
 
     Args:
         runs: The runs.
@@ -152,7 +152,9 @@ def figure(
         UserError: No rows or tokenizer can be loaded, or no question has a score.
         UnknownName: A run does not have the score.
     """
-    counter_by_group: dict[TextGroup, Callable[[str], int]] = {}  # each counts a document once
+    # For the runs over the same texts with the same tokenizer one function, document id -> tokens,
+    # which counts a document once.
+    counter_by_group: dict[TextGroup, Callable[[str], int]] = {}
     measured_runs: list[Measured] = []
     problems: list[UserError] = []
     for run, rows in runs_with_rows(runs, data, warn, with_documents=True):
@@ -165,16 +167,17 @@ def figure(
             problems.append(error)
             continue
         rows_with_texts = replace(rows, texts=run.texts(run.records))
-        measured_runs.append(Measured(run, rows_with_texts, counter_by_group[group]))
+        measured_runs.append(Measured(run, rows_with_texts, tokens=counter_by_group[group]))
     if not measured_runs:
         raise problems[0]
     for problem in problems:
         warn(f"warning: left out: {problem}")
     table = frame(measured_runs, score)
-    named_tables = by_score(
+    # For people the column "length" is called "tokens of the documents".
+    titled_tables = by_score(
         table, hidden=["run", "tokens.from", "tokens.to"], length="tokens of the documents"
     )
-    return Figure("Length of the documents", table, named_tables, panels(table))
+    return Figure("Length of the documents", table, titled_tables, panels(table))
 
 
 def _document_tokens(rows: QuestionRows, count: Callable[[str], int], document_id: str) -> int:
@@ -194,14 +197,15 @@ def quantiles(lengths: Sequence[int]) -> tuple[int, ...]:
 
         [100, 200, 300, 400, 500, 600, 700, 800] -> (200, 400, 600)
 
-    An edge is the largest length of its group; the last group has none.
+    An edge is the largest length of its group; the last group has none, and an edge that no length
+    is above is left out.
     """
     sorted_lengths = sorted(lengths)
     edges: set[int] = set()
     for group in range(1, GROUPS):
-        last_of_group = math.ceil(len(sorted_lengths) * group / GROUPS) - 1  # of the group
-        if sorted_lengths and sorted_lengths[last_of_group] < sorted_lengths[-1]:
-            edges.add(sorted_lengths[last_of_group])
+        index_of_last = math.ceil(len(sorted_lengths) * group / GROUPS) - 1
+        if sorted_lengths and sorted_lengths[index_of_last] < sorted_lengths[-1]:
+            edges.add(sorted_lengths[index_of_last])
     return tuple(sorted(edges))
 
 
@@ -229,6 +233,10 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
     dataset, method, model, length, tokens.from, tokens.mean, tokens.to, score, mean, answer_recall,
     answer_recall_substring (these three with .low and .high), n, failed, notes, run.
 
+    The buckets are quarters of the questions, by the lengths that all runs over the same texts have
+    together. A run over texts that are made for a length (ruler at 4k, 8k, ...) is one bucket; such
+    runs are sorted by length, and families of data sets get rows of their own.
+
     Args:
         runs: The runs, with what their lengths are counted from.
         score: The name of the score; by default each run's headline.
@@ -237,16 +245,16 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
         UserError: No question of any run has a score.
         UnknownName: A run does not have the score.
     """
-    lengths_of_group: dict[TextGroup, dict[str, int]] = {}
+    length_by_question_of_group: dict[TextGroup, dict[str, int]] = {}
     for measured in runs:
-        group = lengths_of_group.setdefault(text_group(measured.run), {})
-        group.update(measured.tokens_by_question())
+        length_by_question = length_by_question_of_group.setdefault(text_group(measured.run), {})
+        length_by_question.update(measured.tokens_by_question())
     stored_runs = [measured.run for measured in runs]
     made_length_by_run = _made_length_by_run(stored_runs)
-    hidden: list[str] = []
+    settings_not_in_labels: list[str] = []
     if made_length_by_run:
-        hidden.append(f"dataset.{_MADE_LENGTH_OPTION}")
-    labels = facts.run_labels(stored_runs, hidden)
+        settings_not_in_labels.append(f"dataset.{_MADE_LENGTH_OPTION}")
+    labels = facts.run_labels(stored_runs, settings_not_in_labels)
     rows: list[LengthRow] = []
     for measured, label in zip(runs, labels, strict=True):
         buckets = _Buckets(measured, label, score or facts.headline_score(measured.run))
@@ -254,8 +262,8 @@ def frame(runs: Sequence[Measured], score: str | None = None) -> pd.DataFrame:
         if made_length:
             rows += buckets.rows(names={ALL: f"{made_length:,}"})
         else:
-            lengths_by_question = lengths_of_group[text_group(measured.run)]
-            rows += buckets.rows(quantiles(list(lengths_by_question.values())))
+            length_by_question = length_by_question_of_group[text_group(measured.run)]
+            rows += buckets.rows(edges=quantiles(list(length_by_question.values())))
     if made_length_by_run:
         rows.sort(
             key=lambda row: (labels.index(row.method), made_length_by_run.get(str(row.run), 0))
@@ -284,7 +292,7 @@ def _family_rows(
 ) -> list[LengthRow]:
     """A row for each method, reader and length of a family of data sets (ruler/vt, ruler/cwe are of
     the family "ruler"): the mean of its data sets. There is one only where all data sets of the
-    family have a row for it, two at least.
+    family have a row for it, two at least. Only runs over texts that are made for a length count.
 
     Args:
         rows: The rows of all runs.
@@ -338,7 +346,7 @@ class _Buckets:
                 self.recall_by_question[question] = was_answer_shown(record, example, measured.rows)
                 contained = was_answer_shown_as_substring(record, example, measured.rows)
                 self.substring_recall_by_question[question] = float(contained)
-        # Indices into the ids of `scored`, of the questions whose length is known.
+        # Of the questions whose length is known: their indices into `score_values.ids`.
         self.indices_with_length = [
             i for i, q in enumerate(self.score_values.ids) if q in self.tokens_by_question
         ]
@@ -455,7 +463,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     """Two drawings for each data set, model and score: the score, and the answer recall, against
     the length; a line for each method. The bucket "all" is drawn only where there is no other."""
     panel_list = []
-    x = Axis("tokens of the documents, mean of the bucket")
+    length_axis = Axis("tokens of the documents, mean of the bucket")
     for (dataset, model, score), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
         buckets = rows[rows["length"] != ALL]
         if buckets.empty:
@@ -466,10 +474,10 @@ def panels(table: pd.DataFrame) -> list[Panel]:
             _RECALL_COLUMN: "answer in the text shown, % of questions",
         }
         for column, name in axis_name_by_column.items():
-            lines = plot.lines(sorted_rows[sorted_rows[column].notna()], "tokens.mean", column, 100)
-            panel_list += plot.panels(
-                f"{dataset} · {model}", x, Axis(name, starts_at_zero=True), lines
-            )
+            rows_with_value = sorted_rows[sorted_rows[column].notna()]
+            lines = plot.lines(rows_with_value, "tokens.mean", column, scale=100)
+            value_axis = Axis(name, starts_at_zero=True)
+            panel_list += plot.panels(f"{dataset} · {model}", length_axis, value_axis, lines)
     return panel_list
 
 
@@ -497,7 +505,8 @@ def _family_mean(dataset: str, rows: Sequence[LengthRow]) -> LengthRow:
     """One row for several data sets of a family at one length, each weighing the same.
 
     Scores, recalls and mean tokens are averaged; questions and failures are added up; the range of
-    tokens covers all. Method, model and length are equal in all rows.
+    tokens covers all, and each note stands once. Method, model and length are equal in all rows;
+    where the names of their scores differ, the row's is "score".
 
     Args:
         dataset: What the row calls the family.

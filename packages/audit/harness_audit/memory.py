@@ -96,7 +96,7 @@ def _pair_key(run: StoredRun, fingerprint: Any) -> str:
         fingerprint: The fingerprint of the original rows, also where the run is over a copy.
     """
     config = run.config.to_json()
-    method = run.config.method.without("mark").to_json()
+    method = run.config.method.without("mark").to_json()  # the mark is a name in tables only
     settings = [config.get(key) for key in ("seed", "failed", "encoder", "reranker")]
     return canonical_json([method, *settings, _evidence_key(run, fingerprint)])
 
@@ -267,8 +267,9 @@ def _copy_check(pair: Pair | None, score: str, margin: float) -> CopyCheck:
 
 
 def _verdict_on_copy(difference_90: Interval, difference_95: Interval, margin: float) -> str:
-    """What the difference on the evidence alone says of the copy: "equivalent", "undecided",
-    "harder" or "easier".
+    """What the difference on the evidence alone says of the copy: "equivalent" where its 90 %
+    interval lies within the margin (two one-sided tests at 5 %), "harder" or "easier" where its
+    95 % interval leaves out 0, else "undecided"; that, too, without an interval.
 
     Args:
         difference_90: The difference, original minus copy, with its 90 % interval.
@@ -300,7 +301,7 @@ _PHRASE_BY_VERDICT = {
 
 def _verdict_text(check: CopyCheck, margin: float) -> str:
     """A sentence for people: whether the copy is harder, so whether its drop may be called
-    recalled.
+    recalled. With the difference, original minus copy, in points of the score.
 
     Args:
         check: What the runs on the evidence alone say.
@@ -333,8 +334,8 @@ def figure(
     warn: Callable[[str], None],
     margin: float = MARGIN,
 ) -> Figure:
-    """The figure of the pairs among the runs; a copy without its original is left out with a
-    warning.
+    """The figure of the pairs among the runs: a table and a drawing for each data set, model and
+    score. A run over a copy without its original is left out with a warning.
 
     Args:
         runs: The runs.
@@ -357,15 +358,18 @@ def figure(
     table = _table_of_rows(rows)
     sections: list[Titled] = []
     panels: list[Panel] = []
-    for (dataset, model, name), group in table.groupby(COLUMNS_IN_TITLE, sort=False):
+    for (dataset, model, score_name), group in table.groupby(COLUMNS_IN_TITLE, sort=False):
         title = f"{dataset} · {model}"
-        rows_of_group = [rows[place] for place in group.index]
+        rows_of_group = [rows[row_number] for row_number in group.index]
         verdicts = dict.fromkeys(_verdict_text(row.check, margin) for row in rows_of_group)
         shown_table = group.reset_index(drop=True)
         shown_table["notes"] = [(*verdicts, _LEGEND)] * len(shown_table)
-        hidden = [name for name in map(str, table) if name.startswith("evidence")]
-        sections.append(for_people(f"{title}: {name}", shown_table, ["swap_seed", *hidden]))
-        y_axis = Axis(f"{name} × 100", starts_at_zero=True)
+        # The verdicts say the difference on the evidence.
+        hidden_columns = [column for column in map(str, table) if column.startswith("evidence")]
+        sections.append(
+            for_people(f"{title}: {score_name}", shown_table, ["swap_seed", *hidden_columns])
+        )
+        y_axis = Axis(f"{score_name} × 100", starts_at_zero=True)
         panels += plot.panels(title, _X_AXIS, y_axis, list(map(_line_of_row, rows_of_group)))
     return Figure("Recalled rather than read", table, sections, panels)
 
@@ -373,16 +377,16 @@ def figure(
 def _warn_of_single_copies(
     runs: Sequence[StoredRun], pairs: Sequence[Pair], warn: Callable[[str], None]
 ) -> None:
-    """Warn of each run over a copy that no pair has.
+    """Warn of each run over a copy that is in no pair.
 
     Args:
         runs: The runs.
         pairs: The pairs among them.
         warn: Called with each warning.
     """
-    paired = {pair.copy.path for pair in pairs}
+    paths_in_pairs = {pair.copy.path for pair in pairs}
     for run in runs:
-        if copy_of(run) is not None and run.path not in paired:
+        if copy_of(run) is not None and run.path not in paths_in_pairs:
             warn(
                 f"warning: left out: {run.path}: no run over the original; run its command without "
                 "dataset.swap"

@@ -113,6 +113,9 @@ class Pair:
         """The verdict in words, or what is known so far of an open pair:
 
         "a is better than b: a minus b is +12.1 points [3.0, 20.8], n = 60, p = 0.01"
+
+        A p value stands only where the pair's own test decided ("level") or it is open. A mean of
+        no questions is shown as 0.
         """
         mean = self.race.mean or 0.0
         low, high = self.interval
@@ -185,7 +188,7 @@ class PairRaces:
 
     def add_cluster(self, sums: Mapping[str, float], size: int) -> None:
         """Update the test of every open pair with the scores on the next cluster, and settle the
-        pairs that its rules allow.
+        pairs that the rules allow. Each method with an open pair is counted as having used it.
 
         Args:
             sums: Method -> sum of its scores over the cluster's questions, for each active method.
@@ -203,7 +206,7 @@ class PairRaces:
             pair.race.add(min(max(difference, -size), size))
             pair.interval = pair.race.interval(alpha_per_pair)
             self._evidence[i, j], self._evidence[j, i] = pair.race.evidence
-        # Marks in `_better` what is shown now, also by way of other pairs.
+        # This call also marks in `_better` what is shown now, by own evidence or by other pairs.
         by_own_evidence = set(extend_ranking(self._better, self._evidence, self.rules.alpha))
         for pair, (i, j) in zip(self.pairs, indices, strict=True):
             has_own_evidence = (i, j) in by_own_evidence or (j, i) in by_own_evidence

@@ -149,25 +149,26 @@ def support_position(example: Example, rows: QuestionRows) -> SupportPosition | 
         rows: Rows that know the lengths of its documents.
 
     Returns:
-        The centres of the parts; None where no part is marked, a length is not known, or the text
-        is empty.
+        The centres of the parts as shares of the text, from 0 to 1, sorted; None where no part is
+        marked, a length is not known, or the text is empty.
     """
     characters_by_document = rows.document_lengths(example.question.document_ids)
     if characters_by_document is None:
         return None
-    starts: dict[str, int] = {}  # of the documents in the text
+    start_by_document: dict[str, int] = {}  # where each document starts in the text
     offset = 0
-    for name in example.question.document_ids:
-        starts[name] = offset
-        offset += characters_by_document[name] + len(GAP)
-    n_characters = offset - len(GAP)
-    supporting = [part for part in example.gold.supporting if part.document_id in starts]
+    for document_id in example.question.document_ids:
+        start_by_document[document_id] = offset
+        offset += characters_by_document[document_id] + len(GAP)
+    n_characters = offset - len(GAP)  # there is no gap after the last one
+    supporting = [part for part in example.gold.supporting if part.document_id in start_by_document]
     if not supporting or n_characters <= 0:
         return None
     centres: list[float] = []
     for part in supporting:
-        centre = (part.start + part.end) / 2
-        centres.append((starts[part.document_id] + centre) / n_characters)
+        centre_in_document = (part.start + part.end) / 2
+        centre = start_by_document[part.document_id] + centre_in_document
+        centres.append(centre / n_characters)
     return SupportPosition(tuple(sorted(centres)))
 
 
@@ -196,6 +197,9 @@ def frame(runs: Sequence[tuple[StoredRun, QuestionRows]], score: str | None = No
     or of the distances, that has a question. Columns: dataset, placed, method, model, study, part,
     from, to, score, mean, mean.low, mean.high, n, failed, notes, run.
 
+    Runs that differ only in where their data set puts the supporting parts are taken together as
+    one line; it is named as a run without that option, and lines of one table get distinct names.
+
     Args:
         runs: Runs with the rows of their data sets.
         score: The name of the score; by default each run's headline.
@@ -206,10 +210,11 @@ def frame(runs: Sequence[tuple[StoredRun, QuestionRows]], score: str | None = No
     """
     rows: list[PositionRow] = []
     lines = _grouped_into_lines(runs, score)
-    first = [line.first for line in lines]
-    names = facts.run_labels(first, [f"dataset.{name}" for name in _PLACING_OPTIONS])
-    tables = [line.table() for line in lines]
-    for line, label in zip(lines, distinct_labels(names, first, tables), strict=True):
+    first_runs = [line.first for line in lines]
+    settings_not_in_labels = [f"dataset.{name}" for name in _PLACING_OPTIONS]
+    labels = facts.run_labels(first_runs, settings_not_in_labels)
+    table_of_line = [line.table() for line in lines]
+    for line, label in zip(lines, distinct_labels(labels, first_runs, table_of_line), strict=True):
         rows += _part_rows(line, label)
     if not rows:
         raise UserError(
@@ -295,7 +300,11 @@ class _PlacedRuns:
                 self.n_without_position += 1
             else:
                 placed_question = _PlacedQuestion(
-                    value, cluster, question in failed_ids, run, position
+                    value=value,
+                    cluster=cluster,
+                    failed=question in failed_ids,
+                    run=run,
+                    position=position,
                 )
                 self.questions.append(placed_question)
 
@@ -366,7 +375,7 @@ def _part_rows(line: _PlacedRuns, label: str) -> list[PositionRow]:
     questions_by_distance: dict[int, list[_PlacedQuestion]] = {}
     for question in line.questions:
         third = question.position.third_of_text()
-        if third is None:
+        if third is None:  # in several thirds: a part of its own, after the last third
             third = len(PARTS)
         questions_by_third.setdefault(third, []).append(question)
         distance = question.position.distance()
@@ -455,17 +464,20 @@ def sections(table: pd.DataFrame) -> list[Titled]:
 
 
 def panels(table: pd.DataFrame) -> list[Panel]:
-    """A drawing for each data set, model, score and study, from the rows of `frame`: a line a
-    method, with a point in the middle of each part; without the part APART."""
+    """A drawing for each data set, model, score and study, from the rows of `frame`: a line for
+    each method, with a point in the middle of each part. Rows without a place (parts that stand far
+    apart) or without a mean are left out."""
     panel_list = []
-    known = table[table["from"].notna() & table["mean"].notna()]
-    drawn = known.sort_values("method", kind="stable")
-    for (dataset, placed, model, score, study), rows in drawn.groupby(_PANEL_COLUMNS, sort=False):
+    drawable_rows = table[table["from"].notna() & table["mean"].notna()]
+    sorted_rows = drawable_rows.sort_values("method", kind="stable")
+    groups = sorted_rows.groupby(_PANEL_COLUMNS, sort=False)
+    for (dataset, placed, model, score, study), rows in groups:
         middles = rows.assign(middle=(rows["from"] + rows["to"]) / 2)
-        x = Axis(_AXIS_NAME_BY_STUDY[str(study)], limits=(0, 1))
-        left = Axis(f"{score} × 100", starts_at_zero=True)
-        lines = plot.lines(middles, "middle", "mean", 100)
-        panel_list += plot.panels(f"{_dataset_title(dataset, placed)} · {model}", x, left, lines)
+        place_axis = Axis(_AXIS_NAME_BY_STUDY[str(study)], limits=(0, 1))
+        score_axis = Axis(f"{score} × 100", starts_at_zero=True)
+        lines = plot.lines(middles, "middle", "mean", scale=100)
+        title = f"{_dataset_title(dataset, placed)} · {model}"
+        panel_list += plot.panels(title, place_axis, score_axis, lines)
     return panel_list
 
 

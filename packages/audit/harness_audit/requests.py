@@ -143,8 +143,9 @@ def frame(runs: Sequence[StoredRun], score: str | None = None) -> pd.DataFrame:
 
 
 def _request_row(run: StoredRun, label: str, score: str) -> RequestRow:
-    """The row of a run. For a run of another tool, requests a question are unknown: NOTHING or
-    None.
+    """The row of a run: its score, requests a question (all, of the search, of the answer, of the
+    indexes), requests sent again, and failures. For a run of another tool, requests a question are
+    unknown: NOTHING or None.
 
     Args:
         run: The run.
@@ -200,7 +201,9 @@ def _mean_requests(
 
 
 def _count_index_requests(run: StoredRun, n_answered: int) -> IndexRequests:
-    """How many requests built the indexes of a run; an index that was met again counts once.
+    """How many requests built the indexes of a run: per index and per answered question (None
+    without any), whether an index is of a document or of a question, and requests sent again. An
+    index that was met again counts once.
 
     Args:
         run: The run.
@@ -208,7 +211,7 @@ def _count_index_requests(run: StoredRun, n_answered: int) -> IndexRequests:
     """
     usage_by_owner: dict[IndexOwner, Usage] = {}
     for line in run.index_lines:
-        if not line.failed:  # a resumed run that met the index again counts it once
+        if not line.failed:  # a later line of the same index, of a resumed run, takes its place
             usage_by_owner[line.owner] = line.usage
     construction_requests = 0
     retries = 0
@@ -241,7 +244,7 @@ def panels(table: pd.DataFrame) -> list[Panel]:
     for (dataset, model, score), rows in table.groupby(COLUMNS_IN_TITLE, sort=False):
         measured = rows[rows["requests"].notna() & rows["mean"].notna()]
         score_axis = Axis(f"{score} × 100", starts_at_zero=True)
-        lines = plot.lines(measured, "requests", "mean", 100)
+        lines = plot.lines(measured, "requests", "mean", scale=100)
         panel_list += plot.panels(
             f"{dataset} · {model}", requests_axis, score_axis, lines, side_by_side=False
         )

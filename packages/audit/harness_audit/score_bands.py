@@ -101,26 +101,23 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
 
     Chinese scorers go with Chinese ones; a question with options is scored by its own scorers
     alone, because a letter is an answer there; a scorer whose extra inputs or package are missing
-    is left out.
+    is left out, as are the run's scores of the evidence ("evidence_...").
 
     Args:
         run: The run.
         golds: The gold answers of its questions.
     """
-    run_scores = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
+    own_scorers = [name for name in facts.score_names(run) if not name.startswith("evidence_")]
     language = "english"
-    if "_zh" in " ".join(run_scores):
+    if "_zh" in " ".join(own_scorers):
         language = "chinese"
-    listed_families: dict[str, str] = {}
-    for family, family_scorers in _FAMILIES[language].items():
-        listed_families.update(dict.fromkeys(family_scorers, family))
+    listed_families = _family_by_listed_scorer(language)
     judge_names = set(facts.judge_names(run))
     family_by_scorer: dict[str, str] = {}
-    for name in run_scores:
+    for name in own_scorers:
         scorer_prefix = name.partition(".")[0]
-        family_by_scorer[name] = listed_families.get(name) or _FAMILY_BY_SCORER_PREFIX.get(
-            scorer_prefix, "other"
-        )
+        family_of_prefix = _FAMILY_BY_SCORER_PREFIX.get(scorer_prefix, "other")
+        family_by_scorer[name] = listed_families.get(name, family_of_prefix)
         if name in judge_names:
             family_by_scorer[name] = JUDGES
     gold_list = list(golds)
@@ -134,6 +131,18 @@ def applicable_scorers(run: StoredRun, golds: Iterable[Gold]) -> dict[str, str]:
             continue
         if all(map(is_installed, scorer.packages)):
             family_by_scorer.setdefault(name, family)
+    return family_by_scorer
+
+
+def _family_by_listed_scorer(language: str) -> dict[str, str]:
+    """Scorer -> its family, of all scorers for a language: {"longbench.qa_f1_score": "F1", ...}.
+
+    Args:
+        language: "english" or "chinese".
+    """
+    family_by_scorer: dict[str, str] = {}
+    for family, family_scorers in _FAMILIES[language].items():
+        family_by_scorer.update(dict.fromkeys(family_scorers, family))
     return family_by_scorer
 
 
@@ -229,8 +238,9 @@ def analyse_runs(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> list[Band]:
 
 
 def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
-    """The Band of the methods of one data set and model: every scorer that applies to all of them,
-    on the questions that all of them answered. Raises UserError for no question in common."""
+    """The Band of the methods of one data set and model: for every scorer that applies to all of
+    them, each method's scores on the questions that all methods answered and it scores for all,
+    with the clusters of these questions. Raises UserError for no question in common."""
     first_method = method_runs[0]
     dataset = first_method.dataset
     applicable = _common_scorers(method_runs)
@@ -247,14 +257,14 @@ def _compare_methods(method_runs: Sequence[_MethodRun]) -> Band:
     cluster_labels = question_labels(
         dataset_format, question_ids, list(documents_by_question.values())
     )
-    # Columns: (label, scorer).
+    # A row for each common question; columns: (method, scorer).
     all_scores = pd.concat(table_by_method, axis=1).reindex(question_ids)
     values_by_scorer: dict[str, dict[str, list[float]]] = {}
     clusters_by_scorer: dict[str, list[str]] = {}
     for scorer in applicable.family_by_scorer:
-        # A row for each common question, a column for each method.
+        # The columns of this scorer: one for each method.
         scores: pd.DataFrame = all_scores.xs(scorer, axis=1, level=1)  # type: ignore[assignment]
-        has_all_values = scores.notna().all(axis=1)  # questions that every method has a value for
+        has_all_values = scores.notna().all(axis=1)  # of each question
         if has_all_values.any():
             clusters_by_scorer[scorer] = list(itertools.compress(cluster_labels, has_all_values))
             values_by_scorer[scorer] = scores[has_all_values].to_dict("list")  # type: ignore[assignment]
@@ -327,7 +337,7 @@ def _common_scorers(method_runs: Sequence[_MethodRun]) -> _CommonScorers:
     )
     for name in partly_applicable:
         del family_by_scorer[name]
-    return _CommonScorers(family_by_scorer, partly_applicable)
+    return _CommonScorers(family_by_scorer, scorers_of_some_methods=partly_applicable)
 
 
 def sections(bands: Sequence[Band]) -> list[tuple[str, pd.DataFrame]]:
@@ -342,7 +352,9 @@ def _section(band: Band) -> tuple[str, pd.DataFrame]:
 
 
 def _band_table(band: Band) -> pd.DataFrame:
-    """The table of a band: a row for each method, best first by the headline."""
+    """The table of a band: a row for each method, best first by the headline, with its score by the
+    headline, its lowest and highest mean by the scorers of each family ("41.0 to 52.3"), its best
+    and worst rank, and notes."""
     notes = (
         f"lowest and highest mean in points, {band.question_count_note}",
         "harness report stability: what turns pairs around",

@@ -78,6 +78,9 @@ class _OneSidedBets:
 
             1 + f (total - d size - expected) / (largest (1 + d) + expected)          at least 1 - f
 
+        The bet is left out (a gain of 0) where it has nothing to lose: there the candidate is the
+        lowest possible mean.
+
         Args:
             total: The sum of differences over the cluster's questions.
             size: How many questions it has.
@@ -85,12 +88,12 @@ class _OneSidedBets:
                 clusters are drawn from a population.
             largest: The size of the largest cluster that there may be.
         """
-        largest_loss = largest * (1.0 + self.candidates) + expected  # m (1 + d) + c
+        largest_loss = largest * (1.0 + self.candidates) + expected
         can_lose = largest_loss > _ROUNDING_TOLERANCE
-        relative_gain = (total - self.candidates * size - expected) / np.where(
-            can_lose, largest_loss, 1.0
-        )
-        relative_gain = np.where(can_lose, np.maximum(relative_gain, -1.0), 0.0)
+        gain = total - self.candidates * size - expected
+        relative_gain = gain / np.where(can_lose, largest_loss, 1.0)
+        relative_gain = np.maximum(relative_gain, -1.0)  # less is a rounding error
+        relative_gain = np.where(can_lose, relative_gain, 0.0)
         self._log_capital_by_fraction += np.log1p(self._fractions * relative_gain)
         # The logarithm of the mean capital of all fractions, without overflow.
         largest_log = self._log_capital_by_fraction.max(axis=0)
@@ -137,15 +140,19 @@ class PairedRace:
             candidates = np.arange(-steps, steps + 1) / steps
         self._above = _OneSidedBets(candidates)
         self._below = _OneSidedBets(-candidates)
-        # Of each cluster, the largest size from there on.
+        # At g the largest of the sizes g, g + 1, ...
         self._largest_left = np.maximum.accumulate(self.sizes[::-1], axis=0)[::-1]
         self.clusters = 0
         self._difference_sum: Floats = np.zeros(())
         self._n_questions: Floats = np.zeros(())
 
     def add(self, difference_sum: float | Floats) -> None:
-        """Add the next cluster. With `finite`, means are excluded too that the questions left
-        cannot lead to.
+        """Add the next cluster: bet on it that the mean is above and that it is below each
+        candidate. With `finite`, means are excluded too that the questions left cannot lead to.
+
+        A bet against d needs the mean that (sum - d questions) of the next cluster has if d is
+        true: 0 for draws from a population; with `finite`, minus the sum of these values so far,
+        shared among the clusters left.
 
         Args:
             difference_sum: The sum of a - b over the cluster's questions.
@@ -159,11 +166,12 @@ class PairedRace:
             raise ValueError(
                 f"a sum of {difference_sum} over {n_in_cluster:g} questions: scores must lie in [0, 1]"
             )
-        largest_size = self._largest_left[0]  # m of the module's docstring
+        largest_size = self._largest_left[0]  # of all clusters
         if self.finite:
             largest_size = self._largest_left[self.clusters]
+        # The bets that the mean is below d are bets that that of b - a is above -d.
         for bets, sign in ((self._above, 1.0), (self._below, -1.0)):
-            expected = np.zeros(())  # c of the module's docstring
+            expected = np.zeros(())
             if self.finite:
                 centred_sum = sign * self._difference_sum - bets.candidates * self._n_questions
                 expected = -centred_sum / (len(self.sizes) - self.clusters)
@@ -173,7 +181,7 @@ class PairedRace:
         self.clusters += 1
         if self.finite:
             n_questions = self.sizes.sum(axis=0)
-            questions_left = n_questions - self._n_questions
+            questions_left = n_questions - self._n_questions  # each adds from -1 to 1
             self._above.exclude((self._difference_sum - questions_left) / n_questions)
             self._below.exclude((-self._difference_sum - questions_left) / n_questions)
 
@@ -217,8 +225,8 @@ class PairedRace:
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """The confidence sequence at this moment, (low, high): the intervals of all moments hold
-        the true mean with probability 1 - alpha together. Its ends are candidates, rounded
-        outwards.
+        the true mean with probability 1 - alpha together. Its ends are the nearest candidates that
+        are rejected, on either side: those whose capital has reached 2 / alpha; else -1 or 1.
 
         Args:
             alpha: The probability that any of them misses it, at most.
@@ -240,7 +248,8 @@ def extend_ranking(
 
     Args:
         better: (M, M), what earlier looks have shown; changed in place.
-        evidence: (M, M), at [i, j] `PairedRace.evidence` for a mean of i - j above 0.
+        evidence: (M, M), at [i, j] `PairedRace.evidence` for a mean of i - j above 0: the logarithm
+            of the capital of its bets.
         alpha: Largest probability of any wrong pair.
 
     Returns:
@@ -267,8 +276,10 @@ def extend_ranking(
     while True:
         evidence_of_open_pairs = np.where(better | better.T | is_same_method, -np.inf, evidence)
         # The open pair with the most evidence.
-        i, j = (int(k) for k in np.unravel_index(evidence_of_open_pairs.argmax(), better.shape))
-        if evidence_of_open_pairs[i, j] < math.log((ordered_pairs - better.sum()) / alpha):
+        flat_index = evidence_of_open_pairs.argmax()
+        i, j = map(int, np.unravel_index(flat_index, better.shape))
+        pairs_not_shown = ordered_pairs - better.sum()
+        if evidence_of_open_pairs[i, j] < math.log(pairs_not_shown / alpha):
             return shown
         shown.append((i, j))
         # Whatever is better than i is better than all that j is better than.

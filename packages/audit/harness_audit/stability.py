@@ -78,8 +78,13 @@ class Stability:
 
     @property
     def sentence(self) -> str:
-        """How many pairs of methods keep their order by all choices, and which choices flip the
-        others."""
+        """How many pairs of methods keep their order by all choices (scorers, judges, draws of
+        questions), and which choices flip the others:
+
+        "2 of 3 pairs of methods keep their order by 16 scorers and whichever questions are drawn
+        (5 % over all pairs); 1 (33 %) change it, by em 1. Over all choices and draws at once 8 % of
+        the orders are reversed."
+        """
         if self.table.empty:
             return "One method alone has no ranking."
         is_changed = self.table.groupby(["a", "b"])["flips"].any()  # of each pair, by any choice
@@ -92,10 +97,10 @@ class Stability:
         sentence += self._flipped_by_choices()
         if DRAW in self.flips:
             sentence += f"; {self.flips[DRAW]} may change it with other questions"
-        share = self.table["reversed"][self.table["choice"] != DRAW].mean()
+        reversed_share = self.table["reversed"][self.table["choice"] != DRAW].mean()
         return (
-            f"{sentence}. Over all choices and draws at once {100 * share:.0f} % of the orders are "
-            "reversed."
+            f"{sentence}. Over all choices and draws at once {100 * reversed_share:.0f} % of the "
+            "orders are reversed."
         )
 
     def _choice_counts(self) -> str:
@@ -149,36 +154,39 @@ def _model_name(judge: JudgeEntry | None) -> str:
 
 
 def _compare_pairs(band: Band, judges: Mapping[str, JudgeEntry]) -> Stability:
-    """Compare each pair of methods by every scorer and judge, and by draws of questions.
+    """Compare each pair of methods by every choice (a scorer or a judge), and by draws of
+    questions: a row for each choice and pair, which says whether the choice flips the pair, so
+    orders it the other way than the headline does.
 
     Args:
-        band: The methods under every scorer and judge.
+        band: The methods under every choice.
         judges: Name of a judge -> what the manifests say of it.
     """
     pairs = list(combinations(band.methods, 2))
-    differences = _differences(band, pairs)
-    choices = list(differences)  # the headline first
+    differences_by_choice = _differences(band, pairs)
+    choices = list(differences_by_choice)
     choices.remove(band.headline)
     choices.insert(0, band.headline)
-    better = _better_of_pairs(differences, choices)
-    kinds = _kinds(band, judges, choices)
+    better_signs = _better_of_pairs(differences_by_choice, choices)
+    kind_by_choice = _kinds(band, judges, choices)
     rows: list[_PairByChoice] = []
     for choice in choices:
-        reversed_shares = _reversed_shares(band, choice, pairs, better)
-        flips = differences[choice] * better < -EQUAL_MEANS_TOLERANCE
+        differences = differences_by_choice[choice]
+        reversed_shares = _reversed_shares(band, choice, pairs, better_signs)
+        flips = differences * better_signs < -EQUAL_MEANS_TOLERANCE
         for pair_index, (a, b) in enumerate(pairs):
             row = _PairByChoice(
                 choice=choice,
-                kind=kinds[choice],
+                kind=kind_by_choice[choice],
                 a=a,
                 b=b,
-                difference=differences[choice][pair_index],
+                difference=differences[pair_index],
                 reversed=reversed_shares[pair_index],
                 flips=flips[pair_index],
             )
             rows.append(row)
-    by_headline = [row for row in rows if row.choice == band.headline]
-    rows += _unsettled_by_draw(band, by_headline)
+    rows_of_headline = [row for row in rows if row.choice == band.headline]
+    rows += _unsettled_by_draw(band, rows_of_headline)
     column_names = [field.name for field in fields(_PairByChoice)]
     return Stability(band, pd.DataFrame(map(astuple, rows), columns=column_names))
 
@@ -207,19 +215,25 @@ class _PairByChoice:
     flips: bool
 
 
-def _unsettled_by_draw(band: Band, by_headline: Sequence[_PairByChoice]) -> list[_PairByChoice]:
-    """The rows of the choice DRAW, one for each pair: whether the questions leave its order open.
-    That is tested by the headline's difference, with Holm's correction for all pairs.
+def _unsettled_by_draw(
+    band: Band, rows_of_headline: Sequence[_PairByChoice]
+) -> list[_PairByChoice]:
+    """The rows of the choice DRAW, one for each pair: whether the questions leave its order open
+    (`flips`). They do where a test of the difference by the headline gives p above 0.05, with
+    Holm's correction for all pairs.
 
     Args:
         band: The methods.
-        by_headline: The rows of the headline, one a pair.
+        rows_of_headline: The rows of the headline, one for each pair.
     """
-    values = band.values_by_scorer[band.headline]
+    values_by_method = band.values_by_scorer[band.headline]
     clusters = band.cluster_labels_by_scorer[band.headline]
-    p_values = [paired_test(values[row.a], values[row.b], clusters).p for row in by_headline]
+    p_values = [
+        paired_test(values_by_method[row.a], values_by_method[row.b], clusters).p
+        for row in rows_of_headline
+    ]
     rows: list[_PairByChoice] = []
-    for row, p in zip(by_headline, holm(p_values), strict=True):
+    for row, p in zip(rows_of_headline, holm(p_values), strict=True):
         rows.append(replace(row, choice=DRAW, kind="draw", flips=p > _ALPHA))
     return rows
 
@@ -249,7 +263,8 @@ def _better_of_pairs(differences: Mapping[str, Floats], choices: Sequence[str]) 
         choices: The choices, the headline first.
     """
     stacked = np.stack([differences[choice] for choice in choices])  # [choices, pairs]
-    signs = np.sign((stacked / EQUAL_MEANS_TOLERANCE).round())  # 0 for equal means
+    # Rounded to whole tolerances, equal means have the sign 0.
+    signs = np.sign((stacked / EQUAL_MEANS_TOLERANCE).round())
     by_headline = signs[0]
     by_majority = np.sign(signs.sum(axis=0))
     better: Floats = np.where(by_headline != 0, by_headline, by_majority)
@@ -282,7 +297,8 @@ def _reversed_shares(
     band: Band, choice: str, pairs: Sequence[tuple[str, str]], better: Floats
 ) -> list[float]:
     """For each pair the share of DRAWS resamples of the questions in which one choice has the
-    opposite order.
+    opposite order: [0.02, 0.31, ...]; 0 for a pair of which neither method is better. Resampled are
+    clusters of questions; seed 0 fixes the draws.
 
     Args:
         band: The methods under every choice.
@@ -292,11 +308,11 @@ def _reversed_shares(
     """
     cluster_sums_by_method: list[Floats] = []
     for values in band.values_by_scorer[choice].values():
-        # The sizes are equal for all methods.
+        # The sizes are the same for all methods; those of the last one are used below.
         cluster_sums, cluster_sizes = per_cluster(values, band.cluster_labels_by_scorer[choice])
         cluster_sums_by_method.append(cluster_sums)
-    # [draws, methods and size]
-    draw_sums = resample_sums([*cluster_sums_by_method, cluster_sizes], 0, DRAWS)
+    # [draws, methods and size]: in the last column how many questions a draw has
+    draw_sums = resample_sums([*cluster_sums_by_method, cluster_sizes], seed=0, resamples=DRAWS)
     sizes_of_draws = draw_sums[:, -1:]
     means_of_draws = draw_sums[:, :-1] / sizes_of_draws  # [draws, methods]
     drawn_means = dict(zip(band.values_by_scorer[choice], means_of_draws.T, strict=True))

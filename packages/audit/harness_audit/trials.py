@@ -33,8 +33,9 @@ def figure(
     convention: str,
     warn: Callable[[str], None],
 ) -> Figure:
-    """The figure of score and requests by the maximum of trials, from 0 up to the highest that was
-    recorded. Runs without trials are left out with a warning.
+    """The figure of score and requests by the maximum of trials (how often a search may update its
+    entity set), from 0 up to the highest that was recorded. Runs without trials are left out with a
+    warning.
 
     Args:
         runs: The runs.
@@ -158,13 +159,19 @@ def panels(table: pd.DataFrame) -> list[Panel]:
         means: list[Point] = []
         requests: list[Point] = []
         for row in frame_rows(measured):
-            means.append(Point.of(row, "trials", "mean", 100))
+            means.append(Point.of(row, "trials", "mean", scale=100))
             requests.append(Point.of(row, "trials", "requests"))
         lines = [Line(score_name, means), Line("requests a question", requests, on_right_axis=True)]
         ticks = tuple(map(float, measured["trials"]))
         trials_axis = Axis("max trials (updates of the entity set)", ticks=ticks)
         score_axis = Axis(f"{score_name} × 100")
-        panel_list.append(
-            Panel(curve.title, trials_axis, score_axis, Axis("requests"), lines, side_by_side=True)
+        panel = Panel(
+            curve.title,
+            x=trials_axis,
+            left=score_axis,
+            right=Axis("requests"),
+            lines=lines,
+            side_by_side=True,
         )
+        panel_list.append(panel)
     return panel_list

@@ -152,7 +152,8 @@ class Report:
 
 
 def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] = ()) -> Report:
-    """Check a bundle without a model: its files, answers, scores, tables and texts.
+    """Check a bundle without a model: its files, answers, scores, tables and texts. Each step below
+    adds what it finds to the report.
 
     Args:
         path: The bundle.
@@ -177,7 +178,7 @@ def verify(path: Path, *, data: str | None = None, against: Sequence[StoredRun] 
             _report_intervals_not_compared(f"the table of {INDEX}", rule, report)
         for name in bundle.changed:
             sentence = "it is not as it was exported (checksum)"
-            report.differences.append(Difference("file", name, None, sentence))
+            report.differences.append(Difference("file", name, question=None, sentence=sentence))
         rescored: list[StoredRun] = []
         checks: list[_RunCheck] = []
         for place, run in bundle.runs.items():
@@ -214,7 +215,7 @@ class _TableKey:
 
 def _rows_by_run(rows: Sequence[Mapping[str, object]]) -> dict[_TableKey, Mapping[str, object]]:
     """Key -> row of a table. The key, made of data set and run, finds the row of the same run in
-    another table.
+    another table; the second run of the same data set and name has the number 2 in it.
 
     Args:
         rows: Each a mapping from column to value, with the columns "dataset" and "run".
@@ -274,7 +275,8 @@ def _report_pair_inconsistencies(check: "_RunCheck", other: "_RunCheck", report:
         for size in size_differences(check.run, other.run)
     ]
     for sentence in sentences:
-        report.differences.append(Difference("does not fit", check.place, None, sentence))
+        difference = Difference("does not fit", check.place, question=None, sentence=sentence)
+        report.differences.append(difference)
 
 
 def _add_reproduction_notes(bundle: Bundle, report: Report) -> None:
@@ -303,17 +305,20 @@ class _RunCheck:
         self.entry = entry
         self.report = report
         self.has_gold_by_question: dict[str, bool] = {}  # id -> whether its record has gold answers
-        self.changed_answer_ids: set[str] = set()  # question ids; the answer is not the exported
+        # Ids of questions whose answer is not the exported one.
+        self.changed_answer_ids: set[str] = set()
         self.recorded_score_names: set[str] = set()  # of all scores in the records
         self.judge_score_names: set[str] = set()  # of those that models gave
-        # Of the rescored records what a table reads of them.
+        # The rescored records, reduced to what a table reads of them; filled by the rescoring.
         self.rescored_numbers: list[StoredRecord] = []
-        self.other_text_ids = self._collect_from_records()  # question ids; texts not as exported
+        # Also fills the four collections above.
+        self.other_text_ids = self._collect_from_records()
 
     def count_and_report_stored(self) -> None:
-        """Count the run's answers in the report, compare them and their texts with the digests of
-        bundle.json, and check that its files fit each other; what differs goes to the report."""
-        self.report.answers += len(self.has_gold_by_question)
+        """Count the run's answers in the report; check that its files fit each other, that no
+        record of bundle.json is missing, and that texts and versions of scorers are those of
+        bundle.json. What differs goes to the report. (Answers are compared at the rescoring.)"""
+        self.report.answers += len(self.has_gold_by_question)  # one entry for each record
         imported = self.run.manifest.imported
         if imported:
             self._report_import_as_unchecked(imported)
@@ -333,8 +338,8 @@ class _RunCheck:
     def _collect_from_records(self) -> list[str]:
         """Read the records once: fill `has_gold_by_question`, `recorded_score_names`,
         `judge_score_names` and `changed_answer_ids`, and return the ids of questions whose texts
-        are not the exported ones."""
-        other_texts: list[str] = []
+        are not the exported ones. What was exported is known by its digests in bundle.json."""
+        other_text_ids: list[str] = []
         for record in self.run.records:
             question = record.question_id
             self.has_gold_by_question[question] = record.gold is not None
@@ -343,8 +348,8 @@ class _RunCheck:
             if answer_digest(record) != self.entry.answers.get(question):
                 self.changed_answer_ids.add(question)
             if texts_digest(record) != self.entry.questions.get(question):
-                other_texts.append(question)
-        return other_texts
+                other_text_ids.append(question)
+        return other_text_ids
 
     def _report_import_as_unchecked(self, imported: Import) -> None:
         """Report as unchecked whether an imported run holds what the files of the other tool said,
@@ -388,7 +393,7 @@ class _RunCheck:
             )
         for sentence in sentences:
             self._report_run_difference("does not fit", sentence)
-        # A bundle's index tells of files, and gold answers are compared with rows: not here.
+        # Whether files were changed is known from bundle.json, and gold answers are compared later.
         for phrase in unchecked_parts(run_without_numbers, examined):
             if "files" not in phrase and "gold" not in phrase:
                 self._add_unchecked_phrase(phrase)
@@ -399,7 +404,7 @@ class _RunCheck:
 
     def _report_other_texts_and_read_golds(self, data: str | None) -> dict[str, Gold]:
         """Compare the bundle's texts with the data set's rows, reporting what differs, and return
-        gold answers of the rows.
+        gold answers of the rows; {} where those of the bundle do.
 
         Args:
             data: The file of the rows; None for those of the data set where they are at hand, of
@@ -491,7 +496,8 @@ class _RunCheck:
 
     def rescore_and_report(self, data: str | None) -> StoredRun:
         """Score the run's answers again, report where its scores and summary differ from that, and
-        return the run with the rescored records, reduced to the numbers that a table needs.
+        return the run with the rescored records, reduced to the numbers that a table needs. Also
+        reports a finished run with too few questions, and as unchecked why a run stopped early.
 
         Args:
             data: The file of the data set's rows, with which questions and gold answers are
@@ -523,7 +529,9 @@ class _RunCheck:
         n_recorded = computed.n_total or 0
         if summary.is_finished and n_asked > n_recorded:
             sentence = f"the run is called finished, with {n_recorded} of {n_asked} questions"
-            self.report.differences.append(Difference("table", place, None, sentence))
+            self.report.differences.append(
+                Difference("table", place, question=None, sentence=sentence)
+            )
         if summary.stopped_early is not None or not summary.is_finished:
             self.report.unchecked.append(f"why {self.place} stopped early")
         return replace(self.run, records=self.rescored_numbers)
@@ -540,7 +548,7 @@ class _RunCheck:
         configured: Sequence[str] = ()
         if config is not None:
             configured = config.scorers
-        scorer_names = self._usable_scorers(configured)
+        scorer_names = self._usable_scorers(configured)  # also notes which cannot be used
         if config is not None:
             config = config.model_copy(update={"scorers": tuple(scorer_names)})
         n_without_gold = 0
@@ -558,7 +566,7 @@ class _RunCheck:
             gold = golds.get(question) or gold_of(record)
             if config is not None and gold is not None:
                 record = self._rescore_record(record, config, gold)
-            elif question in self.changed_answer_ids:
+            elif question in self.changed_answer_ids:  # where it is scored, that reports it
                 sentence = "the answer is not the one that was exported"
                 self._report_question_difference("other answers", question, sentence)
             self.rescored_numbers.append(reduced_to_numbers(record))
@@ -576,6 +584,7 @@ class _RunCheck:
             gold: The gold answers.
         """
         question = record.question_id
+        # Without the judgements of scorers that judge again here.
         other_judgements = dict(record.judgements)
         for name in config.scorers:
             other_judgements.pop(name, None)
@@ -584,7 +593,7 @@ class _RunCheck:
             rescored = score_record(record_to_score, config, gold)
         except STOPS:
             raise
-        # Whatever a scorer does with gold answers from outside.
+        # Gold answers come from outside, so a scorer may fail in any way.
         except Exception as error:  # noqa: BLE001
             sentence = f"it cannot be scored ({type(error).__name__}: {error})"
             self._report_question_difference("other scoring", question, sentence)
@@ -676,7 +685,8 @@ def _scoring_notes(notes: Mapping[str, object], names: Sequence[str]) -> dict[st
         {"flags": {"f1": "...", "rouge": "..."}, "scored": "Rome", "other": 1}, ["f1"]
             -> {"flags": {"f1": "..."}, "scored": "Rome", ...}
 
-    Each key of SCORING_NOTES is there, with {} where the record has no such note.
+    Each key of SCORING_NOTES is there, with {} where the record has no such note. A note that is
+    no mapping is not of single scorers, and stays whole.
     """
     reduced_notes: dict[str, object] = {}
     for key in SCORING_NOTES:
@@ -779,7 +789,8 @@ def _report_different_numbers(
     with_intervals: bool,
 ) -> None:
     """Compare numbers of the bundle with those computed again: report each that differs, and count
-    in the report how many were compared.
+    in the report how many were compared. Two columns are left out for whose numbers the texts of
+    the data set are needed.
 
     Args:
         stored: Numbers of the bundle, by name.
@@ -800,12 +811,13 @@ def _report_different_numbers(
                 f"{name} is {_short_text(stored_value)}, and {_short_text(computed_value)} "
                 "computed again"
             )
-            report.differences.append(Difference("table", place, None, sentence))
+            report.differences.append(Difference("table", place, question=None, sentence=sentence))
 
 
 def _report_differences_from_own_run(bundle: Bundle, run: StoredRun, report: Report) -> None:
     """Compare a run of one's own with the bundle's run of the same data set and folder name: report
-    answers and scores that differ, and note questions that only one of them has.
+    answers and scores that differ (scores only where the answers are the same), and note questions
+    that only one of them has, or that the bundle has no such run.
 
     Args:
         bundle: The bundle.
@@ -830,15 +842,19 @@ def _report_differences_from_own_run(bundle: Bundle, run: StoredRun, report: Rep
             continue
         record_of_bundle = records[question]
         if answer_parts(record) != answer_parts(record_of_bundle):
-            answers = (
+            both_answers = (
                 f"{record.prediction[:60]!r} here, "
                 f"{record_of_bundle.prediction[:60]!r} in the bundle"
             )
-            report.differences.append(Difference("other answers", place, question, answers))
+            report.differences.append(
+                Difference("other answers", place, question, sentence=both_answers)
+            )
             continue
-        sentence = _own_score_differences(record, record_of_bundle)
-        if sentence:
-            report.differences.append(Difference("other scoring", place, question, sentence))
+        score_differences = _own_score_differences(record, record_of_bundle)
+        if score_differences:
+            report.differences.append(
+                Difference("other scoring", place, question, sentence=score_differences)
+            )
 
 
 def _run_of_same_name(bundle: Bundle, run: StoredRun) -> StoredRun | None:

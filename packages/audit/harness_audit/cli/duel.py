@@ -244,7 +244,7 @@ def _about(outcome: DuelResult) -> str:
 _HEADS = ("method", "rank", "questions", "saved", "tokens saved", "time saved", "run")
 
 
-def _row(entrant: Entrant, low: int, high: int) -> tuple[str, ...]:
+def _row(entrant: Entrant, best_rank: int, worst_rank: int) -> tuple[str, ...]:
     """The row of a method in the table: name, rank, questions that it was asked, and what stopping
     early saved (questions, tokens, time), its folder.
 
