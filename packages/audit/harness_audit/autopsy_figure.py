@@ -125,8 +125,8 @@ def page_section(pairs: Sequence[tuple[StoredRun, QuestionRows]]) -> Html | None
 def _draw_and_collect_bars(
     ax: Axes, group: pd.DataFrame, bars_by_class: dict[str, BarContainer]
 ) -> None:
-    """Draw a stacked bar for each method: the share of each class, with its count. Also stores the
-    bars of each class in `bars_by_class`, for the legend.
+    """Draw a stacked bar for each method: the share of each class, with its count where the part is
+    wide enough. Also stores the bars of each class in `bars_by_class`, for the legend.
 
     Args:
         ax: The panel.

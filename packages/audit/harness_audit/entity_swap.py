@@ -454,18 +454,20 @@ class _Offsets:
     shifts: Sequence[int]
 
     def of_start(self, offset: int) -> int:
-        """The offset in the copy of a span's start in the text."""
-        word = self._word_before(offset)
-        if self._is_inside(word, offset):
-            return self.starts[word] + self.shifts[word - 1]
-        return self._shifted(word, offset)
+        """The offset in the copy of a span's start in the text; inside a word whose length changes
+        it becomes the start of that word, which is moved by the words before it alone."""
+        word_number = self._word_before(offset)
+        if self._is_inside(word_number, offset):
+            return self.starts[word_number] + self.shifts[word_number - 1]
+        return self._shifted(word_number, offset)
 
     def of_end(self, offset: int) -> int:
-        """The offset in the copy of a span's end in the text."""
-        word = self._word_before(offset)
-        if self._is_inside(word, offset):
-            return self.ends[word] + self.shifts[word]
-        return self._shifted(word, offset)
+        """The offset in the copy of a span's end in the text; inside a word whose length changes it
+        becomes the end of that word, which is moved by its own change too."""
+        word_number = self._word_before(offset)
+        if self._is_inside(word_number, offset):
+            return self.ends[word_number] + self.shifts[word_number]
+        return self._shifted(word_number, offset)
 
     def _word_before(self, offset: int) -> int:
         """The number of the last word that starts at `offset` or before."""

@@ -275,7 +275,8 @@ class _PlacedRuns:
         return _is_placed(self.first)
 
     def table(self) -> _Table:
-        """What tells the table apart that the line stands in."""
+        """The table that the line stands in, by what tells it from others: data set, whether the
+        supporting parts were placed, model."""
         config = self.first.config
         return _Table(config.dataset.name, self.placed, config.model.name)
 

@@ -67,6 +67,7 @@ class _OneSidedBets:
     def __init__(self, candidates: Floats) -> None:
         """Begin with a capital of 1 for each of the candidates, an array of any shape."""
         self.candidates = candidates
+        # A first axis for the fractions that are bet; each starts with a capital of 1, so log 0.
         self._fractions = np.asarray(FRACTIONS).reshape(-1, *[1] * candidates.ndim)
         self._log_capital_by_fraction: Floats = np.zeros((len(FRACTIONS), *candidates.shape))
         self.largest_log_capital: Floats = np.zeros(candidates.shape)

@@ -137,7 +137,9 @@ def _mean_tflops(reached: Sequence[ReachedStop]) -> float | None:
 
 
 def sections(table: pd.DataFrame) -> list[Titled]:
-    """A titled table for people for each curve, from the rows of `frame`."""
+    """A titled table for people for each curve, from the rows of `frame`: a row for each maximum of
+    trials, without the columns for the method, which the title names, and for the run's own
+    maximum."""
     titled_tables = []
     for curve in rule_table.curves(table, ["trials"]):
         rows = curve.best.reset_index(drop=True)

@@ -173,7 +173,8 @@ def read_card(folder: Path) -> Card | None:
 
 
 def _card_of_json(folder: Path, values: Mapping[str, Any]) -> Card:
-    """The card that `Card.as_json` wrote. Raises ValueError or TypeError for other values.
+    """The card that `Card.as_json` wrote; {} for `trained` or `exam` becomes None. Raises
+    ValueError or TypeError for other values.
 
     Args:
         folder: The folder of the weights.
@@ -239,7 +240,7 @@ def stale_skills(folder: Path, method: Method) -> list[str] | None:
     if card is None:
         return None
     skills = skills_of(method)
-    if has_skills_listed(method) and not skills:
+    if has_skills_listed(method) and not skills:  # it is known to need none
         return []
     prompts = prompt_digests(method.prompts())
     if not skills and not prompts:

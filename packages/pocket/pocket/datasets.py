@@ -67,11 +67,12 @@ def _checked_options(config: DatasetConfig) -> tuple[Options, world.Purpose]:
     """The options of a made-up data set, and the purpose that its split names ("evaluation" or
     "training"). A seed for training is moved to where such seeds begin.
 
-    Raises ConfigError, which names every mistake.
+    Raises ConfigError, which names every mistake that is not in the form of the options.
     """
-    fields = [name for name in _FILES if getattr(config, name) is not None]
+    settings_of_files = [name for name in _FILES if getattr(config, name) is not None]
     problems = [
-        f"dataset.{name}: '{config.name}' is made up, not read; leave it out" for name in fields
+        f"dataset.{name}: '{config.name}' is made up, not read; leave it out"
+        for name in settings_of_files
     ]
     if config.split not in _PURPOSES:
         problems.append(f"dataset.split: {UnknownName('split', config.split, _PURPOSES)}")
@@ -117,7 +118,8 @@ def makes_rows_quickly(config: DatasetConfig) -> bool:
 
 
 def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
-    """Make the questions and documents of a made-up data set.
+    """Make the questions and documents of a made-up data set: documents number 0, 1, 2, ... with
+    their questions, until there are enough.
 
     All questions are made, as the fingerprint is that of all; the first `limit` are returned, with
     their documents.
@@ -142,8 +144,8 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     for number in itertools.count():
         made = _make_questions(options, purpose, placement, number)
         questions = made.questions[: options.questions - n_made]
-        json_parts = [*map(dataclasses.asdict, made.documents), *map(dataclasses.asdict, questions)]
-        fingerprint.update("".join(f"{canonical_json(part)}\n" for part in json_parts).encode())
+        for hashed in (*made.documents, *questions):
+            fingerprint.update(f"{canonical_json(dataclasses.asdict(hashed))}\n".encode())
         if n_made < n_returned:
             examples += questions[: n_returned - n_made]
             for document in made.documents:
@@ -155,7 +157,13 @@ def load(config: DatasetConfig, limit: int | None = None) -> Dataset:
     source = f"made up by pocket: {options.kind}, seed {options.seed}, {length}"
     if placement is not None:
         source += f", {placement}"
-    return Dataset(config.name, tuple(examples), documents, fingerprint.hexdigest(), source)
+    return Dataset(
+        config.name,
+        tuple(examples),
+        documents,
+        fingerprint=fingerprint.hexdigest(),
+        source=source,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +177,8 @@ class _MadeQuestions:
 def _make_questions(
     options: Options, purpose: world.Purpose, placement: Placement | None, number: int
 ) -> _MadeQuestions:
-    """Make the documents of one number with their questions.
+    """Make the documents of one number with their questions. Where the data set has an official
+    format, they are read from the row in that format, and supporting paragraphs are moved.
 
     Args:
         options: The options of the data set.
@@ -187,8 +196,8 @@ def _make_questions(
     )
     if sample.rows:
         example, document = _read_official(options.kind, sample.rows[0], placement)
-        return _MadeQuestions((example,), (document,))
-    return _MadeQuestions(sample.examples, sample.documents)
+        return _MadeQuestions(questions=(example,), documents=(document,))
+    return _MadeQuestions(questions=sample.examples, documents=sample.documents)
 
 
 def _read_official(

@@ -19,15 +19,16 @@ def check(folder: Model = None) -> int:
     The exit code is 4 if one is missing or has changed. Adapters are checked whenever they are
     loaded.
     """
-    where = model_folder(folder)
-    check_weights(where)
-    wrong = dict(stale(model_card(where), declared().values()))
-    methods = presets_by_skill()
+    path = model_folder(folder)
+    check_weights(path)
+    # Name of a skill -> why it is not as the weights were trained on it: "never trained", ...
+    problem_by_skill = dict(stale(model_card(path), declared().values()))
+    presets = presets_by_skill()
     rows = [("skill", "state", "methods")]
     for name in declared():
-        state = wrong.get(name, "trained")
-        rows.append((name, state, ", ".join(methods.get(name, ()))))
+        state = problem_by_skill.get(name, "trained")
+        rows.append((name, state, ", ".join(presets.get(name, ()))))
     print(aligned_columns(rows))
-    if wrong:
+    if problem_by_skill:
         return FAILED
     return 0

@@ -29,20 +29,21 @@ def eval_(
     json: Json = False,
 ) -> int:
     """Test a model on fresh texts and write its model card."""
-    where = model_folder(folder)
-    chosen = chosen_skills(skill) or None
-    to = where
+    path = model_folder(folder)
+    skills_to_test = chosen_skills(skill) or None  # None: all
+    card_folder = path
     if out is not None:
-        to = Path(out)
-    check_writable(to)
-    card = model_card(where)
-    model = load_model(ModelConfig(name=NAME, source=str(where.resolve()), dtype="float32"))
-    rows = examine(model, questions=questions, seed=seed, progress=say, skills=chosen)
-    write_card(with_results(card, rows, Exam(questions, seed)), to)
+        card_folder = Path(out)
+    check_writable(card_folder)
+    card = model_card(path)
+    model = load_model(ModelConfig(name=NAME, source=str(path.resolve()), dtype="float32"))
+    results = examine(model, questions=questions, seed=seed, progress=say, skills=skills_to_test)
+    write_card(with_results(card, results, Exam(questions, seed)), card_folder)
     if json:
-        print(json_.dumps({"card": str(to), "results": [asdict(row) for row in rows]}))
+        results_as_json = [asdict(result) for result in results]
+        print(json_.dumps({"card": str(card_folder), "results": results_as_json}))
         return 0
-    for heading, table in tables(rows):
+    for heading, table in tables(results):
         print(f"{heading}\n{aligned_columns(table)}\n")
-    print(to)
+    print(card_folder)
     return 0

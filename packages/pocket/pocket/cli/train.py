@@ -62,16 +62,22 @@ def train(options: Options) -> int:
     begin_folder: Path | None = None
     if options.begin is not None:
         begin_folder = Path(options.begin)
-    curriculum = _course(options.curriculum, begin_folder, folder)
+    curriculum = _checked_curriculum(options.curriculum, begin_folder, folder)
     check_writable(folder)
 
     def run(report: Report, stop: threading.Event) -> int:
-        """Train to the end or until `stop` is set; returns the number of the last step."""
+        """Train until the last stage or --steps is reached, or `stop` is set; returns the number of
+        the last step."""
         # It imports torch, which a mistake in the options need not wait for.
         from pocket.train.trainer import Settings, Trainer
 
         settings = Settings(
-            folder, curriculum, begin_folder, options.seed, options.steps, device=options.device
+            folder,
+            curriculum,
+            begin=begin_folder,
+            seed=options.seed,
+            steps=options.steps,
+            device=options.device,
         )
         trainer = Trainer(settings, report)
         trainer.run(stop)
@@ -90,8 +96,9 @@ def train(options: Options) -> int:
     return 0
 
 
-def _course(file: str | None, begin: Path | None, out: Path) -> Curriculum:
-    """The stages of the training, checked against what the model can read at once.
+def _checked_curriculum(file: str | None, begin: Path | None, out: Path) -> Curriculum:
+    """The stages of the training, none with longer rows than the model can read at once (the window
+    of `begin`, or of a new model).
 
     Args:
         file: The user's curriculum; None for the project's own.

@@ -35,26 +35,29 @@ def train_reranker(
 ) -> int:
     """Train a small reranker; the same command resumes. Runs of `bm25` and `bge-reranker` compare
     them."""
-    first = EMBEDDED
+    begin_folder = EMBEDDED
     if begin is not None:
-        first = Path(begin)
+        begin_folder = Path(begin)
     elif not (EMBEDDED / "config.json").is_file():
         raise CannotRun(
             "no pocket model comes with this installation; name a model folder with --from"
         )
     folder = Path(out)
-    check_folder(first, folder / "none")  # a tokenizer in `out` is written anew
+    # Compared with no tokenizer: the one in `out` is written anew.
+    check_folder(begin_folder, target_folder=folder / "none")
     check_writable(folder)
     from pocket.reranker.train import LAYERS, STEPS, Settings, Trainer  # imports torch
 
-    settings = Settings(folder, first, layers or LAYERS, seed, steps or STEPS)
+    settings = Settings(
+        folder, begin_folder, layers=layers or LAYERS, seed=seed, steps=steps or STEPS
+    )
 
     def run(report: Report, stop: threading.Event) -> None:
-        """Train to the end or until `stop` is set."""
+        """Train until --steps is reached or `stop` is set."""
         Trainer(settings, report).run(stop)
 
-    done, _ = run_until_stopped(run, folder)
-    if not done:
+    was_uninterrupted, _ = run_until_stopped(run, folder)
+    if not was_uninterrupted:
         print_resume_command("interrupted; the last checkpoint is kept")
         return INTERRUPTED
     print(folder / "model")

@@ -86,8 +86,8 @@ def with_results(card: Card, results: Sequence[Result], exam: Exam) -> Card:
 
 @lru_cache(maxsize=256)
 def fingerprint(skill: Skill, folder: Path) -> str:
-    """A sha256 of what a model reads and learns for a skill: token ids, targets and probes on three
-    fixed scenes.
+    """A sha256 of what a model reads and learns for a skill: token ids, targets, and probes (each
+    as [place, ids of the labels]) on three fixed scenes.
 
     Args:
         skill: The skill.
@@ -108,8 +108,9 @@ def _teacher(folder: Path) -> Teacher:
 
 
 def _fingerprint_scenes(skill: Skill) -> list[Scene]:
-    """Three fixed scenes such as the skill declares (`skill.scene`), one for each kind of text in
-    its default recipe. Each is the first in which the model replies, else the first.
+    """Three fixed scenes of the kind that the skill declares (`skill.scene`), over the kinds of
+    text in its default recipe in turn. Each is the first in which the model replies, else the
+    first.
 
     Raises CannotRun where no text of a kind gives such a scene.
     """
@@ -177,8 +178,8 @@ def trained_prompts(card: Card) -> list[str]:
     """Digests, sorted, of the prompts of all methods whose skills the weights were trained on: none
     has changed since training.
 
-    Methods are the first of each implementation, with their defaults and with the values of profile
-    pocket.
+    Methods are the first preset of each implementation, with their defaults ({}) and with the
+    parameters of profile pocket.
     """
     digests: set[str] = set()
     for parameters in ({}, profile_methods()):
@@ -209,7 +210,7 @@ def trained_skills(passed: Sequence[PassedStage]) -> list[str]:
     Args:
         passed: The stages that were passed.
     """
-    names: dict[str, None] = {}
+    names: dict[str, None] = {}  # each once, in order
     for stage in passed:
         numbered: list[tuple[int, str]] = []
         for key in stage.right:
@@ -255,7 +256,7 @@ def card_after_training(
     folder: Path, progress: Progress, seed: int, hardware: Hardware, origin: Origin
 ) -> Card:
     """Make the card of weights that a training just saved: how they were trained, and which skills
-    and prompts they know; no results yet.
+    and prompts they know; no results yet. A skill that is not declared any more is left out.
 
     Args:
         folder: The model folder with the weights.

@@ -100,13 +100,18 @@ def _answer_cells(skill: str) -> list[Cell]:
     skill_cells: list[Cell] = []
     for ask in QUESTION_KINDS:
         kinds = _TEXT_KINDS_OF_QUESTION.get(ask, _PAPER_KINDS)
-        if ask != "nothing":  # it has no facts that prove it
+        if ask != "nothing":  # a question that the text does not answer has no needed facts
             recipe = Recipe(
                 skill=skill, kinds=kinds, facts=(_FACTS_DRAWN, _FACTS_DRAWN), ask={ask: 1.0}
             )
-            skill_cells.append(
-                Cell(QUESTION_KINDS[ask], NEEDED_FACTS_ONLY, recipe, ask, needed=True)
+            cell_of_needed_facts = Cell(
+                asked=QUESTION_KINDS[ask],
+                text=NEEDED_FACTS_ONLY,
+                recipe=recipe,
+                ask=ask,
+                needed=True,
             )
+            skill_cells.append(cell_of_needed_facts)
         skill_cells += _cells_by_size(skill, ask, kinds)
     return skill_cells
 
@@ -123,6 +128,7 @@ def _search_cells(skill: str) -> list[Cell]:
     skill_cells: list[Cell] = []
     for ask in ("one", "two"):
         for n_tokens in (250, 500):
+            # Separate sentences; any `pieces` above 1 makes each a part of its own.
             recipe_of_points = Recipe(
                 skill=skill,
                 kinds=KINDS_READ,
@@ -130,6 +136,7 @@ def _search_cells(skill: str) -> list[Cell]:
                 pieces=2,
                 ask={ask: 1.0},
             )
+            # A whole document, cut into at most that many parts.
             recipe_of_chunks = Recipe(
                 skill=skill,
                 kinds=KINDS_READ,
@@ -190,7 +197,9 @@ _CELLS_OF_SKILL: dict[str, Callable[[str], list[Cell]]] = {
 
 def default_cell(scene: str, skill: str = "") -> Cell:
     """The one cell of a skill that the exam has no table for: one and two hops at 250 tokens, in
-    the form that its kind of scene needs.
+    the form that its kind of scene needs: separate sentences for "gathered", else a document, cut
+    into up to two or three parts for some kinds. Kinds whose scene holds many points get a quarter
+    of the questions.
 
     Args:
         scene: The kind of scene, one of pocket.tasks.catalog.SCENES.
@@ -220,6 +229,9 @@ def cells(skill: Skill) -> list[Cell]:
 
 def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
     """Draw a scene of a cell, not played yet; None where the drawn text allows no such question.
+    Where the cell names a kind of question, that question is drawn first, so that its proof is
+    known, and is the only one that the scene can ask; of a cell with the needed facts only, the
+    text is the facts of that proof in random order.
 
     Args:
         skill: The skill, whose kind of scene it is.
@@ -232,7 +244,7 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
         question = getattr(shown.asker, cell.ask)()
         if question is None:
             return None
-        # Whatever kind the scene asks for, it gets this question, whose proof is known here.
+        # Whatever kind the scene asks for, it gets this question.
         asker = copy(shown.asker)
         for name in QUESTION_KINDS:
             setattr(asker, name, lambda: question)
@@ -241,10 +253,11 @@ def _draw_sitting(skill: Skill, cell: Cell, dice: Dice) -> Sitting | None:
             facts = tuple(dice.shuffled(question.supports))
             text = " ".join(shown.sentences[fact] for fact in facts)
             shown = replace(shown, texts=(text,), facts_by_part=(facts,))
-    scenes = list(islice(SCENES[skill.scene](cell.recipe, shown, dice), 2))
+    make_scenes_of_kind = SCENES[skill.scene]
+    scenes = list(islice(make_scenes_of_kind(cell.recipe, shown, dice), 2))
     if not scenes:
         return None
-    return Sitting(pick_scene(scenes, dice), SceneOutcome(), question)
+    return Sitting(pick_scene(scenes, dice), outcome=SceneOutcome(), asked=question)
 
 
 def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[Sitting]:
@@ -259,13 +272,14 @@ def draw_sittings(skill: Skill, cell: Cell, count: int, seed: int) -> Iterator[S
         count: How many.
         seed: Another seed gives other texts.
     """
-    drawn = 0
-    for number in range(count * _TEXTS_PER_QUESTION):
-        if drawn == count:
+    n_drawn = 0
+    for attempt in range(count * _TEXTS_PER_QUESTION):
+        if n_drawn == count:
             return
-        sitting = _draw_sitting(skill, cell, Dice("exam", seed, cell.asked, cell.text, number))
+        dice = Dice("exam", seed, cell.asked, cell.text, attempt)
+        sitting = _draw_sitting(skill, cell, dice)
         if sitting is not None:
-            drawn += 1
+            n_drawn += 1
             yield sitting
 
 

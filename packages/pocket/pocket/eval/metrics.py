@@ -80,8 +80,8 @@ def measure(scene: str, sittings: Sequence[Sitting]) -> Measured:
     """
     if scene in _MEASURES:
         return _MEASURES[scene](sittings)
-    # A kind that the exam does not know.
-    if any(sitting.scene.verdicts for sitting in sittings):
+    has_probes = any(sitting.scene.verdicts for sitting in sittings)
+    if has_probes:
         return _probe_measures(sittings)
     return _answer_measures(sittings)
 
@@ -162,20 +162,22 @@ def _share_of_commoner(values: Sequence[bool]) -> float:
 
 def _probe_measures(sittings: Sequence[Sitting]) -> Measured:
     """The measures of scenes with probes: AUC and accuracy of the probes, and exact match of the
-    answers that follow a yes. The floor of the AUC is that of counting the parts shown: the more
-    was shown, the more often it is enough."""
+    answers that follow a yes. A probe is answered by the probability of its first label; above 0.5
+    that is a yes. The floor of the AUC is that of counting the parts shown (the more was shown, the
+    more often it is enough), that of the accuracy the share of the commoner answer. Probes that a
+    failed scene did not reach count in the floor of the AUC alone."""
     probes: list[ScoredProbe] = []  # by P(first label)
     accuracy = _MeanOverScenes()
     probes_by_count: list[ScoredProbe] = []  # by the number of parts shown
     verdicts: list[bool] = []
-    for scene, sitting in enumerate(sittings):
+    for scene_number, sitting in enumerate(sittings):
         for n_shown_before, first_is_right in enumerate(sitting.scene.verdicts):
-            probes_by_count.append(ScoredProbe(scene, float(n_shown_before), first_is_right))
+            probes_by_count.append(ScoredProbe(scene_number, float(n_shown_before), first_is_right))
         for p_first, first_is_right in zip(
             sitting.outcome.p_first, sitting.scene.verdicts, strict=False
         ):
-            probes.append(ScoredProbe(scene, p_first, first_is_right))
-            accuracy.add(scene, (p_first > 0.5) == first_is_right)
+            probes.append(ScoredProbe(scene_number, p_first, first_is_right))
+            accuracy.add(scene_number, (p_first > 0.5) == first_is_right)
             verdicts.append(first_is_right)
     return {
         AREA: MeasuredValue(area_under_roc(probes), area_under_roc(probes_by_count).mean),
@@ -212,16 +214,16 @@ def _parts_measures(
         sittings: The scenes.
         split_into_parts: A function that splits a reply into its parts.
     """
-    share_written = _MeanOverScenes()
+    kept = _MeanOverScenes()
     invented = _MeanOverScenes()
-    for scene, written, right in _reply_pairs(sittings):
+    for scene_number, written, right in _reply_pairs(sittings):
         written_parts = split_into_parts(written)
         right_parts = split_into_parts(right)
         for part in right_parts:
-            share_written.add(scene, part in written_parts)
+            kept.add(scene_number, part in written_parts)
         for part in written_parts:
-            invented.add(scene, part not in right_parts)
-    return {"kept": MeasuredValue(share_written.mean()), INVENTED: MeasuredValue(invented.mean())}
+            invented.add(scene_number, part not in right_parts)
+    return {"kept": MeasuredValue(kept.mean()), INVENTED: MeasuredValue(invented.mean())}
 
 
 def _sentences(text: str) -> list[str]:
@@ -270,11 +272,11 @@ def _text_after_reasoning(reply: str) -> str:
 
 def _likelihood_measures(sittings: Sequence[Sitting]) -> Measured:
     """The likelihood of a scored token: exp of the mean log-probability, with its interval. A scene
-    whose text could not be scored counts with _LOG_PROBABILITY_UNSCORED."""
+    whose text could not be scored counts with a log-probability of -20."""
     log_probabilities = _MeanOverScenes()
-    for scene, sitting in enumerate(sittings):
+    for scene_number, sitting in enumerate(sittings):
         for log_probability in sitting.outcome.scored or [_LOG_PROBABILITY_UNSCORED]:
-            log_probabilities.add(scene, log_probability)
+            log_probabilities.add(scene_number, log_probability)
     log_mean = log_probabilities.mean()
     mean = _exp(log_mean.mean)
     low = _exp(log_mean.low)

@@ -57,7 +57,8 @@ class QuestionWithChunks:
 def chunk_lists(
     made_text: Sample, chunk_tokens: int, offsets: Offsets
 ) -> Iterator[QuestionWithChunks]:
-    """Yield each question of a text that some fact supports, with all chunks of the text.
+    """Yield each question of a text that some fact supports, with all chunks of the text, and which
+    of these state a supporting fact: for each fact the chunk that holds most of its sentence.
 
     Args:
         made_text: The text with its questions.
@@ -72,13 +73,17 @@ def chunk_lists(
             chunk_texts.append(document.text[start:end])
     for example, proved_question in zip(made_text.examples, made_text.asked, strict=True):
         fact_spans = spans_of_facts(made_text.pages, proved_question.supports, whole=False)
-        stating = np.zeros(len(chunks), dtype=bool)
-        for fact in fact_spans:  # the chunk that holds most of its sentence
-            shared_characters = [_shared_characters(chunk, fact) for chunk in chunks]
-            stating[int(np.argmax(shared_characters))] = True
+        states_a_fact = np.zeros(len(chunks), dtype=bool)
+        for fact_span in fact_spans:
+            shared_characters = [_shared_characters(chunk, fact_span) for chunk in chunks]
+            states_a_fact[int(np.argmax(shared_characters))] = True
         if fact_spans:
             yield QuestionWithChunks(
-                example.question.text, tuple(chunks), tuple(chunk_texts), stating, fact_spans
+                question=example.question.text,
+                chunks=tuple(chunks),
+                texts=tuple(chunk_texts),
+                stating=states_a_fact,
+                facts=fact_spans,
             )
 
 
@@ -92,6 +97,7 @@ def _shared_characters(chunk: Support, fact: Support) -> int:
 
 def _chunk_spans(text: str, chunk_tokens: int, offsets: Offsets) -> Iterator[tuple[int, int]]:
     """Yield the characters [start, end) of each chunk of a text; nothing for a text without tokens.
+    The chunks join without a gap: each ends where the first token of the next one starts.
 
     Args:
         text: The text.
@@ -100,8 +106,9 @@ def _chunk_spans(text: str, chunk_tokens: int, offsets: Offsets) -> Iterator[tup
     """
     token_starts = [start for start, _ in offsets(text)]
     if token_starts:
-        cuts = [*dict.fromkeys([0, *token_starts[chunk_tokens::chunk_tokens]]), len(text)]
-        yield from pairwise(cuts)
+        # Each once: tokens may start at the same character, as bytes of one character do.
+        chunk_starts = dict.fromkeys([0, *token_starts[chunk_tokens::chunk_tokens]])
+        yield from pairwise([*chunk_starts, len(text)])
 
 
 def questions_of_step(
@@ -126,7 +133,7 @@ def questions_of_step(
     max_texts = _MAX_TEXTS_TRIED_PER_QUESTION * n_questions
     questions: list[QuestionWithChunks] = []
     for attempt in range(max_texts):
-        text_number = step * max_texts + attempt  # no other step has a text of this number
+        text_number = step * max_texts + attempt  # so that no two steps share a text
         kind = dice.pick(KINDS)
         tokens = dice.pick(_TEXT_TOKENS)
         chunk_tokens = dice.pick(_CHUNK_TOKENS)

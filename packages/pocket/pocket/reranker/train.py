@@ -117,7 +117,9 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
             UserError: `settings.out` is of another training.
             CannotRun: The weights to begin from cannot be used.
         """
-        model_folder.check_folder(settings.begin, settings.out / "none")
+        # Compared with no tokenizer: the one in `out` is written anew below.
+        model_folder.check_folder(settings.begin, target_folder=settings.out / "none")
+        # What identifies the training; a checkpoint with other values is not gone on from.
         about = {name: getattr(settings, name) for name in ("layers", "seed", "steps", "questions")}
         about["begin"] = model_folder.weights_digest(settings.begin)
         self.settings = settings
@@ -132,6 +134,7 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
             save_steps=_STEPS_PER_CHECKPOINT, logging_steps=_STEPS_PER_LOG_LINE, use_cpu=True,
             lr_scheduler_type="constant",
         )  # fmt: skip
+        # For each recent question the share of its supporting chunks among the best.
         self.found = self.progress.recent.setdefault("found", [])
         if self.progress.step:
             tell(f"going on from step {self.progress.step}")
@@ -140,7 +143,7 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
         """Write the model as it is now, with its card."""
         folder = self.settings.out / "model"
         progress = self.progress
-        llama.save_weights(self.net, folder, "float32")  # else padding changes scores
+        llama.save_weights(self.net, folder, dtype="float32")  # else padding changes scores
         trained: dict[str, object] = {
             **self.about,
             "tokens": progress.tokens,
@@ -166,12 +169,17 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
 
     def _step(self, batch: list[QuestionWithChunks]) -> float:
         """Compute the gradients of a batch, and return the mean loss of its questions. Also records
-        for each question which share of its supporting chunks is among the _N_BEST_CHUNKS best."""
+        for each question which share of its supporting chunks is among the 5 best.
+
+        The loss of a question is the mean of -log softmax(scores) over the chunks that state a
+        supporting fact (ListNet's top-one loss). The learning rate rises at first and then falls in
+        a line.
+        """
         scores = self._scores(batch)
         loss = torch.zeros(())
         for chunk_scores, question in zip(scores, batch, strict=True):
-            stating = torch.from_numpy(question.stating)
-            loss = loss - chunk_scores.log_softmax(0)[stating].mean()
+            states_a_fact = torch.from_numpy(question.stating)
+            loss = loss - chunk_scores.log_softmax(0)[states_a_fact].mean()
         loss = loss / len(batch)
         step = self.progress.step
         warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
@@ -179,9 +187,10 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
         loss_of_step = self.backward([loss], _RATE * warm_up * decay)
         for chunk_scores, question in zip(scores, batch, strict=True):
             # Chunks with equal scores keep the order of the text.
-            best = np.argsort(-chunk_scores.detach().numpy(), kind="stable")[:_N_BEST_CHUNKS]
-            share = question.stating[best].sum() / question.stating.sum()
-            self.found.append(float(share))
+            best_first = np.argsort(-chunk_scores.detach().numpy(), kind="stable")
+            best = best_first[:_N_BEST_CHUNKS]
+            share_found = question.stating[best].sum() / question.stating.sum()
+            self.found.append(float(share_found))
         del self.found[:-200]  # the last 200 stay
         return loss_of_step
 
@@ -202,12 +211,12 @@ class Trainer(Loop["list[QuestionWithChunks]"]):
             logits = self.net(
                 input_ids=pair_tokens["input_ids"], attention_mask=pair_tokens["attention_mask"]
             ).logits[:, 0]
-        return list(
-            logits.float().split([len(question.texts) for question in questions_with_chunks])
-        )
+        chunk_counts = [len(question.texts) for question in questions_with_chunks]
+        return list(logits.float().split(chunk_counts))
 
     def _log(self, loss: float) -> None:
-        """Log and print a line: mean loss, recall over the recent questions, and speed."""
+        """Log and print a line: mean loss, recall of supporting chunks among the 5 best over the
+        recent questions, and speed."""
         progress = self.progress
         record = {
             "step": progress.step,
@@ -273,6 +282,7 @@ def pair_tokenizer(folder: Path, target_folder: Path) -> Any:
         pair_template.append({"SpecialToken": {"id": part, "type_id": 0}})
         encoding = model_tokenizer.encode(part, add_special_tokens=False)
         special_tokens[part] = {"id": part, "ids": encoding.ids, "tokens": encoding.tokens}
+    # A part such as "\n\nQuestion: " may be several tokens; the template puts in all its ids.
     tokenizer_spec["post_processor"] |= {"pair": pair_template, "special_tokens": special_tokens}
     settings = read_object(folder / "tokenizer_config.json")
     settings |= {

@@ -42,7 +42,7 @@ from pocket.tasks.shown_text import (
 )
 from pocket.world.fact_proofs import INVERSE, Fact, FactBase, Path, Query, paths_of_query
 from pocket.world.facts_and_distractors import ProvedQuestion
-from pocket.world.templates import ASKS_OBJECT, ASKS_SUBJECT, Schema, schema
+from pocket.world.templates import Schema, schema
 
 _MAX_QUESTIONS = 4  # questions about a segment
 _DRAWS_PER_QUESTION = 4  # questions drawn for each one needed
@@ -61,7 +61,7 @@ def entities(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """
     for segment in _draw_segments(recipe, shown, dice):
         guiding_questions = _guiding_questions(segment.facts, shown, dice)
-        # An order that can be copied.
+        # In the order of the segment, which a model can copy.
         entity_names = sorted(names_in_facts(segment.facts, shown), key=segment.text.find)
         texts = (_made_up_summary(shown, dice), guiding_questions, segment.text)
         yield _answered_scene(segment.question, shown, texts, _bullet_list(entity_names))
@@ -151,7 +151,8 @@ def fusion(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         if second_relation != relation:
             merged = f"{first_sentence} {second_sentence}"
         questions = _questions_about_facts((relation, second_relation), shown, dice)
-        # The second segment is the second sentence alone.
+        # (summary, first segment, first relation, second segment, second relation); the second
+        # segment is the second sentence alone.
         texts = (
             _made_up_summary(shown, dice),
             segment.text,
@@ -183,9 +184,9 @@ def _same_or_other_relation(fact: Fact, text_schema: Schema, dice: Dice) -> Fact
 
 def reflection(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask what is known and what is missing to answer a question; and for the answer,
-    if nothing is missing. The texts are the parts of the text, which lack a fact that some of the
-    questions need; the reply is "Reasoning: ...", then "Action: -1", or "Action: -2" and the
-    answer.
+    if nothing is missing. The texts are the parts of the text, out of which, for some of the
+    questions, a fact was taken that they need; the reply is "Reasoning: ...", then "Action: -1", or
+    "Action: -2" and the answer. All scenes show the same texts.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -195,7 +196,7 @@ def reflection(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     texts = [text.strip() for text in shown.texts]
     facts_by_part = list(shown.facts_by_part)
     questions = list(draw_questions(recipe, shown, dice))
-    for question in questions:  # before the first scene, so that all scenes share one text
+    for question in questions:  # all facts are taken out before the first scene is made
         if not question.supports or not dice.chance(_SHARE_LACKING_A_FACT):
             continue
         missing_fact = dice.pick(question.supports)
@@ -219,10 +220,10 @@ def reflection(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
 
 
 def trial(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
-    """Scenes of a question of two steps, whose text states the fact of the first step. The texts
-    are what is known and missing, the thing that the question names, other things, and the text;
-    the reply names the things that the proof has reached, the start and what the first fact leads
-    to.
+    """Scenes of a question of two steps, whose text states the fact of the first step and all other
+    facts of its subject. The texts are what is known and missing, the thing that the question
+    names, other things, and the text; the reply names the things that the proof has reached, the
+    start and what the first fact leads to.
 
     Args:
         recipe: Says how many questions.
@@ -230,10 +231,10 @@ def trial(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         dice: Draws the order of the other things.
     """
     for two_step in _draw_two_step_questions(recipe, shown):
-        other_facts = [fact for fact in shown.sentences if fact.subject == two_step.first.subject]
+        other_facts = [fact for fact in shown.facts if fact.subject == two_step.first.subject]
         other_facts.remove(two_step.first)
         text = facts_in_words([two_step.first, *other_facts], shown)
-        other_names = names_in_facts(tuple(shown.sentences), shown)
+        other_names = names_in_facts(tuple(shown.facts), shown)
         if two_step.start in other_names:
             other_names.remove(two_step.start)
         other_things = "\n".join(dice.shuffled(other_names))
@@ -272,7 +273,8 @@ def elaborated(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
 
 def decomposed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask to split a question into one question for each step; one of a single step
-    stays as it is. There are no texts; the reply is "* Who wrote Velindra?", a line for each step.
+    stays as it is, and one with a step that has no wording of its own is passed over. There are no
+    texts; the reply is "* Who wrote Velindra?", a line for each step.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -313,15 +315,16 @@ def _question_for_each_step(
 
 
 def lookup(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
-    """Scenes that show summaries of pages, and ask which pages have a fact that the answer needs:
-    the reply is "Pages: 0, 2".
+    """Scenes that show summaries of 2 to 6 pages (the facts of each, in words), and ask which pages
+    have a fact that the answer needs: the reply is "Pages: 0, 2". A question that needs no fact is
+    passed over.
 
     Args:
         recipe: Says how many questions, and of which kinds.
         shown: The text.
         dice: Draws pages and questions.
     """
-    facts = list(shown.sentences)
+    facts = list(shown.facts)
     pages = cut_into_parts(facts, min(len(facts), dice.between(2, 6)))
     texts = tuple(map(partial(facts_in_words, shown=shown), pages))
     for question in draw_questions(recipe, shown, dice):
@@ -345,7 +348,7 @@ def pause(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         dice: Draws the first number that is shown.
     """
     facts_by_subject: dict[str, list[Fact]] = {}
-    for fact in shown.sentences:
+    for fact in shown.facts:
         facts_by_subject.setdefault(fact.subject, []).append(fact)
     facts = list(chain.from_iterable(facts_by_subject.values()))
     if len(facts) < 3:
@@ -362,16 +365,15 @@ def pause(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         if i >= first_number:
             number = str(i)
         texts += [number, without_opener(shown.sentences[fact], shown.schema)]
-    texts += [str(len(facts)), ""]
-    yield _answered_scene(
-        Question("scene", "", ("scene",)), shown, tuple(texts), f"Break: {break_number}"
-    )
+    texts += [str(len(facts)), ""]  # the number after the last sentence
+    yield _answered_scene(scenes.NO_QUESTION, shown, tuple(texts), f"Break: {break_number}")
 
 
 def _answered_scene(
     question: Question, shown: ShownText, texts: tuple[str, ...], *replies: str
 ) -> Scene:
-    """A scene that is answered as questions about that kind of text are.
+    """A scene whose task (instruction and length of the answer) is that of questions about the kind
+    of the text.
 
     Args:
         question: The question.
@@ -379,7 +381,7 @@ def _answered_scene(
         texts: The passages that the scene shows.
         *replies: The right replies, in turn.
     """
-    return Scene(question, texts, scenes.answer_task(shown.kind), replies)
+    return Scene(question, texts, task=scenes.answer_task(shown.kind), replies=replies)
 
 
 @dataclass(frozen=True)
@@ -461,7 +463,7 @@ def _questions_about_facts(facts: Sequence[Fact], shown: ShownText, dice: Dice) 
         dice: Draws the wording.
     """
     text_schema = schema(shown.schema)
-    questions: dict[str, None] = {}
+    questions: dict[str, None] = {}  # each once, in order
     for fact in facts:
         if _has_question_wording(fact.relation, text_schema):
             question = text_schema.question_for(Path(fact.subject, (fact.relation,)), dice)
@@ -477,10 +479,10 @@ def _has_question_wording(step: str, text_schema: Schema) -> bool:
         step: A relation, or "^relation".
         text_schema: The schema with the relation.
     """
-    wordings = text_schema.relations[step.removeprefix(INVERSE)].lines
+    relation = text_schema.relations[step.removeprefix(INVERSE)]
     if step.startswith(INVERSE):
-        return ASKS_SUBJECT in wordings
-    return ASKS_OBJECT in wordings
+        return relation.has_question_for_subject
+    return relation.has_question_for_object
 
 
 @dataclass(frozen=True)
@@ -512,7 +514,7 @@ class _TwoStepQuestion:
 
 def _draw_two_step_questions(recipe: Recipe, shown: ShownText) -> Iterator[_TwoStepQuestion]:
     """Yield questions of two steps about the text, none twice, at most as many as the recipe has
-    questions.
+    questions; only questions whose second step can be asked for alone.
 
     Args:
         recipe: Says how many.
@@ -521,16 +523,17 @@ def _draw_two_step_questions(recipe: Recipe, shown: ShownText) -> Iterator[_TwoS
     if not shown.asker.facts:
         return
     text_schema = schema(shown.schema)
-    drawn: set[Query] = set()
+    drawn_paths: set[Query] = set()
     for _ in range(recipe.questions * _DRAWS_PER_QUESTION):
         question = shown.asker.two()
-        if question is None or question.query in drawn or len(drawn) == recipe.questions:
+        has_enough = len(drawn_paths) == recipe.questions
+        if question is None or question.query in drawn_paths or has_enough:
             continue
-        assert isinstance(question.query, Path)  # as of every question of two hops
         path = question.query
+        assert isinstance(path, Path)  # as of every question of two hops
         if _has_question_wording(path.steps[1], text_schema):
-            drawn.add(path)
-            yield _TwoStepQuestion(question, path, question.supports[0])
+            drawn_paths.add(path)
+            yield _TwoStepQuestion(question, path, first=question.supports[0])
 
 
 def _reasoning_text(

@@ -56,9 +56,10 @@ class DrillTokens:
     """
 
     def __init__(self, teacher: Teacher) -> None:
-        """Tokenize all pieces with the tokenizer of the teacher."""
-        made_up = list(chain.from_iterable(map(names.short_names, ENDINGS)))
-        self.words = [*made_up, *map(str, range(100, 1000))]
+        """Tokenize all pieces with the tokenizer of the teacher: `teacher.plain(text)` gives the
+        token ids of a text alone."""
+        made_up_names = list(chain.from_iterable(map(names.short_names, ENDINGS)))
+        self.words = [*made_up_names, *map(str, range(100, 1000))]
         tokens_of_words = map(teacher.plain, self.words)
         self.one_token_words = [ids[0] for ids in tokens_of_words if len(ids) == 1]
         self.fillers = list(map(teacher.plain, _FILLER_WORDS))
@@ -93,15 +94,18 @@ def _draw_distinct(dice: Dice, items: Sequence[T], count: int) -> list[T]:
 
 
 def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between: int = 0) -> Tree:
-    """Make an exercise as a tree of tokens: pairs of names to read, and a branch for each pair that
-    names one and has the other as its target.
+    """Make an exercise as a tree of tokens: a trunk of pairs of names to read, and for each pair a
+    branch that names one of the two and has the other, its last token, as its target.
+
+        trunk "Toren is Kelford. Velax was Ada."      branch ". Toren of Kelford", target "Kelford"
 
     Args:
         tokens: What it is made of.
         dice: Draws names and words.
         pairs: (least, most) pairs.
         between: Most words between the two names; above 2 each pair is a sentence with words around
-            it, and either name may be asked for.
+            it, and either name may be asked for; up to 2 the second name is asked for, with at most
+            one word between.
     """
     names_to_pair = _draw_distinct(dice, tokens.one_token_words, 2 * dice.between(*pairs))
     trunk: list[int] = []
@@ -130,13 +134,13 @@ def pair_drill(tokens: DrillTokens, dice: Dice, pairs: tuple[int, int], between:
         ]
         lookups.append(_in_random_order(dice, named, target))
         max_between_in_question = between
-    questions: list[Branch] = []
-    for named, target in lookups:  # the name among other words, then its pair, which is the target
+    branches: list[Branch] = []
+    for named, target in lookups:
         tokens_before = _draw_tokens(dice, tokens.after, min(1, between))
         tokens_between = _draw_tokens(dice, tokens.fillers, max_between_in_question)
         ids = [*tokens_before, named, *tokens_between, target]
-        questions.append(Branch(len(trunk), ids, [len(ids) - 1]))
-    return Tree(trunk, [], questions)
+        branches.append(Branch(at=len(trunk), ids=ids, targets=[len(ids) - 1]))
+    return Tree(trunk, targets=[], branches=branches)
 
 
 def _in_random_order(dice: Dice, first: T, second: T) -> tuple[T, T]:
@@ -149,8 +153,10 @@ def _in_random_order(dice: Dice, first: T, second: T) -> tuple[T, T]:
 def parts_drill(
     tokens: DrillTokens, dice: Dice, n_parts_range: tuple[int, int], between: int = 0
 ) -> Tree:
-    """Make an exercise as a tree of tokens: numbered parts that name things; each branch names a
-    thing and has the number of its part as its target.
+    """Make an exercise as a tree of tokens: a trunk of numbered parts that name things; each branch
+    names a thing and has the number of its part, its last token, as its target.
+
+        trunk "Part 0: Toren of the Part 1: Kelford"      branch ". Toren\\n\\nAction: 0"
 
     For this every word must know the last number above it, which reading does not teach: asked in a
     prompt for one part each, the model stayed at guessing in 2,000 steps.
@@ -162,9 +168,8 @@ def parts_drill(
         between: Most names of a part.
     """
     max_names_per_part = max(1, between)
-    names_left = iter(
-        _draw_distinct(dice, tokens.one_token_words, n_parts_range[1] * max_names_per_part)
-    )
+    most_names = n_parts_range[1] * max_names_per_part
+    names_left = iter(_draw_distinct(dice, tokens.one_token_words, most_names))
     trunk: list[int] = []
     part_of_name: list[tuple[int, int]] = []  # (name, number of its part)
     head = dice.pick(tokens.part_heads)
@@ -180,8 +185,8 @@ def parts_drill(
         tokens_after = _draw_tokens(dice, tokens.fillers, 3)
         ids = [*dice.pick(tokens.after), *tokens_before, name, *tokens_after]
         ids += [*tokens.action, *tokens.numbers[part_number]]
-        branches.append(Branch(len(trunk), ids, [len(ids) - 1]))
-    return Tree(trunk, [], branches)
+        branches.append(Branch(at=len(trunk), ids=ids, targets=[len(ids) - 1]))
+    return Tree(trunk, targets=[], branches=branches)
 
 
 def pair_scenes(
@@ -209,14 +214,16 @@ def pair_scenes(
         question_words = (
             f"{_draw_filler(dice, between)}{named} {_draw_filler(dice, between)}".strip()
         )
-        question = Question("scene", f"{question_words}?", ("scene",))
-        yield Scene(question, (text,), answer_task("musique"), (target,))
+        question = Question(id="scene", text=f"{question_words}?", document_ids=("scene",))
+        yield Scene(question, (text,), task=answer_task("musique"), replies=(target,))
 
 
 def part_scenes(
     tokens: DrillTokens, dice: Dice, n_parts_range: tuple[int, int], between: int
 ) -> Iterator[Scene]:
-    """Scenes of kind "triage": which of the shown parts has a name?
+    """Scenes of kind "triage": which of the shown parts has a name? The texts are an empty working
+    memory, then the parts, which may be empty where names run out; the reply is "Action: 2", with
+    the number of the part from 0.
 
     Args:
         tokens: What they are made of.
@@ -226,9 +233,9 @@ def part_scenes(
     """
     max_names_per_part = max(1, between)
     n_parts = dice.between(*n_parts_range)
-    drawn = [dice.pick(tokens.words) for _ in range(n_parts * max_names_per_part)]
-    names_left = list(dict.fromkeys(drawn))  # each once
-    texts: list[str] = [""]
+    drawn_names = [dice.pick(tokens.words) for _ in range(n_parts * max_names_per_part)]
+    names_left = list(dict.fromkeys(drawn_names))  # each once
+    texts: list[str] = [""]  # the working memory
     part_of_name: list[tuple[str, int]] = []  # (name, number of its part)
     names_by_part: list[list[str]] = []
     for _ in range(n_parts):
@@ -240,12 +247,11 @@ def part_scenes(
         words = [f"{name} {_draw_filler(dice, 3)}".strip() for name in names_in_part]
         texts.append(" ".join(words))
         part_of_name += [(name, part_number) for name in names_in_part]
-    for name, part_of_asked_name in dice.shuffled(part_of_name)[:_MAX_QUESTIONS_IN_PROMPTS]:
-        words_around = f"{_draw_filler(dice, 3)}{name} {_draw_filler(dice, 3)}".strip()
-        question = Question("scene", f"{words_around}?", ("scene",))
-        yield Scene(
-            question, tuple(texts), answer_task("musique"), (f"Action: {part_of_asked_name}",)
-        )
+    for name, part_number in dice.shuffled(part_of_name)[:_MAX_QUESTIONS_IN_PROMPTS]:
+        name_among_words = f"{_draw_filler(dice, 3)}{name} {_draw_filler(dice, 3)}".strip()
+        question = Question(id="scene", text=f"{name_among_words}?", document_ids=("scene",))
+        reply = f"Action: {part_number}"
+        yield Scene(question, tuple(texts), task=answer_task("musique"), replies=(reply,))
 
 
 def _draw_filler(dice: Dice, max_count: int) -> str:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from harness_training.tasks import Scene
 
 from harness.stats.rng import Dice
-from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import ShownText, draw_questions, scene_question
@@ -56,7 +55,8 @@ class _Paragraph:
 
 def breadth(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes with a probe: is a question local (a fact answers it) or global (it wants an account
-    of a subject)? There is one of each for a question about the text.
+    of a subject)? There is one of each for a question about the text that some fact supports; the
+    first label of the probe is right for the local one.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -67,19 +67,16 @@ def breadth(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         if question.supports:
             local_question = scene_question(question)
             global_text = dice.pick(_ACCOUNT_QUESTIONS).format(question.supports[0].subject)
-            for question_in_scene in (local_question, replace(local_question, text=global_text)):
-                yield Scene(
-                    question_in_scene,
-                    (),
-                    scenes.answer_task(shown.kind),
-                    verdicts=(question_in_scene is local_question,),
-                )
+            global_question = replace(local_question, text=global_text)
+            task = scenes.answer_task(shown.kind)
+            yield Scene(local_question, texts=(), task=task, verdicts=(True,))
+            yield Scene(global_question, texts=(), task=task, verdicts=(False,))
 
 
 def outline(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """A scene with a document, whose reply is its outline in the tags that methods/longrefiner
-    reads: "<abstract>...</abstract><section: Toren>...</section: Toren>". There is none for a
-    document of one paragraph.
+    reads: "<abstract>...</abstract><section: Toren>...</section: Toren>", with the middle of a long
+    text clipped. There is none for a document of one paragraph.
 
     Args:
         _recipe: Not used; every maker of scenes has the same parameters.
@@ -96,14 +93,14 @@ def outline(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         reply += f"<section: {title}>{_clip_middle(section.text)}</section: {title}>"
     texts = [paragraph.text for paragraph in paragraphs]
     document = "\n\n".join(texts)
-    yield Scene(
-        Question("scene", "", ("scene",)), (document,), scenes.answer_task(shown.kind), (reply,)
-    )
+    task = scenes.answer_task(shown.kind)
+    yield Scene(scenes.NO_QUESTION, (document,), task=task, replies=(reply,))
 
 
 def titles(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask which titles of a document help with a question. The texts are its title, its
-    abstract, and the titles of its sections; the reply is "['Toren']", "[]" for none.
+    abstract, and the titles of its sections; the reply is "['Toren']", "[]" for none. Title and
+    abstract are those of the first paragraph. Mostly a document is drawn in which some title helps.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -128,7 +125,10 @@ def titles(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
             section_lines += f"\nSection{number}: {section.title}"
         texts = (first.title, " ".join(first.text.split()), section_lines)
         yield Scene(
-            scene_question(question), texts, scenes.answer_task(shown.kind), (str(helping_titles),)
+            scene_question(question),
+            texts,
+            task=scenes.answer_task(shown.kind),
+            replies=(str(helping_titles),),
         )
 
 
@@ -195,7 +195,7 @@ def _made_document(shown: ShownText, *, headed: bool) -> list[_Paragraph]:
         headed: Whether the subject stands as a title above its paragraph.
     """
     facts_by_subject: dict[str, list[Fact]] = {}
-    for fact in shown.sentences:
+    for fact in shown.facts:
         facts_by_subject.setdefault(fact.subject, []).append(fact)
     document: list[_Paragraph] = []
     for title, facts in facts_by_subject.items():

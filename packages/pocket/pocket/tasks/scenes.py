@@ -40,7 +40,7 @@ from pocket.world.sample import FIRST_TRAINING_SEED, LEAST_TOKENS, Purpose, samp
 
 _TOKENS_PER_FACT = 15
 """Tokens (characters / 4) of a sentence with a fact, about; a text is ordered by its length."""
-_NO_QUESTION = Question("scene", "", ("scene",))
+NO_QUESTION = Question(id="scene", text="", document_ids=("scene",))
 """Stands in a scene that asks for no answer, such as one of points or a summary."""
 _BULLET = "* "
 _SHARE_LACKING_A_FACT = 0.4
@@ -63,7 +63,9 @@ def answer_task(kind: str) -> Task:
 
 
 def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> ShownText:
-    """Make a text of the world for scenes: some sentences in random order, or a whole document.
+    """Make a text of the world for scenes: some sentences in random order where the recipe has
+    `facts`, else a document of `tokens`. Where two hops may be asked for, half of the texts are
+    made with a question of two hops.
 
     Args:
         recipe: What text is wanted.
@@ -75,7 +77,7 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
     if recipe.ask.get("two") and dice.chance(0.5):
         hops = 2
     if recipe.facts is not None:
-        n_sentences = dice.between(*recipe.facts)
+        n_sentences = dice.between(*recipe.facts)  # (least, most)
         document = _make_document(kind, n_sentences * _TOKENS_PER_FACT, hops, dice, purpose)
         return _show_separate_sentences(recipe, kind, document, n_sentences, dice)
     assert recipe.tokens is not None  # a recipe has one of the two; the curriculum checks that
@@ -84,7 +86,7 @@ def make_text(recipe: Recipe, dice: Dice, purpose: Purpose = "training") -> Show
 
 
 def _make_document(kind: str, tokens: int, hops: int, dice: Dice, purpose: Purpose) -> Sample:
-    """Make a document of the world from a random seed.
+    """Make a document of the world from a random seed, at least as long as the world makes any.
 
     Args:
         kind: The kind of text.
@@ -118,28 +120,41 @@ def _show_separate_sentences(
     them.
 
     Args:
-        recipe: Says whether each sentence is a part of its own, or all are one text.
+        recipe: Says whether each sentence is a part of its own, without its opening phrase
+            (`pieces` above 1), or all are one text.
         kind: The kind of text.
         document: The document.
         n_sentences: How many sentences.
         dice: Draws them.
     """
-    sentences = _sentence_of_each_fact(document)
+    sentence_of_fact = _sentence_of_each_fact(document)
     proving_facts: list[Fact] = []
-    for question in document.asked[:1]:
-        proving_facts = list(dict.fromkeys(question.supports))[:n_sentences]
-    other_facts = [fact for fact in sentences if fact not in proving_facts]
-    facts = dice.shuffled(
-        [*proving_facts, *dice.shuffled(other_facts)[: n_sentences - len(proving_facts)]]
-    )
+    if document.asked:
+        proving_facts = list(dict.fromkeys(document.asked[0].supports))[:n_sentences]
+    other_facts = [fact for fact in sentence_of_fact if fact not in proving_facts]
+    n_other_facts = n_sentences - len(proving_facts)
+    facts = dice.shuffled([*proving_facts, *dice.shuffled(other_facts)[:n_other_facts]])
     asker = Asker(SCHEMAS[kind], facts, dice)
     if recipe.pieces > 1:
-        chosen_sentences = {fact: without_opener(sentences[fact], SCHEMAS[kind]) for fact in facts}
-        parts = tuple((fact,) for fact in facts)
-        return ShownText(kind, tuple(chosen_sentences.values()), parts, chosen_sentences, asker)
-    chosen_sentences = {fact: sentences[fact] for fact in facts}
+        chosen_sentences = {
+            fact: without_opener(sentence_of_fact[fact], SCHEMAS[kind]) for fact in facts
+        }
+        return ShownText(
+            kind,
+            texts=tuple(chosen_sentences.values()),
+            facts_by_part=tuple((fact,) for fact in facts),
+            sentences=chosen_sentences,
+            asker=asker,
+        )
+    chosen_sentences = {fact: sentence_of_fact[fact] for fact in facts}
     text = dice.pick((" ", "\n", "\n\n", " ")).join(chosen_sentences.values())
-    return ShownText(kind, (text,), (tuple(facts),), chosen_sentences, asker)
+    return ShownText(
+        kind,
+        texts=(text,),
+        facts_by_part=(tuple(facts),),
+        sentences=chosen_sentences,
+        asker=asker,
+    )
 
 
 def _show_document(recipe: Recipe, kind: str, document: Sample, dice: Dice) -> ShownText:
@@ -159,8 +174,8 @@ def _show_document(recipe: Recipe, kind: str, document: Sample, dice: Dice) -> S
     parts: list[tuple[str, Facts]] = []
     for page in document.pages:
         for start, end in _cut_spans(page.document.text, recipe.pieces, dice):
-            whole_facts = [s.fact for s in page.stated if start <= s.start and s.end <= end]
-            parts.append((page.document.text[start:end], tuple(whole_facts)))
+            facts_stated_whole = [s.fact for s in page.stated if start <= s.start and s.end <= end]
+            parts.append((page.document.text[start:end], tuple(facts_stated_whole)))
     if recipe.some:
         least_parts = max(1, len(parts) // 3)
         parts = dice.shuffled(parts)[: dice.between(least_parts, len(parts))]
@@ -174,7 +189,7 @@ def _show_document(recipe: Recipe, kind: str, document: Sample, dice: Dice) -> S
 
 def _cut_spans(text: str, max_parts: int, dice: Dice) -> Iterator[tuple[int, int]]:
     """Yield (start, end) of parts of a text, of about equal length, cut at spaces as chunks are:
-    also inside sentences.
+    also inside sentences. A part without a space at its end is joined with the next one.
 
     Args:
         text: The text.
@@ -211,7 +226,8 @@ def answers(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
 
 def choices(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes with four options of one kind of thing; in half of them the text names the wrong ones,
-    where it names enough.
+    as far as it names enough; others are made up. Questions that compare two things, or whose
+    answer is yes, no or that there is none, are passed over.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -249,7 +265,7 @@ def _things_of_kind(kind: str, shown: ShownText) -> list[str]:
         kind: The kind of thing, such as "town".
         shown: The text.
     """
-    things: dict[str, None] = {}
+    things: dict[str, None] = {}  # each once, in order
     for fact in shown.asker.facts:
         relation = shown.asker.schema.relations[fact.relation]
         if relation.subject == kind:
@@ -271,7 +287,8 @@ def sufficiency(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]
     they do in the end, the answer follows as a reply.
 
     The parts stand in random order; where the recipe is `mixed`, some as one line a fact. In some
-    scenes a fact that the answer needs is left out.
+    scenes the parts with a fact that the answer needs are left out. Before the parts there may be
+    headlines, which state no fact, so that the answer is not proved after them.
 
     Args:
         recipe: Says how many questions, of which kinds, and how parts are shown.
@@ -293,14 +310,19 @@ def sufficiency(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]
         for text, facts in parts:
             for fact in facts:
                 shown_facts.add(fact)
-            proved = prove(question.query, shown_facts) == {question.answer}
+            is_proved = prove(question.query, shown_facts) == {question.answer}
             texts.append(text)
-            verdicts.append(proved and question.kind != "unanswerable")
+            verdicts.append(is_proved and question.kind != "unanswerable")
         replies: tuple[str, ...] = ()
         if verdicts[-1]:  # a search answers once it stops
             replies = (question.answer,)
-        asked_in_scene = scene_question(question)
-        yield Scene(asked_in_scene, tuple(texts), answer_task(shown.kind), replies, tuple(verdicts))
+        yield Scene(
+            scene_question(question),
+            tuple(texts),
+            task=answer_task(shown.kind),
+            replies=replies,
+            verdicts=tuple(verdicts),
+        )
 
 
 class _ProbedPart(NamedTuple):
@@ -323,11 +345,11 @@ def _parts_to_probe(recipe: Recipe, shown: ShownText, dice: Dice) -> list[_Probe
         shown: The text.
         dice: Draws the order.
     """
-    order: Sequence[int] = [0]
-    if len(shown.texts) > 1:
-        order = dice.shuffled(range(len(shown.texts)))
+    part_numbers: Sequence[int] = [0]
+    if len(shown.texts) > 1:  # a single part needs no draw
+        part_numbers = dice.shuffled(range(len(shown.texts)))
     parts: list[_ProbedPart] = []
-    for i in order:
+    for i in part_numbers:
         if recipe.mixed and dice.chance(0.5):
             parts += [
                 _ProbedPart(facts_in_words([fact], shown), (fact,))
@@ -366,7 +388,7 @@ def points(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
     """
     reply = _bullets(facts_in_words([fact], shown) for fact in shown.facts)
     texts = tuple(map(_on_one_line, shown.texts))
-    yield Scene(_NO_QUESTION, texts, answer_task(shown.kind), (reply,))
+    yield Scene(NO_QUESTION, texts, answer_task(shown.kind), replies=(reply,))
 
 
 def summary(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
@@ -379,12 +401,13 @@ def summary(_recipe: Recipe, shown: ShownText, _dice: Dice) -> Iterator[Scene]:
     """
     texts = tuple(map(_on_one_line, shown.texts))
     reply = facts_in_words(shown.facts, shown)
-    yield Scene(_NO_QUESTION, texts, answer_task(shown.kind), (reply,))
+    yield Scene(NO_QUESTION, texts, answer_task(shown.kind), replies=(reply,))
 
 
 def followed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes of one part of the text and a question after it: how likely the question is then tells
-    a compressor how much the part has to do with it.
+    a compressor how much the part has to do with it. Mostly the questions are about the facts of
+    that part, else about the whole text.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -392,10 +415,10 @@ def followed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         dice: Draws part and questions.
     """
     text, facts = dice.pick(list(zip(shown.texts, shown.facts_by_part, strict=True)))
-    part_asker = shown.asker
+    asker = shown.asker
     if facts and dice.chance(0.8):
-        part_asker = Asker(shown.schema, list(facts), dice)
-    for question in draw_questions(recipe, replace(shown, asker=part_asker), dice):
+        asker = Asker(shown.schema, list(facts), dice)
+    for question in draw_questions(recipe, replace(shown, asker=asker), dice):
         yield Scene(scene_question(question), (text.strip(),), answer_task(shown.kind))
 
 
@@ -408,7 +431,7 @@ def guessed(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws the question.
     """
-    question = _NO_QUESTION
+    question = NO_QUESTION
     if shown.asker.facts and dice.chance(0.5):
         drawn = draw_question(recipe, shown, dice)
         if drawn is not None:
@@ -450,21 +473,21 @@ def gathered(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         shown: The text.
         dice: Draws which facts, and whether the level is a higher one.
     """
-    if recipe.tokens is None:
-        level = _level_of_parts(shown)
-        named_things = [point.subject for point in level]
-    else:
-        # The text is a whole document.
-        level = _level_of_document(shown, dice)
+    is_whole_document = recipe.tokens is not None
+    if is_whole_document:
+        points_of_level = _level_of_document(shown, dice)
         named_things = subjects(shown)
-    if not level:
+    else:
+        points_of_level = _level_of_parts(shown)
+        named_things = [point.subject for point in points_of_level]
+    if not points_of_level:
         return
     if dice.chance(0.25):
-        level = _higher_level(named_things, dice)
-    subjects_of_points = [point.subject for point in level]
+        points_of_level = _higher_level(named_things, dice)
+    subjects_of_points = [point.subject for point in points_of_level]
     reply = _bullets(map(about_sentence, _groups(subjects_of_points, GROUP)))
-    texts = tuple(point.text for point in level)
-    yield Scene(_NO_QUESTION, texts, answer_task(shown.kind), (reply,))
+    texts = tuple(point.text for point in points_of_level)
+    yield Scene(NO_QUESTION, texts, answer_task(shown.kind), replies=(reply,))
 
 
 def _level_of_parts(shown: ShownText) -> list[_Point]:

@@ -61,8 +61,9 @@ def draw_question(recipe: Recipe, shown: ShownText, dice: Dice) -> ProvedQuestio
         shown: The text.
         dice: Draws the kind.
     """
-    kind = dice.weighted([*recipe.ask.items()])
-    question: ProvedQuestion | None = getattr(shown.asker, kind)()
+    kind = dice.weighted([*recipe.ask.items()])  # "one", "two", ...
+    draw_of_kind = getattr(shown.asker, kind)  # the asker has a method for each kind
+    question: ProvedQuestion | None = draw_of_kind()
     return question
 
 
@@ -177,9 +178,10 @@ def names_in_facts(facts: Sequence[Fact], shown: ShownText) -> list[str]:
         shown: The text that states them.
     """
     relations = schema(shown.schema).relations
-    names: dict[str, None] = {}
+    names: dict[str, None] = {}  # each once, in order
     for fact in facts:
         names[fact.subject] = None
-        if relations[fact.relation].object in ENDINGS:
+        kind_of_object = relations[fact.relation].object
+        if kind_of_object in ENDINGS:  # a kind whose things have names
             names[fact.object] = None
     return list(names)

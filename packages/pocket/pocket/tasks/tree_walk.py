@@ -18,7 +18,6 @@ from itertools import chain
 from harness_training.tasks import Scene
 
 from harness.stats.rng import Dice
-from harness.types import Question
 from pocket.tasks import scenes
 from pocket.tasks.recipes import Recipe
 from pocket.tasks.shown_text import (
@@ -42,8 +41,9 @@ _SHARE_LOSING_A_FACT = 0.4
 
 
 def shortened(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
-    """A scene with a summary of each part of the text. The reply has a sentence for each part that
-    names what it is about: "About A and B. About C.".
+    """A scene with a summary of each part of the text; in two of five each summary is a list of
+    names only. The reply has a sentence for each part that names what it is about: "About A and B.
+    About C.".
 
     Args:
         _recipe: Not used; every maker of scenes has the same parameters.
@@ -53,10 +53,12 @@ def shortened(_recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     parts = _facts_of_each_part(shown, dice)
     if not parts:
         return
-    summary_of_part = _summary_writer(dice.chance(0.4), shown)
+    names_only = dice.chance(0.4)
+    summary_of_part = _summary_writer(names_only, shown)
     texts = tuple(map(summary_of_part, parts))
     reply = _sentence_of_each_part(parts, shown)
-    yield Scene(Question("scene", "", ("scene",)), texts, scenes.answer_task(shown.kind), (reply,))
+    task = scenes.answer_task(shown.kind)
+    yield Scene(scenes.NO_QUESTION, texts, task=task, replies=(reply,))
 
 
 def _summary_writer(names_only: bool, shown: ShownText) -> Callable[[Facts], str]:
@@ -76,6 +78,10 @@ def triage(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     """Scenes that ask which part of the text to read next: the part with the first fact of the
     proof that the memory lacks. The texts are the working memory ("" for an empty one), then a
     summary of each part; the reply is "Action: 2" for the part of number 2, from 0.
+
+    The memory may hold what the parts are about, and the facts of one part that is read already.
+    Where summaries are lists of names, a question is passed over unless exactly the right parts
+    name what leads to the missing fact.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -102,15 +108,15 @@ def triage(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         parts_with_fact = [i for i, part in enumerate(unread_parts) if missing_fact in part]
         if not parts_with_fact:
             continue
-        if (
-            names_only
-            and _parts_naming_ends_of_fact(unread_parts, question, remembered, missing_fact, shown)
-            != parts_with_fact
-        ):
-            continue
+        if names_only:
+            parts_to_choose = _parts_naming_ends_of_fact(
+                unread_parts, question, remembered, missing_fact, shown
+            )
+            if parts_to_choose != parts_with_fact:
+                continue
         reply = f"Action: {parts_with_fact[0]}"
         task = scenes.answer_task(shown.kind)
-        yield Scene(scene_question(question), texts, task, (reply,))
+        yield Scene(scene_question(question), texts, task=task, replies=(reply,))
 
 
 def _parts_naming_ends_of_fact(
@@ -152,7 +158,8 @@ def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
     The parts and the memory are the same for all questions about the text. Half of the questions
     are about what the segment and the memory say: of questions about the whole text most have no
     answer there, and a model trained on those alone refused segments that held the answer (58 of
-    100 in its exam).
+    100 in its exam). Out of some segments a fact that a question needs is taken. The memory may
+    hold what the parts are about, and the facts of another part.
 
     Args:
         recipe: Says how many questions, and of which kinds.
@@ -186,7 +193,8 @@ def leaf(recipe: Recipe, shown: ShownText, dice: Dice) -> Iterator[Scene]:
         if facts_prove_answer(question, (*remembered, *segment_facts)):
             reply = f"Action: -2\nAnswer: {question.answer}"
         texts = ("\n".join(memory_lines), segment_text)
-        yield Scene(scene_question(question), texts, scenes.answer_task(shown.kind), (reply,))
+        task = scenes.answer_task(shown.kind)
+        yield Scene(scene_question(question), texts, task=task, replies=(reply,))
 
 
 def _questions_half_about_facts(
@@ -200,11 +208,11 @@ def _questions_half_about_facts(
         facts: The facts that half of them are about.
         dice: Draws them.
     """
-    shown_near = replace(shown, asker=Asker(shown.schema, facts, dice))
+    text_asked_about_facts = replace(shown, asker=Asker(shown.schema, facts, dice))
     half_recipe = recipe.model_copy(update={"questions": max(1, recipe.questions // 2)})
     question_of_query: dict[Query, ProvedQuestion] = {}
-    for asked_text in (shown_near, shown):
-        for question in draw_questions(half_recipe, asked_text, dice):
+    for text in (text_asked_about_facts, shown):
+        for question in draw_questions(half_recipe, text, dice):
             question_of_query[question.query] = question
     return dice.shuffled(list(question_of_query.values()))[: recipe.questions]
 

@@ -50,7 +50,8 @@ class Batch:
 
 def take_trees(trees: Iterator[Tree], n_tokens: int, max_tokens_per_tree: int) -> Batch:
     """Take trees until they have enough tokens together, each without the branches that do not fit
-    into a row, and divide them into passes.
+    into a row, and divide them into passes; with the number of replies that were left out. A pass
+    is a forward pass over trees of about equal length, padded to the longest.
 
     Args:
         trees: The trees, without end.
@@ -79,15 +80,16 @@ def take_trees(trees: Iterator[Tree], n_tokens: int, max_tokens_per_tree: int) -
             )
     passes: list[list[Tree]] = [[]]
     for tree in sorted(taken, key=len):
-        if passes[-1] and (len(passes[-1]) + 1) * len(tree) > _MAX_TOKENS_OF_PASS:
+        padded_tokens = (len(passes[-1]) + 1) * len(tree)  # with this tree, the longest so far
+        if passes[-1] and padded_tokens > _MAX_TOKENS_OF_PASS:
             passes.append([])
         passes[-1].append(tree)
     return Batch(passes, n_left_out)
 
 
 def _without_branches_that_do_not_fit(tree: Tree, max_tokens: int) -> Tree | None:
-    """The tree without the branches that do not fit into `max_tokens` tokens; None if its trunk
-    does not, or nothing is left to learn.
+    """The tree with its branches in order, but for those that do not fit into `max_tokens` tokens
+    any more; None if its trunk does not, or nothing is left to learn.
 
     Args:
         tree: The tree.
@@ -99,8 +101,8 @@ def _without_branches_that_do_not_fit(tree: Tree, max_tokens: int) -> Tree | Non
         if len(branch.ids) <= tokens_left:
             branches.append(branch)
             tokens_left -= len(branch.ids)
-    learns = bool(branches or tree.targets)
-    if tokens_left < 0 or not learns:
+    has_something_to_learn = bool(branches or tree.targets)
+    if tokens_left < 0 or not has_something_to_learn:
         return None
     return Tree(tree.trunk, tree.targets, branches)
 
@@ -121,16 +123,16 @@ def make_batch(
     """
     recipe_number = dice.weighted([(n, recipe.weight) for n, recipe in enumerate(stage.recipes)])
     recipe = stage.recipes[recipe_number]
-    return recipe_number, take_trees(
-        _draw_trees(recipe, dice, teacher, drills), stage.tokens, recipe.size
-    )
+    trees = _draw_trees(recipe, dice, teacher, drills)
+    batch = take_trees(trees, n_tokens=stage.tokens, max_tokens_per_tree=recipe.size)
+    return recipe_number, batch
 
 
 def _draw_trees(
     recipe: Recipe, dice: Dice, teacher: Teacher, drills: DrillTokens
 ) -> Iterator[Tree]:
-    """Yield the token trees that a recipe makes, without end: exercises, or scenes about one text
-    after the other.
+    """Yield the token trees that a recipe makes, without end: exercises (of a skill in DRILLS), or
+    scenes about one text after the other, either about pairs of names or about texts of the world.
 
     Args:
         recipe: The recipe.
@@ -139,7 +141,7 @@ def _draw_trees(
         drills: What exercises are made of.
 
     Raises:
-        UserError: No text allows what the recipe asks.
+        UserError: There was a text without a scene, and 10,000 texts are used up.
     """
     if recipe.skill in DRILLS:
         assert recipe.pairs is not None  # the curriculum checks that

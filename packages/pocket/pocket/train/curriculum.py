@@ -52,7 +52,7 @@ def read_curriculum(path: Path | None = None, window: int = WINDOW) -> Curriculu
                 problems.append(
                     f"a recipe of '{recipe.skill}' is longer than the window of {window} tokens"
                 )
-        if problems:
+        if problems:  # of the first stage that has any
             raise ConfigError(
                 [f"{path.name}: stage '{stage.name}': {problem}" for problem in problems]
             )

@@ -40,7 +40,8 @@ def config_of(folder: Path) -> LlamaConfig:
 def new_network(
     vocabulary_size: int, seed: int, ends: tuple[int, int] = (0, 1), **sizes: int
 ) -> Any:
-    """A LlamaForCausalLM with first weights, float32.
+    """A LlamaForCausalLM with first weights, float32: ones in norms, elsewhere normal with a
+    deviation that depends on the module.
 
     Args:
         vocabulary_size: How many tokens the tokenizer has.
@@ -64,8 +65,8 @@ def new_network(
     network = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)
     for name, weight in network.named_parameters():
-        if "norm" not in name:  # those are ones
-            module = name.split(".")[-2]
+        if "norm" not in name:  # those are ones already
+            module = name.split(".")[-2]  # "model.layers.0.mlp.up_proj.weight" -> "up_proj"
             deviation = _DEVIATION_OF_MODULE.get(module, _DEFAULT_DEVIATION)
             torch.nn.init.normal_(weight, 0.0, deviation, generator)
     return network
@@ -78,10 +79,10 @@ def load_weights(network: Any, folder: Path, new_weights: Collection[str] = ()) 
     Args:
         network: A network of transformers, which is changed.
         folder: The model folder.
-        new_weights: Names of the network's weights that `folder` need not have.
+        new_weights: Names of the network's weights that `folder` does not have.
 
     Raises:
-        CannotRun: Other weights are missing.
+        CannotRun: The names that it lacks are not exactly these.
     """
     result = network.load_state_dict(load_file(str(folder / WEIGHTS)), strict=False)
     missing_names = set(result.missing_keys)
@@ -93,7 +94,8 @@ def load_weights(network: Any, folder: Path, new_weights: Collection[str] = ()) 
 
 
 def save_weights(network: Any, folder: Path, dtype: str = "bfloat16") -> None:
-    """Write the weights of a network in bfloat16, and its config.json.
+    """Write the weights of a network in bfloat16, and its config.json. The file of weights is
+    replaced as a whole, so that a kill leaves the old one.
 
     Args:
         network: A network of transformers.
@@ -101,11 +103,11 @@ def save_weights(network: Any, folder: Path, dtype: str = "bfloat16") -> None:
         dtype: The number type that config.json names, in which they are loaded.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    half_precision: dict[str, torch.Tensor] = {}
+    half_weights: dict[str, torch.Tensor] = {}
     for name, weight in network.state_dict().items():
-        half_precision[name] = weight.detach().cpu().to(torch.bfloat16).contiguous()
+        half_weights[name] = weight.detach().cpu().to(torch.bfloat16).contiguous()
     unfinished_file = folder / f".{WEIGHTS}"
-    unfinished_file.write_bytes(packed(half_precision, metadata={"format": "pt"}))
+    unfinished_file.write_bytes(packed(half_weights, metadata={"format": "pt"}))
     unfinished_file.replace(folder / WEIGHTS)
     write_json(
         folder / "config.json",

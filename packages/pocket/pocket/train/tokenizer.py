@@ -81,8 +81,9 @@ def _training_texts(seed: int) -> Iterator[str]:
 
 
 def build(folder: Path, seed: int = 0) -> Any:
-    """Train the tokenizer, write it into a folder, and return it; the same seed gives the same
-    bytes.
+    """Train the tokenizer (byte-pair merges, with a token for each byte that has no other), write
+    it into a folder, and return it; the same seed gives the same bytes. It splits words by other
+    patterns once it is trained than in training.
 
     Args:
         folder: The folder, made if it is not there.
@@ -97,15 +98,15 @@ def build(folder: Path, seed: int = 0) -> Any:
         vocab_size=VOCABULARY_SIZE, special_tokens=special_tokens + byte_tokens, show_progress=False
     )
     backend.train_from_iterator(_training_texts(seed), trainer)
-    tokenizer_spec = json.loads(
-        backend.to_str()
-    )  # the trainer made control tokens of the bytes too
+    tokenizer_spec = json.loads(backend.to_str())
+    # The trainer made control tokens of the bytes too; they become plain tokens.
     tokenizer_spec["added_tokens"] = [
         token for token in tokenizer_spec["added_tokens"] if token["content"] in special_tokens
     ]
     backend = Tokenizer.from_str(json.dumps(tokenizer_spec))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(_WORD_PATTERNS)), "isolated")
-    begin_token = (BEGIN, backend.token_to_id(BEGIN))  # a single text begins with it
+    begin_token = (BEGIN, backend.token_to_id(BEGIN))
+    # BEGIN stands before a single text ($A).
     backend.post_processor = processors.TemplateProcessing(
         single=f"{BEGIN} $A", special_tokens=[begin_token]
     )

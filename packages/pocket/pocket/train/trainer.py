@@ -114,6 +114,7 @@ class Trainer(Loop[tuple[int, Batch]]):
         self._origin = self._find_origin(checkpoint)
         if checkpoint is None and settings.begin is not None:
             llama.load_weights(self.net, settings.begin)
+        # What a checkpoint keeps beside what identifies the training: where it began from.
         identity |= _origin_as_json(self._origin)
         self.weights = dict(self.net.named_parameters())
         max_steps = settings.steps
@@ -158,7 +159,9 @@ class Trainer(Loop[tuple[int, Batch]]):
         begin = self.settings.begin
         if begin is None:
             return card.Origin()
-        return card.Origin(model_folder.weights_digest(begin), card.training_history(begin))
+        return card.Origin(
+            begin=model_folder.weights_digest(begin), history=card.training_history(begin)
+        )
 
     def _after_save(self) -> None:
         """Write the model as it is now, with its card."""
@@ -203,31 +206,34 @@ class Trainer(Loop[tuple[int, Batch]]):
 
     def _batches(self) -> Generator[tuple[int, Batch]]:
         """Yield the batch of each step, (number of the recipe, Batch), without end; the next one is
-        made while a step runs.
+        made in a thread while a step runs.
 
-        The caller advances `progress`; where that begins another stage, the batch that was made
-        ahead is thrown away.
+        The caller advances `progress` between two batches; where that begins another stage, the
+        batch that was made ahead is thrown away.
         """
         progress = self.progress
         with ThreadPoolExecutor(1) as pool:
-            made_ahead_for = (progress.stage, progress.step)
-            next_batch = pool.submit(self._batch, *made_ahead_for)
+            made_for = (progress.stage, progress.step)  # what the batch in the thread is made for
+            future_batch = pool.submit(self._batch, *made_for)
             while True:
-                if made_ahead_for != (progress.stage, progress.step):  # the stage ended
-                    next_batch = pool.submit(self._batch, progress.stage, progress.step)
-                batch = next_batch.result()
-                made_ahead_for = (progress.stage, progress.step + 1)
-                next_batch = pool.submit(self._batch, *made_ahead_for)
+                if made_for != (progress.stage, progress.step):  # the stage ended
+                    future_batch = pool.submit(self._batch, progress.stage, progress.step)
+                batch = future_batch.result()
+                made_for = (progress.stage, progress.step + 1)
+                future_batch = pool.submit(self._batch, *made_for)
                 yield batch
 
     def _step(self, batch: tuple[int, Batch]) -> float:
-        """Compute the gradients of a batch and return its loss. Also records which replies were
-        right, which did not fit, and how many tokens were trained on."""
+        """Compute the gradients of a batch and return its loss, the mean over all tokens to learn.
+        Also records, for the batch's recipe, which share of the replies was right (of as many
+        recent batches as the stage looks at), how many replies did not fit, and how many tokens
+        were trained on."""
         progress = self.progress
         stage = self._present_stage()
         recipe_number, recipe_batch = batch
         trees = list(itertools.chain.from_iterable(recipe_batch.passes))
         n_targets = sum(sum(tree.reply_lengths) for tree in trees)  # tokens to learn in all replies
+        # Filled while `losses` is consumed.
         targets_right: list[torch.Tensor] = []
 
         def losses() -> Iterator[torch.Tensor]:
@@ -243,9 +249,10 @@ class Trainer(Loop[tuple[int, Batch]]):
                 yield loss / n_targets
 
         loss_of_step = self.backward(losses(), self._learning_rate(stage))
-        recent = progress.recent.setdefault(str(recipe_number), [])
-        recent.append(round(share_of_right_replies(torch.cat(targets_right).cpu(), trees), 4))
-        del recent[: -stage.over]
+        share_right = share_of_right_replies(torch.cat(targets_right).cpu(), trees)
+        recent_shares = progress.recent.setdefault(str(recipe_number), [])
+        recent_shares.append(round(share_right, 4))
+        del recent_shares[: -stage.over]  # the last ones stay
         counts = self._reply_counts.setdefault(recipe_number, _ReplyCounts())
         counts.left_out += recipe_batch.n_left_out
         counts.trained_on += recipe_batch.n_trained_on
@@ -253,12 +260,14 @@ class Trainer(Loop[tuple[int, Batch]]):
         return loss_of_step
 
     def _after_step(self) -> None:
-        """Go on to the next stage when every recipe has reached its gate, or the stage's steps are
-        used up."""
+        """Go on to the next stage when every recipe has reached its gate (its share of right
+        replies), or the stage's steps are used up: the stage is recorded as passed and printed, and
+        counting starts anew."""
         progress = self.progress
         stage = self._present_stage()
         mastered = self._is_mastered(stage)
-        if not mastered and progress.step - progress.since < stage.steps:
+        steps_in_stage = progress.step - progress.since
+        if not mastered and steps_in_stage < stage.steps:
             return
         shares = self._shares_right(digits=4)
         minutes = round(progress.seconds / 60, 1)
@@ -267,7 +276,7 @@ class Trainer(Loop[tuple[int, Batch]]):
             minutes_before = progress.passed[-1].minutes or 0.0
         passed = PassedStage(
             stage=stage.name,
-            steps=progress.step - progress.since,
+            steps=steps_in_stage,
             right=shares,
             mastered=mastered,
             minutes=minutes,
@@ -284,16 +293,17 @@ class Trainer(Loop[tuple[int, Batch]]):
         self._reply_counts = {}
 
     def _is_mastered(self, stage: Stage) -> bool:
-        """Whether every recipe of the stage has reached its gate over its recent batches; a gate of
-        0 is not waited for."""
+        """Whether every recipe of the stage has reached its gate, a mean share of right replies,
+        over its recent batches, of which there must be enough; a gate of 0 is not waited for. A
+        recipe without a gate has the stage's."""
         for number, recipe in enumerate(stage.recipes):
             gate = recipe.gate
             if gate is None:
                 gate = stage.gate
             if gate == 0:
                 continue
-            recent = self.progress.recent.get(str(number), [])
-            if len(recent) < stage.over or np.mean(recent) < gate:
+            recent_shares = self.progress.recent.get(str(number), [])
+            if len(recent_shares) < stage.over or np.mean(recent_shares) < gate:
                 return False
         return True
 
@@ -322,8 +332,8 @@ class Trainer(Loop[tuple[int, Batch]]):
         return shares
 
     def _log(self, loss: float) -> None:
-        """Log and print a line: stage, mean loss, shares of right replies, and speed. Also starts
-        to count anew which replies do not fit."""
+        """Log and print a line: stage, mean loss, shares of right replies, shares of replies that
+        were left out as they did not fit, and speed. Also starts to count anew which do not fit."""
         progress = self.progress
         stage = self._present_stage()
         shares_right = self._shares_right(digits=3)
@@ -405,8 +415,8 @@ def _tokenizer(settings: Settings) -> Any:
 
 
 def _optimizer(weights: Mapping[str, torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimizer, AdamW. Norms and embeddings, whose sizes set how sharp the logits can be, do
-    not decay.
+    """The optimizer, AdamW. Norms and embeddings (input, and output: "lm_head"), whose sizes set
+    how sharp the logits can be, do not decay.
 
     Args:
         weights: Name -> weight of the network.

@@ -120,7 +120,8 @@ class FactBase:
         self._facts_of_object.setdefault((fact.relation, fact.object), []).append(fact)
 
     def facts_of_step(self, thing: str, step: str) -> list[Fact]:
-        """The facts by which one step leads on from a thing; [] for none.
+        """The facts by which one step leads on from a thing; [] for none. A subject has at most one
+        fact of a relation, an object may have several.
 
         Args:
             thing: The thing.
@@ -154,7 +155,8 @@ class _FollowedPath(NamedTuple):
 
 
 def _follow_path(path: Path, base: FactBase) -> _FollowedPath:
-    """Follow a path through the facts.
+    """Follow a path through the facts: the things at its end, and all facts on the way. A step may
+    lead from one thing to several; then each of them is followed.
 
     Args:
         path: The path.
@@ -191,7 +193,8 @@ def prove(query: Query, base: FactBase) -> frozenset[str]:
     one.
 
     For a path, the things at its end; for a comparison, the start of the path with the smaller (or
-    larger) number, none where numbers are equal or an end is not one thing; else "yes" or "no".
+    larger) number, none where numbers are equal; for a question whether two paths end at the same
+    thing, "yes" or "no". Of two paths each must end at exactly one thing, else there is no answer.
 
     Args:
         query: The question.
@@ -203,14 +206,17 @@ def prove(query: Query, base: FactBase) -> frozenset[str]:
     each_path_has_one_end = all(len(end) == 1 for end in ends)
     if not each_path_has_one_end:
         return frozenset()
-    (first,), (second,) = ends  # the one thing at the end of each path
+    (first_end,), (second_end,) = ends  # the one thing at the end of each path
     if isinstance(query, Same):
-        if first == second:
+        if first_end == second_end:
             return frozenset(("yes",))
         return frozenset(("no",))
-    if numeric_value(first) == numeric_value(second):
+    first_number = numeric_value(first_end)
+    second_number = numeric_value(second_end)
+    if first_number == second_number:
         return frozenset()
-    if (numeric_value(first) < numeric_value(second)) == query.smaller:
+    is_first_smaller = first_number < second_number
+    if is_first_smaller == query.smaller:
         return frozenset((query.first.start,))
     return frozenset((query.second.start,))
 

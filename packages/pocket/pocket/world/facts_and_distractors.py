@@ -27,9 +27,7 @@ from pocket.world.fact_proofs import (
 )
 from pocket.world.names import VALUES, Namer, make_value
 from pocket.world.templates import (
-    ASKS_OBJECT,
     LARGER,
-    SAME_OBJECT,
     SMALLER,
     Relation,
     Schema,
@@ -122,9 +120,10 @@ class GrowingText:
         self._namer = Namer(dice)
         # Kind -> things that are objects of facts so far, and may become subjects of others.
         self._waiting: dict[str, list[str]] = {}
-        self._more = (2, 6)  # facts of a subject beyond its first, (least, most)
+        # How many facts a subject gets beyond its first, (least, most); fewer in short texts.
+        self._n_further_facts = (2, 6)
         if max_characters < 4000:
-            self._more = (0, 2)
+            self._n_further_facts = (0, 2)
 
     def draw_thing(self, kind: str) -> str:
         """Draw a value of a kind ("212 kilometres"), or a name that was not drawn before
@@ -138,14 +137,16 @@ class GrowingText:
         return name
 
     def add_thing(self, kind: str, *, waiting: bool = False) -> str:
-        """Draw a new thing, and remember a name as one that facts may use again.
+        """Draw a new thing of a kind, a name or a value such as a year; a name is remembered as one
+        that facts may use again.
 
         Args:
             kind: The kind of thing.
             waiting: Whether the thing may also get facts of its own later.
         """
         name = self.draw_thing(kind)
-        if kind not in VALUES:
+        is_name = kind not in VALUES
+        if is_name:
             self.known.setdefault(kind, []).append(name)
             if waiting and kind in self.schema.relations_from:
                 self._waiting.setdefault(kind, []).append(name)
@@ -199,16 +200,17 @@ class GrowingText:
             end: Where it ends; None for a new thing.
         """
         thing = start
-        for number, step in enumerate(steps):
+        for number, step in enumerate(steps, start=1):
             next_thing = end
-            if next_thing is None or number < len(steps) - 1:
-                next_thing = self.add_thing(self.schema.ends(step)[1])
-            name = step.removeprefix(INVERSE)
+            if next_thing is None or number < len(steps):
+                _, kind_of_next_thing = self.schema.ends(step)
+                next_thing = self.add_thing(kind_of_next_thing)
+            relation_name = step.removeprefix(INVERSE)
             if step.startswith(INVERSE):
-                self.add_fact(Fact(next_thing, name, thing))
-                self.base.closed_objects.add((name, thing))
+                self.add_fact(Fact(next_thing, relation_name, thing))
+                self.base.closed_objects.add((relation_name, thing))
             else:
-                self.add_fact(Fact(thing, name, next_thing))
+                self.add_fact(Fact(thing, relation_name, next_thing))
             thing = next_thing
         return thing
 
@@ -221,20 +223,22 @@ class GrowingText:
                 (which of two books has the older author).
         """
         steps = self._steps_to_number(hops)
-        relation = self.schema.relations[steps[-1]]
-        kind = self.schema.ends(steps[0])[0]
-        first = Path(self.add_thing(kind), steps)
-        second = Path(self.add_thing(kind), steps)
-        first_number = self.draw_thing(relation.object)
-        second_number = self.draw_thing(relation.object)
+        last_relation = self.schema.relations[steps[-1]]
+        kind_of_number = last_relation.object
+        kind_of_start, _ = self.schema.ends(steps[0])
+        first = Path(self.add_thing(kind_of_start), steps)
+        second = Path(self.add_thing(kind_of_start), steps)
+        first_number = self.draw_thing(kind_of_number)
+        second_number = self.draw_thing(kind_of_number)
         while first_number == second_number:
-            second_number = self.draw_thing(relation.object)
-        self._add_path(first.start, steps, first_number)
-        self._add_path(second.start, steps, second_number)
-        smaller = SMALLER in relation.lines
-        if smaller and LARGER in relation.lines:
-            smaller = self.dice.chance(0.5)
-        return self._proved_question(Compare(first, second, smaller), "comparison")
+            second_number = self.draw_thing(kind_of_number)
+        self._add_path(first.start, steps, end=first_number)
+        self._add_path(second.start, steps, end=second_number)
+        asks_for_smaller = SMALLER in last_relation.lines
+        if asks_for_smaller and LARGER in last_relation.lines:  # both can be asked
+            asks_for_smaller = self.dice.chance(0.5)
+        query = Compare(first, second, smaller=asks_for_smaller)
+        return self._proved_question(query, "comparison")
 
     def _steps_to_number(self, hops: int) -> tuple[str, ...]:
         """The steps from a thing to a number that can be compared: a random relation to a number,
@@ -254,24 +258,25 @@ class GrowingText:
         """Add facts on two new things, and return the question whether they have the same object,
         as often yes as no."""
         relation = self.dice.pick(
-            [r for r in self.schema.relations.values() if SAME_OBJECT in r.lines]
+            [r for r in self.schema.relations.values() if r.has_question_for_same_object]
         )
         first = Path(self.add_thing(relation.subject), (relation.name,))
         second = Path(self.add_thing(relation.subject), (relation.name,))
-        end = self.add_thing(relation.object)
-        other_end = end
+        first_object = self.add_thing(relation.object)
+        second_object = first_object
         if self.dice.chance(0.5):
-            while other_end == end:
-                other_end = self.add_thing(relation.object)
-        self.add_fact(Fact(first.start, relation.name, end))
-        self.add_fact(Fact(second.start, relation.name, other_end))
+            while second_object == first_object:
+                second_object = self.add_thing(relation.object)
+        self.add_fact(Fact(first.start, relation.name, first_object))
+        self.add_fact(Fact(second.start, relation.name, second_object))
         return self._proved_question(Same(first, second), "same")
 
     def ask_nothing(self) -> ProvedQuestion:
         """Add facts for a question that the text does not answer, and return it: the text says
-        something else of the thing, and says what is asked of another thing."""
+        something else of the thing, and says what is asked of another thing. From now on no fact
+        may give the thing the relation that is asked for."""
         relation = self.dice.pick(
-            [r for r in self.schema.relations.values() if ASKS_OBJECT in r.lines]
+            [r for r in self.schema.relations.values() if r.has_question_for_object]
         )
         start = self.add_thing(relation.subject)
         self.base.silent_subjects.add((start, relation.name))
@@ -282,11 +287,11 @@ class GrowingText:
         self.add_fact(Fact(other_thing, relation.name, self.add_thing(relation.object)))
         query = Path(start, (relation.name,))
         text = self.schema.question_for(query, self.dice)
-        return ProvedQuestion(text, query, UNANSWERABLE, (), "unanswerable")
+        return ProvedQuestion(text, query, answer=UNANSWERABLE, supports=(), kind="unanswerable")
 
     def _proved_question(self, query: Query, kind: str) -> ProvedQuestion:
         """The query as a question in words, with its answer and proof. Also states one more fact
-        with the answer in it, which proves nothing.
+        with the answer in it, which proves nothing, unless the answer is yes or no.
 
         Args:
             query: What is asked; the facts so far prove exactly one answer.
@@ -294,10 +299,11 @@ class GrowingText:
         """
         (answer,) = prove(query, self.base)
         text = self.schema.question_for(query, self.dice)
-        question = ProvedQuestion(text, query, answer, supporting_facts(query, self.base), kind)
+        supports = supporting_facts(query, self.base)
+        question = ProvedQuestion(text, query, answer=answer, supports=supports, kind=kind)
         last_relation = self.schema.relations[question.relation]
-        # Of yes or no there is nothing that a fact could name.
-        if not isinstance(query, Same) and last_relation.object != "flag":
+        is_yes_or_no = isinstance(query, Same) or last_relation.object == "flag"
+        if not is_yes_or_no:  # no fact could have yes or no in it
             self._add_distractor(question, last_relation)
         return question
 
@@ -313,16 +319,14 @@ class GrowingText:
         path = paths_of_query(question.query)[0]
         is_inverse = path.steps[-1].startswith(INVERSE)
         _, kind_of_answer = self.schema.ends(path.steps[-1])
-        if (
-            question.kind == "comparison"
-        ):  # the answer is one of the things that its paths start from
+        if question.kind == "comparison":  # its answer is a thing that a path starts from
             kind_of_answer, _ = self.schema.ends(path.steps[0])
         relations_to_kind = self.schema.relations_to.get(kind_of_answer, ())
         relations_to_answer = [
             r for r in relations_to_kind if (r.name, answer) not in self.base.closed_objects
         ]
         if not is_inverse and question.kind == "path" and self.dice.chance(0.5):
-            # The hardest one: the same relation of another subject.
+            # The hardest one: the same relation, of another subject.
             relations_to_answer = [last_relation]
         can_be_subject = kind_of_answer in self.schema.relations_from
         if relations_to_answer and (not can_be_subject or self.dice.chance(0.7)):
@@ -360,7 +364,8 @@ class GrowingText:
 
     def _add_subject(self, first_relation: Relation, *, even_if_full: bool) -> None:
         """Add facts on one subject, which is new or was the object of a fact before: the relation
-        `first_relation`, and usually some more.
+        `first_relation`, and usually some more. Their objects are new, or things that the text
+        names already.
 
         Args:
             first_relation: A relation that the subject gets.
@@ -370,29 +375,23 @@ class GrowingText:
         kind = first_relation.subject
         waiting_things = self._waiting.get(kind)
         if waiting_things and self.dice.chance(0.5):
-            position = self.dice.below(len(waiting_things))
-            waiting_things[position], waiting_things[-1] = (
-                waiting_things[-1],
-                waiting_things[position],
-            )
-            subject = waiting_things.pop()  # the one that was at `at`
+            # Take out the thing at a random place; the last one takes that place.
+            index = self.dice.below(len(waiting_things))
+            subject = waiting_things[index]
+            waiting_things[index] = waiting_things[-1]
+            waiting_things.pop()
         else:
             subject = self.add_thing(kind)
         other_relations = [r for r in self.schema.relations_from[kind] if r is not first_relation]
-        count = 0
+        n_further = 0
         if not even_if_full:
-            count = self.dice.between(*self._more)
-        for relation in [first_relation, *self.dice.shuffled(other_relations)[:count]]:
+            n_further = self.dice.between(*self._n_further_facts)
+        for relation in [first_relation, *self.dice.shuffled(other_relations)[:n_further]]:
             fact_object = ""
-            known = self.known.get(relation.object)
-            if known and self.dice.chance(
-                _SHARE_REUSED_OBJECTS
-            ):  # usually a thing that the text names already
-                fact_object = self.dice.pick(known)
-            if (
-                not fact_object
-                or fact_object == subject
-                or (relation.name, fact_object) in self.base.closed_objects
-            ):
+            known_things = self.known.get(relation.object)
+            if known_things and self.dice.chance(_SHARE_REUSED_OBJECTS):
+                fact_object = self.dice.pick(known_things)
+            is_closed = (relation.name, fact_object) in self.base.closed_objects
+            if not fact_object or fact_object == subject or is_closed:
                 fact_object = self.add_thing(relation.object, waiting=True)
             self.add_fact(Fact(subject, relation.name, fact_object), even_if_full=even_if_full)

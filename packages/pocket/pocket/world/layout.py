@@ -160,7 +160,8 @@ def filler(dice: Dice) -> str:
 
 def pad(paragraphs: Sequence[Paragraph], characters: int, dice: Dice) -> None:
     """Put sentences that say nothing between the others, until the text is about as long as it may
-    be. Changes the paragraphs; the first sentence of each stays first.
+    be. Changes the paragraphs; the first sentence of each stays first. A sentence that is too long
+    for what is left is dropped, but counted, so that it ends.
 
     Args:
         paragraphs: Get the sentences.
@@ -172,7 +173,7 @@ def pad(paragraphs: Sequence[Paragraph], characters: int, dice: Dice) -> None:
         sentence = filler(dice)
         if len(sentence) + 1 <= characters_left:
             lines = dice.pick(paragraphs).lines
-            lines.insert(1 + dice.below(len(lines)), (None, sentence))
+            lines.insert(1 + dice.below(len(lines)), (None, sentence))  # it states no fact
         characters_left -= len(sentence) + 1
 
 
@@ -197,7 +198,7 @@ def lay_out(document_id: str, paragraphs: Sequence[Paragraph], title: str = "") 
     for number, paragraph in enumerate(paragraphs):
         end = start + len(paragraph.printed)
         passages.append(Passage(paragraph.title, start, end))
-        sentence_start = end - len(paragraph.text)
+        sentence_start = end - len(paragraph.text)  # after the title, where that is printed
         for fact, sentence in paragraph.lines:
             if fact is not None:
                 stated_facts.append(Stated(fact, sentence_start, sentence_start + len(sentence)))
@@ -205,7 +206,7 @@ def lay_out(document_id: str, paragraphs: Sequence[Paragraph], title: str = "") 
             sentence_start += len(sentence) + 1  # and a space
         start = end + len(GAP)
     document = Document(document_id, _printed_text(paragraphs), title, tuple(passages))
-    return Page(document, tuple(stated_facts), paragraph_of)
+    return Page(document, stated=tuple(stated_facts), paragraph_of=paragraph_of)
 
 
 def spans_of_facts(

@@ -29,7 +29,8 @@ def short_names(kind: str) -> tuple[str, ...]:
 
 def _numbered_name(kind: str, n_middles: int, number: int) -> str:
     """The name of a kind with a certain number, made of a start, some middle syllables and an
-    ending.
+    ending: "Vel" + "in" + "dra". The number is read as digits that choose each of them, so that
+    each number below the count of such names gives another one.
 
     Args:
         kind: The kind of thing.
@@ -67,11 +68,13 @@ class Namer:
         """
         for n_middles in count():
             n_names = len(short_names(kind)) * len(MIDDLES) ** n_middles
-            # Place in the shuffled order -> the number that is there now, where it was moved.
+            # Place in the shuffled order -> the number that is there now, where it was moved; at
+            # any other place is the number of the place itself.
             number_at_place: dict[int, int] = {}
             for n_drawn in range(n_names):
                 place = n_drawn + self._dice.below(n_names - n_drawn)
                 number = number_at_place.get(place, place)
+                # The number at place n_drawn, which is not looked at again, takes its place.
                 number_at_place[place] = number_at_place.pop(n_drawn, n_drawn)
                 if n_middles:
                     yield _numbered_name(kind, n_middles, number)
@@ -119,7 +122,8 @@ _UNITS = tuple(numbers.unit for numbers in _RANGE_OF_KIND.values() if numbers.un
 
 
 def make_value(kind: str, dice: Dice) -> str:
-    """Draw a value of a kind as a text writes it: "212 kilometres", "weaver", "81.3 points".
+    """Draw a value of a kind as a text writes it: "212 kilometres", "weaver", "81.3 points",
+    "12,300 sentences". Points are drawn in tenths.
 
     Args:
         kind: One of VALUES.

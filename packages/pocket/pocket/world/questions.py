@@ -22,7 +22,7 @@ from pocket.world.fact_proofs import (
     supporting_facts,
 )
 from pocket.world.facts_and_distractors import UNANSWERABLE, ProvedQuestion
-from pocket.world.templates import ASKS_OBJECT, ASKS_SUBJECT, LARGER, SAME_OBJECT, SMALLER, schema
+from pocket.world.templates import LARGER, SAME_OBJECT, SMALLER, schema
 
 _MAX_DRAWS = 12
 
@@ -65,7 +65,8 @@ class Asker:
             return None
         (answer,) = answers
         text = self.schema.question_for(query, self.dice)
-        return ProvedQuestion(text, query, answer, supporting_facts(query, self.base), kind)
+        supports = supporting_facts(query, self.base)
+        return ProvedQuestion(text, query, answer=answer, supports=supports, kind=kind)
 
     def _step_by_fact(self, fact: Fact, start: str) -> str:
         """The step by which a fact leads from one of its ends to the other: "person.born" from its
@@ -75,17 +76,18 @@ class Asker:
         return INVERSE + fact.relation
 
     def one(self) -> ProvedQuestion | None:
-        """Draw a question of one hop, for the object of a fact or for its subject; None where none
-        was found in _MAX_DRAWS draws."""
+        """Draw a question of one hop, for the object of a fact or for its subject ("^relation");
+        None where none was found in a number of draws. Where both have a wording, it is mostly the
+        object."""
         for _ in range(_MAX_DRAWS):
             fact = self.dice.pick(self.facts)
             relation = self.schema.relations[fact.relation]
-            asks_subject = ASKS_SUBJECT in relation.lines
-            if asks_subject and ASKS_OBJECT in relation.lines:
-                asks_subject = self.dice.chance(0.3)
-            if asks_subject:
+            asks_for_subject = relation.has_question_for_subject
+            if asks_for_subject and relation.has_question_for_object:
+                asks_for_subject = self.dice.chance(0.3)
+            if asks_for_subject:
                 path = Path(fact.object, (INVERSE + fact.relation,))
-            elif ASKS_OBJECT in relation.lines:
+            elif relation.has_question_for_object:
                 path = Path(fact.subject, (fact.relation,))
             else:
                 continue
@@ -109,7 +111,7 @@ class Asker:
             if second_fact == first_fact:
                 continue
             steps = (self._step_by_fact(first_fact, start), self._step_by_fact(second_fact, middle))
-            if steps not in routes:
+            if steps not in routes:  # the schema has no question for it
                 continue
             question = self._question_if_proved_once(Path(start, steps), "path")
             # More than two supports: one of the steps leads to several things, though all lead to
@@ -149,14 +151,17 @@ class Asker:
         if numeric_value(first.object) == numeric_value(second.object):
             return None
         wordings = self.schema.relations[first.relation].lines
-        marks = [mark for mark in (SMALLER, LARGER) if mark in wordings]
-        smaller = self.dice.pick(marks) == SMALLER
-        comparison = Compare(_one_step_path(first), _one_step_path(second), smaller)
+        marks_with_wording = [mark for mark in (SMALLER, LARGER) if mark in wordings]
+        asks_for_smaller = self.dice.pick(marks_with_wording) == SMALLER
+        comparison = Compare(
+            _one_step_path(first), _one_step_path(second), smaller=asks_for_smaller
+        )
         return self._question_if_proved_once(comparison, "comparison")
 
     def same(self) -> ProvedQuestion | None:
-        """Draw a question whether two things have the same object, yes as often as no if the facts
-        allow it; None where no two can be compared."""
+        """Draw a question whether two things have the same object; None where no two can be
+        compared. The answer is drawn first, yes as often as no; where no draw of facts gives it,
+        the last question stands, whatever its answer."""
         wanted_answer = "no"
         if self.dice.chance(0.5):
             wanted_answer = "yes"
@@ -181,13 +186,15 @@ class Asker:
             first_fact = self._facts_of_thing[subject][0]
             kind = self.schema.relations[first_fact.relation].subject
             askable_relations = [
-                r for r in self.schema.relations_from.get(kind, ()) if ASKS_OBJECT in r.lines
+                r for r in self.schema.relations_from.get(kind, ()) if r.has_question_for_object
             ]
-            # Where the thing is the object of that fact, its kind is not known.
+            # Where the thing is the object of that fact, `kind` is not its kind.
             if not askable_relations or first_fact.subject != subject:
                 continue
             query = Path(subject, (self.dice.pick(askable_relations).name,))
             if not prove(query, self.base):
                 text = self.schema.question_for(query, self.dice)
-                return ProvedQuestion(text, query, UNANSWERABLE, (), "unanswerable")
+                return ProvedQuestion(
+                    text, query, answer=UNANSWERABLE, supports=(), kind="unanswerable"
+                )
         return None

@@ -32,9 +32,10 @@ _TITLE_CHARACTERS = 3  # a title's line break and the blank line after the parag
 
 
 def make(order: Order) -> Sample:
-    """Make a document of titled paragraphs, one a subject, with one question and its row in the
-    official format of the data set. It has at least two subjects more than the question has
-    supporting facts."""
+    """Make a document of titled paragraphs, one for each subject, with one question and its row in
+    the official format of the data set. It has at least two subjects more than the question has
+    supporting facts. Only for MuSiQue the id starts with the hops ("2hop__..."), and the gold
+    answers include other ways to give the answer ("212" for "212 kilometres")."""
     characters = characters_for_facts(order.characters)
     growing_text = GrowingText(schema("encyclopedia"), order.dice, characters, _TITLE_CHARACTERS)
     question = _ask_question(order, growing_text)
@@ -51,7 +52,13 @@ def make(order: Order) -> Sample:
     gold = Gold(answers, spans_of_facts([page], question.supports), extra_gold)
     example = Example(Question(question_id, question.text, (question_id,)), gold)
     row = _WRITERS[order.kind](question_id, question, paragraphs, page)
-    return Sample((page,), (example,), (question,), growing_text.base, (row,))
+    return Sample(
+        pages=(page,),
+        examples=(example,),
+        asked=(question,),
+        base=growing_text.base,
+        rows=(row,),
+    )
 
 
 def make_retrieved(order: Order) -> Sample:
@@ -65,7 +72,7 @@ def make_retrieved(order: Order) -> Sample:
     pad(paragraphs, order.characters, order.dice)
     pages: list[Page] = []
     for number in range(_N_DOCUMENTS):
-        paragraphs_of_document = paragraphs[number::_N_DOCUMENTS]
+        paragraphs_of_document = paragraphs[number::_N_DOCUMENTS]  # every eighth
         page = lay_out(
             f"{order.id}-d{number}", paragraphs_of_document, title=paragraphs_of_document[0].title
         )
@@ -74,14 +81,20 @@ def make_retrieved(order: Order) -> Sample:
     extra_gold = {"hops": proved_question.hops, "type": proved_question.kind}
     gold = Gold(answers, spans_of_facts(pages, proved_question.supports), extra_gold)
     question = Question(order.id, proved_question.text, tuple(page.document.id for page in pages))
-    return Sample(tuple(pages), (Example(question, gold),), (proved_question,), growing_text.base)
+    return Sample(
+        pages=tuple(pages),
+        examples=(Example(question, gold),),
+        asked=(proved_question,),
+        base=growing_text.base,
+    )
 
 
 def _ask_question(order: Order, growing_text: GrowingText) -> ProvedQuestion:
     """Add facts for a question of a random kind to the text, and return the question.
 
     Args:
-        order: Says which numbers of hops and which data set; comparisons depend on both.
+        order: Says which numbers of hops and which data set: MuSiQue has no comparisons, one of
+            four hops (two for each thing) only 2WikiMultihopQA.
         growing_text: The text, which gets the facts.
     """
     hops = order.dice.pick(order.hops)
@@ -194,7 +207,8 @@ def _hotpotqa_row(
     row_id: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of hotpot_dev_distractor_v1, where all sentences of a
-    paragraph but the first begin with a space.
+    paragraph but the first begin with a space. Its type is "bridge" or "comparison", its level
+    "easy" for one hop, else "hard".
 
     Args:
         row_id: The id of the row.
@@ -231,7 +245,8 @@ def _twowiki_row(
     row_id: str, question: ProvedQuestion, paragraphs: Sequence[Paragraph], page: Page
 ) -> dict[str, object]:
     """The question and its document as a row of 2WikiMultihopQA's dev.json, with sentences without
-    spaces around them, and the evidence as triples.
+    spaces around them, and the evidence as triples ["Velindra", "author", "Toren"]. Its type is
+    "compositional", "comparison", or "bridge_comparison" where four facts support the answer.
 
     Args:
         row_id: The id of the row.

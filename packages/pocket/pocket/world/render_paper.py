@@ -30,9 +30,10 @@ _CHARACTERS_OF_LONG_PAPER = 2000
 
 
 def make(order: Order) -> Sample:
-    """Make a paper and questions about it; the gold spans are whole paragraphs."""
+    """Make a paper and questions about it; the gold spans are whole paragraphs, and the gold
+    answers have keys as Qasper's: the type of the answer and the text of the evidence."""
     characters = characters_for_facts(order.characters)
-    if order.characters >= _CHARACTERS_OF_LONG_PAPER:
+    if order.characters >= _CHARACTERS_OF_LONG_PAPER:  # room for abstract, introduction, conclusion
         characters -= _CHARACTERS_OF_LONG_PAPER // 5
     growing_text = GrowingText(schema("paper"), order.dice, characters, title_characters=0)
     proved_questions = [
@@ -46,7 +47,7 @@ def make(order: Order) -> Sample:
         answer_type = _answer_type(proved_question)
         answers = (proved_question.answer, *aliases(proved_question.answer))
         if answer_type != "extractive":
-            answers = (proved_question.answer.capitalize(),)  # as Qasper has them
+            answers = (proved_question.answer.capitalize(),)  # "Yes", as Qasper has it
         evidence = [page.document.text[s.start : s.end] for s in supporting]
         extra_gold = {
             "hops": proved_question.hops,
@@ -56,7 +57,12 @@ def make(order: Order) -> Sample:
         }
         question = Question(f"{order.id}-q{number}", proved_question.text, (order.id,))
         examples.append(Example(question, Gold(answers, supporting, extra_gold)))
-    return Sample((page,), tuple(examples), tuple(proved_questions), growing_text.base)
+    return Sample(
+        pages=(page,),
+        examples=tuple(examples),
+        asked=tuple(proved_questions),
+        base=growing_text.base,
+    )
 
 
 def _answer_type(question: ProvedQuestion) -> str:
@@ -89,7 +95,8 @@ def _ask_question(order: Order, growing_text: GrowingText) -> ProvedQuestion:
 
 def _lay_out_paper(order: Order, growing_text: GrowingText) -> Page:
     """Lay out the paper: sections in a fixed order, each with a paragraph for every subject that it
-    says something of.
+    says something of; the section's title is printed above its first paragraph. A long paper has an
+    abstract, an introduction and a conclusion that state no fact. The rest of its length is filled.
 
     Args:
         order: The length and id of the paper.

@@ -59,7 +59,8 @@ def make(order: Order) -> Sample:
     answers, and the sentences that prove it as gold spans."""
 
     def solve(question: ProvedQuestion, growing_text: GrowingText) -> Solution:
-        """The answer as a word and in a wording of its kind: "Kelford", "in Kelford"."""
+        """The answer as a word and in a wording of its kind: "Kelford", "in Kelford". Only for the
+        object of the last fact of a path the kind is known; other answers have one wording."""
         wording = _DEFAULT_WORDING
         is_object = bool(question.supports) and question.supports[-1].object == question.answer
         if question.kind == "path" and is_object:
@@ -76,10 +77,14 @@ def make_choice(order: Order) -> Sample:
 
     def solve(question: ProvedQuestion, growing_text: GrowingText) -> Solution:
         """The answer among its options, with the labels that QuALITY's rows have."""
-        options, difficult = _draw_options(question, growing_text)
-        label = options.index(question.answer) + 1
-        extra = {"gold_label": label, "difficult": int(difficult), "all_classes": list(options)}
-        return Solution((question.answer,), options, extra)
+        options, is_hard = _draw_options(question, growing_text)
+        option_number = options.index(question.answer) + 1
+        extra = {
+            "gold_label": option_number,
+            "difficult": int(is_hard),
+            "all_classes": list(options),
+        }
+        return Solution(answers=(question.answer,), options=options, extra=extra)
 
     return _make_story(order, solve)
 
@@ -110,7 +115,12 @@ def _make_story(order: Order, solve: Callable[[ProvedQuestion, GrowingText], Sol
                 Gold(solution.answers, supporting, extra_gold),
             )
         )
-    return Sample((page,), tuple(examples), tuple(proved_questions), growing_text.base)
+    return Sample(
+        pages=(page,),
+        examples=tuple(examples),
+        asked=tuple(proved_questions),
+        base=growing_text.base,
+    )
 
 
 def _ask_question(order: Order, growing_text: GrowingText) -> ProvedQuestion:
@@ -149,18 +159,14 @@ def _write_chapters(order: Order, growing_text: GrowingText) -> Page:
                 moment += _MAX_MOMENT_STEP * dice.random()
             sentences_in_time.append((moment, fact, sentence))
     sentences_in_time.sort(key=lambda line: line[0])
-    facts_with_sentences = [(fact, sentence) for _, fact, sentence in sentences_in_time]
+    lines = [(fact, sentence) for _, fact, sentence in sentences_in_time]
     chapters: list[Paragraph] = []
-    next_line = 0
-    while next_line < len(facts_with_sentences):
+    n_used = 0
+    while n_used < len(lines):
         n_sentences = order.dice.between(*_FACTS_PER_CHAPTER)
-        chapters.append(
-            Paragraph(
-                f"Chapter {len(chapters) + 1}",
-                [*facts_with_sentences[next_line : next_line + n_sentences]],
-            )
-        )
-        next_line += n_sentences
+        lines_of_chapter = lines[n_used : n_used + n_sentences]
+        chapters.append(Paragraph(f"Chapter {len(chapters) + 1}", [*lines_of_chapter]))
+        n_used += n_sentences
     pad(chapters, order.characters, order.dice)
     return lay_out(order.id, chapters, title=f"The Tale of {growing_text.draw_thing('person')}")
 
@@ -170,8 +176,9 @@ def _draw_options(
 ) -> tuple[tuple[str, ...], bool]:
     """The options of a question in random order, and whether it is hard.
 
-    A hard question has only wrong options that the text names, those in the answer's role first. An
-    easy one has options that the text does not name, where such can be found.
+    A hard question has only wrong options that the text names, those in the answer's role first;
+    where there are too few, the question is an easy one. An easy one also has options that the text
+    does not name, where such can be found in a number of draws.
 
     Args:
         question: The question with its proof.
@@ -202,7 +209,7 @@ def _kind_of_answer(question: ProvedQuestion, growing_text: GrowingText) -> str:
         question: The question with its proof.
         growing_text: The text, whose schema knows the kinds.
     """
-    if question.kind == "comparison":
+    if question.kind == "comparison":  # its answer is one of the two things compared
         return growing_text.schema.relations[question.supports[0].relation].subject
     last_fact = question.supports[-1]
     relation = growing_text.schema.relations[last_fact.relation]
@@ -226,10 +233,10 @@ def _options_named_in_text(
     if question.kind == "path":
         facts = growing_text.base.facts
         things_in_role = [fact.object for fact in facts if fact.relation == question.relation]
-    if question.answer not in things_in_role:
+    if question.answer not in things_in_role:  # it is the subject of that relation
         things_in_role = []
     named_things = [name for name in growing_text.known.get(kind, ()) if name in growing_text.named]
-    options = dict.fromkeys(
+    options = dict.fromkeys(  # each once, in order
         [*growing_text.dice.shuffled(things_in_role), *growing_text.dice.shuffled(named_things)]
     )
     options.pop(question.answer, None)

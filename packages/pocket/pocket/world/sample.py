@@ -120,7 +120,12 @@ def sample(
     if not hops and kind in KINDS:
         hops = KINDS[kind].hops
     check(kind, seed, tokens, hops or (1,), purpose)
-    dice = Dice(kind, seed, number, tokens, hops)
-    name = f"{kind}-{seed}-{number}"
-    order = Order(kind, name, dice, tokens * CHARACTERS, hops, KINDS[kind].per_document)
+    order = Order(
+        kind=kind,
+        id=f"{kind}-{seed}-{number}",
+        dice=Dice(kind, seed, number, tokens, hops),
+        characters=tokens * CHARACTERS,
+        hops=hops,
+        questions=KINDS[kind].per_document,
+    )
     return KINDS[kind].make(order)

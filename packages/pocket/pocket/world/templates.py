@@ -94,6 +94,21 @@ class Relation:
         return SMALLER in self.lines or LARGER in self.lines
 
     @property
+    def has_question_for_object(self) -> bool:
+        """Whether it has the wording of a question for its object: "Who wrote {s}?"."""
+        return ASKS_OBJECT in self.lines
+
+    @property
+    def has_question_for_subject(self) -> bool:
+        """Whether it has the wording of a question for its subject: "What did {o} write?"."""
+        return ASKS_SUBJECT in self.lines
+
+    @property
+    def has_question_for_same_object(self) -> bool:
+        """Whether a question can ask if two things have the same object."""
+        return SAME_OBJECT in self.lines
+
+    @property
     def names_its_object(self) -> bool:
         """Whether it has words for the part that its object has in it: "author"."""
         return OBJECT_ROLE in self.lines
@@ -139,7 +154,8 @@ class Schema:
     """
 
     def __init__(self, name: str) -> None:
-        """Read the tables of one kind of text. Raises ValueError for a line without a mark.
+        """Read the tables of one kind of text: its relations by name, by the kind of their subject
+        and by the kind of their object. Raises ValueError for a line without a mark.
 
         Args:
             name: "encyclopedia", "story" or "paper".
@@ -155,10 +171,10 @@ class Schema:
         for rank, block in enumerate(table.strip().split("\n\n")):
             relation = _parse_relation(block, rank)
             self.relations[relation.name] = relation
-            before = self.relations_from.get(relation.subject, ())
-            self.relations_from[relation.subject] = (*before, relation)
-            before = self.relations_to.get(relation.object, ())
-            self.relations_to[relation.object] = (*before, relation)
+            from_subject = self.relations_from.get(relation.subject, ())
+            self.relations_from[relation.subject] = (*from_subject, relation)
+            to_object = self.relations_to.get(relation.object, ())
+            self.relations_to[relation.object] = (*to_object, relation)
         self._routes: dict[int, tuple[tuple[str, ...], ...]] = {}  # number of hops -> routes
 
     def ends(self, step: str) -> tuple[str, str]:
@@ -173,7 +189,8 @@ class Schema:
 
     def _steps_from_kind(self, kind: str, *, last: bool) -> list[str]:
         """The steps that lead on from a thing of a kind and that have the wording they need: a noun
-        phrase, or as the last step a question.
+        phrase, or as the last step a question: ["book.author", "^person.owns"], where "^" marks a
+        step from object to subject.
 
         Args:
             kind: The kind of thing.
@@ -186,19 +203,20 @@ class Schema:
             inverse_mark = ASKS_SUBJECT
         steps: list[str] = []
         for relation in self.relations_from.get(kind, ()):
-            is_value = relation.object in VALUES
-            if mark in relation.lines and (last or not is_value):
+            leads_to_value = relation.object in VALUES  # from which nothing leads on
+            if mark in relation.lines and (last or not leads_to_value):
                 steps.append(relation.name)
         leading_to = self.relations_to.get(kind, ())
-        backward = [relation.name for relation in leading_to if inverse_mark in relation.lines]
-        return steps + [INVERSE + name for name in backward]
+        steps_back = [INVERSE + r.name for r in leading_to if inverse_mark in r.lines]
+        return steps + steps_back
 
     def routes(self, hops: int) -> tuple[tuple[str, ...], ...]:
         """All chains of `hops` steps that a question can take, in which no step undoes the one
         before: (("book.author", "person.born"), ...) for two hops. They are made once."""
         if hops not in self._routes:
             routes: list[tuple[str, ...]] = []
-            for kind in sorted({*self.relations_from, *self.relations_to} - VALUES):
+            kinds_to_start_from = {*self.relations_from, *self.relations_to} - VALUES
+            for kind in sorted(kinds_to_start_from):
                 routes += [(step,) for step in self._steps_from_kind(kind, last=hops == 1)]
             for n_steps in range(1, hops):
                 last = n_steps == hops - 1
@@ -233,14 +251,15 @@ class Schema:
         opening phrase such as "In truth, "."""
         relation = self.relations[fact.relation]
         mark = _STATEMENT
-        if relation.object == "flag":
+        if relation.object == "flag":  # yes and no have wordings of their own
             mark = _MARK_OF_FLAG[fact.object]
-        text = dice.pick(relation.lines[mark])
-        gets_opener = dice.chance(_SHARE_WITH_OPENER) and text.startswith("{")
-        text = text.format(s=fact.subject, o=fact.object)
+        wording = dice.pick(relation.lines[mark])  # "{s} was born in {o}."
+        begins_with_name = wording.startswith("{")
+        gets_opener = dice.chance(_SHARE_WITH_OPENER) and begins_with_name
+        sentence = wording.format(s=fact.subject, o=fact.object)
         if not gets_opener:
-            return _with_capital(text)
-        return dice.pick(OPENERS[self.name]) + text
+            return _with_capital(sentence)
+        return dice.pick(OPENERS[self.name]) + sentence
 
     def noun_phrase(self, path: Path, dice: Dice) -> str:
         """A noun phrase for the thing at the end of a path: "the birthplace of the author of
@@ -259,29 +278,33 @@ class Schema:
         return self.noun_phrase(Path(path.start, path.steps[:-1]), dice)
 
     def question_for(self, query: Query, dice: Dice) -> str:
-        """The query as a question in words, in one of the wordings of its last relation.
+        """The query as a question in words, in one of the wordings of its last relation: for what a
+        path leads to, whether two paths lead to the same, or which of two leads to the smaller or
+        larger number.
 
         Path("Velindra", ("book.author", "person.born"))
             -> "Where was the person who wrote Velindra born?"
         """
-        path = paths_of_query(query)[0]
-        relation = self.relations[path.steps[-1].removeprefix(INVERSE)]
+        first_path = paths_of_query(query)[0]  # of a comparison; a second one has the same steps
+        last_step = first_path.steps[-1]
+        last_relation = self.relations[last_step.removeprefix(INVERSE)]
         if isinstance(query, Path):
-            inner = self._phrase_before_last_step(path, dice)
+            phrase = self._phrase_before_last_step(query, dice)
             mark = ASKS_OBJECT
-            if path.steps[-1].startswith(INVERSE):
+            if last_step.startswith(INVERSE):
                 mark = ASKS_SUBJECT
-            text = dice.pick(relation.lines[mark])
-            return _with_capital(text.format(s=inner, o=inner))
+            wording = dice.pick(last_relation.lines[mark])  # has {s} or {o}
+            return _with_capital(wording.format(s=phrase, o=phrase))
         if isinstance(query, Same):
             first = self._phrase_before_last_step(query.first, dice)
             second = self._phrase_before_last_step(query.second, dice)
-            return _with_capital(dice.pick(relation.lines[SAME_OBJECT]).format(a=first, b=second))
+            wording = dice.pick(last_relation.lines[SAME_OBJECT])
+            return _with_capital(wording.format(a=first, b=second))
         mark = LARGER
         if query.smaller:
             mark = SMALLER
-        clause = dice.pick(relation.lines[mark])
-        if len(query.first.steps) == 2:
+        clause = dice.pick(last_relation.lines[mark])  # "was born first"
+        if len(query.first.steps) == 2:  # "has the author who was born first"
             role = self.relations[query.first.steps[0]].lines[OBJECT_ROLE][0]
             clause = f"has the {role} who {clause}"
         text = dice.pick(("Which of {a} and {b} {clause}?", "Of {a} and {b}, which one {clause}?"))
