@@ -81,21 +81,16 @@ class Mem0(ReadingMethod):
         builder = tools.model("builder")
         chunk_spans = passage_chunks(document, self.config.chunk_tokens, builder)
         chunk_texts = [document.text[start:end] for start, end in chunk_spans]
-        vector_width = int(
-            tools.encoder().encode(chunk_texts[:1] or [document.text], "passage").shape[1]
-        )
-        store = MemoryStore(
-            _MemoryExtraction(builder, self.config.reply_tokens, tools),
-            tools.encoder(),
-            vector_width,
-        )
+        some_text = chunk_texts[:1] or [document.text]
+        vector_width = int(tools.encoder().encode(some_text, "passage").shape[1])
+        ask_builder = _MemoryExtraction(builder, self.config.reply_tokens, tools)
+        store = MemoryStore(ask_builder, tools.encoder(), vector_width)
         span_of_memory: dict[str, list[int]] = {}
-        for number, (chunk_text, chunk_span) in enumerate(
-            zip(chunk_texts, chunk_spans, strict=True)
-        ):
-            for memory in store.add(chunk_text):
+        chunks = zip(chunk_texts, chunk_spans, strict=True)
+        for number, (chunk_text, chunk_span) in enumerate(chunks, start=1):
+            for memory in store.add(chunk_text):  # asks the builder
                 span_of_memory[memory.id] = list(chunk_span)
-            tools.progress(number + 1, len(chunk_texts), "chunks")
+            tools.progress(number, len(chunk_texts), "chunks")
         points = store.points()
         return {
             "width": vector_width,
@@ -126,14 +121,12 @@ class Mem0(ReadingMethod):
         reply, n_read = ask_fitting(
             question, [memory.text for memory in found_memories], tools, request
         )
-        number_of_memory = {
-            memory_id: memory_number for memory_number, memory_id in enumerate(index["ids"])
-        }
+        number_of_memory = {memory_id: number for number, memory_id in enumerate(index["ids"])}
         shown: list[Shown] = []
         steps: list[Step] = []
         for memory in found_memories[:n_read]:
             memory_number = number_of_memory[memory.id]
-            start, end = index["spans"][memory_number]
+            start, end = index["spans"][memory_number]  # of its chunk
             shown_memory = Shown(
                 "generated", document.id, text=memory.text, sources=((document.id, start, end),)
             )
@@ -142,7 +135,7 @@ class Mem0(ReadingMethod):
             steps.append(
                 Step("read", memory_number, scores=scores, flops=flops, shown=shown_memory)
             )
-        return Answer(reply, tuple(shown), "k", tuple(steps))
+        return Answer(reply, shown=tuple(shown), stop_reason="k", steps=tuple(steps))
 
 
 class _MemoryExtraction:
@@ -163,8 +156,8 @@ class _MemoryExtraction:
         self._n_requests = 0
 
     def __call__(self, system: str, user: str) -> str:
-        """The builder's reply to the package's request about the next chunk, or the reply that an
-        earlier start stored.
+        """The builder's reply to the package's request about the next chunk, which is stored, or
+        the reply that an earlier start stored.
 
         Args:
             system: The text of the system turn.

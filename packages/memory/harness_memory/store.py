@@ -122,7 +122,8 @@ class MemoryStore:
     """Mem0's memory of one document."""
 
     def __init__(self, ask_model: AskModel, encoder: Encoder, width: int) -> None:
-        """Open an empty memory.
+        """Open an empty memory of the package mem0ai, in RAM, that asks our models: the package's
+        own clients are made, as it needs some, and then replaced. Also turns its telemetry off.
 
         Args:
             ask_model: Asks the model that extracts memories.

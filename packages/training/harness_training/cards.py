@@ -167,7 +167,8 @@ _TRAINED = TypeAdapter(CardTraining)
 
 
 def write_card(folder: Path, about: AboutAdapter, base: Base, job: Job, progress: Progress) -> None:
-    """Write an adapter's card.json; measures in a card of the same training stay.
+    """Write an adapter's card.json: its method, base, prompts, settings and training. Measures in a
+    card that is there already stay if that is of the same training.
 
     Args:
         folder: The folder of the adapter.
@@ -249,24 +250,24 @@ def write_measures(out: Path, exam: AboutExam, measures: Sequence[Measure]) -> N
 
 
 def _card_page_lines(cards: Mapping[str, Card]) -> list[str]:
-    """The lines of CARD.md: a table of measures, a table of trainings, and what each adapter was
-    trained on.
+    """The lines of CARD.md: a table of measures, a table of trainings, and for each adapter its
+    data sets with their licences and its rows by skill.
 
     Args:
         cards: Task -> its card, with measures; at least one.
     """
     any_card = next(iter(cards.values()))
     measured: list[Measure] = []
-    scenes: list[str] = []
+    exams: dict[str, None] = {}  # each in words, "100 scenes a task, texts of evaluation seeds"
     for card in cards.values():
         assert card.measures is not None  # write_measures passes no other
         measured += card.measures.rows
         exam = card.measures.exam
-        scenes.append(f"{exam.scenes} scenes a task, {exam.source}")
+        exams[f"{exam.scenes} scenes a task, {exam.source}"] = None
     page = [
         f"# Adapters of {any_card.method} for {any_card.base.name}",
         "",
-        f"Percent [95 % interval] over {' or '.join(dict.fromkeys(scenes))}; they were not trained on.",
+        f"Percent [95 % interval] over {' or '.join(exams)}; they were not trained on.",
         "",
         markdown_table(table_rows(measured)),
         markdown_table(_training_rows(cards)).rstrip(),
@@ -283,7 +284,8 @@ def _card_page_lines(cards: Mapping[str, Card]) -> list[str]:
 
 def _training_rows(cards: Mapping[str, Card]) -> list[tuple[str, ...]]:
     """The table of trainings as rows of texts, its head first: a row for each training of each
-    task's adapter, the first training first."""
+    task's adapter, the first training first. The fields of a training's summary are the columns
+    after the rank."""
     head = ("task", "rank", "seed", "rows", "left out", "steps", "tokens", "minutes", "hardware")
     rows: list[tuple[str, ...]] = [head]
     for task, card in cards.items():

@@ -81,7 +81,8 @@ class Course:
     def run(
         self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None
     ) -> bool:
-        """Make the data of each task and train its adapter, unless both are there already.
+        """Make the data of each task, train its adapter and write its card, one task after the
+        other. What is there already is not made again; training goes on from its checkpoint.
 
         Args:
             tell: Called with each line of progress.
@@ -155,8 +156,8 @@ class Course:
     ) -> None:
         """Write a task's data file: scenes of the synthetic world, or labels of the teacher.
 
-        Nothing is done where the file has it already. Before and after labelling all models are
-        unloaded.
+        Lines that the file has already stay. Before and after labelling all models are unloaded, so
+        that base and teacher are never in memory together.
 
         Args:
             task: The task.
@@ -172,7 +173,7 @@ class Course:
             recipes = self.settings.recipes(task.name, task.skill.name)
             example_files.write_world(path, task, recipes, n_items, self.seed)
             return
-        self.unload()  # so that base and teacher are never in memory together
+        self.unload()
         untrained = self._tasks_without_adapter(task.after)
         if untrained:
             raise UserError(
@@ -180,6 +181,7 @@ class Course:
                 "task first"
             )
         questions = self._load_questions(tell)
+        # The file's first line, by which a file with other data is refused.
         made_from = {
             "source": f"labels of {self.labels.teacher.name} over {self.labels.names}",
             "rows": ", ".join(f"{name} {start}" for name, start in questions.digests.items()),
@@ -189,7 +191,7 @@ class Course:
         }
         items_to_label = list(questions.items(task.per, n_items))
         writer = LabelWriter(path, task, self.labelling(task), tell, stop)
-        writer.write(items_to_label, made_from, lambda: self.count_in_flight(tell))
+        writer.write(items_to_label, made_from, max_at_a_time=lambda: self.count_in_flight(tell))
         self.unload()
 
     def _tasks_without_adapter(self, names: Iterable[str]) -> list[str]:
@@ -222,12 +224,12 @@ class Course:
         max_tokens = self.settings.tasks[task.name].length
         earlier_tasks = [other for other in trainings_of(self.method) if other.name in task.after]
         return LabelModels(
-            answer_prefix.load_task(self.labels.sets[0].training),
-            lambda: load_model(teacher),
-            lambda: self.with_adapters(earlier_tasks),
-            load_teacher(self.base, max_tokens).offsets,
-            max_tokens,
-            self.label_prompt(task),
+            task=answer_prefix.load_task(self.labels.sets[0].training),
+            load_teacher=lambda: load_model(teacher),
+            load_base=lambda: self.with_adapters(earlier_tasks),
+            offsets=load_teacher(self.base, max_tokens).offsets,
+            length=max_tokens,
+            asked=self.label_prompt(task),
         )
 
     def label_prompt(self, task: TrainingTask) -> str:
@@ -237,15 +239,15 @@ class Course:
             UserError: It has a placeholder that the method's own prompt has not.
         """
         users_prompt = self.settings.tasks[task.name].asked
-        known_placeholders = Prompt("labels", task.asked).placeholders()
+        known_placeholders = Prompt("labels", task.asked).placeholders()  # ["question", "title"]
         unknown = [
-            place
-            for place in Prompt("labels", users_prompt).placeholders()
-            if place not in known_placeholders
+            placeholder
+            for placeholder in Prompt("labels", users_prompt).placeholders()
+            if placeholder not in known_placeholders
         ]
         if unknown:
             known_in_braces = ", ".join(
-                f"{{{place}}}" for place in dict.fromkeys(known_placeholders)
+                f"{{{placeholder}}}" for placeholder in dict.fromkeys(known_placeholders)
             )
             raise UserError(
                 f"{task.name}.asked has the placeholder {{{unknown[0]}}}; those of its "
@@ -254,8 +256,9 @@ class Course:
         return users_prompt
 
     def scenes(self, task: TrainingTask) -> TaskScenes:
-        """Read a task's data file; of labelled data the last share `held` is for evaluation, else
-        evaluation scenes are made.
+        """Read a task's data file: the scenes to train on, and those to measure on. Of labelled
+        data the last share (setting `held`) is held back to measure on, as many as the setting
+        `exam` says; else scenes of unseen texts are made for that.
 
         Labelled scenes have the answer instruction of the first data set.
 
@@ -269,7 +272,7 @@ class Course:
         if self.labels is None:
             recipes = self.settings.recipes(task.name, task.skill.name)
             unseen = exam.evaluation_scenes(task, recipes, self.settings.exam, self.seed)
-            return TaskScenes(scenes, unseen)
+            return TaskScenes(training=scenes, evaluation=unseen)
         n_held_back = max(1, round(len(scenes) * self.settings.held))
         n_training = len(scenes) - n_held_back
         if n_training < 1:
@@ -281,7 +284,8 @@ class Course:
                 "least; "
                 f"{self.data_file(task)} has them. The teacher's replies could not be read{hint}"
             )
-        return TaskScenes(scenes[:n_training], scenes[n_training:][: self.settings.exam])
+        held_back = scenes[n_training:]
+        return TaskScenes(training=scenes[:n_training], evaluation=held_back[: self.settings.exam])
 
     def _job(
         self, task: TrainingTask, scenes: Sequence[Scene], steps_before: int, last_step: int | None
@@ -318,14 +322,14 @@ class Course:
             prompts=self.prompt_hashes(task),
         )
         return Job(
-            task.name,
-            self.out,
-            token_rows,
-            self.settings,
-            self.seed,
-            identity_values,
-            steps_before,
-            last_step,
+            name=task.name,
+            out=self.out,
+            data=token_rows,
+            settings=self.settings,
+            seed=self.seed,
+            about=identity_values,
+            before=steps_before,
+            last_step=last_step,
         )
 
     def prompt_hashes(self, task: TrainingTask) -> dict[str, str]:
@@ -363,11 +367,13 @@ class Course:
             evaluation_scenes = self.scenes(task).evaluation
             max_scenes = max(max_scenes, len(evaluation_scenes))
             part = exam.task_part(task, evaluation_scenes)
-            results += exam.examine(part, [(model, None), (model, task.name)], tell)
+            without_and_with_adapter = [(model, None), (model, task.name)]
+            results += exam.examine(part, without_and_with_adapter, tell)
         source = "labels that were held back"
         if self.labels is None:
             source = "texts of evaluation seeds"
-        cards.write_measures(self.out, cards.AboutExam(max_scenes, self.seed, source), results)
+        about = cards.AboutExam(scenes=max_scenes, seed=self.seed, source=source)
+        cards.write_measures(self.out, about, results)
         return results
 
 

@@ -58,10 +58,12 @@ class ScoredProbe(NamedTuple):
 
 
 def area_under_roc(probes: Sequence[ScoredProbe]) -> Interval:
-    """Area under the ROC curve (Mann and Whitney 1947), with an interval by resampling scenes.
+    """Area under the ROC curve (Mann and Whitney 1947), with a 95 % interval by resampling scenes.
 
     It is the share of pairs of a right and a wrong probe in which the right one has the larger
-    value, a tie counting half. Without a right or a wrong probe there is no value.
+    value, a tie counting half. Without a right or a wrong probe there is no value. In a resample
+    each probe counts as often as its scene was drawn. An area of 0 or 1, of which all resamples are
+    alike, gets the exact half-width 1 - 0.025 ** (1 / scenes).
 
     Args:
         probes: The probes of all scenes.
@@ -78,25 +80,27 @@ def area_under_roc(probes: Sequence[ScoredProbe]) -> Interval:
     ordered_share = is_larger + 0.5 * is_tie  # [right probes, wrong probes]
     area = float(ordered_share.mean())
     n_scenes = len(np.unique(scene_of_probe))
-    if area in (0.0, 1.0):  # no spread was seen; as harness.stats.bootstrap.interval does it
+    if area in (0.0, 1.0):  # as harness.stats.bootstrap.interval does it
         half_width = 1 - 0.025 ** (1 / n_scenes)
-        return Interval(
-            area, max(0.0, area - half_width), min(1.0, area + half_width), len(probes), n_scenes
-        )
-    has_probes = np.bincount(scene_of_probe) > 0
-    # [resamples, scenes]: how often each scene is drawn.
+        low = max(0.0, area - half_width)
+        high = min(1.0, area + half_width)
+        return Interval(area, low, high, n=len(probes), clusters=n_scenes)
+    has_probes = np.bincount(scene_of_probe) > 0  # [scene numbers]; some may have none
+    # [resamples, scene numbers]: how often each scene is drawn.
     draws_of_scene = np.random.default_rng(0).multinomial(
         n_scenes, has_probes / n_scenes, size=_RESAMPLES
     )
     weights_of_right = draws_of_scene[:, scene_of_probe[is_right]].astype(float)
     weights_of_wrong = draws_of_scene[:, scene_of_probe[~is_right]].astype(float)
     n_pairs = weights_of_right.sum(1) * weights_of_wrong.sum(1)
+    # Of each resample: the sum over all pairs of weight x share x weight.
     n_ordered_pairs = np.einsum(
         "ri,ij,rj->r", weights_of_right, ordered_share, weights_of_wrong, optimize=True
     )
-    areas = n_ordered_pairs[n_pairs > 0] / n_pairs[n_pairs > 0]
-    lower, upper = map(float, np.quantile(areas, [0.025, 0.975]))
-    return Interval(area, lower, upper, len(probes), n_scenes)
+    has_pairs = n_pairs > 0
+    areas = n_ordered_pairs[has_pairs] / n_pairs[has_pairs]
+    low, high = map(float, np.quantile(areas, [0.025, 0.975]))
+    return Interval(area, low, high, n=len(probes), clusters=n_scenes)
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,8 @@ def examine(
         tell: Called with the headline, "analysis: accuracy 71.0 -> 93.0 of 100".
 
     Returns:
-        A Measure for each name that the part measures, the headline first.
+        A Measure for each name that the part measures, the headline first. Each counts the scenes
+        that failed with either model.
 
     Raises:
         HarnessError: What the models raise, but for errors of a single scene.
@@ -168,7 +173,7 @@ def examine(
     measures: list[Measure] = []
     for name in after:
         measure = Measure(part.task, name, before[name], after[name], failed=len(failed_scenes))
-        if name == headline:
+        if name == headline:  # guessing is known for this one only
             measure = replace(measure, floor=part.floor)
         measures.append(measure)
     return measures
@@ -183,7 +188,7 @@ def _percent_number(share: float | None) -> str:
 
 def task_part(task: TrainingTask, scenes: Sequence[Scene]) -> ExamPart:
     """The part of an exam about a task's adapter: each measure of the task, averaged over the
-    scenes."""
+    scenes that have it, the headline first."""
 
     def measure(scenes: Sequence[Scene], outcomes: Sequence[SceneOutcome]) -> dict[str, Interval]:
         """Name -> mean of each measure of the task over the scenes."""
@@ -244,11 +249,11 @@ def record_scene(
     """
     outcome = SceneOutcome()
     longest_reply_tokens = max((model.count(reply) for reply in scene.replies), default=0)
-    recording_model = partial(
-        _RecordingModel, outcome, 2 * longest_reply_tokens + _REPLY_MARGIN, adapter
-    )
+    max_reply_tokens = 2 * longest_reply_tokens + _REPLY_MARGIN
+    # Makes a model that adds to `outcome` what it replies.
+    make_recording_model = partial(_RecordingModel, outcome, max_reply_tokens, adapter)
     try:
-        skill.play(scene, SceneTools(model, scene, recording_model))
+        skill.play(scene, SceneTools(model, scene, bound=make_recording_model))
     except QuestionError:
         outcome.failed = True
     outcome.written += [""] * (len(scene.replies) - len(outcome.written))

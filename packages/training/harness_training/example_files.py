@@ -109,8 +109,16 @@ def scene_from_json(values: object, task: Task) -> Scene:
         raise UserError(
             f"a scene of the training data lacks '{name}'; delete the file, it is made again"
         ) from error
-    question = Question("scene", stored.question, ("scene",), stored.options)
-    return Scene(question, stored.texts, task, stored.replies, stored.verdicts)
+    question = Question(
+        id="scene", text=stored.question, document_ids=("scene",), options=stored.options
+    )
+    return Scene(
+        question,
+        stored.texts,
+        task=task,
+        replies=stored.replies,
+        verdicts=stored.verdicts,
+    )
 
 
 class Recipe(Protocol):
@@ -175,7 +183,7 @@ def world_scenes(
         dice = Dice("adapters", purpose, seed, task.name, text_number)
         recipe = dice.weighted(weighted_recipes)
         scenes = list(draw_scenes(recipe, task.skill.scene, dice, purpose))
-        texts_without_scene += 1
+        texts_without_scene += 1  # in a row; set back below
         if scenes:
             yield text_number, scenes
             texts_without_scene = 0
@@ -189,7 +197,8 @@ def world_scenes(
 def write_world(
     path: Path, task: TrainingTask, recipes: Sequence[Recipe], count: int, seed: int
 ) -> None:
-    """Write scenes of training texts to a file, unless it has them.
+    """Write scenes of training texts to a file, unless it has them: a first line that says what
+    they are made from, then a line for each text with its scenes, until there are `count` scenes.
 
     Args:
         path: The file.
@@ -273,12 +282,14 @@ def read_scenes(path: Path, task: Task) -> tuple[list[Scene], int]:
     Raises:
         UserError: A scene lacks a value.
     """
+    # All lines but the first, which says what the file is made from.
     lines = [line for line in read_lines(path, "id", []) if line["id"] != HEAD]
-    lines.sort(key=lambda line: line.get("n", 0))
+    lines.sort(key=lambda line: line.get("n", 0))  # labels come in the order in which they end
     scenes: list[Scene] = []
     n_without_scene = 0
     for line in lines:
         stored_scenes = line.get("scenes", [])
         scenes += [scene_from_json(stored_scene, task) for stored_scene in stored_scenes]
-        n_without_scene += not stored_scenes
+        if not stored_scenes:
+            n_without_scene += 1
     return scenes, n_without_scene

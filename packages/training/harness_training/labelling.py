@@ -128,9 +128,9 @@ class LabelWriter:
             KeyboardInterrupt: `stop` was set.
         """
         make_folder(self.path.parent)
-        if not is_made_from(self.path, made_from):
+        if not is_made_from(self.path, made_from):  # there is no file yet
             write_atomic(self.path, json_line({"id": HEAD, **made_from}))
-        cut_torn_line(self.path, "id")
+        cut_torn_line(self.path, "id")  # which a kill left
         labelled_ids = {line["id"] for line in read_lines(self.path, "id")}
         numbered_items = [_NumberedItem(n, item) for n, item in enumerate(items)]
         unlabelled_items = [
@@ -139,7 +139,7 @@ class LabelWriter:
         self._n_items = len(numbered_items)
         self._n_to_label = len(unlabelled_items)
         self._start_seconds = time.perf_counter()
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)  # what lines are appended to
         try:
             if unlabelled_items:
                 self.tell(f"{self.task.name}: labelling {len(unlabelled_items):,} items")
@@ -162,13 +162,15 @@ class LabelWriter:
             self.finish(self.ask(numbered))
 
     def ask(self, numbered: _NumberedItem) -> LabelledLine | RequestFailed:
-        """Let the teacher label an item; return its line for the file, or the failed request.
+        """Let the teacher label an item; return its line for the file with the tokens that this
+        read and wrote, or the failed request.
 
         An item that the teacher cannot label gives a line without a scene, with the reason.
         """
         item = numbered.item
         scenes: Sequence[Scene] = ()
         left_out: str | None = None
+        # What this thread's requests cost is recorded in the branch.
         (branch,) = self.labelling.meter.fork(1)
         with branch:
             try:
@@ -200,18 +202,20 @@ class LabelWriter:
             raise stopped
 
     def finish(self, line: LabelledLine | RequestFailed) -> None:
-        """Write an item's line, or note a failed request; also report the progress now and then.
+        """Append an item's line to the file, or note a failed request; also report the progress now
+        and then.
 
         Raises:
-            CannotRun: IN_A_ROW requests failed one after the other.
-            KeyboardInterrupt: `stop` was set; raised once.
+            CannotRun: A number of requests failed one after the other.
+            KeyboardInterrupt: `stop` was set; raised once, so that outcomes that are there already
+                are still written.
         """
         if isinstance(line, RequestFailed):
             self._note_failure(line)
         else:
             self._append(line)
         if self.stop is not None and self.stop.is_set() and not self._stopped:
-            self._stopped = True  # the outcomes that are there already are still written
+            self._stopped = True
             raise KeyboardInterrupt
 
     def _note_failure(self, failure: RequestFailed) -> None:
@@ -223,8 +227,8 @@ class LabelWriter:
             raise CannotRun(f"{IN_A_ROW} requests failed one after the other; the last: {failure}")
 
     def _append(self, line: LabelledLine) -> None:
-        """Append a line to the file and count it; report the progress every
-        _SECONDS_BETWEEN_REPORTS, and after the last item."""
+        """Append a line to the file and count it; report the progress at most once in a number of
+        seconds, and after the last item."""
         self._failures_in_a_row = 0
         append_line(self._fd, self.path, json_line(line.as_json()))
         self.items += 1

@@ -94,14 +94,16 @@ def load_checkpoint(folder: Path, identity: Mapping[str, object]) -> Checkpoint 
     last_progress_file = max(progress_files, key=_step_of_checkpoint)
     progress_values = json.loads(last_progress_file.read_text(encoding="utf-8"))
     saved_identity = progress_values.pop("about")
-    differences = differing_values(saved_identity, identity)
+    differences = differing_values(saved_identity, identity)  # names of values, in words
     if differences:
         raise UserError(
             f"the checkpoint in {folder} is of another training: {', '.join(differences)}; name "
             "another folder with --out"
         )
     return Checkpoint(
-        _PROGRESS.validate_python(progress_values), last_progress_file.parent, saved_identity
+        progress=_PROGRESS.validate_python(progress_values),
+        folder=last_progress_file.parent,
+        about=saved_identity,
     )
 
 
@@ -141,7 +143,8 @@ def _line_stays(line: str, step: int, task: str | None) -> bool:
     values = json.loads(line)
     if task is None:
         return bool(values["step"] <= step)
-    return values.get("task", task) != task or bool(values["task_step"] <= step)
+    is_of_other_task = values.get("task", task) != task
+    return is_of_other_task or bool(values["task_step"] <= step)
 
 
 class Loop(Trainer, Generic[B]):  # type: ignore[misc]
@@ -163,7 +166,8 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         optimizer: torch.optim.Optimizer | None = None,
         **arguments: Any,
     ) -> None:
-        """Prepare the training, with the weights and the progress of the checkpoint.
+        """Prepare the training, with the weights and the progress of the checkpoint. Lines of the
+        log after the checkpoint's step are removed.
 
         Args:
             net: The network, of transformers or peft.
@@ -248,7 +252,8 @@ class Loop(Trainer, Generic[B]):  # type: ignore[misc]
         self.train(resume_from_checkpoint=checkpoint)
 
     def backward(self, losses: Iterable[Tensor], rate: float | None = None) -> float:
-        """Add the gradients of some losses to the weights' gradients.
+        """Add the gradients of some losses to the weights' gradients, one after the other, so that
+        only one graph is in memory. Also sets the learning rate of the step.
 
         Args:
             losses: Each is computed when the gradient of the one before is done.
@@ -321,9 +326,10 @@ class _StepHooks(TrainerCallback):  # type: ignore[misc]
         self._loop.check_finite("gradient", float(torch.stack(gradient_sums).sum()))
 
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count the step and its time, write the log, and tell transformers to save and stop at the
-        end or where a stop is asked for."""
-        loop = self._loop
+        """Count the step and its time; write the log after the last step, and after every so many,
+        with their mean loss; and tell transformers to save and stop at the end or where a stop is
+        asked for."""
+        loop = self._loop  # the training that these hooks are of
         progress = loop.progress
         now = time.perf_counter()
         progress.step = state.global_step

@@ -34,7 +34,8 @@ from harness_training.teacher import Teacher
 
 
 def load_teacher(config: ModelConfig, window: int) -> Teacher:
-    """A Teacher with a model's tokenizer and chat template; its weights are not loaded.
+    """A Teacher with a model's tokenizer and chat template, which lays out prompts as that model's
+    back end does; its weights are not loaded, but its files are downloaded if they are not there.
 
     Args:
         config: The model.
@@ -50,19 +51,18 @@ def load_teacher(config: ModelConfig, window: int) -> Teacher:
     )
     if not tokenizer.chat_template:
         raise CannotRun(f"'{config.name}' has no chat template, so there are no turns to train on")
-    default_config = ModelConfig(name="")
-    if (config.template, config.template_date) != (
-        default_config.template,
-        default_config.template_date,
-    ):
+    defaults = ModelConfig(name="")
+    has_own_template = config.template != defaults.template
+    if has_own_template or config.template_date != defaults.template_date:
         raise CannotRun(
             "adapters learn the model's own chat template; leave model.template and "
             "model.template_date out"
         )
     teacher = Teacher(tokenizer, config.name, window)
-    if teacher.text.bos is not None and teacher.before_first_user_ids[:1] != [teacher.text.bos]:
-        # As the back end does for a template without BOS.
-        teacher.before_first_user_ids = [teacher.text.bos, *teacher.before_first_user_ids]
+    bos_id = teacher.text.bos
+    if bos_id is not None and teacher.before_first_user_ids[:1] != [bos_id]:
+        # As the back end does for a template without BOS, the token that begins a text.
+        teacher.before_first_user_ids = [bos_id, *teacher.before_first_user_ids]
     return teacher
 
 
@@ -107,8 +107,9 @@ class Base:
         return sorted(names)
 
     def _check_head(self) -> None:
-        """Raise CannotRun where logits are not the head's plain product, which the loss computes."""
-        ids = torch.arange(5, device=self.device)[None]
+        """Raise CannotRun where logits are not the head's plain product, which the loss computes.
+        It is tried on five tokens."""
+        ids = torch.arange(5, device=self.device)[None]  # [1, tokens]
         head = self.net.get_output_embeddings()
         with torch.no_grad():
             logits = self.net(input_ids=ids, use_cache=False).logits.float()
@@ -122,7 +123,8 @@ class Base:
             )
 
     def _load_network(self, folder: Path) -> Any:
-        """Load the frozen network onto the device, in training mode.
+        """Load the frozen network onto the device, in training mode; with the setting
+        `checkpointing`, activations are computed again in the backward pass.
 
         Raises:
             CannotRun: The weights cannot be loaded.
@@ -154,7 +156,7 @@ class Base:
                 network, "activation_checkpointing_enable", network.gradient_checkpointing_enable
             )
             enable({"use_reentrant": False})
-        # Recomputing is for training mode only; there is no dropout to switch on.
+        # Activations are computed again in training mode only; there is no dropout to switch on.
         return network.to(self.device).train()
 
     def add(self, name: str, rank: int, alpha: float, seed: int) -> None:
@@ -174,6 +176,7 @@ class Base:
             bias="none",
             task_type="CAUSAL_LM",
         )
+        # The seed below is forgotten at the end of the block.
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # peft reads names that transformers will drop.
             warnings.simplefilter("ignore", FutureWarning)
@@ -218,8 +221,8 @@ class Base:
         lora.target_modules = self._linear
         lora.inference_mode = True
         lora.save_pretrained(str(folder))
-        half_precision: dict[str, Tensor] = {}
+        half_weights: dict[str, Tensor] = {}
         for key, weight in self.parameters(name).items():
-            half_precision[key] = weight.detach().to("cpu", torch.bfloat16).contiguous()
-        save_file(half_precision, str(folder / WEIGHTS), metadata={"format": "pt"})
+            half_weights[key] = weight.detach().to("cpu", torch.bfloat16).contiguous()
+        save_file(half_weights, str(folder / WEIGHTS), metadata={"format": "pt"})
         (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable for its owner alone

@@ -55,8 +55,9 @@ _active_runs: list[_ActiveRun] = []
 def begin(
     out: Path, uri: str, experiment: str, params: Mapping[str, str], warn: Callable[[str], None]
 ) -> None:
-    """Start the MLflow run of the training in `out`, or go on with it; from now on `log_numbers`
-    logs. A store that fails costs a warning.
+    """Start the MLflow run of the training in `out`, or go on with the one that mlflow.json there
+    names, if it is in the same store; from now on `log_numbers` logs to it. A store that fails
+    costs a warning.
 
     Args:
         out: The folder of the training; its mlflow.json names the run.
@@ -85,7 +86,7 @@ def begin(
                 run = client.create_run(experiment_id, tags=tags, run_name=out.name)
             run_id = run.info.run_id
             client.update_run(run_id, "RUNNING")
-            for name in params.keys() - run.data.params.keys():
+            for name in params.keys() - run.data.params.keys():  # a param cannot be set twice
                 client.log_param(run_id, name, params[name])
     except (StoreError, CannotRun) as error:
         reason = str(error)

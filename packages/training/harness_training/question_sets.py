@@ -77,7 +77,8 @@ def is_training_name(name: str) -> bool:
 
 def check_training(config: DatasetConfig) -> None:
     """Raise UserError if a data set would be read from another split than a training one, by its
-    setting `split` or by its file's name."""
+    setting `split` or by its file's name. A file may have any name if it holds several splits, as
+    its first key says."""
     if config.split != "train":
         raise UserError(
             f"'{config.name}' would be read from its split '{config.split}', and adapters are "
@@ -105,7 +106,8 @@ def _hashed_evaluation_ids() -> frozenset[str]:
 
 
 def refuse_evaluation(question_ids: Iterable[str], name: str, source: str) -> None:
-    """Raise UserError where one of the questions is of a known evaluation split, by its id.
+    """Raise UserError where one of the questions is of a known evaluation split, by its id, of
+    which the project has hashes. Ids that are only a row's number are passed over.
 
     Args:
         question_ids: The ids of the questions.
@@ -133,9 +135,10 @@ def _load_evaluation_questions(config: DatasetConfig) -> list[tuple[str, str]]:
     except DataError:
         if config.data is None:
             raise
+        config_for_flashrag = config.model_copy(update={"format": "retrieved"})
         with contextlib.suppress(HarnessError):
-            return _load_evaluation_questions(config.model_copy(update={"format": "retrieved"}))
-        raise
+            return _load_evaluation_questions(config_for_flashrag)
+        raise  # the error of the preset's format
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,9 @@ class _EvaluationQuestions:
 def load_questions_apart(
     sets: Sequence[QuestionSet], max_rows: int, tell: Callable[[str], None]
 ) -> TrainingQuestions:
-    """Load training questions of several data sets, without evaluation questions.
+    """Load training questions of several data sets, without evaluation questions; with their
+    documents and the first digits of each data set's fingerprint. Says how many were left out, and
+    warns where there are no evaluation questions to compare with.
 
     Args:
         sets: The data sets, each with its evaluation questions.

@@ -115,7 +115,8 @@ class ReaderTraining:
     def run(
         self, tell: Callable[[str], None], stop: threading.Event, last_step: int | None
     ) -> bool:
-        """Train to the end, to `last_step` or until `stop` is set; write the adapter and its card.
+        """Draw the training rows, say how many there are, and train until all steps are done,
+        `last_step` is reached or `stop` is set; unless stopped, write the adapter and its card.
 
         Args:
             tell: Called with each line of progress.
@@ -141,8 +142,10 @@ class ReaderTraining:
         progress = train(base_model, job, tell, stop)
         if not stop.is_set():
             trained = self._training_data(real_rows, rows_by_skill)
-            card = cards.AboutAdapter(ADAPTER_NAME, prompt_digests(prompts_by_name()), trained)
-            cards.write_card(self.folder, card, base_model, job, progress)
+            about = cards.AboutAdapter(
+                method=ADAPTER_NAME, prompts=prompt_digests(prompts_by_name()), data=trained
+            )
+            cards.write_card(self.folder, about, base_model, job, progress)
         return progress.step >= job.steps
 
     @property
@@ -234,12 +237,14 @@ class ReaderTraining:
         exam_rows = load_rows(evaluation_files, self.data, training=False)
         check_apart(self.rows(), exam_rows)
         adapted = self.base.model_copy(update={"adapter": str(self.folder)})
-        models = (load_model(self.base), load_model(adapted))
+        without_and_with_adapter = [(load_model(self.base), None), (load_model(adapted), None)]
         measures: list[Measure] = []
         exam_size = ExamSize(self.settings.exam, self.settings.exam_world)
         for part in exam_parts(exam_rows, self._recipes(), declared_skills(), exam_size, self.seed):
-            measures += examine(part, [(model, None) for model in models], tell)
-        about = cards.AboutExam(self.settings.exam, self.seed, "rows of other splits")
+            measures += examine(part, without_and_with_adapter, tell)
+        about = cards.AboutExam(
+            scenes=self.settings.exam, seed=self.seed, source="rows of other splits"
+        )
         cards.write_measures(self.out, about, measures)
         return measures
 
@@ -272,7 +277,12 @@ class ReaderTraining:
         """
         task_settings = self.settings.tasks[ADAPTER_NAME]
         weights = {name: source.weight for name, source in self.settings.sources.items()}
-        mixture = Mixture(weights, self.settings.real, self._recipes(), task_settings.length)
+        mixture = Mixture(
+            datasets=weights,
+            real=self.settings.real,
+            world=self._recipes(),
+            length=task_settings.length,
+        )
         teacher = load_teacher(self.base, max(task_settings.length, base.window))
         trees = lesson_trees(rows, mixture, declared_skills(), teacher, self.seed)
         rows_of_tokens = Rows()
@@ -321,16 +331,16 @@ def exam_parts(
     for dataset in dict.fromkeys(row.dataset for row in rows):
         rows_of_dataset = [row for row in rows if row.dataset == dataset]
         shuffled_rows = Dice("exam", seed, dataset).shuffled(rows_of_dataset)
-        measured_rows = [row for row in shuffled_rows if row.questions[0].gold_passages][
-            : size.questions
-        ]
+        answerable_rows = [row for row in shuffled_rows if row.questions[0].gold_passages]
+        measured_rows = answerable_rows[: size.questions]
         yield from _answer_parts(dataset, measured_rows, skills["answer"])
         yield from _probe_parts(dataset, measured_rows, skills[SKILL_OF_LESSON["probe"]])
         for kind in ("choose", "unanswerable"):
+            make_scenes = LESSON_MAKERS[kind]
             first_scenes: list[Scene] = []
             for row in measured_rows:
-                lessons = LESSON_MAKERS[kind](row, rows_of_dataset, Dice("exam", row.id, kind))
-                first_scenes += lessons[:1]
+                scenes_of_row = make_scenes(row, rows_of_dataset, Dice("exam", row.id, kind))
+                first_scenes += scenes_of_row[:1]
             yield _mean_score_part(
                 dataset, f"token F1, {kind}", skills[SKILL_OF_LESSON[kind]], first_scenes
             )
@@ -367,7 +377,7 @@ def _answer_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterat
 
 def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterator[ExamPart]:
     """Yield a part of an exam: probes of searches with all gold passages and of searches that lack
-    one. None where no row has several gold passages.
+    one, in turn for each row with several gold passages. Nothing where no row has several.
 
     Args:
         dataset: The data set.
@@ -381,7 +391,13 @@ def _probe_parts(dataset: str, rows: Sequence[RealRow], skill: Skill) -> Iterato
             scenes_in_pairs.append(probe_scene(row, Dice("exam", row.id, "probe"), all_gold=False))
     if scenes_in_pairs:
         name = f"{dataset}: AUC of P(Yes), full against lacking"
-        yield ExamPart("reader", skill, scenes_in_pairs, partial(_auc_of_last_probes, name), 0.5)
+        yield ExamPart(
+            task="reader",
+            skill=skill,
+            scenes=scenes_in_pairs,
+            measure=partial(_auc_of_last_probes, name),
+            floor=0.5,
+        )
 
 
 def _made_up_scenes(recipe: Recipe, kind: str, count: int, seed: int) -> list[Scene]:
@@ -434,7 +450,8 @@ def _mean_score_part(subject: str, name: str, skill: Skill, scenes: Sequence[Sce
 def _auc_of_last_probes(
     name: str, _: Sequence[Scene], outcomes: Sequence[SceneOutcome]
 ) -> dict[str, Interval]:
-    """{name: area under the ROC curve of the last probe of each scene}.
+    """{name: area under the ROC curve of the last probe of each scene}, resampled by pair; its n
+    counts the pairs.
 
     Args:
         name: The name of the measure.
@@ -443,9 +460,13 @@ def _auc_of_last_probes(
     """
     probes: list[ScoredProbe] = []
     for number, outcome in enumerate(outcomes):
-        pair, place_in_pair = divmod(number, 2)
-        probes.append(ScoredProbe(pair, outcome.p_first[-1], place_in_pair == 0))
-    return {name: replace(area_under_roc(probes), n=len(probes) // 2)}
+        pair_number, place_in_pair = divmod(number, 2)
+        has_all_passages = place_in_pair == 0
+        probes.append(
+            ScoredProbe(scene=pair_number, value=outcome.p_first[-1], is_right=has_all_passages)
+        )
+    n_pairs = len(probes) // 2
+    return {name: replace(area_under_roc(probes), n=n_pairs)}
 
 
 def _scene_score(scene: Scene, outcome: SceneOutcome) -> float:

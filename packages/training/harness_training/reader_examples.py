@@ -82,8 +82,10 @@ def lesson_trees(
     teacher: Teacher,
     seed: int,
 ) -> Iterator[tuple[str, Tree]]:
-    """Yield (name of the skill, tree) without end; the rows of a data set come epoch by epoch, in
-    random order.
+    """Yield (name of the skill, tree) without end: lesson after lesson is drawn, and its scenes are
+    laid out as tokens, as one tree where they share their text. The rows of a data set come epoch
+    by epoch, in random order. Trees that are too long are left out; of scenes that are too long
+    together the first one stays.
 
     Args:
         rows: The training rows.
@@ -103,7 +105,7 @@ def lesson_trees(
         lesson_number += 1
         transcripts = [teacher.play(lesson.skill, scene) for scene in lesson.scenes]
         if transcripts and _estimated_row_tokens(transcripts) > mixture.length:
-            del transcripts[1:]
+            transcripts = transcripts[:1]
         trees = [tree for tree in build_trees(transcripts) if len(tree) <= mixture.length]
         draws_without_tree += 1
         if trees:
@@ -137,10 +139,19 @@ class _LessonDrawer:
         self, rows: Sequence[RealRow], mixture: Mixture, skills: Mapping[str, Skill], seed: int
     ) -> None:
         """Prepare the draws: the weight of each kind of lesson and each recipe, and for each kind
-        an order of the rows."""
+        an order of the rows.
+
+        Args:
+            rows: The training rows; without any, only recipes are drawn.
+            mixture: The weights.
+            skills: Name -> skill.
+            seed: The seed of the orders.
+        """
         self._rows = rows
         self._skills = skills
+        # Each kind of lesson from real rows, or recipe of the synthetic world, with its weight.
         self._chances: list[tuple[str | Recipe, float]] = []
+        # Kind of lesson -> indices of rows, without end.
         self._orders: dict[str, Iterator[int]] = {}
         for kind, weight in mixture.real.items():
             if rows:
@@ -184,18 +195,19 @@ def _row_indices_in_order(
     """
     dice = Dice("rows", seed, kind)
     indices_by_dataset: dict[str, list[int]] = {dataset: [] for dataset in weights}
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.dataset in indices_by_dataset:
-            indices_by_dataset[row.dataset].append(number)
+            indices_by_dataset[row.dataset].append(index)
     weighted_datasets = [
         (dataset, weight) for dataset, weight in weights.items() if indices_by_dataset[dataset]
     ]
-    epoch_by_dataset: dict[str, list[int]] = {dataset: [] for dataset in weights}
+    # The rows that are left of the present epoch.
+    indices_left_by_dataset: dict[str, list[int]] = {dataset: [] for dataset in weights}
     while True:
         dataset = dice.weighted(weighted_datasets)
-        if not epoch_by_dataset[dataset]:
-            epoch_by_dataset[dataset] = dice.shuffled(indices_by_dataset[dataset])
-        yield epoch_by_dataset[dataset].pop()
+        if not indices_left_by_dataset[dataset]:
+            indices_left_by_dataset[dataset] = dice.shuffled(indices_by_dataset[dataset])
+        yield indices_left_by_dataset[dataset].pop()
 
 
 def _draw_question(row: RealRow, dice: Dice) -> RowQuestion:
@@ -216,12 +228,13 @@ def _draw_passages(
         gold_passages: The numbers of the gold passages.
         n_others: How many other passages are shown.
         dice: Draws them.
-        all_gold: Whether all gold passages are shown; else another passage replaces one.
+        all_gold: Whether all gold passages are shown; else another passage takes the place of a
+            random one.
     """
     passages = list(gold_passages)
     if not all_gold:
-        missing = dice.pick(gold_passages)
-        passages = [number for number in gold_passages if number != missing]
+        left_out = dice.pick(gold_passages)
+        passages = [number for number in gold_passages if number != left_out]
         n_others += 1
     others = [number for number in range(len(row.passages)) if number not in gold_passages]
     passages += dice.shuffled(others)[:n_others]
@@ -260,7 +273,7 @@ def _answer_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene
         dice: Draws question and passages.
     """
     first_question = _draw_question(row, dice)
-    n_others = 4
+    n_others = 4  # for an unanswerable question, which has no gold passages
     if first_question.gold_passages:
         n_others = dice.pick(_N_OTHER_PASSAGES_DRAWN)
     passages = _draw_passages(row, first_question.gold_passages, n_others, dice)
@@ -300,7 +313,8 @@ def _probe_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]
 def _probe_scene_of_question(
     row: RealRow, question: RowQuestion, dice: Dice, *, all_gold: bool
 ) -> Scene:
-    """A scene of passages, after each the verdict whether all gold ones are shown by now.
+    """A scene of passages, each on one line, after each the verdict whether all gold ones are shown
+    by now.
 
     Args:
         row: The row.
@@ -318,7 +332,7 @@ def _probe_scene_of_question(
         texts.append(" ".join(row.passages[number].split()))
         verdicts.append(not gold_not_shown)
     scene = _scene_with_reply(question, texts, row.task)
-    if gold_not_shown:
+    if gold_not_shown:  # one was missing, so there is no answer to give
         scene = replace(scene, replies=())
     return replace(scene, verdicts=tuple(verdicts))
 
@@ -351,7 +365,8 @@ def probe_scene(row: RealRow, dice: Dice, *, all_gold: bool) -> Scene:
 
 def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Scene]:
     """A scene of a question with four options: its answer and three similar answers of other
-    questions; [] without enough of these.
+    questions; [] without enough of these, and for an unanswerable question or one of yes or no. The
+    instruction is QuALITY's.
 
     Args:
         row: The row.
@@ -375,8 +390,9 @@ def _choice_lesson(row: RealRow, rows: Sequence[RealRow], dice: Dice) -> list[Sc
 def _wrong_answers(
     question: RowQuestion, row: RealRow, rows: Sequence[RealRow], dice: Dice
 ) -> list[str]:
-    """Answers of other questions: some of the row's, then of other rows', which are numbers where
-    the right one is, else none.
+    """Answers of other questions: some of the row's, then of any rows' until there are three, only
+    short ones, and only numbers where the right one is a number, else none. There may be more than
+    three, or fewer.
 
     Args:
         question: The question, whose answer is none of them.
@@ -391,14 +407,16 @@ def _wrong_answers(
         answer = dice.pick(dice.pick(rows).questions).answer
         is_alike = answer[:1].isdigit() == is_number and len(answer) < 80
         is_new = answer not in (question.answer, *wrong_answers)
-        if len(set(wrong_answers)) < 3 and is_alike and is_new:
+        needs_more = len(set(wrong_answers)) < 3
+        if needs_more and is_alike and is_new:
             wrong_answers.append(answer)
     return wrong_answers
 
 
 def _unanswerable_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scene]:
     """A scene of a question with its gold passages, to be answered, or without one of them, to be
-    declined; [] for a question without gold passages.
+    declined with "Unanswerable"; [] for a question without gold passages. The instruction is
+    Qasper's.
 
     Args:
         row: The row.

@@ -100,12 +100,12 @@ def load_rows(file_patterns: Mapping[str, str], folder: Path, *, training: bool)
     for dataset, pattern in file_patterns.items():
         for path in sorted(folder.rglob(pattern)):
             if training != is_training_name(path.name):
-                expected_article = "no"
+                a_or_no = "no"
                 if training:
-                    expected_article = "a"
+                    a_or_no = "a"
                 raise UserError(
-                    f"'{path.name}' should be {expected_article} training file by its name; "
-                    "correct the pattern"
+                    f"'{path.name}' should be {a_or_no} training file by its name; correct the "
+                    "pattern"
                 )
             real_rows = _rows_of_file(dataset, path)
             if training:
@@ -137,7 +137,8 @@ def _rows_of_file(dataset: str, path: Path) -> list[RealRow]:
 def _real_row(
     dataset: str, task: Task, example: Example, documents: Mapping[str, Document]
 ) -> RealRow | None:
-    """Convert a loaded question, with its single-hop ones, to a row.
+    """Convert a loaded question to a row: its document's passages, the question itself and single-hop
+    ones, from MuSiQue's decomposition or 2WikiMultihopQA's relations, where the row has these.
 
     Args:
         dataset: The preset of the data set.
@@ -162,13 +163,19 @@ def _real_row(
     extra = example.gold.extra
     decomposition = extra.get("question_decomposition") or []
     questions = [
-        RowQuestion(example.question.text, answer, gold_passages),
+        RowQuestion(example.question.text, answer=answer, gold_passages=gold_passages),
         *_hop_questions(decomposition, len(passages)),
         *_relation_questions(extra.get("evidences") or [], passages),
     ]
     steps = tuple(_as_question(hop["question"]) for hop in decomposition)
-    question_id = example.question.id
-    return RealRow(question_id, dataset, task, tuple(passages), tuple(questions), steps)
+    return RealRow(
+        id=example.question.id,
+        dataset=dataset,
+        task=task,
+        passages=tuple(passages),
+        questions=tuple(questions),
+        steps=steps,
+    )
 
 
 def _gold_passages(document: Document, example: Example) -> tuple[int, ...]:
@@ -206,16 +213,20 @@ def _hop_questions(hops: Sequence[Any], n_passages: int) -> list[RowQuestion]:
         text = _REFERENCE.sub(earlier_answer, hop["question"])
         passage_number = hop["paragraph_support_idx"]
         if passage_number is not None and passage_number < n_passages:
-            questions.append(
-                RowQuestion(_as_question(text), str(hop["answer"]), (int(passage_number),))
+            question = RowQuestion(
+                _as_question(text),
+                answer=str(hop["answer"]),
+                gold_passages=(int(passage_number),),
             )
+            questions.append(question)
     return questions
 
 
 def _relation_questions(
     evidences: Sequence[tuple[str, str, str]], passages: Sequence[str]
 ) -> list[RowQuestion]:
-    """A question for each (subject, relation, value) that one passage alone states.
+    """A question for each (subject, relation, value) that one passage alone states, with that
+    passage as its gold passage; relations without a form of question are left out.
 
         ("Rome", "founded by", "Romulus") -> RowQuestion("Who founded Rome?", "Romulus", (3,))
 
@@ -230,9 +241,12 @@ def _relation_questions(
             i for i, text in enumerate(passages) if subject in text and value in text
         ]
         if question_form is not None and len(stating_passages) == 1:
-            questions.append(
-                RowQuestion(question_form.format(subject), value, (stating_passages[0],))
+            question = RowQuestion(
+                question_form.format(subject),
+                answer=value,
+                gold_passages=(stating_passages[0],),
             )
+            questions.append(question)
     return questions
 
 

@@ -33,7 +33,9 @@ class RowLoss(torch.nn.Module):
         self.net = net
 
     def forward(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
-        """Compute the loss at the targets of some rows.
+        """Compute the loss at the targets of some rows, from the hidden state of the token before
+        each target. Many targets are taken in parts, whose logits are computed again in the
+        backward pass, so that those of one part alone are in memory.
 
         Returns:
             The summed, weighted cross-entropy in nats; and for each target, in the order of rows,
@@ -42,10 +44,10 @@ class RowLoss(torch.nn.Module):
         padded = _pad_rows(rows)
         device = self.net.device
         positions, mask = self._positions_and_mask(rows)
-        hidden_states = self.hidden_states(padded.ids.to(device), positions, mask).flatten(0, 1)
-        hidden_states = hidden_states[
-            torch.tensor(padded.positions_before_targets, device=device)
-        ]  # [targets, width]
+        # [rows x tokens, width]
+        all_hidden_states = self.hidden_states(padded.ids.to(device), positions, mask).flatten(0, 1)
+        positions_before = torch.tensor(padded.positions_before_targets, device=device)
+        hidden_states = all_hidden_states[positions_before]  # [targets, width]
         targets = torch.tensor(padded.targets, device=device)
         weights = torch.tensor(padded.weights, device=device)
         head = self.net.get_output_embeddings()
@@ -121,15 +123,18 @@ class _PaddedRows:
 
 
 def _pad_rows(rows: Sequence[Row]) -> _PaddedRows:
-    """Pad rows to the longest one, and collect their targets and weights."""
+    """Pad rows with 0 to the longest one, and collect their targets, the position before each
+    target (row 1 begins at the length of the longest row), and the targets' weights, 1 by
+    default."""
     longest = max(len(row.ids) for row in rows)
-    padded = _PaddedRows(torch.zeros(len(rows), longest, dtype=torch.long), [], [], [])
-    for number, row in enumerate(rows):
-        padded.ids[number, : len(row.ids)] = torch.tensor(row.ids)
-        padded.positions_before_targets.extend(
-            number * longest + target - 1 for target in row.targets
-        )
-        padded.targets.extend(row.ids[target] for target in row.targets)
+    padded_ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    padded = _PaddedRows(padded_ids, positions_before_targets=[], targets=[], weights=[])
+    for row_number, row in enumerate(rows):
+        padded.ids[row_number, : len(row.ids)] = torch.tensor(row.ids)
+        row_start = row_number * longest
+        for target in row.targets:
+            padded.positions_before_targets.append(row_start + target - 1)
+            padded.targets.append(row.ids[target])
         padded.weights.extend(row.weights or [1.0] * len(row.targets))
     return padded
 

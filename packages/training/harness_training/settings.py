@@ -178,9 +178,9 @@ def read_settings(
         _assignment_as_layer(form, key, value, tasks) for key, value in sets.items()
     ]
     for_all_tasks = [values for values in assignment_layers if "common" in values]
-    for_single_tasks = [values for values in assignment_layers if "common" not in values]
-    # The latter override.
-    layers += [Layer("--set", values) for values in [*for_all_tasks, *for_single_tasks]]
+    others = [values for values in assignment_layers if "common" not in values]
+    # A setting for one task overrides one for all tasks, whichever comes first.
+    layers += [Layer("--set", values) for values in [*for_all_tasks, *others]]
     tree = _settings_tree(layers, tasks)
     task_list = ", ".join(tasks)
     unknown_tasks = [task for task in mapping_at(tree.values, "tasks") if task not in tasks]
@@ -192,21 +192,23 @@ def read_settings(
 
 
 def _settings_tree(layers: Sequence[Layer], tasks: Sequence[str]) -> Tree:
-    """Layers of settings over each other, later ones first; what a layer has in `common` holds for
-    each task, unless the layer has it in `tasks`.
+    """Layers of settings over each other, where a later one overrides those before it; what a layer
+    has in `common` holds for each task, unless the layer has it in `tasks`. `summary` is a text for
+    people, and left out.
 
     Args:
         layers: The lowest first.
         tasks: The names of all tasks.
     """
-    settings = [Layer(layers[0].origin, {"tasks": {task: {} for task in tasks}})]
+    # Every task has an entry, also one that no layer names.
+    expanded_layers = [Layer(layers[0].origin, {"tasks": {task: {} for task in tasks}})]
     for origin, layer in layers:
         values = dict(layer)
         values.pop("summary", None)
         common = values.pop("common", {})
-        settings.append(Layer(origin, {"tasks": dict.fromkeys(tasks, common)}))
-        settings.append(Layer(origin, values))
-    return Tree(settings)
+        expanded_layers.append(Layer(origin, {"tasks": dict.fromkeys(tasks, common)}))
+        expanded_layers.append(Layer(origin, values))
+    return Tree(expanded_layers)
 
 
 def _assignment_as_layer(
@@ -225,7 +227,7 @@ def _assignment_as_layer(
         tasks: The names of all tasks.
 
     Raises:
-        UserError: There is no such setting.
+        UserError: There is no such setting; it names those that there are.
     """
     first_key, _, rest = key.partition(".")
     if first_key in tasks and rest:
@@ -235,8 +237,10 @@ def _assignment_as_layer(
         return {"tasks": {task: {name: value}}}
     if key in TaskSettings.model_fields:
         return {"common": {key: value}}
-    may_be_nested = not rest or first_key not in Settings.model_fields
-    if first_key in form.model_fields and first_key != "tasks" and may_be_nested:
+    # Fields that every training has are plain values; those of one kind of training may be mappings.
+    may_have_rest = first_key not in Settings.model_fields
+    is_setting = first_key in form.model_fields and first_key != "tasks"
+    if is_setting and (not rest or may_have_rest):
         return nested(key, value)
     settings_names = dict.fromkeys(form.model_fields)
     del settings_names["tasks"]

@@ -70,18 +70,20 @@ def methods_by_preset(parameters: Mapping[str, Mapping[str, object]]) -> dict[st
         parameters: Preset -> parameters that are not the defaults; a preset that is not in it has
             all defaults.
     """
-    parameters_by_name = {
+    # "Pecan" and "pecan" are one name.
+    parameters_by_comparable_name = {
         presets.comparable_name(name): values for name, values in parameters.items()
     }
+    # "module:Class" -> the first preset of that class.
     preset_of_implementation: dict[str, str] = {}
     for name, target in _implementations().items():
         preset_of_implementation.setdefault(target, name)
     methods: dict[str, Method] = {}
     for target, name in preset_of_implementation.items():
-        cls: type[Method] = registry.load(target, Method)
-        values = dict(parameters_by_name.get(presets.comparable_name(name), {}))
-        values.pop("roles", None)
-        methods[name] = cls(cls.Config.model_validate(values))
+        method_class: type[Method] = registry.load(target, Method)
+        values = dict(parameters_by_comparable_name.get(presets.comparable_name(name), {}))
+        values.pop("roles", None)  # which models a method asks is no parameter
+        methods[name] = method_class(method_class.Config.model_validate(values))
     return methods
 
 

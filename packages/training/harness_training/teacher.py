@@ -81,10 +81,12 @@ class Teacher(LanguageModel):
         self.capabilities = frozenset({"attention", "probe", "score", "sampling"})
         self.identity = {}
         self.first_prompts = {}
+        # The last argument is the date that a template may print.
         pieces = cut_template(
             tokenizer.chat_template, tokenizer.special_tokens_map, name, "26 Jul 2024"
         )
         self.text = Text(tokenizer, name, pieces)
+        # Text -> its token ids, without control tokens; cached.
         self.plain: Callable[[str], tuple[int, ...]] = lru_cache(maxsize=4096)(
             lambda t: tuple(self.text.encode_data(t))
         )
@@ -100,7 +102,8 @@ class Teacher(LanguageModel):
 
     def play(self, skill: Skill, scene: Scene) -> Transcript:
         """Run a skill in a scene, and return the tokens that it fed, with the right replies and its
-        probes.
+        probes. While it runs, its requests are answered by the scene's replies and verdicts in
+        turn, and recorded.
 
         Raises:
             UserError: The skill asks for more replies or verdicts than the scene has, or for fewer.
@@ -214,12 +217,12 @@ class TeacherSession(Session):
         Returns:
             A probability of 1 for the right label and 0 for the other.
         """
-        right = 1
+        right_index = 1
         if self._model.next_verdict():
-            right = 0
-        ids = (*self._model.before_reply_ids, *self._model.plain(after), firsts[right])
-        self._transcript.probes.append(ProbeTarget(len(self._transcript.ids), ids))
-        p = {label: float(label == labels[right]) for label in labels}
+            right_index = 0
+        ids = (*self._model.before_reply_ids, *self._model.plain(after), firsts[right_index])
+        self._transcript.probes.append(ProbeTarget(at=len(self._transcript.ids), ids=ids))
+        p = {label: float(label == labels[right_index]) for label in labels}
         return Probe(p, p)
 
     def _write(self, decoding: Decoding, watch: Sequence[Span]) -> Written:

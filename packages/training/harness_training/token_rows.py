@@ -56,17 +56,21 @@ class Row:
 
     def masked_blocks(self) -> list[tuple[int, int, int, int]]:
         """The blocks of attention to mask besides the causal mask, so that a branch sees its part
-        of the trunk and itself alone.
+        of the trunk and itself alone: for each branch the rest of the trunk, and all branches
+        before it.
 
         Returns:
-            (first row, end, first column, end) of each block.
+            (first row, end, first column, end) of each block: tokens [first row, end) must not
+            attend to tokens [first column, end).
         """
         if not self.branches:
             return []
-        trunk_end, _ = self.branches[0]
+        trunk_end, _ = self.branches[0]  # the first branch starts where the trunk ends
         blocks = []
         for (start, attached_at), end in zip(self.branches, self._branch_ends(), strict=True):
-            blocks += [(start, end, attached_at, trunk_end), (start, end, trunk_end, start)]
+            rest_of_trunk = (start, end, attached_at, trunk_end)
+            branches_before = (start, end, trunk_end, start)
+            blocks += [rest_of_trunk, branches_before]
         return blocks
 
 
@@ -111,10 +115,10 @@ def rows_of_scenes(
         transcript = teacher.play(skill, scene)
         rows_of_scene = []
         if transcript.targets:
-            rows_of_scene.append(Row(tuple(transcript.ids), tuple(transcript.targets)))
+            rows_of_scene.append(Row(tuple(transcript.ids), targets=tuple(transcript.targets)))
         for probe in transcript.probes:
             ids = (*transcript.ids[: probe.at], *probe.ids)
-            rows_of_scene.append(Row(ids, (len(ids) - 1,)))
+            rows_of_scene.append(Row(ids, targets=(len(ids) - 1,)))  # the right label, the last
         for row in rows_of_scene:
             if len(row.ids) <= length:
                 token_rows.rows.append(row)
@@ -136,7 +140,7 @@ def truncate(row: Row, max_tokens: int) -> Row:
     that short, the reply is cut. Otherwise both keep the same share (infer_seqlen in
     LLaMA-Factory's data/processor; docs/methods/longrefiner.md#longrefiner-training).
     """
-    n_prompt = row.targets[0]
+    n_prompt = row.targets[0]  # the reply begins with the first token to learn
     n_reply = len(row.ids) - n_prompt
     max_reply_tokens = max_tokens
     if 2 * n_reply >= max_tokens and 2 * n_prompt < max_tokens:
@@ -153,7 +157,7 @@ def truncate(row: Row, max_tokens: int) -> Row:
 
 def batches(rows: Sequence[Row], size: int, dice: Dice) -> list[list[int]]:
     """Split the indices of rows into shuffled batches; rows of similar length share one to save
-    padding.
+    padding: the shuffled rows are sorted by length within parts of several batches.
 
     Args:
         rows: The rows.
@@ -240,7 +244,12 @@ class Tree:
         if by_reply:
             for length in self.reply_lengths:
                 weights += [length**-0.5] * length
-        return Row(tuple(ids), tuple(targets), tuple(branches), tuple(weights))
+        return Row(
+            tuple(ids),
+            targets=tuple(targets),
+            branches=tuple(branches),
+            weights=tuple(weights),
+        )
 
 
 def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
@@ -256,8 +265,8 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
     branches = []
     for transcript in transcripts:
         targets = [target - n_shared for target in transcript.targets]
-        branches.append(Branch(n_shared, transcript.ids[n_shared:], targets))
-    return [Tree(transcripts[0].ids[:n_shared], [], branches)]
+        branches.append(Branch(at=n_shared, ids=transcript.ids[n_shared:], targets=targets))
+    return [Tree(transcripts[0].ids[:n_shared], targets=[], branches=branches)]
 
 
 def _tree_of_one(transcript: Transcript) -> Tree:

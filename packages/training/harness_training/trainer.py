@@ -93,8 +93,8 @@ def identity(
 
 
 def train(base: Base, job: Job, tell: Callable[[str], None], stop: threading.Event) -> Progress:
-    """Train one adapter until its steps are done, `job.last_step` or `stop`, and save it if it is
-    done (with `job.partial`: if it was not stopped).
+    """Train one adapter until all its steps are done, `job.last_step` is reached or `stop` is set,
+    and save it if all are done (with `job.partial` also at `job.last_step`, if it was not stopped).
 
     Args:
         base: The model; it has the adapter only while this runs.
@@ -128,7 +128,8 @@ class _AdapterTraining(Loop[list[list[Row]]]):
 
     def __init__(self, base: Base, job: Job, tell: Callable[[str], None]) -> None:
         """Prepare the training from its checkpoint, if there is one; say so where steps of it are
-        done."""
+        done. The last step is the job's last, or that at which `job.last_step`, counted over all
+        tasks, ends it."""
         settings = job.settings
         checkpoint = load_checkpoint(job.out / "checkpoint" / job.name, job.about)
         schedule: str = settings.schedule

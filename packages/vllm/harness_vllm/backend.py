@@ -96,12 +96,12 @@ class VLLM(Backend):
             CannotRun: It does not start.
         """
         key = config.model_dump_json(exclude={*SAMPLING}) + canonical_json(facts.identity)
-        model = _models.get(key)
+        model = _models.get(key)  # a dictionary that keeps no model alive
         if model is None:
             _model_of_last_run.clear()
             gc.collect()  # the engine of an earlier run ends, and its memory is free
             model = _models[key] = _load_model(config, facts)
-        _model_of_last_run[:] = [model]
+        _model_of_last_run[:] = [model]  # keeps this one alive
         model.first_prompts = {}
         model.engine.empty_prefix_cache()
         return model
@@ -128,10 +128,11 @@ def _problems(config: ModelConfig) -> list[str]:
         default = fields[name].get_default(call_default_factory=True)
         if getattr(config, name) != default:
             problems.append(f"model.{name} is for model.backend=hf; leave it out")
-    set_by_both = _engine_arguments(config).keys() & _own_arguments(config, {}).keys()
+    names_set_by_harness = _own_arguments(config, {}).keys()  # {}: only the names are used
+    names_set_by_both = _engine_arguments(config).keys() & names_set_by_harness
     problems += [
         f"model.extra.engine.{name} is set by the harness; leave it out (docs/scaling.md#vllm)"
-        for name in sorted(set_by_both)
+        for name in sorted(names_set_by_both)
     ]
     return problems
 
@@ -150,7 +151,8 @@ def _without_engine(config: ModelConfig) -> ModelConfig:
 
 
 def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[str, object]:
-    """The arguments of vLLM's engine that the harness sets; the two folders are None here.
+    """The arguments of vLLM's engine that the harness sets. The folders of model and tokenizer are
+    None here; they are filled in when the model is loaded.
 
     Args:
         config: The model's settings.
@@ -159,7 +161,7 @@ def _own_arguments(config: ModelConfig, identity: Mapping[str, object]) -> dict[
     return {
         "dtype": identity.get("dtype"),
         "gpu_memory_utilization": config.memory_fraction,
-        "max_model_len": identity.get("window"),  # with room for a thinking
+        "max_model_len": identity.get("window"),  # which has room for a thinking
         "model": None,
         "seed": 0,
         "tokenizer": None,
@@ -184,5 +186,7 @@ def _load_model(config: ModelConfig, facts: ModelFacts) -> VLLMModel:
     with import_error_as_cannot_run():
         from harness_vllm.session import VLLMModel  # imports transformers
 
+        # The settings without model.extra.engine, which are the engine's alone.
+        config_of_model = _without_engine(config)
         engine = Engine(config.name, {**own_arguments, **_engine_arguments(config)})
-        return VLLMModel(_without_engine(config), facts, folder, engine)
+        return VLLMModel(config_of_model, facts, folder, engine)

@@ -65,7 +65,9 @@ class VLLMSession(TokenContext):
 
     @with_reply_cache
     def _probe(self, labels: Sequence[str], first_ids: Sequence[int], after: str) -> Probe:
-        """The probability of each label's first token after the context; records the cost.
+        """The probability of each label's first token after the context, and which label the
+        likeliest token of all begins (None for none). Records the cost: a read of the tokens that
+        were queued, and the probe.
 
         Args:
             labels: The labels.
@@ -77,7 +79,8 @@ class VLLMSession(TokenContext):
         self._model.remember_first_prompt(self._role, self.ids)
         sampling = {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": list(first_ids)}
         completed = self._complete([*self.ids, *closing_ids], sampling)
-        n_queued = len(self.ids) - self._n_cached
+        n_queued = len(self.ids) - self._n_cached  # tokens of the context not counted as read yet
+        # Tokens beyond those that the engine's prefix cache held.
         n_reused = max(completed.reply.n_cached - self._n_cached, 0)
         self._book_read(n_queued, n_reused=n_reused)
         self._book(
@@ -101,7 +104,8 @@ class VLLMSession(TokenContext):
 
     @with_reply_cache
     def _score(self, text: str) -> list[float]:
-        """The log-probability of each token of a text after the context; records the cost.
+        """The log-probability of each token of a text after the context; records the cost, first
+        that of queued tokens. The text does not stay in the context.
 
         The engine reads the whole context for it. Raises ValueError for an empty text or context.
         """
@@ -118,7 +122,7 @@ class VLLMSession(TokenContext):
             len(ids),
             n_before,
             logits=len(ids),
-            # The last token before is run for its logits.
+            # Read are the last token of the context, for its logits, and the text but its last one.
             pairs=count_pairs(len(ids), n_before - 1),
             requests=1,
             seconds=completed.took.seconds,
@@ -173,17 +177,17 @@ class VLLMSession(TokenContext):
         new_tokens = self._generate(decoding, limits, n_requests)
         start = len(self.ids)
         self.ids += new_tokens.ids
-        n_run = len(new_tokens.ids)
+        n_read = len(new_tokens.ids)
         if not new_tokens.is_ended:  # the last token is read with what follows
-            n_run = max(n_run - 1, 0)
-        self._n_cached = start + n_run
+            n_read = max(n_read - 1, 0)
+        self._n_cached = start + n_read
         written = self._end_reply(start, decoding.stop, new_tokens.finish)
         self._book(
             "decode",
-            n_run,
+            n_read,
             start,
-            logits=n_run,
-            pairs=count_pairs(n_run, start),
+            logits=n_read,
+            pairs=count_pairs(n_read, start),
             out=len(new_tokens.ids),
             endings=int(written.ending),
             seconds=new_tokens.took.seconds,
@@ -211,9 +215,11 @@ class VLLMSession(TokenContext):
             "stop_token_ids": sorted(self._model.stop_ids),
         }
         completed = self._complete(self.ids, {**drawing, **limits})
+        n_queued = len(self.ids) - self._n_cached  # tokens of the context not counted as read yet
         n_reused = max(completed.reply.n_cached - self._n_cached, 0)
-        n_queued = len(self.ids) - self._n_cached
-        self._book_read(n_queued, n_requests, n_reused, n_logits=int(n_queued > 0))
+        self._book_read(
+            n_queued, n_requests=n_requests, n_reused=n_reused, n_logits=int(n_queued > 0)
+        )
         return NewTokens.of_completed(completed, self._model.stop_ids)
 
     def _think(self, decoding: Decoding, thinking: Thinking) -> str:
@@ -261,9 +267,11 @@ class VLLMSession(TokenContext):
         return model.text.decode_context(self.ids[opening_start:])
 
     def _write_thinking(self, decoding: Decoding, thinking: Thinking, state: ThinkingState) -> None:
-        """Write a thinking up to its end or limit, and append it to the context.
+        """Write a thinking up to its end or limit, and append it to the context, with the white
+        space that follows it.
 
-        Token by token while it may be no thinking, and while white space follows it.
+        Token by token while it may be no thinking, and while white space follows it; the first
+        token of the answer is taken off again.
 
         Args:
             decoding: How tokens are drawn.
@@ -276,9 +284,10 @@ class VLLMSession(TokenContext):
             goes_on = self._continue_thinking(decoding, state, max_tokens=1, stop=())
             if not goes_on:
                 return
+            # True, False, or None while the text may still become the opening marker.
             opened = begins_thinking(text.decode_context(self.ids[start:]), thinking)
             if opened is False:
-                self._truncate(len(self.ids) - 1)  # nothing follows this token
+                self._truncate(len(self.ids) - 1)  # nothing was run after this token
                 return
             state.is_opened = bool(opened)
         state.is_closed = thinking.close in text.decode_context(self.ids[start:])

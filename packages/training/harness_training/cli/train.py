@@ -111,8 +111,8 @@ def _plan_training(method: str, options: TrainOptions, folder: Path) -> _Planned
 def _train_until_stopped(
     training: _PlannedTraining, options: TrainOptions, folder: Path
 ) -> int | None:
-    """Train until all steps of the training are done, --steps of them are, or a signal comes, and
-    say what to do next.
+    """Train until all steps of the training are done, --steps of them are, or a signal comes; then
+    print how to resume, or how to use what was trained.
 
     Args:
         training: The training.
@@ -144,7 +144,8 @@ def _train_until_stopped(
 
 
 def _plan_course(name: str, options: TrainOptions, out: Path) -> _PlannedTraining:
-    """Check the command, and prepare the training of a method's adapters; no model is loaded.
+    """Check the command, and prepare the training of a method's adapters, from labels of a teacher
+    where --teacher names one, else from texts of the synthetic world; no model is loaded.
 
     Args:
         name: The method's preset, as it was typed.
@@ -182,9 +183,17 @@ def _plan_course(name: str, options: TrainOptions, out: Path) -> _PlannedTrainin
     _check_model_files(base_model)
     if labels is None:
         for task in tasks:
-            settings.recipes(task.name, task.skill.name)
+            settings.recipes(task.name, task.skill.name)  # raises where there are none
     course = Course(
-        preset, method, base_model, tasks, settings, out, options.seed, options.device, labels
+        method_name=preset,
+        method=method,
+        base=base_model,
+        tasks=tasks,
+        settings=settings,
+        out=out,
+        seed=options.seed,
+        device=options.device,
+        labels=labels,
     )
     return _PlannedTraining(
         course,
@@ -332,7 +341,8 @@ def _assignments_by_target(assignments: Mapping[str, object]) -> _Assignments:
 
 
 def _trainable_method(name: str) -> tuple[str, Method]:
-    """The full name of the preset that `name` means, and its method.
+    """The full name of the preset that `name` means ("LongRefiner" -> "longrefiner"), and its
+    method.
 
     Raises:
         UnknownName: There is no such preset.
@@ -368,9 +378,9 @@ def make_labels(
     dataset_names = split_names([options.dataset or ""])
     if len(dataset_names) > 1:
         _check_each_set_has_its_path(dataset_names, options, assignments)
-    for key in assignments:
-        prefix, _, dataset_key = key.partition(".")
-        name = dataset_key.partition(".")[0]
+    for key in assignments:  # "dataset.split", or of one data set "datasets.nq.split"
+        prefix, _, rest = key.partition(".")
+        name = rest.partition(".")[0]
         if prefix == "datasets" and name not in dataset_names:
             raise UserError(f"--set {key}: '{name}' is not among the data sets of --dataset")
     question_sets: list[QuestionSet] = []
@@ -382,7 +392,7 @@ def make_labels(
         raise UserError(
             f"{options.dataset} has no training split, so no adapter can be trained on it"
         )
-    return Labels(teacher, tuple(question_sets), options.parallel)
+    return Labels(teacher, sets=tuple(question_sets), parallel=options.parallel)
 
 
 def _check_each_set_has_its_path(
@@ -407,7 +417,9 @@ def _check_each_set_has_its_path(
 def _resolve_question_set(
     name: str, options: TrainOptions, settings: Settings, assignments: Mapping[str, object]
 ) -> QuestionSet | None:
-    """The training questions of a data set, and the evaluation questions to keep out of them.
+    """The training questions of a data set, and the evaluation questions to keep out of them: those
+    of the preset where no --data is given, those beside the training file in a folder --data, and
+    those that --exclude names.
 
     Args:
         name: The name of the data set.
@@ -434,7 +446,7 @@ def _resolve_question_set(
         split_location, assignments_for_dataset, from_file=data_path is not None
     )
     training = resolve_dataset(Choices(dataset=name, data=data_path, sets=row_options)).value
-    check_training(training)
+    check_training(training)  # raises where it is another split
     evaluation: list[DatasetConfig] = []
     if data_path is None:
         evaluation.append(dataset)

@@ -126,7 +126,8 @@ def run_until_stopped(
     experiment: str = "",
     params: Mapping[str, str] = {},
 ) -> tuple[bool, T | None]:
-    """Run a training to its end or to the first signal, and log it to MLflow.
+    """Run a training to its end or to the first signal, and log it to MLflow as finished, killed or
+    failed.
 
     Args:
         run: The training; it gets `say` and an event that is set once it should stop.
@@ -167,7 +168,7 @@ def _stop_on_signals(stop: threading.Event) -> contextlib.AbstractContextManager
     KeyboardInterrupt."""
 
     def stop_or_raise(_number: int) -> None:
-        """Stop after this step at the first Ctrl-C, at once at the second."""
+        """Set `stop` at the first signal, and say so; raise KeyboardInterrupt at the second."""
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()

@@ -29,10 +29,11 @@ def task_skills(config: LongRefinerConfig) -> list[Skill]:
     `config`."""
 
     def analysis(scene: Scene, tools: Tools) -> None:
-        """Ask whether the scene's question is local or global, and probe the reply."""
-        with tools.model("refiner").session() as s:
-            feed(s, prompts.analysis(question_text(scene.question), config))
-            s.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
+        """Ask whether the scene's question is local or global, and probe which of the two labels
+        the reply begins with."""
+        with tools.model("refiner").session() as session:
+            feed(session, prompts.analysis(question_text(scene.question), config))
+            session.probe(prompts.LABELS, after=prompts.LABEL_BEGIN)
 
     def structuring(scene: Scene) -> Pieces:
         """The method's request for the outline of the scene's text."""

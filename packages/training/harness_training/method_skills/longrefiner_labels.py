@@ -92,11 +92,11 @@ def label_outline(
 
 
 def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
-    """A document as a scene, whose reply is its outline, from its headings or by the teacher; None
-    where it has no usable one."""
+    """A document without its title as a scene, whose reply is its outline, from its headings or by
+    the teacher; None where it has no usable one."""
     text = document.text[body_start(document) :]
     outline_text: str | None = None
-    page = page_from_text(text, tools.offsets)
+    page = page_from_text(text, tools.offsets)  # None for a text without headings
     if page is not None:
         text = page.text
         outline_text = write_outline(page.outline)
@@ -104,12 +104,13 @@ def _outline_scene(document: Document, tools: Labelling) -> Scene | None:
         outline_text = _teacher_outline(text, tools)
     if outline_text is None:
         return None
-    return Scene(Question("scene", "", ("scene",)), (text,), tools.task, (outline_text,))
+    no_question = Question(id="scene", text="", document_ids=("scene",))
+    return Scene(no_question, (text,), task=tools.task, replies=(outline_text,))
 
 
 def _teacher_outline(text: str, tools: Labelling) -> str | None:
-    """The outline that the teacher writes of a text; None where it has no titles or does not fit
-    the text.
+    """The outline that the teacher writes of a text; None where it has no titles, or too few of its
+    parts are found in the text.
 
     Raises:
         ModelOutputError: The outline was cut off.
@@ -119,7 +120,8 @@ def _teacher_outline(text: str, tools: Labelling) -> str | None:
     prompt = Prompt("labels", tools.asked or prompts.STRUCTURING.text)
     with teacher.session() as session:
         feed(session, prompt.fill(text=[text]))
-        reply = session.write(max(1, min(max_tokens, session.room() - teacher.turn_tokens())))
+        tokens_left_in_window = session.room() - teacher.turn_tokens()
+        reply = session.write(max(1, min(max_tokens, tokens_left_in_window)))
     if reply.finish == "length":
         raise ModelOutputError(
             f"the outline was not at its end after {reply.span.end - reply.span.start} tokens"
@@ -154,8 +156,10 @@ def label_titles(
     for document in documents:
         model = tools.base()
         build_tree = partial(build_tree_of_document, document, config, model, _call_without_storing)
-        tree: Tree = tools.once(document.text, build_tree)  # which keeps the tree in memory
-        if not any(selectable_titles(node) for node in tree.nodes):
+        # Built once for all questions about the document, and kept in memory only.
+        tree: Tree = tools.once(document.text, build_tree)
+        has_titles = any(selectable_titles(node) for node in tree.nodes)
+        if not has_titles:
             continue
         title = document.title
         kept_text = tree.kept_document(document).text
@@ -167,12 +171,13 @@ def label_titles(
             tools, _SELECTION_PROMPT, question=question_text(question), **prompt_values
         )
         helpful_titles = prompts.parse_titles(teacher_reply)
-        if helpful_titles is None:
+        if helpful_titles is None:  # it is no list
             continue
         helpful_nodes = [node for node in tree.nodes if selectable_titles(node) & helpful_titles]
         titles = [node.title or "abstract" for node in helpful_nodes]
-        reply = prompts.titles_reply(list(dict.fromkeys(titles)))
-        scenes.append(Scene(question, (title, abstract, outline_text), tools.task, (reply,)))
+        reply = prompts.titles_reply(list(dict.fromkeys(titles)))  # each title once
+        texts = (title, abstract, outline_text)
+        scenes.append(Scene(question, texts, task=tools.task, replies=(reply,)))
     return scenes
 
 
@@ -197,30 +202,30 @@ def tasks(config: LongRefinerConfig) -> list[TrainingTask]:
     }
     config_with_structuring = config.model_copy(update={"structuring": True})
     analysis = TrainingTask(
-        "analysis",
-        skill_by_task["analysis"],
-        "accuracy",
-        _accuracy,
-        label_breadth,
+        name="analysis",
+        skill=skill_by_task["analysis"],
+        headline="accuracy",
+        measure=_accuracy,
+        label=label_breadth,
         floor=_share_of_commoner_verdict,
         asked=PROMPTS["analysis"],
         classes=prompts.LABELS,
     )
     structuring = TrainingTask(
-        "structuring",
-        skill_by_task["structuring"],
-        "outline F1",
-        _outline_scores,
-        label_outline,
+        name="structuring",
+        skill=skill_by_task["structuring"],
+        headline="outline F1",
+        measure=_outline_scores,
+        label=label_outline,
         per="document",
         asked=prompts.STRUCTURING.text,
     )
     selection = TrainingTask(
-        "selection",
-        skill_by_task["selection"],
-        "selection F1",
-        _selection_scores,
-        partial(label_titles, config_with_structuring),
+        name="selection",
+        skill=skill_by_task["selection"],
+        headline="selection F1",
+        measure=_selection_scores,
+        label=partial(label_titles, config_with_structuring),
         after=("structuring",),
         asked=PROMPTS["selection"],
     )

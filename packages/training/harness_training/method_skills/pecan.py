@@ -27,6 +27,7 @@ def skills(config: PecanConfig) -> list[Skill]:
         return [search, summary_skill(summary.DETAILED.with_replacements(config))]
     return [
         search,
+        # Level 2 of the graph has points of chunks, level 3 points of points.
         Skill("pecan points", "points", partial(_play_points, config, 2)),
         Skill("pecan points of points", "gathered", partial(_play_points, config, 3)),
     ]
@@ -42,9 +43,9 @@ def _play_points(config: PecanConfig, level: int, scene: Scene, tools: Tools) ->
         tools: Give the model.
     """
     model = tools.model("builder")
-    with model.session() as s:
-        feed_nodes(s, scene.texts, level, config, model)
-        s.write(s.room() - model.turn_tokens())
+    with model.session() as session:
+        feed_nodes(session, scene.texts, level, config, model)
+        session.write(session.room() - model.turn_tokens())
 
 
 def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
@@ -56,11 +57,12 @@ def _play_search(config: PecanConfig, scene: Scene, tools: Tools) -> None:
         scene: The question and the texts.
         tools: Give the model.
     """
-    with tools.model("searcher").session() as s:
-        question = open_search(s, scene.question, config)
+    with tools.model("searcher").session() as session:
+        # Feeds the beginning of the prompt; returns what is repeated after each text.
+        question = open_search(session, scene.question, config)
         for text in scene.texts:
-            feed_node(s, text, question)
-            s.probe([config.yes, config.no])
+            feed_node(session, text, question)
+            session.probe([config.yes, config.no])
         if scene.replies:
             turn = second_turn(scene.task.instruction, scene.question, config)
-            ask_for_answer(s, config.yes, turn, scene.task.max_answer_tokens)
+            ask_for_answer(session, config.yes, turn, scene.task.max_answer_tokens)

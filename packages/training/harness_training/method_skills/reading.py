@@ -46,14 +46,14 @@ def request_skill(
 @cache
 def _skills_in_prompts(prompts: tuple[Prompt, ...]) -> list[Skill]:
     """The skills "answer" and "choose", with `prompts` in place of the shared ones of the same
-    names."""
-    replaced: dict[str, str | dict[str, str]] = {
+    names. Both are played alike; only their scenes differ (a choice has options)."""
+    replaced_prompts: dict[str, str | dict[str, str]] = {
         prompt.name: {"user": prompt.text, "system": prompt.system} for prompt in prompts
     }
 
     def answer(scene: Scene, tools: Tools) -> None:
         """Answer the scene's question as a method's last request does."""
-        request = Reading(scene.task, config=MethodConfig(prompts=replaced))
+        request = Reading(scene.task, config=MethodConfig(prompts=replaced_prompts))
         ask(scene.question, scene.texts, tools, tools.model(), request)
 
     return [Skill("answer", "question", answer), Skill("choose", "choice", answer)]
