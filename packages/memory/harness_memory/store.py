@@ -176,11 +176,10 @@ class MemoryStore:
         client = self._memory.vector_store.client
         n_points = client.count("memories").count
         stored_points, _ = client.scroll("memories", limit=max(n_points, 1), with_vectors=True)
-        vectors = np.array([point.vector for point in stored_points], dtype=np.float32)
         return StoredPoints(
-            [str(point.id) for point in stored_points],
-            [point.payload for point in stored_points],
-            vectors,
+            ids=[str(point.id) for point in stored_points],
+            payloads=[point.payload for point in stored_points],
+            vectors=np.array([point.vector for point in stored_points], dtype=np.float32),
         )
 
     def restore(self, points: StoredPoints) -> None:

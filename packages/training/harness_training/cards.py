@@ -311,7 +311,8 @@ def _summary_of_training(training: CardTraining) -> TrainingSummary:
 
 
 def _data_sets_with_licences(training: CardTraining) -> list[str]:
-    """The data sets that an adapter was trained on: ["nq (1000 questions, CC BY-SA 3.0)"]."""
+    """The data sets that an adapter was trained on: ["nq (1000 questions, CC BY-SA 3.0)"]; without
+    the number where the card names its data in a sentence, not by questions of each data set."""
     sources = []
     for name, licence in (training.licences or {}).items():
         if not isinstance(training.data, str) and name in training.data:

@@ -118,8 +118,11 @@ class Course:
         made_of = "the synthetic world"
         if self.labels is not None:
             made_of = f"{self.labels.teacher.name} over {self.labels.names}"
-        data = cards.TrainingData(made_of)
-        return cards.AboutAdapter(self.method_name, self.prompt_hashes(task), data)
+        return cards.AboutAdapter(
+            method=self.method_name,
+            prompts=self.prompt_hashes(task),
+            data=cards.TrainingData(made_of),
+        )
 
     def folder(self, task: TrainingTask) -> Path:
         """The folder of a task's adapter: "OUT/adapters/analysis"."""
@@ -382,9 +385,10 @@ def _sentences_on_labels(task: TrainingTask, scenes: Sequence[Scene]) -> list[st
     [] for a task without classes."""
     if not task.classes:
         return []
-    first = sum(scene.verdicts[0] for scene in scenes)
+    n_first = sum(scene.verdicts[0] for scene in scenes)
+    counts = (n_first, len(scenes) - n_first)
     sentences = []
-    for name, count in zip(task.classes, (first, len(scenes) - first), strict=True):
+    for name, count in zip(task.classes, counts, strict=True):
         share = count / len(scenes)
         sentences.append(f"{share:.1%} of {len(scenes):,} labels are {name}")
     return sentences

@@ -225,10 +225,11 @@ def evaluation_scenes(
 def pick_scene(scenes: Sequence[Scene], dice: Dice) -> Scene:
     """Choose one scene of a text: either of the first two where they differ only in question and
     verdict, else the first."""
-    different_texts = {scene.texts for scene in scenes[:2]}
-    different_verdicts = {scene.verdicts for scene in scenes[:2]}
-    if len(different_texts) < len(different_verdicts):
-        return dice.pick(scenes[:2])
+    first_two = scenes[:2]
+    has_one_text = len({scene.texts for scene in first_two}) == 1
+    has_two_verdicts = len({scene.verdicts for scene in first_two}) == 2
+    if has_one_text and has_two_verdicts:
+        return dice.pick(first_two)
     return scenes[0]
 
 

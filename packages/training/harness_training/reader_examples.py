@@ -446,8 +446,9 @@ def _breadth_lesson(row: RealRow, _: Sequence[RealRow], dice: Dice) -> list[Scen
         dice: Draws the question.
     """
     text = _draw_question(row, dice).text
-    question = Question("scene", text, ("scene",))
-    return [Scene(question, (), row.task, verdicts=(not asks_for_account(text),))]
+    question = Question(id="scene", text=text, document_ids=("scene",))
+    is_clear_and_fixed = not asks_for_account(text)
+    return [Scene(question, texts=(), task=row.task, verdicts=(is_clear_and_fixed,))]
 
 
 def _steps_lesson(row: RealRow, _: Sequence[RealRow], _dice: Dice) -> list[Scene]:

@@ -141,11 +141,10 @@ class Teacher(LanguageModel):
         has no system role."""
         if self.system_turn_ids is None:
             raise no_system_error(self.name)
-        # turn_tokens counts `begin` before the user turn; behind a system turn the second piece
-        # stands there instead.
-        return (
-            sum(map(len, self.system_turn_ids)) + self.count(text) - len(self.before_first_user_ids)
-        )
+        # turn_tokens() counts what stands before a first user turn; after a system turn the second
+        # piece of that stands there instead.
+        n_around_text = sum(map(len, self.system_turn_ids))
+        return n_around_text + self.count(text) - len(self.before_first_user_ids)
 
 
 def _next_item(items: Iterator[T], skill: Skill, what: str) -> T:
@@ -191,7 +190,7 @@ class TeacherSession(Session):
     def _open(self, turn: str) -> None:
         """Write the tokens that open this turn, after the end of the turn before."""
         piece = turn_frame(self._model, self._turn, turn)
-        if self._ended:
+        if self._ended:  # the end of the turn, its first token, is in the context already
             piece = piece[1:]
         self._append_ids(piece)
         self._ended = False

@@ -272,12 +272,15 @@ def build_trees(transcripts: Sequence[Transcript]) -> list[Tree]:
 def _tree_of_one(transcript: Transcript) -> Tree:
     """A transcript as a tree, with a branch for each of its probes."""
     probes = transcript.probes
-    branches = [Branch(probe.at, probe.ids, [len(probe.ids) - 1]) for probe in probes]
+    branches = [
+        Branch(at=probe.at, ids=probe.ids, targets=[len(probe.ids) - 1]) for probe in probes
+    ]
     return Tree(transcript.ids, transcript.targets, branches)
 
 
 def _shared_tokens(transcripts: Sequence[Transcript]) -> int:
-    """How many first tokens all transcripts have in common, before the first target of any."""
+    """How many first tokens all transcripts have in common; the first target of any is not among
+    them, nor is the token before it."""
     first_targets = [min(transcript.targets) for transcript in transcripts]
     n_shared = min(first_targets) - 1
     first_ids = transcripts[0].ids

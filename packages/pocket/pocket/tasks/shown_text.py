@@ -95,7 +95,7 @@ def scene_question(question: ProvedQuestion, options: tuple[str, ...] | None = N
         question: The drawn question.
         options: The options to choose from; None for a question without options.
     """
-    return Question("scene", question.text, ("scene",), options)
+    return Question(id="scene", text=question.text, document_ids=("scene",), options=options)
 
 
 def without_opener(sentence: str, schema_name: str) -> str:

@@ -194,15 +194,15 @@ class Trainer(Loop[tuple[int, Batch]]):
         return make_batch(self.course.stages[stage], dice, self.teacher, self.drills)
 
     def _learning_rate(self, stage: Stage) -> float:
-        """The learning rate of the present step: it falls linearly over the stage, and rises over
-        the first 100 steps of the training."""
+        """The learning rate of the present step: it falls linearly over the stage, where the stage
+        has a last rate, and rises over the first 100 steps of the training."""
         progress = self.progress
         rate = stage.rate
         if stage.end_rate is not None:
-            rate += (stage.end_rate - stage.rate) * min(
-                1.0, (progress.step - progress.since) / stage.steps
-            )
-        return rate * min(1.0, (progress.step + 1) / 100)
+            share_of_stage = min(1.0, (progress.step - progress.since) / stage.steps)
+            rate += (stage.end_rate - stage.rate) * share_of_stage
+        warm_up = min(1.0, (progress.step + 1) / 100)
+        return rate * warm_up
 
     def _batches(self) -> Generator[tuple[int, Batch]]:
         """Yield the batch of each step, (number of the recipe, Batch), without end; the next one is

@@ -17,11 +17,12 @@ from methods.reading import question_text
 def skills(config: LongRefinerConfig) -> list[Skill]:
     """The skills of those of the three tasks that `config` uses, and those of short answers and
     choices."""
-    used: list[Skill] = []
-    for skill, runs in zip(task_skills(config), config.tasks().values(), strict=True):
-        if runs:
-            used.append(skill)
-    return [*used, *reading.skills(config)]
+    used_skills: list[Skill] = []
+    # config.tasks() -> {"analysis": True, "structuring": True, "selection": False}
+    for skill, is_used in zip(task_skills(config), config.tasks().values(), strict=True):
+        if is_used:
+            used_skills.append(skill)
+    return [*used_skills, *reading.skills(config)]
 
 
 def task_skills(config: LongRefinerConfig) -> list[Skill]:
